@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::block_on;
 use super::reload::{self, Scope};
-use crate::config::edit::Proposed;
+use crate::config::edit::Overlay;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
@@ -54,13 +54,13 @@ pub(super) fn check(
     text: &str,
     secrets: &[SecretFile],
 ) -> Result<Loaded, String> {
-    let proposed = Proposed::new(&Process).with(file.path(), text);
-    let proposed = secrets.iter().fold(proposed, |proposed, secret| match &secret.content {
-        Content::Known(content) => proposed.with(&secret.path, content),
-        Content::Asked(_) => proposed,
+    let overlay = Overlay::new(&Process).with(file.path(), text);
+    let overlay = secrets.iter().fold(overlay, |overlay, secret| match &secret.content {
+        Content::Known(content) => overlay.with(&secret.path, content),
+        Content::Asked(_) => overlay,
     });
     let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
-    config::load(&files, &proposed).map_err(|error| format!("not added: the configuration would not be valid\n{error}"))
+    config::load(&files, &overlay).map_err(|error| format!("not added: the configuration would not be valid\n{error}"))
 }
 
 /// Has a running daemon reload the configuration, if that is wanted; else says how. The exit code is about the servers with these

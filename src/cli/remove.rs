@@ -11,7 +11,7 @@ use super::completions;
 use super::config_edit::{next_step, our_file, secrets_of};
 use super::{FAILED, USAGE, fail, json, put};
 use crate::config::edit::file::ConfigFile;
-use crate::config::edit::{self, EditError, Proposed};
+use crate::config::edit::{self, EditError, Overlay};
 use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
 use crate::known_clients::shell_word;
@@ -151,11 +151,11 @@ fn unknown(name: &str, known: &[String]) -> String {
 /// Refuses an edit after which a valid configuration would be invalid. `named` is the only file of the configuration, if there is
 /// one.
 fn check(named: Option<&Path>, files: &[Edited]) -> Result<(), String> {
-    let proposed = files
+    let overlay = files
         .iter()
-        .fold(Proposed::new(&Process), |proposed, Edited { file, text, .. }| proposed.with(file.path(), text));
+        .fold(Overlay::new(&Process), |overlay, Edited { file, text, .. }| overlay.with(file.path(), text));
     let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
-    match config::load(&files, &proposed) {
+    match config::load(&files, &overlay) {
         Err(error) if config::load(&files, &Process).is_ok() => {
             Err(format!("not removed: the configuration would not be valid\n{error}"))
         }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::edit::text_in_quotes;
+use super::edit::toml_string;
 use super::json;
 use super::secret::in_arguments;
 
@@ -81,7 +81,7 @@ pub(super) fn holds_secret(text: &str) -> bool {
 pub(crate) fn keys<S: AsRef<str>>(words: &[S], has_more: bool, spelling: Spelling) -> String {
     let shown = without_secrets(words);
     let Some((program, args)) = shown.split_first() else { return spelling.assignment("command", "\"npx\"") };
-    let command = spelling.assignment("command", &text_in_quotes(program));
+    let command = spelling.assignment("command", &toml_string(program));
     if args.is_empty() && !has_more {
         return command;
     }
@@ -90,7 +90,7 @@ pub(crate) fn keys<S: AsRef<str>>(words: &[S], has_more: bool, spelling: Spellin
 
 /// A list of texts.
 pub(super) fn list(texts: &[String], has_more: bool) -> String {
-    let items = texts.iter().map(|text| text_in_quotes(text)).chain(has_more.then(|| "…".to_owned()));
+    let items = texts.iter().map(|text| toml_string(text)).chain(has_more.then(|| "…".to_owned()));
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 

@@ -16,7 +16,7 @@ use crate::printable::{lines, one_line};
 const LONGEST_LINE: usize = 64 << 10;
 
 /// Characters of a message that are shown; those that list every key of a server are the longest of our own.
-const LONGEST_MESSAGE: usize = 800;
+const MAX_MESSAGE_LEN: usize = 800;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,7 +224,7 @@ fn mask(c: char) -> char {
 
 /// A message may repeat a key of the file, and that may be as long as the file.
 fn shortened(text: String) -> String {
-    match text.char_indices().nth(LONGEST_MESSAGE) {
+    match text.char_indices().nth(MAX_MESSAGE_LEN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

@@ -10,17 +10,17 @@
 pub(crate) mod file;
 mod lines;
 mod members;
-mod proposed;
-mod spell;
+mod overlay;
+mod serialize;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-pub(crate) use self::proposed::Proposed;
-pub(crate) use self::spell::{Setting, text as text_in_quotes};
-pub(super) use self::spell::{key as spelt_key, text as spelt_text};
+pub(crate) use self::overlay::Overlay;
+pub(crate) use self::serialize::{Setting, toml_string};
+pub(super) use self::serialize::toml_key;
 use super::tree::{Entry, Node, Value};
 use super::{json, toml};
 use crate::likeness::nearest;
@@ -83,7 +83,7 @@ pub(crate) fn add(text: &str, name: &str, settings: &[(&str, Setting)]) -> Resul
         return Err(EditError::Exists(name.to_owned()));
     }
     let newline = line_end(text);
-    let table = spell::server(name, settings).replace('\n', newline);
+    let table = serialize::server(name, settings).replace('\n', newline);
     let is_ended = text.is_empty() || text.ends_with('\n');
     let before = match (text.is_empty(), is_ended) {
         (true, _) => String::new(),

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use self::foreign::{Foreign, ForeignServer, Prompt, foreign};
-use self::secrets::Mover;
+use self::secrets::SecretExtractor;
 pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::diagnostic::SourceFile;
 use super::edit::{self, EditError, Setting};
@@ -27,7 +27,7 @@ type Settings = Vec<(String, Setting)>;
 pub(crate) struct Plan<'a> {
     sources: &'a dyn Sources,
     text: String,
-    mover: Mover<'a>,
+    mover: SecretExtractor<'a>,
     /// Every server that is configured, or will be.
     known: Vec<(String, Result<Launch, Undefined>)>,
 }
@@ -56,7 +56,7 @@ impl<'a> Plan<'a> {
     /// a whole path to which a text can refer.
     pub(crate) fn new(text: &str, configured: &[ServerConfig], secrets: &Path, sources: &'a dyn Sources) -> Self {
         let known = configured.iter().map(|server| (server.name.to_string(), server.launch.clone())).collect();
-        Self { sources, text: text.to_owned(), mover: Mover::new(secrets, sources), known }
+        Self { sources, text: text.to_owned(), mover: SecretExtractor::new(secrets, sources), known }
     }
 
     /// Adds `server`, unless it is there already. One whose name is taken is added under another if `rename` says so.
@@ -121,10 +121,10 @@ impl<'a> Plan<'a> {
         let text = edit::add("", name, &settings).unwrap_or_default();
         let root = toml::parse(&text).root;
         let file = Arc::new(SourceFile::new(Path::new("/"), &text, Vec::new()));
-        let draft = root.map(|root| read::read(&root, read::Format::Ours, &file, self.sources).0);
-        let server = draft.and_then(|draft| draft.servers.into_iter().next());
+        let layer = root.map(|root| read::read(&root, read::Format::Native, &file, self.sources).0);
+        let server = layer.and_then(|layer| layer.servers.into_iter().next());
         server.map_or(Err(Undefined::Unfit { key: "command", complaint: "is unfit" }), |server| {
-            server.launch.fill(self.sources)
+            server.launch.interpolate(self.sources)
         })
     }
 }
@@ -132,7 +132,7 @@ impl<'a> Plan<'a> {
 /// Whether two servers are one. Where something is undefined that cannot be seen, but for two of one name.
 fn same(name: &str, this: &Result<Launch, Undefined>, other_name: &str, other: &Result<Launch, Undefined>) -> bool {
     match (this, other) {
-        (Ok(this), Ok(other)) => this.does_the_same(other),
+        (Ok(this), Ok(other)) => this.is_equivalent(other),
         (Err(this), Err(other)) => name == other_name && this == other,
         _ => false,
     }

@@ -128,10 +128,10 @@ impl Template {
 
     /// The text with every reference filled in.
     /// What of it comes from `${file:…}` and `${cred:…}` is added to `secrets`.
-    pub(super) fn fill(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, Undefined> {
+    pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, Undefined> {
         let mut filled = String::new();
         for piece in &self.pieces {
-            let value = piece.fill(sources)?;
+            let value = piece.interpolate(sources)?;
             if matches!(piece, Piece::File(_) | Piece::Credential(_)) {
                 secrets.add(&value);
             }
@@ -142,7 +142,7 @@ impl Template {
 
     /// Why it cannot be filled in.
     pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<Undefined> {
-        self.fill(sources, &mut Secrets::default()).err()
+        self.interpolate(sources, &mut Secrets::default()).err()
     }
 
     /// The files that `${file:…}` names in it.
@@ -185,7 +185,7 @@ impl Piece {
         }
     }
 
-    fn fill(&self, sources: &dyn Sources) -> Result<String, Undefined> {
+    fn interpolate(&self, sources: &dyn Sources) -> Result<String, Undefined> {
         match self {
             Self::Literal(text) => Ok(text.clone()),
             Self::Variable { name, default } => match (sources.var(name), default) {

@@ -10,7 +10,7 @@ use jsonc_parser::errors::ParseError;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::broken::named;
-use super::tree::{Entry, MAX_DEPTH, MOST_PROBLEMS, Node, Parsed, Problem, Value};
+use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, Parsed, Problem, Value};
 
 /// Whether a file is JSON, by its name or its first character.
 pub(super) fn is_json(path: &Path, text: &str) -> bool {
@@ -86,7 +86,7 @@ impl Walk {
             let node = self.node(property.value, depth + 1);
             if seen.insert(key.clone()) {
                 entries.push(Entry { key, key_span, node });
-            } else if self.problems.len() < MOST_PROBLEMS {
+            } else if self.problems.len() < MAX_PROBLEMS {
                 let twice = Problem::new(key_span, format!("{} is written twice in one object", named(&key)));
                 self.problems.push(twice.label("the second time").help("keep one of the two"));
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
-use super::in_url::in_url;
+use super::percent_encode::percent_encode;
 use super::oauth::OAuth;
 
 /// How a server is run, or reached.
@@ -77,7 +77,7 @@ impl Launch {
 
     /// Whether it depends on an agent's working directory.
     #[must_use]
-    pub fn wants_agent_cwd(&self) -> bool {
+    pub fn needs_agent_cwd(&self) -> bool {
         let waits = |text: &String| text.contains(AGENT_CWD);
         match self {
             Self::Program(Program { command, args, env, cwd, roots, .. }) => {
@@ -92,7 +92,7 @@ impl Launch {
     }
 
     /// Whether another is the same but for what the servers around it make of it.
-    pub(super) fn does_the_same(&self, other: &Self) -> bool {
+    pub(super) fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Program(this), Self::Program(other)) => {
                 (&this.command, &this.args, &this.env, &this.cwd)
@@ -122,7 +122,7 @@ impl Launch {
                 secrets: program.secrets.clone(),
             }),
             Self::Remote(remote) => Self::Remote(Remote {
-                url: remote.url.replace(AGENT_CWD, &in_url(agent_cwd)),
+                url: remote.url.replace(AGENT_CWD, &percent_encode(agent_cwd)),
                 headers: fill_each(&remote.headers),
                 roots: fill_all(&remote.roots),
                 ca_file: remote.ca_file.as_deref().map(fill_path),

@@ -7,19 +7,19 @@
 //! only, so every rule is tested as a table; the one place that writes is `edit/file.rs`.
 //!
 //! ```text
-//! file text ─ toml.rs / json.rs ─► tree::Node (values with spans) ─ read.rs ─► Draft ─ load.rs ─► Config
+//! file text ─ toml.rs / json.rs ─► tree::Node (values with spans) ─ read.rs ─► Layer ─ load.rs ─► Config
 //!                                        └───────── every refusal ─────────► diagnostic::Diagnostic (FILE:LINE:COLUMN)
 //! ```
 
 mod broken;
 pub(crate) mod command_line;
 pub mod diagnostic;
-mod draft;
+mod layer;
 pub(crate) mod edit;
 mod encoding;
 pub(crate) mod environment;
 pub(crate) mod import;
-mod in_url;
+mod percent_encode;
 pub mod interpolate;
 mod json;
 mod launch;
@@ -33,7 +33,7 @@ pub(crate) mod secret;
 mod settings;
 mod show;
 pub(crate) mod size;
-mod sourced;
+mod spanned;
 mod timeouts;
 mod toml;
 mod tree;
@@ -43,13 +43,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use self::draft::url_complaint;
+pub(crate) use self::layer::url_complaint;
 pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
 pub(crate) use self::load::Definition;
 pub use self::load::{ConfigError, Loaded, Stamp, changed, default_path, load};
 pub use self::oauth::{OAuth, OAuthGrant, OAuthSettings};
-pub use self::profile::{MOST_PROFILES, Narrowing, Profile, is_profile_name};
+pub use self::profile::{MAX_PROFILES, Narrowing, Profile, is_profile_name};
 pub(crate) use self::read::fitted_name;
 pub use self::settings::{EraChoice, Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
@@ -218,9 +218,9 @@ impl ServerConfig {
 
     /// The same for its instance, with what `other` says of that which needs no other one: policy, limits of calls, what is
     /// kept of them.
-    pub(crate) fn as_told_by(&self, other: &Self) -> Self {
+    pub(crate) fn with_live_settings(&self, other: &Self) -> Self {
         let (name, launch) = (Arc::clone(&self.name), self.launch.clone());
-        Self { name, launch, settings: self.settings.as_told_by(&other.settings), ..other.clone() }
+        Self { name, launch, settings: self.settings.with_live_settings(&other.settings), ..other.clone() }
     }
 
     /// Sets how it is kept.
@@ -234,7 +234,7 @@ impl ServerConfig {
     pub(crate) fn at(&self, cwd: Option<&str>) -> Self {
         let launch = self.launch.clone().and_then(|launch| match cwd {
             Some(cwd) => Ok(launch.at(cwd)),
-            None if launch.wants_agent_cwd() => Err(interpolate::Undefined::UnknownCwd),
+            None if launch.needs_agent_cwd() => Err(interpolate::Undefined::UnknownCwd),
             None => Ok(launch),
         });
         Self { launch, ..self.clone() }

@@ -8,9 +8,9 @@ use globset::Glob;
 use super::Loaded;
 use super::command_line::Spelling;
 use super::diagnostic::{Diagnostic, Level};
-use super::draft::{Exposure, LaunchDraft, OAuthDraft, ProfileDraft, ServerDraft};
+use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, ServerLayer};
 use super::interpolate::Template;
-use super::sourced::{Place, Sourced};
+use super::spanned::{Place, Spanned};
 use crate::kind::Kind;
 
 /// Most that are looked at; of what follows, no advice is given.
@@ -104,30 +104,30 @@ impl Note<'_> {
     }
 }
 
-fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerDraft) {
+fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
     let owner = Owner::Server(&server.name.value);
     notes.push(Note { owner, place: &server.name.place, what: What::Name });
-    let mut add = |purpose: Use<'a>, text: &'a Sourced<Template>| {
+    let mut add = |purpose: Use<'a>, text: &'a Spanned<Template>| {
         notes.push(Note { owner, place: &text.place, what: What::Text(purpose, &text.value) });
     };
     match &server.launch {
-        LaunchDraft::Program(program) => {
+        LaunchTemplate::Program(program) => {
             add(Use::Command, &program.command);
             program.args.iter().for_each(|arg| add(Use::Arg, arg));
             program.env.iter().for_each(|(name, value)| add(Use::Value(name), value));
             program.cwd.iter().chain(&program.roots).for_each(|place| add(Use::Place, place));
         }
-        LaunchDraft::Remote(remote) => {
+        LaunchTemplate::Remote(remote) => {
             add(Use::Url, &remote.url);
             remote.headers.iter().for_each(|(name, value)| add(Use::Header(name), value));
             remote.roots.iter().for_each(|place| add(Use::Place, place));
             remote.ca_file.iter().for_each(|path| add(Use::CaFile, path));
-            if let Some(OAuthDraft::On(keys)) = remote.oauth.as_ref().map(|oauth| &oauth.value) {
+            if let Some(OAuthTemplate::On(keys)) = remote.oauth.as_ref().map(|oauth| &oauth.value) {
                 keys.client_id.iter().for_each(|id| add(Use::ClientId, id));
                 keys.client_secret.iter().for_each(|secret| add(Use::Value("client_secret"), secret));
             }
         }
-        LaunchDraft::Impossible(_) => {}
+        LaunchTemplate::Impossible(_) => {}
     }
     let settings = &server.rules.settings;
     let limits = [("memory_max", &settings.memory_max), ("tasks_max", &settings.tasks_max)];
@@ -140,7 +140,7 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerDraft) {
 fn of_timeouts<'a, T: 'a>(
     notes: &mut Vec<Note<'a>>,
     owner: Owner<'a>,
-    timeouts: impl Iterator<Item = &'a Sourced<(Glob, T)>>,
+    timeouts: impl Iterator<Item = &'a Spanned<(Glob, T)>>,
 ) {
     notes.extend(timeouts.map(|timeout| Note {
         owner,
@@ -152,12 +152,12 @@ fn of_timeouts<'a, T: 'a>(
 fn of_exposures<'a>(notes: &mut Vec<Note<'a>>, owner: Owner<'a>, exposures: &'a [Exposure]) {
     for (kind, patterns) in exposures.iter().flat_map(|exposure| exposure.patterns.iter()) {
         let allow = patterns.allow.iter().flat_map(|allow| &allow.value);
-        let note = |glob: &'a Sourced<Glob>| Note { owner, place: &glob.place, what: What::Pattern(kind, &glob.value) };
+        let note = |glob: &'a Spanned<Glob>| Note { owner, place: &glob.place, what: What::Pattern(kind, &glob.value) };
         notes.extend(allow.chain(&patterns.deny).map(note));
     }
 }
 
-fn of_profile<'a>(notes: &mut Vec<Note<'a>>, profile: &'a ProfileDraft) {
+fn of_profile<'a>(notes: &mut Vec<Note<'a>>, profile: &'a ProfileLayer) {
     for (kind, rules) in profile.rules.iter() {
         for pattern in rules.allow.iter().chain(&rules.deny).flat_map(|patterns| &patterns.value) {
             let (server, key) = pattern.value.globs();

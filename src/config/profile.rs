@@ -13,7 +13,7 @@ use crate::naming::{Naming, is_server_name};
 use crate::policy::Policy;
 
 /// Most `[profiles.NAME]` tables. Each has a socket, and lists that are built and kept for it.
-pub const MOST_PROFILES: usize = 100;
+pub const MAX_PROFILES: usize = 100;
 /// The user id that stands for all that are unknown here, as those of other user namespaces are (user_namespaces(7)).
 pub(super) const UNKNOWN_USER: u32 = 65_534;
 

@@ -7,7 +7,7 @@
 mod clients;
 mod fields;
 mod launch;
-mod ours;
+mod native;
 mod policy;
 mod profiles;
 mod remote;
@@ -25,16 +25,16 @@ pub(super) use self::fields::suggestion;
 pub(super) use self::policy::EXPOSED;
 pub(crate) use self::server::fitted_name;
 use super::diagnostic::SourceFile;
-use super::draft::{DaemonDraft, Draft};
+use super::layer::{DaemonLayer, Layer};
 use super::interpolate::Sources;
-use super::sourced::{Place, Sourced};
-use super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
+use super::spanned::{Place, Spanned};
+use super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
 
 /// Whose words a file is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// Our own, in TOML.
-    Ours,
+    Native,
     /// JSON of other clients.
     Clients,
     /// TOML of another client.
@@ -51,13 +51,13 @@ pub(super) struct Problems {
 }
 
 /// Reads the tree of one file.
-pub(super) fn read(root: &Node, format: Format, file: &Arc<SourceFile>, sources: &dyn Sources) -> (Draft, Problems) {
+pub(super) fn read(root: &Node, format: Format, file: &Arc<SourceFile>, sources: &dyn Sources) -> (Layer, Problems) {
     let mut reader = Reader::new(format, file, sources);
-    let draft = match format {
+    let layer = match format {
         Format::Clients | Format::Codex => reader.clients_file(root),
-        Format::Ours | Format::Variable => reader.our_file(root),
+        Format::Native | Format::Variable => reader.native_file(root),
     };
-    (draft, reader.problems)
+    (layer, reader.problems)
 }
 
 /// Reads a variable with the `value` of what may be a key of `[daemon]`.
@@ -66,14 +66,14 @@ pub(super) fn read_variable(
     value: Value,
     file: &Arc<SourceFile>,
     sources: &dyn Sources,
-) -> (DaemonDraft, Problems) {
+) -> (DaemonLayer, Problems) {
     let mut reader = Reader::new(Format::Variable, file, sources);
     let node = Node { span: 0..file.text.len(), value };
     let entries = [Entry { key: key.to_owned(), key_span: 0..0, node }];
     let mut fields = Fields::new("the environment", &entries);
-    let draft = reader.daemon_keys(&mut fields);
+    let layer = reader.daemon_keys(&mut fields);
     reader.finish_variable(fields);
-    (draft, reader.problems)
+    (layer, reader.problems)
 }
 
 struct Reader<'a> {
@@ -165,20 +165,20 @@ impl Reader<'_> {
         fields: &mut Fields<'t>,
         key: &'static str,
         read: impl FnOnce(&mut Self, &'t Entry) -> Option<T>,
-    ) -> Option<Sourced<T>> {
+    ) -> Option<Spanned<T>> {
         let entry = fields.take(key)?;
         let value = read(self, entry)?;
-        Some(self.sourced(&entry.node, value))
+        Some(self.spanned(&entry.node, value))
     }
 
     /// `value`, which `node` says.
-    fn sourced<T>(&self, node: &Node, value: T) -> Sourced<T> {
-        self.sourced_at(node.span.clone(), value)
+    fn spanned<T>(&self, node: &Node, value: T) -> Spanned<T> {
+        self.spanned_at(node.span.clone(), value)
     }
 
     /// `value`, which stands at `span`.
-    fn sourced_at<T>(&self, span: Range<usize>, value: T) -> Sourced<T> {
-        Sourced { value, place: Place { file: Arc::clone(self.file), span } }
+    fn spanned_at<T>(&self, span: Range<usize>, value: T) -> Spanned<T> {
+        Spanned { value, place: Place { file: Arc::clone(self.file), span } }
     }
 
     fn wrong_type(&mut self, node: &Node, what: &str, expected: &str, help: String) {
@@ -189,7 +189,7 @@ impl Reader<'_> {
     /// How the file's format spells a key with its value.
     fn assignment(&self, key: &str, value: &str) -> String {
         match self.format {
-            Format::Ours | Format::Codex => format!("write `{key} = {value}`"),
+            Format::Native | Format::Codex => format!("write `{key} = {value}`"),
             Format::Clients => format!("write `\"{key}\": {value}`"),
             Format::Variable => format!("write `{}={}`", self.file.path.display(), value.trim_matches('"')),
         }
@@ -203,14 +203,14 @@ impl Reader<'_> {
 
     fn word_for_table(&self) -> &'static str {
         match self.format {
-            Format::Ours | Format::Codex | Format::Variable => "a table",
+            Format::Native | Format::Codex | Format::Variable => "a table",
             Format::Clients => "an object",
         }
     }
 }
 
 fn push(problems: &mut Vec<Problem>, problem: Problem) {
-    if problems.len() < MOST_PROBLEMS {
+    if problems.len() < MAX_PROBLEMS {
         problems.push(problem);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Loaded;
-use super::draft::LaunchDraft;
+use super::layer::LaunchTemplate;
 use super::notes::What;
 
 impl Loaded {
@@ -16,8 +16,8 @@ impl Loaded {
             }
         }
         let programs = self.layers.servers.iter().filter_map(|server| match &server.launch {
-            LaunchDraft::Program(program) => Some(&program.pass_env),
-            LaunchDraft::Remote(_) | LaunchDraft::Impossible(_) => None,
+            LaunchTemplate::Program(program) => Some(&program.pass_env),
+            LaunchTemplate::Remote(_) | LaunchTemplate::Impossible(_) => None,
         });
         let passed = programs.flatten().chain(&self.layers.defaults.pass_env);
         names.extend(passed.map(|name| name.value.clone()));

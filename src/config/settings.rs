@@ -95,12 +95,12 @@ impl Settings {
 
     /// Whether an instance is kept the same way.
     pub(super) fn runs_like(&self, other: &Self) -> bool {
-        self.as_told_by(other) == *other
+        self.with_live_settings(other) == *other
     }
 
     /// The same for its instance, with what `other` says of that which needs no other one: a call brings its own limit, and
     /// an instance that makes way is not asked how.
-    pub(super) fn as_told_by(&self, other: &Self) -> Self {
+    pub(super) fn with_live_settings(&self, other: &Self) -> Self {
         let Self { call_timeout, call_timeout_max, tool_timeouts, replace, .. } = other.clone();
         Self { call_timeout, call_timeout_max, tool_timeouts, replace, ..self.clone() }
     }

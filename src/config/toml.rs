@@ -6,7 +6,7 @@ use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, Error};
 
 use super::broken::named;
-use super::tree::{Entry, MAX_DEPTH, MOST_PROBLEMS, Node, Parsed, Problem, Value};
+use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, Parsed, Problem, Value};
 use super::unclosed::{Unclosed, unclosed};
 
 /// The parser has no codes for its errors; tests hold its words to these.
@@ -20,7 +20,7 @@ const UNQUOTED: &str = "string values must be quoted";
 pub(super) fn parse(text: &str) -> Parsed {
     let (table, errors) = DeTable::parse_recoverable(text);
     let (duplicates, syntax): (Vec<Error>, Vec<Error>) = errors.into_iter().partition(|e| e.message() == DUPLICATE);
-    let mut problems: Vec<_> = duplicates.iter().take(MOST_PROBLEMS).map(|error| duplicate(text, error)).collect();
+    let mut problems: Vec<_> = duplicates.iter().take(MAX_PROBLEMS).map(|error| duplicate(text, error)).collect();
     if let Some(error) = syntax.first() {
         let problem = describe(text, error);
         // Keys that an open bracket has swallowed are in one table with it.

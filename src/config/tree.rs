@@ -10,7 +10,7 @@ use super::secret::{in_arguments, is_secret_value};
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Complaints kept of each kind about one file. A file of nothing but wrong lines must not cost the daemon its memory.
-pub(super) const MOST_PROBLEMS: usize = 101;
+pub(super) const MAX_PROBLEMS: usize = 101;
 
 /// A value and the bytes of the text it was written in.
 #[derive(Debug)]
@@ -106,14 +106,14 @@ impl Node {
 
     /// Whether another has the same value, with its keys in the same order, wherever it stands. Of numbers that are no integers
     /// this is not known.
-    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+    pub(super) fn has_same_value(&self, other: &Self) -> bool {
         match (&self.value, &other.value) {
             (Value::Table(these), Value::Table(those)) => {
-                let same = |(this, that): (&Entry, &Entry)| this.key == that.key && this.node.says_the_same(&that.node);
+                let same = |(this, that): (&Entry, &Entry)| this.key == that.key && this.node.has_same_value(&that.node);
                 these.len() == those.len() && these.iter().zip(those).all(same)
             }
             (Value::Array(these), Value::Array(those)) => {
-                these.len() == those.len() && these.iter().zip(those).all(|(this, that)| this.says_the_same(that))
+                these.len() == those.len() && these.iter().zip(those).all(|(this, that)| this.has_same_value(that))
             }
             (Value::String(this), Value::String(that)) => this == that,
             (Value::Integer(this), Value::Integer(that)) => this == that,

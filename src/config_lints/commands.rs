@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Look;
 use crate::config::command_line::{self, Spelling, command_line};
 use crate::config::diagnostic::Diagnostic;
-use crate::config::edit::text_in_quotes;
+use crate::config::edit::toml_string;
 use crate::config::interpolate::Sources;
 use crate::config::notes::Use;
 use crate::config::{AGENT_CWD, Launch, Program};
@@ -62,7 +62,7 @@ fn something_else(
 ) -> Option<(String, String)> {
     if command_line::is_url(written) {
         let [url] = &command_line::without_secrets(&[written])[..] else { return None };
-        let help = format!("write {}", spelling.assignment("url", &text_in_quotes(url)));
+        let help = format!("write {}", spelling.assignment("url", &toml_string(url)));
         return Some(("is a URL, and mcpd reaches URLs by itself".to_owned(), help));
     }
     let words = command_line(written)?;

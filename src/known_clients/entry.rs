@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Client;
-use crate::config::edit::text_in_quotes;
+use crate::config::edit::toml_string;
 
 /// What the server is called there.
 const NAME: &str = "mcpd";
@@ -48,11 +48,11 @@ fn pretty(file: &impl Serialize) -> String {
 
 /// A table of TOML, for Codex.
 fn codex_table(Program { command, args, env }: &Program) -> String {
-    let args: Vec<_> = args.iter().map(|arg| text_in_quotes(arg)).collect();
+    let args: Vec<_> = args.iter().map(|arg| toml_string(arg)).collect();
     let mut table =
-        format!("[mcp_servers.{NAME}]\ncommand = {}\nargs = [{}]\n", text_in_quotes(command), args.join(", "));
+        format!("[mcp_servers.{NAME}]\ncommand = {}\nargs = [{}]\n", toml_string(command), args.join(", "));
     if !env.is_empty() {
-        let env: Vec<_> = env.iter().map(|(name, value)| format!("{name} = {}", text_in_quotes(value))).collect();
+        let env: Vec<_> = env.iter().map(|(name, value)| format!("{name} = {}", toml_string(value))).collect();
         table += &format!("env = {{ {} }}\n", env.join(", "));
     }
     table

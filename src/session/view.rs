@@ -235,7 +235,7 @@ impl AgentView {
         if member.presence == Presence::Shown {
             // Known lists are shown at once, unless they depend on where the agent works. If the lists of the agent's own
             // instance differ, the agent is notified.
-            let is_by_directory = member.config.launch.as_ref().is_ok_and(Launch::wants_agent_cwd);
+            let is_by_directory = member.config.launch.as_ref().is_ok_and(Launch::needs_agent_cwd);
             let is_known = member.handle.published().has_listed && !is_by_directory;
             self.unlisted += 1;
             self.unknown += usize::from(!is_known);

@@ -56,7 +56,7 @@ pub(super) async fn run(
 
 /// The same for one agent, started at once, and without limits, which need a cgroup of mcpd's own.
 fn tried(server: &ServerConfig, cwd: Option<&str>) -> ServerConfig {
-    let wants_cwd = server.launch.as_ref().is_ok_and(Launch::wants_agent_cwd);
+    let wants_cwd = server.launch.as_ref().is_ok_and(Launch::needs_agent_cwd);
     let mut server = if wants_cwd { server.at(cwd) } else { server.clone() };
     server.settings.sharing = Sharing::Shared;
     server.settings.start = Start::Eager;

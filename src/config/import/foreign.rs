@@ -108,7 +108,7 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
     let Parsed { root, problems } = parsed;
     let mut found = Problems { errors: problems, warnings: Vec::new() };
     let (mut servers, mut here, mut left_out) = (Vec::new(), Vec::new(), 0);
-    let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Ours && has_servers(root));
+    let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Native && has_servers(root));
     if let Some(root) = root.filter(|_| is_about_servers) {
         here = pointers(&root, format, &file, sources);
         let (read, more) = translated(&root, format, &file, sources);

@@ -46,7 +46,7 @@ impl fmt::Debug for Content {
 }
 
 /// Names files, and knows those it has named.
-pub(super) struct Mover<'a> {
+pub(super) struct SecretExtractor<'a> {
     directory: PathBuf,
     sources: &'a dyn Sources,
     pub(super) files: Vec<SecretFile>,
@@ -54,12 +54,12 @@ pub(super) struct Mover<'a> {
 
 /// One server on its way.
 struct Moving<'m> {
-    mover: &'m Mover<'m>,
+    mover: &'m SecretExtractor<'m>,
     name: &'m str,
     files: Vec<SecretFile>,
 }
 
-impl<'a> Mover<'a> {
+impl<'a> SecretExtractor<'a> {
     pub(super) fn new(directory: &Path, sources: &'a dyn Sources) -> Self {
         Self { directory: directory.to_owned(), sources, files: Vec::new() }
     }

@@ -21,13 +21,13 @@ fn table() -> Table {
 }
 
 fn check(text: &str, expected: &str) {
-    let filled = Template::parse(text).expect("well-formed").fill(&table(), &mut Secrets::default());
+    let filled = Template::parse(text).expect("well-formed").interpolate(&table(), &mut Secrets::default());
     assert_eq!(filled.as_deref(), Ok(expected), "{text:?}");
 }
 
 fn check_undefined(text: &str, expected: &str) {
     let undefined =
-        Template::parse(text).expect("well-formed").fill(&table(), &mut Secrets::default()).expect_err(text);
+        Template::parse(text).expect("well-formed").interpolate(&table(), &mut Secrets::default()).expect_err(text);
     assert_eq!(undefined.to_string(), expected);
 }
 
@@ -87,7 +87,7 @@ fn what_is_missing_is_named() {
     );
     let bare = Table::default();
     let undefined = |text: &str| {
-        Template::parse_path(text).expect("well-formed").fill(&bare, &mut Secrets::default()).expect_err(text)
+        Template::parse_path(text).expect("well-formed").interpolate(&bare, &mut Secrets::default()).expect_err(text)
     };
     assert_eq!(undefined("~/x"), Undefined::Home);
     assert_eq!(undefined("${file:~/x}"), Undefined::Home);
@@ -105,7 +105,7 @@ fn nothing_stands_for_nothing_unless_it_is_said_to() {
 fn what_came_from_files_and_credentials_is_noted() {
     let mut secrets = Secrets::default();
     for text in ["a ${file:/etc/token} b ${NAME}", "${cred:db}"] {
-        Template::parse(text).expect("well-formed").fill(&table(), &mut secrets).expect("defined");
+        Template::parse(text).expect("well-formed").interpolate(&table(), &mut secrets).expect("defined");
     }
     assert_eq!(secrets.masked("secret value from systemd"), "… value …");
 }
@@ -128,10 +128,10 @@ fn references_are_told_from_what_may_be_secret() {
 
 #[test]
 fn a_path_may_begin_at_home() {
-    let fill = |text: &str| Template::parse_path(text).expect("well-formed").fill(&table(), &mut Secrets::default());
-    assert_eq!(fill("~/${NAME}/x"), Ok("/home/u/value/x".to_owned()));
-    assert_eq!(fill("/a/~/b"), Ok("/a/~/b".to_owned()));
-    assert_eq!(fill("~u/b"), Ok("~u/b".to_owned()));
+    let interpolate = |text: &str| Template::parse_path(text).expect("well-formed").interpolate(&table(), &mut Secrets::default());
+    assert_eq!(interpolate("~/${NAME}/x"), Ok("/home/u/value/x".to_owned()));
+    assert_eq!(interpolate("/a/~/b"), Ok("/a/~/b".to_owned()));
+    assert_eq!(interpolate("~u/b"), Ok("~u/b".to_owned()));
 }
 
 #[test]

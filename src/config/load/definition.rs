@@ -17,14 +17,14 @@ pub(crate) struct Definition {
 impl Loaded {
     /// The definition of `server`; `None` if there is no such server.
     pub(crate) fn definition(&self, server: &str) -> Option<Definition> {
-        let draft = self.layers.servers.iter().find(|draft| *draft.name.value == *server)?;
-        let place = &draft.name.place;
+        let layer = self.layers.servers.iter().find(|layer| *layer.name.value == *server)?;
+        let place = &layer.name.place;
         let written = place.file.text.get(place.span.clone()).unwrap_or_default();
         let title = match serde_json::from_str(written) {
             Ok(title) => title,
             Err(_) => written.trim_matches(['"', '\'']).to_owned(),
         };
-        let is_native = parse(&place.file.path, &place.file.text).0 == Format::Ours;
+        let is_native = parse(&place.file.path, &place.file.text).0 == Format::Native;
         Some(Definition { title, place: place.line(), is_native })
     }
 }

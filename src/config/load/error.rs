@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::super::diagnostic::Diagnostic;
-use super::super::tree::MOST_PROBLEMS;
+use super::super::tree::MAX_PROBLEMS;
 use super::stamp::Stamp;
 use crate::printable::{lines, one_line};
 
 /// Complaints that are printed; one more is always kept, so that it is known whether there are more.
-const SHOWN: usize = MOST_PROBLEMS - 1;
+const SHOWN: usize = MAX_PROBLEMS - 1;
 
 /// Everything that refuses a configuration: files that cannot be read, and complaints about their text.
 #[derive(Debug, Default)]

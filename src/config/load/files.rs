@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
-use super::super::draft::Draft;
+use super::super::layer::Layer;
 use super::super::encoding::NotUtf8;
 use super::super::interpolate::{FileId, FileText, Sources};
 use super::super::read::{Format, Problems, is_codex, read};
-use super::super::sourced::{Place, Sourced};
+use super::super::spanned::{Place, Spanned};
 use super::super::tree::{Parsed, Problem};
 use super::super::{json, toml};
 use super::error::ConfigError;
@@ -20,9 +20,9 @@ use super::variables::variables;
 use super::{MAX_FILE, default_path};
 
 /// Files that are read for one configuration. Each takes memory for as long as it is in use.
-const MOST_FILES: usize = 256;
+const MAX_FILES: usize = 256;
 /// How deep one file may include another.
-const DEEPEST: usize = 8;
+const MAX_INCLUDE_DEPTH: usize = 8;
 
 /// What was read so far.
 pub(super) struct Loading<'a> {
@@ -85,7 +85,7 @@ impl<'a> Loading<'a> {
         self.take(path, read, None);
     }
 
-    fn include(&mut self, included: &Sourced<PathBuf>) {
+    fn include(&mut self, included: &Spanned<PathBuf>) {
         let read = self.sources.file(&included.value, MAX_FILE);
         self.take(&included.value, read, Some(&included.place));
     }
@@ -104,40 +104,40 @@ impl<'a> Loading<'a> {
             let problem = place.problem(format!("files include each other in a cycle: {cycle}"));
             return self.complain(place.error(problem.help("remove it, or another `include` of the cycle")));
         }
-        if self.open.len() > DEEPEST {
-            let complaint = format!("files include each other more than {DEEPEST} deep");
+        if self.open.len() > MAX_INCLUDE_DEPTH {
+            let complaint = format!("files include each other more than {MAX_INCLUDE_DEPTH} deep");
             return self.refuse(path, io::Error::other(complaint), from);
         }
         if self.seen.contains(&file.id) {
             return;
         }
-        if self.seen.len() == MOST_FILES {
-            let complaint = format!("there are more than {MOST_FILES} files of configuration");
+        if self.seen.len() == MAX_FILES {
+            let complaint = format!("there are more than {MAX_FILES} files of configuration");
             return self.refuse(path, io::Error::other(complaint), from);
         }
         self.seen.push(file.id);
         let (file_id, text) = (file.id, file.text);
         self.stamps.push(Stamp::file(path, Some(&text)));
-        let (file, draft, found) = read_file(path, &text, self.sources);
+        let (file, layer, found) = read_file(path, &text, self.sources);
         self.open.push((file_id, path.to_owned()));
-        draft.includes.iter().for_each(|included| self.include(included));
+        layer.includes.iter().for_each(|included| self.include(included));
         self.open.pop();
-        self.add(&file, draft, found);
+        self.add(&file, layer, found);
         self.files.push(path.to_owned());
     }
 
     /// Reads the variables that say the same as files.
     pub(super) fn variables(&mut self) {
-        for (variable, draft, found) in variables(self.sources) {
-            self.add(&variable, draft, found);
+        for (variable, layer, found) in variables(self.sources) {
+            self.add(&variable, layer, found);
         }
     }
 
     /// Puts what was read of `file` on top.
-    fn add(&mut self, file: &Arc<SourceFile>, draft: Draft, found: Problems) {
+    fn add(&mut self, file: &Arc<SourceFile>, layer: Layer, found: Problems) {
         self.failed.diagnostics.extend(located(Level::Error, file, found.errors));
         self.warnings.extend(located(Level::Warning, file, found.warnings));
-        self.failed.diagnostics.extend(self.layers.add(draft));
+        self.failed.diagnostics.extend(self.layers.add(layer));
     }
 
     /// The files that include each other, if the one at `path` is being read already.
@@ -152,7 +152,7 @@ impl<'a> Loading<'a> {
             return self.complain(not_utf8(path, wrong));
         }
         let Some(place) = from else {
-            self.layers.lack_a_file();
+            self.layers.mark_partial();
             return self.failed.unreadable.push((path.to_owned(), error));
         };
         self.complain(place.error(place.problem(format!("cannot read {}: {error}", path.display()))));
@@ -160,7 +160,7 @@ impl<'a> Loading<'a> {
 
     /// Refuses the configuration for want of a file.
     fn complain(&mut self, diagnostic: Diagnostic) {
-        self.layers.lack_a_file();
+        self.layers.mark_partial();
         self.failed.diagnostics.push(diagnostic);
     }
 }
@@ -177,15 +177,15 @@ pub(super) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>, Draft, Problems) {
+fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>, Layer, Problems) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (format, parsed) = parse(path, text);
     let file = Arc::new(SourceFile::parsed(path, text, &parsed));
     let Parsed { root, problems } = parsed;
-    let unread = || (Draft { is_partial: true, ..Draft::default() }, Problems::default());
-    let (draft, mut found) = root.map_or_else(unread, |root| read(&root, format, &file, sources));
+    let unread = || (Layer { is_partial: true, ..Layer::default() }, Problems::default());
+    let (layer, mut found) = root.map_or_else(unread, |root| read(&root, format, &file, sources));
     found.errors.extend(problems);
-    (file, draft, found)
+    (file, layer, found)
 }
 
 /// What to say of a file in another encoding. Its lines are shown as those of a file that does not parse.
@@ -214,6 +214,6 @@ pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, Parsed) {
     }
     let parsed = toml::parse(text);
     let format =
-        if parsed.root.as_ref().is_some_and(|root| is_codex(path, root)) { Format::Codex } else { Format::Ours };
+        if parsed.root.as_ref().is_some_and(|root| is_codex(path, root)) { Format::Codex } else { Format::Native };
     (format, parsed)
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use super::super::Config;
 use super::super::diagnostic::Diagnostic;
-use super::super::draft::{DaemonDraft, DefaultsDraft, Draft, NarrowingDraft, ServerDraft};
+use super::super::layer::{DaemonLayer, DefaultsLayer, Layer, NarrowingLayer, ServerLayer};
 use super::super::interpolate::Sources;
-use super::super::sourced::Sourced;
+use super::super::spanned::Spanned;
 use super::profiles::ProfileLayers;
 
 /// The layers added so far, later ones on top.
 #[derive(Debug, Default)]
 pub(in crate::config) struct Layers {
-    pub(in crate::config) daemon: DaemonDraft,
-    pub(in crate::config) defaults: DefaultsDraft,
+    pub(in crate::config) daemon: DaemonLayer,
+    pub(in crate::config) defaults: DefaultsLayer,
     /// In the order in which they were configured.
-    pub(in crate::config) servers: Vec<ServerDraft>,
+    pub(in crate::config) servers: Vec<ServerLayer>,
     /// Where each is among them.
     by_name: HashMap<Arc<str>, usize>,
     pub(in crate::config) profiles: ProfileLayers,
@@ -25,9 +25,9 @@ pub(in crate::config) struct Layers {
 }
 
 impl Layers {
-    /// Puts `draft` on top; what does not fit to the layers below comes back as errors.
-    pub(super) fn add(&mut self, draft: Draft) -> Vec<Diagnostic> {
-        let Draft { includes: _, daemon, defaults, servers, narrowings, server_names, profiles, is_partial } = draft;
+    /// Puts `layer` on top; what does not fit to the layers below comes back as errors.
+    pub(super) fn add(&mut self, layer: Layer) -> Vec<Diagnostic> {
+        let Layer { includes: _, daemon, defaults, servers, narrowings, server_names, profiles, is_partial } = layer;
         self.is_partial |= is_partial;
         self.daemon = daemon.over(std::mem::take(&mut self.daemon));
         self.defaults = defaults.over(std::mem::take(&mut self.defaults));
@@ -39,11 +39,11 @@ impl Layers {
     }
 
     /// Notes that a file is missing.
-    pub(super) fn lack_a_file(&mut self) {
+    pub(super) fn mark_partial(&mut self) {
         self.is_partial = true;
     }
 
-    fn add_server(&mut self, server: ServerDraft) -> Option<Diagnostic> {
+    fn add_server(&mut self, server: ServerLayer) -> Option<Diagnostic> {
         let name = &server.name;
         if let Some(first) = self.by_name.get(&name.value) {
             let problem = name.place.problem(format!("server `{}` is configured twice", name.value));
@@ -56,8 +56,8 @@ impl Layers {
         None
     }
 
-    fn narrow(&mut self, narrowing: NarrowingDraft) -> Vec<Diagnostic> {
-        let NarrowingDraft { name, misplaced, rules } = narrowing;
+    fn narrow(&mut self, narrowing: NarrowingLayer) -> Vec<Diagnostic> {
+        let NarrowingLayer { name, misplaced, rules } = narrowing;
         let Some(server) = self.by_name.get(&name.value).and_then(|at| self.servers.get_mut(*at)) else {
             if self.is_partial {
                 return Vec::new();
@@ -69,7 +69,7 @@ impl Layers {
         let first = server.name.place.clone();
         let lower = std::mem::take(&mut server.rules);
         server.rules = rules.over(lower);
-        let complain = |key: Sourced<String>| {
+        let complain = |key: Spanned<String>| {
             let message = format!("`{}` of server `{}` is set where that is not configured", key.value, name.value);
             let problem = key.place.problem(message).label(format!("it is configured at {first}"));
             key.place.error(problem.help("set it there: elsewhere a server can only be narrowed, and kept another way"))

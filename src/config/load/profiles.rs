@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::super::diagnostic::Diagnostic;
-use super::super::draft::ProfileDraft;
-use super::super::profile::{MOST_PROFILES, Profile};
+use super::super::layer::ProfileLayer;
+use super::super::profile::{MAX_PROFILES, Profile};
 use super::super::read::suggestion;
 use crate::naming::Naming;
 
 /// Those of the files added so far.
 #[derive(Debug, Default)]
 pub(in crate::config) struct ProfileLayers {
-    pub(in crate::config) all: Vec<ProfileDraft>,
+    pub(in crate::config) all: Vec<ProfileLayer>,
     /// Where each is among them.
     by_name: HashMap<Arc<str>, usize>,
     /// Every server that any file has a word about.
@@ -23,22 +23,22 @@ pub(in crate::config) struct ProfileLayers {
 
 impl ProfileLayers {
     /// Adds those of a file with these servers; what it configures a second time comes back as errors.
-    pub(super) fn add(&mut self, servers: Vec<String>, profiles: Vec<ProfileDraft>) -> Vec<Diagnostic> {
+    pub(super) fn add(&mut self, servers: Vec<String>, profiles: Vec<ProfileLayer>) -> Vec<Diagnostic> {
         self.servers.extend(servers);
         profiles.into_iter().filter_map(|profile| self.add_one(profile)).collect()
     }
 
-    fn add_one(&mut self, profile: ProfileDraft) -> Option<Diagnostic> {
+    fn add_one(&mut self, profile: ProfileLayer) -> Option<Diagnostic> {
         let name = &profile.name;
         let problem = if let Some(first) = self.by_name.get(&name.value) {
             let first = &self.all[*first].name.place;
             let problem = name.place.problem(format!("profile `{}` is configured twice", name.value));
             problem.label(format!("the first is at {first}")).help("remove one of the two, or give it another name")
-        } else if self.all.len() == MOST_PROFILES {
+        } else if self.all.len() == MAX_PROFILES {
             if std::mem::replace(&mut self.too_many, true) {
                 return None;
             }
-            let problem = name.place.problem(format!("there are more than {MOST_PROFILES} profiles"));
+            let problem = name.place.problem(format!("there are more than {MAX_PROFILES} profiles"));
             problem.help("let agents that see the same share one: any number of them can")
         } else {
             self.by_name.insert(Arc::clone(&name.value), self.all.len());
@@ -70,7 +70,7 @@ impl ProfileLayers {
 
     /// All of them, the one first that is always there.
     pub(super) fn settle(&self, naming: &Naming) -> Vec<Arc<Profile>> {
-        let mut profiles: Vec<_> = self.all.iter().map(|draft| Arc::new(draft.settle(naming))).collect();
+        let mut profiles: Vec<_> = self.all.iter().map(|layer| Arc::new(layer.settle(naming))).collect();
         match profiles.iter().position(|profile| *profile.name == *Profile::DEFAULT) {
             Some(default) => profiles[..=default].rotate_right(1),
             None => profiles.insert(0, Arc::new(Profile::whole(naming.clone()))),

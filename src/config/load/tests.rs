@@ -7,7 +7,7 @@ mod example;
 mod files;
 mod layers;
 mod narrows;
-mod ours;
+mod native;
 mod printing;
 mod profiles;
 mod refusals;

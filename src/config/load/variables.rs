@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::config::{Environment, Source, ValueKind};
 
 use super::super::diagnostic::{Medium, SourceFile};
-use super::super::draft::Draft;
+use super::super::layer::Layer;
 use super::super::interpolate::Sources;
 use super::super::read::{Problems, read_variable};
 use super::super::tree::Value;
@@ -15,7 +15,7 @@ use super::super::tree::Value;
 const PREFIX: &str = "MCPD";
 
 /// What each of them says. An empty one says nothing.
-pub(super) fn variables(sources: &dyn Sources) -> Vec<(Arc<SourceFile>, Draft, Problems)> {
+pub(super) fn variables(sources: &dyn Sources) -> Vec<(Arc<SourceFile>, Layer, Problems)> {
     let mut found = Vec::new();
     let mut all = sources.variables(&format!("{PREFIX}_"));
     all.sort_unstable();
@@ -29,7 +29,7 @@ pub(super) fn variables(sources: &dyn Sources) -> Vec<(Arc<SourceFile>, Draft, P
             broken: false,
         });
         let (daemon, problems) = read_variable(&key, value, &file, sources);
-        found.push((file, Draft { daemon, ..Draft::default() }, problems));
+        found.push((file, Layer { daemon, ..Layer::default() }, problems));
     }
     found
 }

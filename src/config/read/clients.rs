@@ -24,11 +24,11 @@ use self::build::Build;
 use self::sections::Section;
 use self::variables::Variables;
 use super::super::diagnostic::SourceFile;
-use super::super::draft::{Draft, LaunchDraft, ServerDraft};
+use super::super::layer::{Layer, LaunchTemplate, ServerLayer};
 use super::super::interpolate::{Sources, Undefined};
-use super::super::tree::{Entry, MOST_PROBLEMS, Node, Problem, Value};
+use super::super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
 use super::fields::Fields;
-use super::ours::OurServer;
+use super::native::NativeServer;
 use super::{Format, Problems, Reader};
 
 pub(in crate::config) use self::sections::{has_servers, is_codex};
@@ -78,7 +78,7 @@ pub(in crate::config) fn translated(
     servers.retain(|server| {
         let before = reader.problems.errors.len();
         let is_read = reader.translated_server(server).is_some();
-        is_read && reader.problems.errors.len() == before && before < MOST_PROBLEMS
+        is_read && reader.problems.errors.len() == before && before < MAX_PROBLEMS
     });
     (servers, reader.problems)
 }
@@ -102,24 +102,24 @@ pub(in crate::config) fn pointers(
 
 impl Reader<'_> {
     /// Only the servers are read: whatever else is in such a file is another program's business.
-    pub(super) fn clients_file(&mut self, root: &Node) -> Draft {
+    pub(super) fn clients_file(&mut self, root: &Node) -> Layer {
         let sections = self.sections(root);
         let translated = self.translated(&sections);
         let servers = translated.iter().filter_map(|server| self.translated_server(server)).collect();
         // A profile may name a server that is skipped.
         let titles = sections.iter().flat_map(|section| section.servers).map(|server| &server.key);
         let server_names = translated.iter().map(|server| &server.entry.key).chain(titles).cloned().collect();
-        Draft { servers, server_names, ..Draft::default() }
+        Layer { servers, server_names, ..Layer::default() }
     }
 
     /// Reads a server as if it stood in a file of ours.
-    pub(super) fn translated_server(&mut self, server: &Translated) -> Option<ServerDraft> {
-        let OurServer::Configured(mut draft) = self.our_server(&server.entry)? else { return None };
+    pub(super) fn translated_server(&mut self, server: &Translated) -> Option<ServerLayer> {
+        let NativeServer::Configured(mut layer) = self.native_server(&server.entry)? else { return None };
         // One is enough to go and look.
         if let Some(undefined) = server.missing.first() {
-            draft.launch = LaunchDraft::Impossible(undefined.clone());
+            layer.launch = LaunchTemplate::Impossible(undefined.clone());
         }
-        Some(*draft)
+        Some(*layer)
     }
 
     /// The servers that the file has for its client, but for those that are switched off or that mcpd cannot have.
@@ -129,7 +129,7 @@ impl Reader<'_> {
         for section in sections {
             for entry in section.servers {
                 let same = known.entry(&entry.key).or_default();
-                if !same.iter().any(|other| other.says_the_same(&entry.node)) && !self.is_skipped(section, entry) {
+                if !same.iter().any(|other| other.has_same_value(&entry.node)) && !self.is_skipped(section, entry) {
                     same.push(&entry.node);
                     found.push((section, entry));
                 }

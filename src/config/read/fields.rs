@@ -1,6 +1,6 @@
 //! A table taken apart key by key; what nobody asked for is an unknown key.
 
-use super::super::tree::{Entry, MOST_PROBLEMS, Problem};
+use super::super::tree::{Entry, MAX_PROBLEMS, Problem};
 use super::Reader;
 use crate::likeness::nearest;
 
@@ -39,7 +39,7 @@ impl<'t> Fields<'t> {
 impl Reader<'_> {
     /// Our own format: every key left over is an error.
     pub(super) fn finish(&mut self, fields: Fields<'_>) {
-        for entry in fields.entries.iter().take(MOST_PROBLEMS) {
+        for entry in fields.entries.iter().take(MAX_PROBLEMS) {
             let message = format!("unknown key `{}` in {}", entry.key, fields.table);
             let help = suggestion(&entry.key, &fields.known);
             self.error(Problem::new(entry.key_span.clone(), message).help(help));
@@ -60,7 +60,7 @@ impl Reader<'_> {
 
     /// The format of other clients: every key left over is theirs, and is said to be ignored.
     pub(super) fn finish_loosely(&mut self, fields: Fields<'_>) {
-        for entry in fields.entries.iter().take(MOST_PROBLEMS) {
+        for entry in fields.entries.iter().take(MAX_PROBLEMS) {
             let message = format!("unknown key `{}` in {} is ignored", entry.key, fields.table);
             let problem = Problem::new(entry.key_span.clone(), message);
             self.warn(match nearest(&entry.key, fields.known.iter().copied()) {

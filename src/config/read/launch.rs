@@ -1,9 +1,9 @@
 //! Whether a server is run or reached, and how it is run: `command`, and what goes with it.
 
 use super::super::command_line::{self, Spelling};
-use super::super::draft::{LaunchDraft, ProgramDraft, is_root, is_whole};
+use super::super::layer::{LaunchTemplate, ProgramTemplate, is_root, is_whole};
 use super::super::interpolate::Template;
-use super::super::sourced::Sourced;
+use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::Fields;
 use super::values::{is_variable_name, not_a_variable};
@@ -33,7 +33,7 @@ impl<'t> LaunchKeys<'t> {
     }
 
     /// Those of our own.
-    pub(super) fn ours(fields: &mut Fields<'t>) -> Self {
+    pub(super) fn native(fields: &mut Fields<'t>) -> Self {
         let mut take = |key| fields.take(key);
         let (pass_env, roots, ca_file, oauth) = (take("pass_env"), take("roots"), take("ca_file"), take("oauth"));
         Self { pass_env, roots, ca_file, oauth, ..Self::common(fields) }
@@ -42,9 +42,9 @@ impl<'t> LaunchKeys<'t> {
 
 /// What the keys of a table say.
 pub(super) enum Said {
-    Launch(Box<LaunchDraft>),
+    Launch(Box<LaunchTemplate>),
     /// Neither how the server is run nor where it is, but perhaps some of the rest.
-    Neither(Vec<Sourced<String>>),
+    Neither(Vec<Spanned<String>>),
 }
 
 impl Reader<'_> {
@@ -58,19 +58,19 @@ impl Reader<'_> {
                 None
             }
             (None, Some(url)) => {
-                self.remote(server, url, keys).map(|draft| Said::Launch(Box::new(LaunchDraft::Remote(draft))))
+                self.remote(server, url, keys).map(|layer| Said::Launch(Box::new(LaunchTemplate::Remote(layer))))
             }
             (Some(_), None) => {
                 for key in [keys.headers, keys.ca_file, keys.oauth] {
                     self.misplaced(key, "a server that is reached by HTTP, and this one has no `url`");
                 }
-                self.program(keys).map(|draft| Said::Launch(Box::new(LaunchDraft::Program(draft))))
+                self.program(keys).map(|layer| Said::Launch(Box::new(LaunchTemplate::Program(layer))))
             }
             (None, None) => {
                 // Whatever becomes of them, they are read for their mistakes.
                 self.program(keys);
                 keys.oauth.map(|oauth| self.oauth(server, oauth));
-                if self.format == Format::Ours {
+                if self.format == Format::Native {
                     return Some(Said::Neither(self.names(keys)));
                 }
                 self.no_command(server);
@@ -79,20 +79,20 @@ impl Reader<'_> {
         }
     }
 
-    fn program(&mut self, keys: &LaunchKeys<'_>) -> Option<ProgramDraft> {
+    fn program(&mut self, keys: &LaunchKeys<'_>) -> Option<ProgramTemplate> {
         let command = keys.command.and_then(|command| self.command(command, keys.args));
         let args = keys.args.map(|args| self.args(args)).unwrap_or_default();
         let env = keys.env.map(|env| self.env(env)).unwrap_or_default();
         let pass_env = keys.pass_env.map(|names| self.variable_names(names)).unwrap_or_default();
         let cwd = keys.cwd.and_then(|cwd| self.cwd(cwd));
         let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
-        Some(ProgramDraft { command: command?, args, env, pass_env, cwd, roots })
+        Some(ProgramTemplate { command: command?, args, env, pass_env, cwd, roots })
     }
 
-    fn names(&self, keys: &LaunchKeys<'_>) -> Vec<Sourced<String>> {
+    fn names(&self, keys: &LaunchKeys<'_>) -> Vec<Spanned<String>> {
         let present = [keys.args, keys.env, keys.pass_env, keys.cwd, keys.roots].into_iter();
         let present = present.chain([keys.headers, keys.ca_file, keys.oauth]).flatten();
-        present.map(|entry| self.sourced_at(entry.key_span.clone(), entry.key.clone())).collect()
+        present.map(|entry| self.spanned_at(entry.key_span.clone(), entry.key.clone())).collect()
     }
 
     /// A key that says nothing of such a server.
@@ -100,14 +100,14 @@ impl Reader<'_> {
         let Some(entry) = entry else { return };
         let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {place}", entry.key));
         match self.format {
-            Format::Ours | Format::Variable => self.error(problem.help("remove it")),
+            Format::Native | Format::Variable => self.error(problem.help("remove it")),
             Format::Clients | Format::Codex => self.warn(problem.help("it is ignored")),
         }
     }
 
     fn spelling(&self) -> Spelling {
         match self.format {
-            Format::Ours | Format::Codex | Format::Variable => Spelling::Toml,
+            Format::Native | Format::Codex | Format::Variable => Spelling::Toml,
             Format::Clients => Spelling::Json,
         }
     }
@@ -118,7 +118,7 @@ impl Reader<'_> {
         self.error(Problem::new(server.key_span.clone(), message).help(help));
     }
 
-    fn command(&mut self, entry: &Entry, args: Option<&Entry>) -> Option<Sourced<Template>> {
+    fn command(&mut self, entry: &Entry, args: Option<&Entry>) -> Option<Spanned<Template>> {
         if let Value::Array(_) = entry.node.value {
             let args = args.map(|args| args.node.texts()).unwrap_or_default();
             let words: Vec<_> = entry.node.texts().into_iter().chain(args).collect();
@@ -135,7 +135,7 @@ impl Reader<'_> {
         Some(template)
     }
 
-    fn args(&mut self, entry: &Entry) -> Vec<Sourced<Template>> {
+    fn args(&mut self, entry: &Entry) -> Vec<Spanned<Template>> {
         if let Some(text) = entry.node.text() {
             let words = command_line::without_secrets(&command_line::arguments(text));
             let help = self.assignment("args", &command_line::list(&words, false));
@@ -146,7 +146,7 @@ impl Reader<'_> {
         items.into_iter().filter_map(|(node, _)| self.template(node, "`args`")).collect()
     }
 
-    fn env(&mut self, entry: &Entry) -> Vec<(String, Sourced<Template>)> {
+    fn env(&mut self, entry: &Entry) -> Vec<(String, Spanned<Template>)> {
         let mut texts = Vec::new();
         for (name, key, node) in self.texts_by_name(entry, ("TOKEN", "${file:~/.secrets/token}")) {
             if !is_variable_name(name) {
@@ -160,7 +160,7 @@ impl Reader<'_> {
         texts
     }
 
-    fn cwd(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
+    fn cwd(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
         let template = self.path_template(&entry.node, "`cwd`")?;
         if template.value.as_literal().is_some_and(|path| !is_whole(path)) {
             let help = self.assignment("cwd", "\"~/some/directory\"") + ", or begin it with `/`";
@@ -171,7 +171,7 @@ impl Reader<'_> {
     }
 
     /// Directories and URIs that a server may be told are its roots.
-    pub(super) fn roots(&mut self, entry: &Entry) -> Vec<Sourced<Template>> {
+    pub(super) fn roots(&mut self, entry: &Entry) -> Vec<Spanned<Template>> {
         let mut templates = Vec::new();
         for (node, _) in self.strings(entry, r#"["~/notes"]"#) {
             let Some(template) = self.path_template(node, "`roots`") else { continue };
@@ -193,7 +193,7 @@ impl Reader<'_> {
         (name, text): (&str, &str),
     ) -> Vec<(&'t str, std::ops::Range<usize>, &'t Node)> {
         let example = match self.format {
-            Format::Ours | Format::Codex | Format::Variable => format!("{{ {name} = \"{text}\" }}"),
+            Format::Native | Format::Codex | Format::Variable => format!("{{ {name} = \"{text}\" }}"),
             Format::Clients => format!("{{ \"{name}\": \"{text}\" }}"),
         };
         let help = self.assignment(&entry.key, &example);

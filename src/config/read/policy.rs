@@ -1,6 +1,6 @@
 //! Which of a server's tools, prompts and resources are exposed.
 
-use super::super::draft::{Exposure, Patterns};
+use super::super::layer::{Exposure, Patterns};
 use super::super::tree::{Entry, Problem};
 use super::fields::Fields;
 use super::{Format, Reader};
@@ -17,7 +17,7 @@ impl Reader<'_> {
         let table = format!("servers.{}", server.key);
         let tools = self.allow_and_deny(fields);
         let exposure = self.with_patterns(Exposure::default(), Kind::Tools, tools);
-        if self.format != Format::Ours {
+        if self.format != Format::Native {
             return exposure.map(|exposure| exposure.stated_in(&table));
         }
         let exposed = self.key(fields, "expose", |reader, entry| Some(reader.exposed(entry)));

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::super::draft::{ProfileDraft, ScopedDraft};
+use super::super::layer::{ProfileLayer, ScopedRulesLayer};
 use super::super::profile::{Scoped, UNKNOWN_USER, is_profile_name, profile_name_taken};
-use super::super::sourced::Sourced;
+use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use super::fields::Fields;
@@ -13,12 +13,12 @@ use super::server::fitted_name;
 use crate::kind::{Kind, PerKind};
 
 impl Reader<'_> {
-    pub(super) fn profiles(&mut self, entry: &Entry) -> Vec<ProfileDraft> {
+    pub(super) fn profiles(&mut self, entry: &Entry) -> Vec<ProfileLayer> {
         let profiles = self.table(&entry.node, "`profiles`", "write `[profiles.NAME]` for each profile");
         profiles.iter().filter_map(|profile| self.profile(profile)).collect()
     }
 
-    fn profile(&mut self, entry: &Entry) -> Option<ProfileDraft> {
+    fn profile(&mut self, entry: &Entry) -> Option<ProfileLayer> {
         let name = &entry.key;
         let named = self.profile_name(entry);
         let Value::Table(entries) = &entry.node.value else {
@@ -35,8 +35,8 @@ impl Reader<'_> {
         let naming = self.naming(&mut fields);
         let allow_uids = self.key(&mut fields, "allow_uids", |reader, entry| Some(reader.users(entry)));
         self.finish(fields);
-        let name = self.sourced_at(entry.key_span.clone(), named?);
-        Some(ProfileDraft { name, servers, rules, expose, read_only, naming, allow_uids })
+        let name = self.spanned_at(entry.key_span.clone(), named?);
+        Some(ProfileLayer { name, servers, rules, expose, read_only, naming, allow_uids })
     }
 
     fn profile_name(&mut self, entry: &Entry) -> Option<Arc<str>> {
@@ -55,13 +55,13 @@ impl Reader<'_> {
         None
     }
 
-    fn named_servers(&mut self, entry: &Entry) -> Vec<Sourced<Arc<str>>> {
+    fn named_servers(&mut self, entry: &Entry) -> Vec<Spanned<Arc<str>>> {
         let names = self.strings(entry, r#"["files"]"#);
-        names.into_iter().map(|(node, name)| self.sourced(node, Arc::from(name))).collect()
+        names.into_iter().map(|(node, name)| self.spanned(node, Arc::from(name))).collect()
     }
 
-    fn scoped_rules(&mut self, table: &str, fields: &mut Fields<'_>) -> PerKind<ScopedDraft> {
-        let mut rules = PerKind::<ScopedDraft>::default();
+    fn scoped_rules(&mut self, table: &str, fields: &mut Fields<'_>) -> PerKind<ScopedRulesLayer> {
+        let mut rules = PerKind::<ScopedRulesLayer>::default();
         rules[Kind::Tools] = self.scoped(Kind::Tools, fields);
         for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
             if let Some(entry) = fields.take(key) {
@@ -74,24 +74,24 @@ impl Reader<'_> {
     }
 
     /// `allow` and `deny` of one kind.
-    fn scoped(&mut self, kind: Kind, fields: &mut Fields<'_>) -> ScopedDraft {
+    fn scoped(&mut self, kind: Kind, fields: &mut Fields<'_>) -> ScopedRulesLayer {
         let allow = self.key(fields, "allow", |reader, entry| Some(reader.scoped_patterns(entry)));
         let deny = self.key(fields, "deny", |reader, entry| Some(reader.scoped_patterns(entry)));
         let place = allow.as_ref().or(deny.as_ref()).map(|patterns| patterns.place.span.clone());
-        let draft = ScopedDraft { allow, deny };
-        if let (Err(error), Some(place)) = (draft.settle().compile(kind), place) {
+        let layer = ScopedRulesLayer { allow, deny };
+        if let (Err(error), Some(place)) = (layer.settle().compile(kind), place) {
             self.too_large(place, &error);
         }
-        draft
+        layer
     }
 
-    fn scoped_patterns(&mut self, entry: &Entry) -> Vec<Sourced<Scoped>> {
+    fn scoped_patterns(&mut self, entry: &Entry) -> Vec<Spanned<Scoped>> {
         let texts = self.strings(entry, r#"["files/read_*"]"#);
         texts.into_iter().filter_map(|(node, text)| self.scoped_pattern(node, text)).collect()
     }
 
     /// Split at the first `/`: no server has one in its name, and a URI may have several.
-    fn scoped_pattern(&mut self, node: &Node, text: &str) -> Option<Sourced<Scoped>> {
+    fn scoped_pattern(&mut self, node: &Node, text: &str) -> Option<Spanned<Scoped>> {
         let parts = text.split_once('/').filter(|(server, key)| !server.is_empty() && !key.is_empty());
         let Some((server, key)) = parts else {
             let message = format!("`{}` does not say of which server, or what of it", text.escape_debug());
@@ -106,7 +106,7 @@ impl Reader<'_> {
             return None;
         };
         let (server, key) = (self.pattern(&node.span, server), self.pattern(&node.span, key));
-        Some(self.sourced(node, Scoped::new(&server?, key?)))
+        Some(self.spanned(node, Scoped::new(&server?, key?)))
     }
 
     /// User ids.

@@ -2,12 +2,12 @@
 
 use std::ops::RangeInclusive;
 
-use super::super::draft::{
-    OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope, is_whole, url_complaint,
+use super::super::layer::{
+    OAuthTemplate, OAuthTableTemplate, RemoteTemplate, is_credential, is_header_value, is_scope, is_whole, url_complaint,
 };
 use super::super::interpolate::Template;
 use super::super::oauth::OAuthGrant;
-use super::super::sourced::Sourced;
+use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Problem, Value};
 use super::Reader;
 use super::fields::Fields;
@@ -19,7 +19,7 @@ const PORTS: RangeInclusive<usize> = 1..=u16::MAX as usize;
 const SOME_PORT: usize = 8765;
 
 impl Reader<'_> {
-    pub(super) fn remote(&mut self, server: &Entry, url: &Entry, keys: &LaunchKeys<'_>) -> Option<RemoteDraft> {
+    pub(super) fn remote(&mut self, server: &Entry, url: &Entry, keys: &LaunchKeys<'_>) -> Option<RemoteTemplate> {
         for key in [keys.args, keys.env, keys.pass_env, keys.cwd] {
             self.misplaced(key, "a server that mcpd runs, and this one has a `url`");
         }
@@ -28,10 +28,10 @@ impl Reader<'_> {
         let roots = keys.roots.map(|roots| self.roots(roots)).unwrap_or_default();
         let ca_file = keys.ca_file.and_then(|path| self.ca_file(path));
         let oauth = keys.oauth.and_then(|oauth| self.oauth(server, oauth));
-        Some(RemoteDraft { url: url?, headers, roots, ca_file, oauth })
+        Some(RemoteTemplate { url: url?, headers, roots, ca_file, oauth })
     }
 
-    fn url(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
+    fn url(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
         let template = self.template(&entry.node, &format!("`{}`", entry.key))?;
         let Some(complaint) = template.value.as_literal().and_then(url_complaint) else { return Some(template) };
         let help = match complaint.contains("user name") {
@@ -43,8 +43,8 @@ impl Reader<'_> {
         None
     }
 
-    fn headers(&mut self, entry: &Entry) -> Vec<(String, Sourced<Template>)> {
-        let mut texts: Vec<(String, Sourced<Template>)> = Vec::new();
+    fn headers(&mut self, entry: &Entry) -> Vec<(String, Spanned<Template>)> {
+        let mut texts: Vec<(String, Spanned<Template>)> = Vec::new();
         for (name, key, node) in self.texts_by_name(entry, ("Authorization", "Bearer ${cred:search}")) {
             let complaint = if !is_header_name(name) {
                 Some((
@@ -70,7 +70,7 @@ impl Reader<'_> {
         texts
     }
 
-    fn ca_file(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
+    fn ca_file(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
         let template = self.path_template(&entry.node, "`ca_file`")?;
         if template.value.as_literal().is_some_and(|path| !is_whole(path)) {
             let help = self.assignment("ca_file", "\"~/certificates/ca.pem\"") + ", or begin it with `/`";
@@ -81,15 +81,15 @@ impl Reader<'_> {
     }
 
     /// `true`, `false`, or a table, which says `true` as well.
-    pub(super) fn oauth(&mut self, server: &Entry, entry: &Entry) -> Option<Sourced<OAuthDraft>> {
-        let draft = match &entry.node.value {
-            Value::Bool(false) => OAuthDraft::Off,
-            Value::Bool(true) => OAuthDraft::On(Box::default()),
+    pub(super) fn oauth(&mut self, server: &Entry, entry: &Entry) -> Option<Spanned<OAuthTemplate>> {
+        let layer = match &entry.node.value {
+            Value::Bool(false) => OAuthTemplate::Off,
+            Value::Bool(true) => OAuthTemplate::On(Box::default()),
             Value::Table(entries) => {
                 let mut fields = Fields::new(format!("`[servers.{}.oauth]`", server.key), entries);
                 let keys = self.oauth_keys(&mut fields);
                 self.finish(fields);
-                OAuthDraft::On(Box::new(keys))
+                OAuthTemplate::On(Box::new(keys))
             }
             _ => {
                 let help = self.assignment("oauth", "{ client_id = \"…\" }");
@@ -97,10 +97,10 @@ impl Reader<'_> {
                 return None;
             }
         };
-        Some(self.sourced_at(entry.key_span.clone(), draft))
+        Some(self.spanned_at(entry.key_span.clone(), layer))
     }
 
-    fn oauth_keys(&mut self, fields: &mut Fields<'_>) -> OAuthKeys {
+    fn oauth_keys(&mut self, fields: &mut Fields<'_>) -> OAuthTableTemplate {
         let client_id = fields.take("client_id").and_then(|entry| self.credential(entry));
         let secret = fields.take("client_secret");
         if let Some(secret) = secret.filter(|_| client_id.is_none()) {
@@ -116,16 +116,16 @@ impl Reader<'_> {
             let help = "write both, as the authorization server has given them to you";
             self.error(Problem::new(entry.key_span.clone(), message).help(help));
         }
-        let grant = grant.map(|(entry, grant)| self.sourced(&entry.node, grant));
+        let grant = grant.map(|(entry, grant)| self.spanned(&entry.node, grant));
         let scopes = fields.take("scopes").map(|entry| self.scopes(entry)).unwrap_or_default();
         let redirect_port = self.key(fields, "redirect_port", |reader, entry| {
             reader.integer(entry, PORTS, SOME_PORT).and_then(|port| u16::try_from(port).ok())
         });
         let client_secret = secret.and_then(|entry| self.credential(entry));
-        OAuthKeys { grant, client_id, client_secret, scopes, redirect_port }
+        OAuthTableTemplate { grant, client_id, client_secret, scopes, redirect_port }
     }
 
-    fn credential(&mut self, entry: &Entry) -> Option<Sourced<Template>> {
+    fn credential(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
         let what = format!("`{}`", entry.key);
         let template = self.template(&entry.node, &what)?;
         if template.value.as_literal().is_some_and(|text| !is_credential(text)) {
@@ -137,11 +137,11 @@ impl Reader<'_> {
         Some(template)
     }
 
-    fn scopes(&mut self, entry: &Entry) -> Vec<Sourced<String>> {
+    fn scopes(&mut self, entry: &Entry) -> Vec<Spanned<String>> {
         let mut scopes = Vec::new();
         for (node, text) in self.strings(entry, r#"["read"]"#) {
             if is_scope(text) {
-                scopes.push(self.sourced(node, text.to_owned()));
+                scopes.push(self.spanned(node, text.to_owned()));
             } else {
                 let message = format!("`{}` is no scope", text.escape_debug());
                 self.error(Problem::new(node.span.clone(), message).help("write each scope as an item of its own"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::draft::CallTimeouts;
+use super::super::layer::CallTimeouts;
 use super::super::tree::{Entry, Problem};
 use super::Reader;
 use super::fields::Fields;
@@ -22,7 +22,7 @@ impl Reader<'_> {
                 let timeout = self.duration_of(&entry.node, &format!("\"{}\"", entry.key.escape_debug()));
                 let Some((glob, timeout)) = glob.zip(timeout) else { continue };
                 self.within(most, entry, timeout);
-                tool_timeouts.push(self.sourced(&entry.node, (glob, timeout)));
+                tool_timeouts.push(self.spanned(&entry.node, (glob, timeout)));
             }
         }
         CallTimeouts { call_timeout, call_timeout_max, tool_timeouts }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use globset::Glob;
 
 use super::super::interpolate::{Malformed, Template};
-use super::super::sourced::Sourced;
+use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::super::{Secrets, size};
 use super::{Format, Reader};
@@ -28,7 +28,7 @@ impl Reader<'_> {
             let help = self.assignment(key, &self.seconds(node));
             let expected = match self.format {
                 Format::Variable => "a duration with its unit",
-                Format::Ours | Format::Clients | Format::Codex => "a duration in quotes",
+                Format::Native | Format::Clients | Format::Codex => "a duration in quotes",
             };
             self.wrong_type(node, &what, expected, help);
             return None;
@@ -110,7 +110,7 @@ impl Reader<'_> {
     /// A path, filled in.
     pub(super) fn filled_path(&mut self, node: &Node, what: &str, help: &str) -> Option<PathBuf> {
         let mut secrets = Secrets::default();
-        let complaint = match self.path_template(node, what)?.value.fill(self.sources, &mut secrets) {
+        let complaint = match self.path_template(node, what)?.value.interpolate(self.sources, &mut secrets) {
             Ok(text) if text.is_empty() => format!("{what} is empty"),
             // It is shown wherever the file is spoken of.
             Ok(_) if secrets != Secrets::default() => format!("{what} cannot come from a file or a credential"),
@@ -122,11 +122,11 @@ impl Reader<'_> {
     }
 
     /// Names of environment variables.
-    pub(super) fn variable_names(&mut self, entry: &Entry) -> Vec<Sourced<String>> {
+    pub(super) fn variable_names(&mut self, entry: &Entry) -> Vec<Spanned<String>> {
         let mut names = Vec::new();
         for (node, name) in self.strings(entry, r#"["SSH_AUTH_SOCK"]"#) {
             if is_variable_name(name) {
-                names.push(self.sourced(node, name.to_owned()));
+                names.push(self.spanned(node, name.to_owned()));
             } else {
                 let help = "write the name alone, such as `\"SSH_AUTH_SOCK\"`; a value of your own belongs in `env`";
                 self.error(Problem::new(node.span.clone(), not_a_variable(name)).help(help));
@@ -135,11 +135,11 @@ impl Reader<'_> {
         names
     }
 
-    pub(super) fn patterns(&mut self, entry: &Entry) -> Vec<Sourced<Glob>> {
+    pub(super) fn patterns(&mut self, entry: &Entry) -> Vec<Spanned<Glob>> {
         let texts = self.strings(entry, r#"["read_*"]"#);
         let mut patterns = Vec::new();
         for (node, text) in texts {
-            patterns.extend(self.pattern(&node.span, text).map(|glob| self.sourced(node, glob)));
+            patterns.extend(self.pattern(&node.span, text).map(|glob| self.spanned(node, glob)));
         }
         patterns
     }
@@ -157,20 +157,20 @@ impl Reader<'_> {
     }
 
     /// A text with its references found.
-    pub(super) fn template(&mut self, node: &Node, what: &str) -> Option<Sourced<Template>> {
+    pub(super) fn template(&mut self, node: &Node, what: &str) -> Option<Spanned<Template>> {
         let text = self.string(node, what)?;
         self.well_formed(node, Template::parse(text))
     }
 
     /// The same for a path, which may begin with `~/`.
-    pub(super) fn path_template(&mut self, node: &Node, what: &str) -> Option<Sourced<Template>> {
+    pub(super) fn path_template(&mut self, node: &Node, what: &str) -> Option<Spanned<Template>> {
         let text = self.string(node, what)?;
         self.well_formed(node, Template::parse_path(text))
     }
 
-    fn well_formed(&mut self, node: &Node, parsed: Result<Template, Malformed>) -> Option<Sourced<Template>> {
+    fn well_formed(&mut self, node: &Node, parsed: Result<Template, Malformed>) -> Option<Spanned<Template>> {
         let malformed = match parsed {
-            Ok(template) => return Some(self.sourced(node, template)),
+            Ok(template) => return Some(self.spanned(node, template)),
             Err(malformed) => malformed,
         };
         self.error(Problem::new(node.span.clone(), malformed.message).help(malformed.help));

@@ -1,7 +1,7 @@
 //! Lines of TOML, each value with a comment that says where it comes from.
 
-use super::super::edit::{spelt_key, spelt_text};
-use super::super::sourced::{Place, Sourced};
+use super::super::edit::{toml_key, toml_string};
+use super::super::spanned::{Place, Spanned};
 
 /// What is shown so far.
 #[derive(Default)]
@@ -26,12 +26,12 @@ impl Page {
     pub(super) fn value<T>(
         &mut self,
         key: &str,
-        said: Option<&Sourced<T>>,
+        said: Option<&Spanned<T>>,
         unset: Option<&T>,
         spell: impl Fn(&T) -> String,
     ) {
         let (value, comment) = match (said, unset) {
-            (Some(Sourced { value, place }), _) => (value, place.line()),
+            (Some(Spanned { value, place }), _) => (value, place.line()),
             (None, Some(unset)) => (unset, "default".to_owned()),
             (None, None) => return,
         };
@@ -42,7 +42,7 @@ impl Page {
     pub(super) fn list<'s, T: 's>(
         &mut self,
         key: &str,
-        items: impl Iterator<Item = &'s Sourced<T>>,
+        items: impl Iterator<Item = &'s Spanned<T>>,
         spell: impl Fn(&T) -> String,
     ) {
         let items: Vec<_> = items.map(|item| (spell(&item.value), item.place.line())).collect();
@@ -63,7 +63,7 @@ impl Page {
     pub(super) fn members<'s, T: 's>(
         &mut self,
         key: &str,
-        members: impl Iterator<Item = (&'s str, &'s Sourced<T>)>,
+        members: impl Iterator<Item = (&'s str, &'s Spanned<T>)>,
         spell: impl Fn(&T) -> String,
     ) {
         let mut seen = Vec::new();
@@ -72,7 +72,7 @@ impl Page {
             // Of two layers that say the same key the upper one comes first, and counts.
             if !seen.contains(&name) {
                 seen.push(name);
-                lines += &format!("{} = {} # {}\n", spelt_key(name), spell(&member.value), member.place.line());
+                lines += &format!("{} = {} # {}\n", toml_key(name), spell(&member.value), member.place.line());
             }
         }
         if !lines.is_empty() {
@@ -109,7 +109,7 @@ impl Page {
 }
 
 pub(super) fn quoted(text: &str) -> String {
-    spelt_text(text)
+    toml_string(text)
 }
 
 pub(super) fn on_or_off(truth: &bool) -> String {

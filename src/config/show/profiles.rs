@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::super::draft::ProfileDraft;
+use super::super::layer::ProfileLayer;
 use super::page::{Page, on_or_off, quoted};
 use super::servers::spelt_kinds;
 use super::show_naming;
 use crate::kind::Kind;
 
-pub(super) fn show(profile: &ProfileDraft, page: &mut Page) {
-    let ProfileDraft { name, servers, rules: _, expose, read_only, naming, allow_uids } = profile;
+pub(super) fn show(profile: &ProfileLayer, page: &mut Page) {
+    let ProfileLayer { name, servers, rules: _, expose, read_only, naming, allow_uids } = profile;
     page.table(&format!("profiles.{}", name.value), Some(&name.place));
     page.value("servers", servers.as_ref(), None, |servers| list(servers.iter().map(|server| quoted(&server.value))));
     show_rules(profile, Kind::Tools, page);
@@ -22,7 +22,7 @@ pub(super) fn show(profile: &ProfileDraft, page: &mut Page) {
     }
 }
 
-fn show_rules(profile: &ProfileDraft, kind: Kind, page: &mut Page) {
+fn show_rules(profile: &ProfileLayer, kind: Kind, page: &mut Page) {
     let rules = &profile.rules[kind];
     for (key, patterns) in [("allow", &rules.allow), ("deny", &rules.deny)] {
         page.value(key, patterns.as_ref(), None, |patterns| {

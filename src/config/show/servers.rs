@@ -1,24 +1,24 @@
 //! One server: what its tables say, without what `[defaults]` says of all.
 
-use super::super::draft::{
-    Exposure, LaunchDraft, OAuthDraft, OAuthKeys, Patterns, ProgramDraft, RemoteDraft, ServerDraft, ServerRules,
+use super::super::layer::{
+    Exposure, LaunchTemplate, OAuthTemplate, OAuthTableTemplate, Patterns, ProgramTemplate, RemoteTemplate, ServerLayer, ServerRules,
 };
 use super::super::interpolate::Template;
 use super::super::oauth::OAuthGrant;
 use super::super::read::EXPOSED;
 use super::super::secret::{in_arguments, is_secret_value};
-use super::super::sourced::Sourced;
+use super::super::spanned::Spanned;
 use super::page::{Page, on_or_off, quoted};
 use super::{one_of, show_settings};
 use crate::kind::Kind;
 
-pub(super) fn show(server: &ServerDraft, page: &mut Page) {
-    let ServerDraft { name, launch, rules } = server;
+pub(super) fn show(server: &ServerLayer, page: &mut Page) {
+    let ServerLayer { name, launch, rules } = server;
     page.table(&format!("servers.{}", name.value), Some(&name.place));
     match launch {
-        LaunchDraft::Program(program) => show_program(program, page),
-        LaunchDraft::Remote(remote) => show_remote(remote, page),
-        LaunchDraft::Impossible(reason) => page.comment(&format!("It cannot be run: {reason}")),
+        LaunchTemplate::Program(program) => show_program(program, page),
+        LaunchTemplate::Remote(remote) => show_remote(remote, page),
+        LaunchTemplate::Impossible(reason) => page.comment(&format!("It cannot be run: {reason}")),
     }
     let ServerRules { exposures, settings, log_arguments } = rules;
     show_exposures(exposures, page);
@@ -26,8 +26,8 @@ pub(super) fn show(server: &ServerDraft, page: &mut Page) {
     page.value("log_arguments", log_arguments.as_ref(), None, on_or_off);
 }
 
-fn show_program(program: &ProgramDraft, page: &mut Page) {
-    let ProgramDraft { command, args, env, pass_env, cwd, roots } = program;
+fn show_program(program: &ProgramTemplate, page: &mut Page) {
+    let ProgramTemplate { command, args, env, pass_env, cwd, roots } = program;
     page.value("command", Some(command), None, spelt);
     show_list("args", &args_without_secrets(args), |text| quoted(text), page);
     show_list("pass_env", pass_env, |name| quoted(name), page);
@@ -36,8 +36,8 @@ fn show_program(program: &ProgramDraft, page: &mut Page) {
     page.members("env", env.iter().map(|(name, text)| (name.as_str(), text)), masked);
 }
 
-fn show_remote(remote: &RemoteDraft, page: &mut Page) {
-    let RemoteDraft { url, headers, roots, ca_file, oauth } = remote;
+fn show_remote(remote: &RemoteTemplate, page: &mut Page) {
+    let RemoteTemplate { url, headers, roots, ca_file, oauth } = remote;
     page.value("url", Some(url), None, spelt_url);
     show_list("roots", roots, spelt, page);
     page.value("ca_file", ca_file.as_ref(), None, spelt);
@@ -47,11 +47,11 @@ fn show_remote(remote: &RemoteDraft, page: &mut Page) {
     page.members("headers", headers.iter().map(|(name, text)| (name.as_str(), text)), masked);
 }
 
-fn show_oauth(oauth: &Sourced<OAuthDraft>, page: &mut Page) {
+fn show_oauth(oauth: &Spanned<OAuthTemplate>, page: &mut Page) {
     match &oauth.value {
-        OAuthDraft::Off => page.value("oauth", Some(oauth), None, |_| on_or_off(&false)),
-        OAuthDraft::On(keys) => page.inner("oauth", |page| {
-            let OAuthKeys { grant, client_id, client_secret, scopes, redirect_port } = &**keys;
+        OAuthTemplate::Off => page.value("oauth", Some(oauth), None, |_| on_or_off(&false)),
+        OAuthTemplate::On(keys) => page.inner("oauth", |page| {
+            let OAuthTableTemplate { grant, client_id, client_secret, scopes, redirect_port } = &**keys;
             page.value("grant", grant.as_ref(), None, |grant| one_of(&OAuthGrant::ALL, *grant));
             page.value("client_id", client_id.as_ref(), None, spelt);
             page.value("client_secret", client_secret.as_ref(), None, masked);
@@ -80,7 +80,7 @@ fn show_exposures(exposures: &[Exposure], page: &mut Page) {
 fn show_patterns(exposures: &[Exposure], kind: Kind, page: &mut Page) {
     let patterns = || exposures.iter().map(|exposure| &exposure.patterns[kind]);
     let mut allowed = patterns().filter_map(|Patterns { allow, .. }| allow.as_ref());
-    let spell = |allow: &Vec<Sourced<globset::Glob>>| {
+    let spell = |allow: &Vec<Spanned<globset::Glob>>| {
         let texts: Vec<_> = allow.iter().map(|pattern| quoted(pattern.value.glob())).collect();
         format!("[{}]", texts.join(", "))
     };
@@ -99,7 +99,7 @@ pub(super) fn spelt_kinds(kinds: &[Kind]) -> String {
     format!("[{}]", names.collect::<Vec<_>>().join(", "))
 }
 
-fn show_list<T>(key: &str, items: &[Sourced<T>], spell: impl Fn(&T) -> String, page: &mut Page) {
+fn show_list<T>(key: &str, items: &[Spanned<T>], spell: impl Fn(&T) -> String, page: &mut Page) {
     if !items.is_empty() {
         page.list(key, items.iter(), spell);
     }
@@ -133,12 +133,12 @@ fn is_word(segment: &str) -> bool {
 }
 
 /// Arguments as they are written, but for those that look like secrets.
-fn args_without_secrets(args: &[Sourced<Template>]) -> Vec<Sourced<String>> {
+fn args_without_secrets(args: &[Spanned<Template>]) -> Vec<Spanned<String>> {
     let texts: Vec<_> = args.iter().map(|arg| arg.value.spelt()).collect();
     let secrets = in_arguments(&texts);
-    let shown = args.iter().enumerate().map(|(index, Sourced { value, place })| {
+    let shown = args.iter().enumerate().map(|(index, Spanned { value, place })| {
         let value = if secrets.contains(&index) { value.references() } else { value.spelt().to_owned() };
-        Sourced { value, place: place.clone() }
+        Spanned { value, place: place.clone() }
     });
     shown.collect()
 }

@@ -174,7 +174,7 @@ impl ManagerTask {
                 (None, Some(one)) => self.place(one, config),
                 (None, None) => self.start_one(config, Presence::Shown),
                 (Some(mut entry), Some(one)) => {
-                    (entry.config, entry.refused) = (Arc::new(entry.config.as_told_by(&config)), None);
+                    (entry.config, entry.refused) = (Arc::new(entry.config.with_live_settings(&config)), None);
                     self.settle(&mut entry, one, now);
                     entry
                 }
@@ -228,7 +228,7 @@ impl ManagerTask {
                 self.changing.gone.push((old, Stop::Finish));
                 return self.servers.insert(index, entry);
             }
-            let config = Arc::new(one.config.as_told_by(&entry.config));
+            let config = Arc::new(one.config.with_live_settings(&entry.config));
             let follows = self.to_wait_for(&config);
             self.servers.insert(index, entry.taking_over(config, follows));
         }

@@ -144,7 +144,7 @@ impl Entry {
     /// Puts `one` in the place of what is given back; if it does not run yet, it will once that and what it `follows` have
     /// ended. What needs no other instance is as it was last said of the server.
     pub(super) fn replace(&mut self, one: Successor, mut follows: Vec<ServerHandle>) -> Running {
-        self.config = Arc::new(one.config.as_told_by(&self.config));
+        self.config = Arc::new(one.config.with_live_settings(&self.config));
         let old = std::mem::replace(&mut self.running, one.running);
         (self.due, self.refused) = (0, None);
         if one.enabled {

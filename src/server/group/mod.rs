@@ -179,7 +179,7 @@ impl Group {
             Sharing::Pool => Purpose::Pool,
             Sharing::Session | Sharing::Workspace => Purpose::Listing,
         };
-        let needs_agent = self.config().launch.as_ref().is_ok_and(crate::config::Launch::wants_agent_cwd);
+        let needs_agent = self.config().launch.as_ref().is_ok_and(crate::config::Launch::needs_agent_cwd);
         if !needs_agent {
             self.start(purpose, true);
         }

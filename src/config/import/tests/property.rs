@@ -83,7 +83,7 @@ proptest! {
         for ours in ours.config.servers {
             let theirs = theirs.iter().find(|theirs| theirs.name == ours.name).expect("it came from there");
             match (&ours.launch, &theirs.launch) {
-                (Ok(ours), Ok(theirs)) => prop_assert!(ours.does_the_same(theirs)),
+                (Ok(ours), Ok(theirs)) => prop_assert!(ours.is_equivalent(theirs)),
                 (ours, theirs) => prop_assert_eq!(ours.as_ref().err(), theirs.as_ref().err()),
             }
             prop_assert_eq!(ours.settings, theirs.settings.clone());

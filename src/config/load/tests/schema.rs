@@ -87,7 +87,7 @@ fn toml_of(value: &Json) -> String {
 #[test]
 fn it_is_a_schema_of_the_draft_that_it_names() {
     jsonschema::meta::validate(&schema()).expect("a schema");
-    assert_eq!(schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(schema()["$schema"], "https://json-schema.org/layer/2020-12/schema");
 }
 
 #[test]

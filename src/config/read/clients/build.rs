@@ -20,13 +20,13 @@ pub(super) struct Build {
     missing: Vec<Undefined>,
     /// References that are plain text to the client, each with its place.
     literal: Vec<(Range<usize>, String)>,
-    wants_agent_cwd: bool,
+    needs_agent_cwd: bool,
 }
 
 impl Build {
     pub(super) fn new(dialect: Dialect, variables: Variables, server: &Range<usize>) -> Self {
         let (entries, missing, literal) = Default::default();
-        Self { dialect, variables, server: server.clone(), entries, missing, literal, wants_agent_cwd: false }
+        Self { dialect, variables, server: server.clone(), entries, missing, literal, needs_agent_cwd: false }
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
@@ -38,8 +38,8 @@ impl Build {
     }
 
     /// Whether an instance is for the agents of one directory.
-    pub(super) fn wants_agent_cwd(&self) -> bool {
-        self.wants_agent_cwd
+    pub(super) fn needs_agent_cwd(&self) -> bool {
+        self.needs_agent_cwd
     }
 
     /// Adds a key of ours; `span` is where the file says it.
@@ -114,7 +114,7 @@ impl Build {
         let words = translated(text, self.variables, &mut untranslated);
         self.missing.extend(untranslated.missing);
         self.literal.extend(untranslated.literal.into_iter().map(|shown| (span.clone(), shown)));
-        self.wants_agent_cwd |= words.contains(AGENT_CWD);
+        self.needs_agent_cwd |= words.contains(AGENT_CWD);
         words
     }
 
@@ -126,7 +126,7 @@ impl Build {
     /// The table, and why it cannot be run, if it cannot. A server that depends on the agent's directory has an instance for
     /// each: where nobody could say so, that is what was meant.
     pub(super) fn finish(mut self) -> (Vec<Entry>, Vec<Undefined>) {
-        if self.wants_agent_cwd && !self.has("sharing") {
+        if self.needs_agent_cwd && !self.has("sharing") {
             self.put_here("sharing", "workspace".to_owned());
         }
         (self.entries, self.missing)

@@ -176,7 +176,7 @@ fn at(base: &Path, build: &mut Build) {
     build.replace("cwd", |cwd| relative(cwd).then(|| joined(base, cwd)));
     let args = build.get("args").map(Node::texts).unwrap_or_default();
     let points_there = args.iter().any(|arg| arg.starts_with("./") || arg.starts_with("../"));
-    if points_there && !build.has("cwd") && !build.wants_agent_cwd() {
+    if points_there && !build.has("cwd") && !build.needs_agent_cwd() {
         build.put_here("cwd", joined(base, ""));
     }
 }

@@ -94,7 +94,7 @@ pub(super) struct Untranslated {
 /// `text` in our words. What has none there stays as it is, as a text that stands for itself, and is noted in `untranslated`.
 pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Untranslated) -> String {
     if variables == Variables::Never {
-        note_ours(text, untranslated);
+        note_native(text, untranslated);
         return literal(text);
     }
     if variables == Variables::Bare {
@@ -131,7 +131,7 @@ pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Un
 
 /// The same for a client that has its references without `$`: `{env:NAME}`, and `{file:PATH}`, which is not read for it.
 fn bare(text: &str, untranslated: &mut Untranslated) -> String {
-    note_ours(text, untranslated);
+    note_native(text, untranslated);
     let (mut words, mut rest) = (String::new(), text);
     while let Some((before, body, after)) = next_bare(rest) {
         // One behind a `$` would be ours in the result, so it stays text.
@@ -155,9 +155,9 @@ fn bare(text: &str, untranslated: &mut Untranslated) -> String {
 }
 
 /// Notes the references of mcpd's own in `text`, which stay text.
-fn note_ours(text: &str, untranslated: &mut Untranslated) {
+fn note_native(text: &str, untranslated: &mut Untranslated) {
     let bodies = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
-    untranslated.literal.extend(bodies.map(|(body, _)| body).filter(|body| ours(body).is_some()).map(shown));
+    untranslated.literal.extend(bodies.map(|(body, _)| body).filter(|body| native_template(body).is_some()).map(shown));
 }
 
 /// What stands before the first reference, within it, and behind it.
@@ -188,7 +188,7 @@ fn reference(body: &str, variables: Variables) -> Result<String, Reference> {
         "userHome" => Ok("${HOME}".to_owned()),
         "pathSeparator" | "/" => Ok("/".to_owned()),
         _ if EDITORS_OWN.contains(&body) => Err(Reference::Missing(foreign(body))),
-        _ => match (body.strip_prefix("input:"), ours(body)) {
+        _ => match (body.strip_prefix("input:"), native_template(body)) {
             (Some(id), _) => Err(Reference::Missing(Undefined::Input(id.to_owned()))),
             (None, Some(template)) if template.is_variable() && variables.include(body) => Ok(format!("${{{body}}}")),
             (None, Some(_)) => Err(Reference::Literal(shown(body))),
@@ -198,7 +198,7 @@ fn reference(body: &str, variables: Variables) -> Result<String, Reference> {
 }
 
 /// `${body}`, if mcpd would fill it in.
-fn ours(body: &str) -> Option<Template> {
+fn native_template(body: &str) -> Option<Template> {
     Template::parse(&format!("${{{body}}}")).ok()
 }
 

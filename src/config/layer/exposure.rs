@@ -2,7 +2,7 @@
 
 use globset::Glob;
 
-use super::super::sourced::{Sourced, values};
+use super::super::spanned::{Spanned, values};
 use crate::kind::{Kind, PerKind};
 use crate::policy::Policy;
 
@@ -11,8 +11,8 @@ use crate::policy::Policy;
 pub(in crate::config) struct Exposure {
     /// All of it.
     pub(in crate::config) policy: Policy,
-    pub(in crate::config) expose: Option<Sourced<Vec<Kind>>>,
-    pub(in crate::config) read_only: Option<Sourced<bool>>,
+    pub(in crate::config) expose: Option<Spanned<Vec<Kind>>>,
+    pub(in crate::config) read_only: Option<Spanned<bool>>,
     /// Those of resources are those of templates.
     pub(in crate::config) patterns: PerKind<Patterns>,
 }
@@ -20,8 +20,8 @@ pub(in crate::config) struct Exposure {
 /// `allow` and `deny` of one kind.
 #[derive(Debug, Default)]
 pub(in crate::config) struct Patterns {
-    pub(in crate::config) allow: Option<Sourced<Vec<Sourced<Glob>>>>,
-    pub(in crate::config) deny: Vec<Sourced<Glob>>,
+    pub(in crate::config) allow: Option<Spanned<Vec<Spanned<Glob>>>>,
+    pub(in crate::config) deny: Vec<Spanned<Glob>>,
 }
 
 impl Exposure {
@@ -36,7 +36,7 @@ impl Exposure {
         Ok(self)
     }
 
-    pub(in crate::config) fn exposing(mut self, kinds: Option<Sourced<Vec<Kind>>>) -> Self {
+    pub(in crate::config) fn exposing(mut self, kinds: Option<Spanned<Vec<Kind>>>) -> Self {
         if let Some(kinds) = &kinds {
             self.policy = self.policy.exposing(&kinds.value);
         }
@@ -48,7 +48,7 @@ impl Exposure {
         Self { policy: self.policy.stated_in(table), ..self }
     }
 
-    pub(in crate::config) fn reading_only(self, read_only: Option<Sourced<bool>>) -> Self {
+    pub(in crate::config) fn reading_only(self, read_only: Option<Spanned<bool>>) -> Self {
         let policy = self.policy.read_only(read_only.as_ref().is_some_and(|said| said.value));
         Self { policy, read_only, ..self }
     }

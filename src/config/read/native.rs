@@ -4,11 +4,11 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::super::DaemonConfig;
-use super::super::draft::{
-    DaemonDraft, DefaultsDraft, Draft, NamingDraft, NarrowingDraft, ServerDraft, ServerRules, SettingsDraft,
+use super::super::layer::{
+    DaemonLayer, DefaultsLayer, Layer, NamingLayer, NarrowingLayer, ServerLayer, ServerRules, SettingsLayer,
 };
 use super::super::settings::{EraChoice, OnUnhealthy, Replace, Settings, Sharing, Start};
-use super::super::sourced::Sourced;
+use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use super::fields::{Fields, joined, suggestion};
@@ -36,42 +36,42 @@ const OF_OTHER_CLIENTS: [&str; 2] = ["type", "transport"];
 const OF_A_SERVER: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
 
 /// What one table makes of a server.
-pub(super) enum OurServer {
-    Configured(Box<ServerDraft>),
-    Narrowed(Box<NarrowingDraft>),
+pub(super) enum NativeServer {
+    Configured(Box<ServerLayer>),
+    Narrowed(Box<NarrowingLayer>),
 }
 
 impl Reader<'_> {
-    pub(super) fn our_file(&mut self, root: &Node) -> Draft {
-        let mut draft = Draft::default();
+    pub(super) fn native_file(&mut self, root: &Node) -> Layer {
+        let mut layer = Layer::default();
         let mut fields = Fields::new("the file", self.table(root, "the file", "begin with `[servers.files]`"));
         if let Some(entry) = fields.take("include") {
-            draft.includes = self.included(entry);
+            layer.includes = self.included(entry);
         }
         if let Some(entry) = fields.take("daemon") {
-            draft.daemon = self.daemon(entry);
+            layer.daemon = self.daemon(entry);
         }
         if let Some(entry) = fields.take("defaults") {
-            draft.defaults = self.defaults(entry);
+            layer.defaults = self.defaults(entry);
         }
         if let Some(entry) = fields.take("servers") {
             let servers = self.table(&entry.node, "`servers`", "write `[servers.NAME]` for each server");
-            draft.is_partial = !matches!(entry.node.value, Value::Table(_));
-            draft.server_names = servers.iter().map(|server| server.key.clone()).collect();
-            for server in servers.iter().filter_map(|server| self.our_server(server)) {
+            layer.is_partial = !matches!(entry.node.value, Value::Table(_));
+            layer.server_names = servers.iter().map(|server| server.key.clone()).collect();
+            for server in servers.iter().filter_map(|server| self.native_server(server)) {
                 match server {
-                    OurServer::Configured(server) => draft.servers.push(*server),
-                    OurServer::Narrowed(narrowing) => draft.narrowings.push(*narrowing),
+                    NativeServer::Configured(server) => layer.servers.push(*server),
+                    NativeServer::Narrowed(narrowing) => layer.narrowings.push(*narrowing),
                 }
             }
         }
         if let Some(entry) = fields.take("profiles") {
-            draft.profiles = self.profiles(entry);
+            layer.profiles = self.profiles(entry);
         }
         self.outside_a_server(&mut fields);
-        draft.is_partial |= fields.has_unknown();
+        layer.is_partial |= fields.has_unknown();
         self.finish(fields);
-        draft
+        layer
     }
 
     /// Keys of a server that stand at the top of the file: one mistake, however many there are.
@@ -85,28 +85,28 @@ impl Reader<'_> {
     }
 
     /// Files beside this one, or by their whole path.
-    fn included(&mut self, entry: &Entry) -> Vec<Sourced<PathBuf>> {
+    fn included(&mut self, entry: &Entry) -> Vec<Spanned<PathBuf>> {
         let directory = self.file.path.parent().map(Path::to_owned).unwrap_or_default();
         let mut files = Vec::new();
         for (node, _) in self.strings(entry, r#"["work.toml"]"#) {
             if let Some(path) = self.filled_path(node, "`include`", "write the path of a file, such as `\"work.toml\"`")
             {
-                files.push(self.sourced(node, directory.join(path)));
+                files.push(self.spanned(node, directory.join(path)));
             }
         }
         files
     }
 
-    fn daemon(&mut self, entry: &Entry) -> DaemonDraft {
+    fn daemon(&mut self, entry: &Entry) -> DaemonLayer {
         let mut fields = Fields::new("`[daemon]`", self.table(&entry.node, "`daemon`", "write `[daemon]`"));
-        let draft = self.daemon_keys(&mut fields);
+        let layer = self.daemon_keys(&mut fields);
         self.finish(fields);
-        draft
+        layer
     }
 
-    pub(super) fn daemon_keys(&mut self, fields: &mut Fields<'_>) -> DaemonDraft {
+    pub(super) fn daemon_keys(&mut self, fields: &mut Fields<'_>) -> DaemonLayer {
         let (daemon, calls) = (DaemonConfig::default(), Keep::default());
-        DaemonDraft {
+        DaemonLayer {
             naming: self.naming(fields),
             max_message: self.key(fields, "max_message", |reader, entry| reader.size(entry, SIZES, "16MiB")),
             line_timeout: self.key(fields, "line_timeout", Self::duration),
@@ -123,9 +123,9 @@ impl Reader<'_> {
     }
 
     /// How exposed names are made.
-    pub(super) fn naming(&mut self, fields: &mut Fields<'_>) -> NamingDraft {
+    pub(super) fn naming(&mut self, fields: &mut Fields<'_>) -> NamingLayer {
         let default = Naming::default().max_length;
-        NamingDraft {
+        NamingLayer {
             scheme: self.key(fields, "naming", |reader, entry| reader.one_of(entry, "naming scheme", &Scheme::ALL)),
             max_length: self.key(fields, "max_name_length", |reader, entry| {
                 reader.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, default)
@@ -133,18 +133,18 @@ impl Reader<'_> {
         }
     }
 
-    fn defaults(&mut self, entry: &Entry) -> DefaultsDraft {
+    fn defaults(&mut self, entry: &Entry) -> DefaultsLayer {
         let mut fields = Fields::new("`[defaults]`", self.table(&entry.node, "`defaults`", "write `[defaults]`"));
-        let draft = DefaultsDraft {
+        let layer = DefaultsLayer {
             settings: self.settings(&mut fields),
             pass_env: fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default(),
             exposures: self.default_exposure(&mut fields).into_iter().collect(),
         };
         self.finish(fields);
-        draft
+        layer
     }
 
-    pub(super) fn our_server(&mut self, entry: &Entry) -> Option<OurServer> {
+    pub(super) fn native_server(&mut self, entry: &Entry) -> Option<NativeServer> {
         let name = &entry.key;
         let named = self.server_name(entry);
         let Value::Table(entries) = &entry.node.value else {
@@ -164,22 +164,22 @@ impl Reader<'_> {
         let settings = self.settings(&mut fields);
         let log_arguments = self.key(&mut fields, "log_arguments", Self::boolean);
         let exposure = self.exposure(entry, &mut fields);
-        let keys = LaunchKeys::ours(&mut fields);
+        let keys = LaunchKeys::native(&mut fields);
         let launch = self.launch(entry, &keys);
         self.finish(fields);
-        let name = self.sourced_at(entry.key_span.clone(), named?);
+        let name = self.spanned_at(entry.key_span.clone(), named?);
         let rules = ServerRules { exposures: vec![exposure?], settings, log_arguments };
         Some(match launch? {
-            Said::Launch(launch) => OurServer::Configured(Box::new(ServerDraft { name, launch: *launch, rules })),
+            Said::Launch(launch) => NativeServer::Configured(Box::new(ServerLayer { name, launch: *launch, rules })),
             // What is wrong may be what would have configured it.
             Said::Neither(_) if self.problems.errors.len() > before => return None,
-            Said::Neither(misplaced) => OurServer::Narrowed(Box::new(NarrowingDraft { name, misplaced, rules })),
+            Said::Neither(misplaced) => NativeServer::Narrowed(Box::new(NarrowingLayer { name, misplaced, rules })),
         })
     }
 
-    fn settings(&mut self, fields: &mut Fields<'_>) -> SettingsDraft {
+    fn settings(&mut self, fields: &mut Fields<'_>) -> SettingsLayer {
         let most = Settings::default().max_instances;
-        SettingsDraft {
+        SettingsLayer {
             sharing: self
                 .key(fields, "sharing", |reader, entry| reader.one_of(entry, "way of `sharing`", &Sharing::ALL)),
             start: self.key(fields, "start", |reader, entry| reader.one_of(entry, "way to `start`", &Start::ALL)),

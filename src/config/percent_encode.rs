@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 /// A whole path as it stands in a URL, be it in its path or behind its `?`: nothing in it ends where it stands, or leads above it.
 /// Source: RFC 3986, 2.1 (other characters) and 5.2.4 (`..`).
-pub(super) fn in_url(path: &str) -> String {
+pub(super) fn percent_encode(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/').filter(|segment| !matches!(*segment, "" | ".")) {
         match segment {
@@ -39,7 +39,7 @@ mod tests {
             ("/..a/...", "/..a/..."),
             ("/", "/"),
         ] {
-            assert_eq!(in_url(directory), expected, "{directory}");
+            assert_eq!(percent_encode(directory), expected, "{directory}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What files ask for, each value with the place that says it, and how one layer goes over another.
 //!
-//! One file is read into a [`Draft`]; those of all layers together are what the configuration is made of, and what is shown of
+//! One file is read into a [`Layer`]; those of all layers together are what the configuration is made of, and what is shown of
 //! where each of its values comes from.
 
 mod exposure;
-mod filling;
+mod interpolation;
 mod launch;
 mod profile;
 mod remote;
@@ -15,80 +15,80 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) use self::exposure::{Exposure, Patterns};
-pub(super) use self::filling::{is_root, is_whole};
-pub(super) use self::launch::{LaunchDraft, ProgramDraft};
-pub(super) use self::profile::{ProfileDraft, ScopedDraft};
+pub(super) use self::interpolation::{is_root, is_whole};
+pub(super) use self::launch::{LaunchTemplate, ProgramTemplate};
+pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
 pub(crate) use self::remote::url_complaint;
-pub(super) use self::remote::{OAuthDraft, OAuthKeys, RemoteDraft, is_credential, is_header_value, is_scope};
-pub(super) use self::settings::{CallTimeouts, SettingsDraft};
+pub(super) use self::remote::{OAuthTemplate, OAuthTableTemplate, RemoteTemplate, is_credential, is_header_value, is_scope};
+pub(super) use self::settings::{CallTimeouts, SettingsLayer};
 use super::environment::{hide_proxy_passwords, passed};
 use super::interpolate::{Sources, Undefined};
 use super::launch::Launch;
-use super::sourced::{Sourced, or_unset, values};
+use super::spanned::{Spanned, or_default, values};
 use super::{DaemonConfig, Keep, ServerConfig};
 use crate::naming::{Naming, Scheme};
 use crate::policy::Policy;
 
 /// What one file asks for; `None` where it says nothing.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(super) struct Layer {
     /// Files that come just below this one, in this order.
-    pub(super) includes: Vec<Sourced<PathBuf>>,
-    pub(super) daemon: DaemonDraft,
-    pub(super) defaults: DefaultsDraft,
-    pub(super) servers: Vec<ServerDraft>,
-    pub(super) narrowings: Vec<NarrowingDraft>,
+    pub(super) includes: Vec<Spanned<PathBuf>>,
+    pub(super) daemon: DaemonLayer,
+    pub(super) defaults: DefaultsLayer,
+    pub(super) servers: Vec<ServerLayer>,
+    pub(super) narrowings: Vec<NarrowingLayer>,
     /// Of all servers that it has a word about, also of those that cannot be read or are skipped.
     pub(super) server_names: Vec<String>,
-    pub(super) profiles: Vec<ProfileDraft>,
+    pub(super) profiles: Vec<ProfileLayer>,
     /// Whether a mistake may hide servers that it configures.
     pub(super) is_partial: bool,
 }
 
 /// The `[daemon]` table.
 #[derive(Debug, Default)]
-pub(super) struct DaemonDraft {
-    pub(super) naming: NamingDraft,
-    pub(super) max_message: Option<Sourced<usize>>,
-    pub(super) line_timeout: Option<Sourced<Duration>>,
-    pub(super) first_list_wait: Option<Sourced<Duration>>,
-    pub(super) max_starting: Option<Sourced<usize>>,
-    pub(super) call_history: Option<Sourced<usize>>,
-    pub(super) call_log: Option<Sourced<PathBuf>>,
-    pub(super) call_log_max: Option<Sourced<usize>>,
-    pub(super) watch: Option<Sourced<bool>>,
+pub(super) struct DaemonLayer {
+    pub(super) naming: NamingLayer,
+    pub(super) max_message: Option<Spanned<usize>>,
+    pub(super) line_timeout: Option<Spanned<Duration>>,
+    pub(super) first_list_wait: Option<Spanned<Duration>>,
+    pub(super) max_starting: Option<Spanned<usize>>,
+    pub(super) call_history: Option<Spanned<usize>>,
+    pub(super) call_log: Option<Spanned<PathBuf>>,
+    pub(super) call_log_max: Option<Spanned<usize>>,
+    pub(super) watch: Option<Spanned<bool>>,
 }
 
 /// How exposed names are made.
 #[derive(Debug, Default)]
-pub(super) struct NamingDraft {
-    pub(super) scheme: Option<Sourced<Scheme>>,
-    pub(super) max_length: Option<Sourced<usize>>,
+pub(super) struct NamingLayer {
+    pub(super) scheme: Option<Spanned<Scheme>>,
+    pub(super) max_length: Option<Spanned<usize>>,
 }
 
 /// The `[defaults]` table.
 #[derive(Debug, Default)]
-pub(super) struct DefaultsDraft {
-    pub(super) settings: SettingsDraft,
-    pub(super) pass_env: Vec<Sourced<String>>,
+pub(super) struct DefaultsLayer {
+    pub(super) settings: SettingsLayer,
+    pub(super) pass_env: Vec<Spanned<String>>,
     /// What its `deny` hides of every server, one for each layer.
     pub(super) exposures: Vec<Exposure>,
 }
 
 /// A server that a file configures.
 #[derive(Debug)]
-pub(super) struct ServerDraft {
-    pub(super) name: Sourced<Arc<str>>,
-    pub(super) launch: LaunchDraft,
+pub(super) struct ServerLayer {
+    pub(super) name: Spanned<Arc<str>>,
+    pub(super) launch: LaunchTemplate,
     pub(super) rules: ServerRules,
 }
 
 /// What a file says of a server that another one configures.
 #[derive(Debug)]
-pub(super) struct NarrowingDraft {
-    pub(super) name: Sourced<Arc<str>>,
+pub(super) struct NarrowingLayer {
+    pub(super) name: Spanned<Arc<str>>,
     /// Keys that only the file may have that configures it.
-    pub(super) misplaced: Vec<Sourced<String>>,
+    pub(super) misplaced: Vec<Spanned<String>>,
     pub(super) rules: ServerRules,
 }
 
@@ -97,11 +97,11 @@ pub(super) struct NarrowingDraft {
 pub(super) struct ServerRules {
     /// What is exposed: all have to agree.
     pub(super) exposures: Vec<Exposure>,
-    pub(super) settings: SettingsDraft,
-    pub(super) log_arguments: Option<Sourced<bool>>,
+    pub(super) settings: SettingsLayer,
+    pub(super) log_arguments: Option<Spanned<bool>>,
 }
 
-impl DaemonDraft {
+impl DaemonLayer {
     /// What this one says, and where it says nothing, what `lower` does.
     pub(super) fn over(self, lower: Self) -> Self {
         Self {
@@ -121,21 +121,21 @@ impl DaemonDraft {
         let unset = DaemonConfig::default();
         DaemonConfig {
             naming: self.naming.settle(&unset.naming),
-            max_message_bytes: or_unset(self.max_message.as_ref(), unset.max_message_bytes),
-            line_timeout: or_unset(self.line_timeout.as_ref(), unset.line_timeout),
-            first_list_wait: or_unset(self.first_list_wait.as_ref(), unset.first_list_wait),
-            watch: or_unset(self.watch.as_ref(), unset.watch),
-            max_starting: or_unset(self.max_starting.as_ref(), unset.max_starting),
+            max_message_bytes: or_default(self.max_message.as_ref(), unset.max_message_bytes),
+            line_timeout: or_default(self.line_timeout.as_ref(), unset.line_timeout),
+            first_list_wait: or_default(self.first_list_wait.as_ref(), unset.first_list_wait),
+            watch: or_default(self.watch.as_ref(), unset.watch),
+            max_starting: or_default(self.max_starting.as_ref(), unset.max_starting),
             calls: Keep {
-                history: or_unset(self.call_history.as_ref(), unset.calls.history),
+                history: or_default(self.call_history.as_ref(), unset.calls.history),
                 file: self.call_log.as_ref().map(|file| file.value.clone()),
-                max_file: or_unset(self.call_log_max.as_ref(), unset.calls.max_file),
+                max_file: or_default(self.call_log_max.as_ref(), unset.calls.max_file),
             },
         }
     }
 }
 
-impl NamingDraft {
+impl NamingLayer {
     fn over(self, lower: Self) -> Self {
         Self { scheme: self.scheme.or(lower.scheme), max_length: self.max_length.or(lower.max_length) }
     }
@@ -143,14 +143,14 @@ impl NamingDraft {
     /// With `unset` where nothing is said.
     pub(super) fn settle(&self, unset: &Naming) -> Naming {
         Naming {
-            scheme: or_unset(self.scheme.as_ref(), unset.scheme),
-            max_length: or_unset(self.max_length.as_ref(), unset.max_length),
+            scheme: or_default(self.scheme.as_ref(), unset.scheme),
+            max_length: or_default(self.max_length.as_ref(), unset.max_length),
         }
     }
 }
 
-impl DefaultsDraft {
-    /// As [`DaemonDraft::over`], but lists add up.
+impl DefaultsLayer {
+    /// As [`DaemonLayer::over`], but lists add up.
     pub(super) fn over(self, mut lower: Self) -> Self {
         lower.pass_env.extend(self.pass_env);
         lower.exposures.extend(self.exposures);
@@ -159,7 +159,7 @@ impl DefaultsDraft {
 }
 
 impl ServerRules {
-    /// As [`DaemonDraft::over`], but what is exposed narrows.
+    /// As [`DaemonLayer::over`], but what is exposed narrows.
     pub(super) fn over(self, mut lower: Self) -> Self {
         lower.exposures.extend(self.exposures);
         Self {
@@ -170,11 +170,11 @@ impl ServerRules {
     }
 }
 
-impl ServerDraft {
-    pub(super) fn settle(&self, defaults: &DefaultsDraft, sources: &dyn Sources) -> ServerConfig {
+impl ServerLayer {
+    pub(super) fn settle(&self, defaults: &DefaultsLayer, sources: &dyn Sources) -> ServerConfig {
         let ServerRules { exposures, settings, log_arguments } = &self.rules;
         let settings = settings.clone().over(defaults.settings.clone()).settle();
-        let launch = self.launch.fill(sources).and_then(|mut launch| {
+        let launch = self.launch.interpolate(sources).and_then(|mut launch| {
             if let Launch::Program(program) = &mut launch {
                 program.pass_env.extend(values(&defaults.pass_env));
                 program.pass_env.sort_unstable();
@@ -183,7 +183,7 @@ impl ServerDraft {
                 hide_proxy_passwords(passed.iter().chain(&program.env), &mut program.secrets);
                 program.passed = Some(passed);
             }
-            let is_lost = launch.wants_agent_cwd() && !settings.sharing.is_by_agent();
+            let is_lost = launch.needs_agent_cwd() && !settings.sharing.is_by_agent();
             if is_lost { Err(Undefined::AgentCwd) } else { Ok(launch) }
         });
         let policies = exposures.iter().chain(&defaults.exposures).map(|exposure| &exposure.policy);
@@ -192,7 +192,7 @@ impl ServerDraft {
             launch,
             policy: policies.fold(Policy::default(), Policy::and),
             settings,
-            log_arguments: or_unset(log_arguments.as_ref(), false),
+            log_arguments: or_default(log_arguments.as_ref(), false),
         }
     }
 }

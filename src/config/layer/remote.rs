@@ -7,71 +7,71 @@ use url::Url;
 use super::super::interpolate::{Template, Undefined};
 use super::super::launch::{AGENT_CWD, Remote};
 use super::super::oauth::{OAuth, OAuthGrant, OAuthSettings};
-use super::super::sourced::{Sourced, values};
-use super::filling::{Filling, is_whole};
+use super::super::spanned::{Spanned, values};
+use super::interpolation::{Interpolation, is_whole};
 
 #[derive(Debug)]
-pub(in crate::config) struct RemoteDraft {
-    pub(in crate::config) url: Sourced<Template>,
-    pub(in crate::config) headers: Vec<(String, Sourced<Template>)>,
-    pub(in crate::config) roots: Vec<Sourced<Template>>,
-    pub(in crate::config) ca_file: Option<Sourced<Template>>,
-    pub(in crate::config) oauth: Option<Sourced<OAuthDraft>>,
+pub(in crate::config) struct RemoteTemplate {
+    pub(in crate::config) url: Spanned<Template>,
+    pub(in crate::config) headers: Vec<(String, Spanned<Template>)>,
+    pub(in crate::config) roots: Vec<Spanned<Template>>,
+    pub(in crate::config) ca_file: Option<Spanned<Template>>,
+    pub(in crate::config) oauth: Option<Spanned<OAuthTemplate>>,
 }
 
 /// What `oauth` says.
 #[derive(Debug)]
-pub(in crate::config) enum OAuthDraft {
+pub(in crate::config) enum OAuthTemplate {
     Off,
-    On(Box<OAuthKeys>),
+    On(Box<OAuthTableTemplate>),
 }
 
 /// The keys of its table.
 #[derive(Debug, Default)]
-pub(in crate::config) struct OAuthKeys {
-    pub(in crate::config) grant: Option<Sourced<OAuthGrant>>,
-    pub(in crate::config) client_id: Option<Sourced<Template>>,
-    pub(in crate::config) client_secret: Option<Sourced<Template>>,
-    pub(in crate::config) scopes: Vec<Sourced<String>>,
-    pub(in crate::config) redirect_port: Option<Sourced<u16>>,
+pub(in crate::config) struct OAuthTableTemplate {
+    pub(in crate::config) grant: Option<Spanned<OAuthGrant>>,
+    pub(in crate::config) client_id: Option<Spanned<Template>>,
+    pub(in crate::config) client_secret: Option<Spanned<Template>>,
+    pub(in crate::config) scopes: Vec<Spanned<String>>,
+    pub(in crate::config) redirect_port: Option<Spanned<u16>>,
 }
 
-impl RemoteDraft {
-    pub(super) fn fill(&self, mut filling: Filling<'_>) -> Result<Remote, Undefined> {
+impl RemoteTemplate {
+    pub(super) fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Remote, Undefined> {
         let unfit = |key: &'static str, complaint: &'static str| Undefined::Unfit { key, complaint };
-        let url = filling.text(&self.url)?;
+        let url = interpolation.text(&self.url)?;
         // What stands for an agent's directory is encoded when that is filled in.
         if let Some(complaint) = url_complaint(&url.replace(AGENT_CWD, "")) {
             return Err(unfit("url", complaint));
         }
-        let headers = filling.named(&self.headers)?;
+        let headers = interpolation.named(&self.headers)?;
         if !headers.values().all(|value| is_header_value(value)) {
             return Err(unfit("headers", "has one with a control character"));
         }
-        let roots = filling.roots(&self.roots)?;
-        let ca_file = self.ca_file.as_ref().map(|path| filling.text(path)).transpose()?;
+        let roots = interpolation.roots(&self.roots)?;
+        let ca_file = self.ca_file.as_ref().map(|path| interpolation.text(path)).transpose()?;
         if ca_file.as_deref().is_some_and(|path| !is_whole(path)) {
             return Err(unfit("ca_file", "is no whole path"));
         }
         let oauth = match self.oauth.as_ref().map(|oauth| &oauth.value) {
             None => OAuth::default(),
-            Some(OAuthDraft::Off) => OAuth::Off,
-            Some(OAuthDraft::On(keys)) => OAuth::On(keys.fill(&mut filling)?),
+            Some(OAuthTemplate::Off) => OAuth::Off,
+            Some(OAuthTemplate::On(keys)) => OAuth::On(keys.interpolate(&mut interpolation)?),
         };
-        Ok(Remote { url, headers, roots, ca_file: ca_file.map(PathBuf::from), oauth, secrets: filling.secrets })
+        Ok(Remote { url, headers, roots, ca_file: ca_file.map(PathBuf::from), oauth, secrets: interpolation.secrets })
     }
 }
 
-impl OAuthKeys {
-    fn fill(&self, filling: &mut Filling<'_>) -> Result<OAuthSettings, Undefined> {
-        let mut text = |template: &Option<Sourced<Template>>, complaint: &'static str| {
-            let text = template.as_ref().map(|text| filling.text(text)).transpose()?;
+impl OAuthTableTemplate {
+    fn interpolate(&self, interpolation: &mut Interpolation<'_>) -> Result<OAuthSettings, Undefined> {
+        let mut text = |template: &Option<Spanned<Template>>, complaint: &'static str| {
+            let text = template.as_ref().map(|text| interpolation.text(text)).transpose()?;
             let is_fit = text.as_deref().is_none_or(is_credential);
             if is_fit { Ok(text) } else { Err(Undefined::Unfit { key: "oauth", complaint }) }
         };
         let client_id = text(&self.client_id, "has a `client_id` that is none")?;
         let client_secret = text(&self.client_secret, "has a `client_secret` that is none")?;
-        client_secret.iter().for_each(|secret| filling.secrets.add(secret));
+        client_secret.iter().for_each(|secret| interpolation.secrets.add(secret));
         let redirect_port = self.redirect_port.as_ref().map(|port| port.value);
         let grant = self.grant.as_ref().map(|grant| grant.value);
         Ok(OAuthSettings { grant, client_id, client_secret, scopes: values(&self.scopes), redirect_port })

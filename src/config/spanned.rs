@@ -9,7 +9,7 @@ use super::tree::Problem;
 
 /// A value and the place that says it. Where nothing says one there is none, and the built-in default holds.
 #[derive(Debug, Clone)]
-pub(super) struct Sourced<T> {
+pub(super) struct Spanned<T> {
     pub(super) value: T,
     pub(super) place: Place,
 }
@@ -46,11 +46,11 @@ impl fmt::Display for Place {
 }
 
 /// The value, or what holds where nothing is said.
-pub(super) fn or_unset<T: Clone>(said: Option<&Sourced<T>>, unset: T) -> T {
+pub(super) fn or_default<T: Clone>(said: Option<&Spanned<T>>, unset: T) -> T {
     said.map_or(unset, |said| said.value.clone())
 }
 
 /// The values alone.
-pub(super) fn values<T: Clone>(all: &[Sourced<T>]) -> Vec<T> {
-    all.iter().map(|sourced| sourced.value.clone()).collect()
+pub(super) fn values<T: Clone>(all: &[Spanned<T>]) -> Vec<T> {
+    all.iter().map(|spanned| spanned.value.clone()).collect()
 }

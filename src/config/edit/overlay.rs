@@ -7,12 +7,12 @@ use super::super::interpolate::{FileText, Permissions, Sources};
 use super::file::target;
 
 /// What is there, but for some files.
-pub(crate) struct Proposed<'a> {
+pub(crate) struct Overlay<'a> {
     under: &'a dyn Sources,
     files: Vec<(PathBuf, &'a str)>,
 }
 
-impl<'a> Proposed<'a> {
+impl<'a> Overlay<'a> {
     /// `under`, where nothing is proposed yet.
     pub(crate) fn new(under: &'a dyn Sources) -> Self {
         Self { under, files: Vec::new() }
@@ -31,7 +31,7 @@ impl<'a> Proposed<'a> {
     }
 }
 
-impl Sources for Proposed<'_> {
+impl Sources for Overlay<'_> {
     fn var(&self, name: &str) -> Option<String> {
         self.under.var(name)
     }

@@ -1,39 +1,39 @@
-//! Filling in what is written with `${…}`.
+//! Interpolation in what is written with `${…}`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::super::interpolate::{Sources, Template, Undefined};
 use super::super::launch::{AGENT_CWD, Secrets};
-use super::super::sourced::Sourced;
+use super::super::spanned::Spanned;
 
 /// Where values come from, and what of them is secret.
-pub(super) struct Filling<'a> {
+pub(super) struct Interpolation<'a> {
     sources: &'a dyn Sources,
     pub(super) secrets: Secrets,
 }
 
-impl<'a> Filling<'a> {
+impl<'a> Interpolation<'a> {
     pub(super) fn from(sources: &'a dyn Sources) -> Self {
         Self { sources, secrets: Secrets::default() }
     }
 
-    pub(super) fn text(&mut self, template: &Sourced<Template>) -> Result<String, Undefined> {
-        template.value.fill(self.sources, &mut self.secrets)
+    pub(super) fn text(&mut self, template: &Spanned<Template>) -> Result<String, Undefined> {
+        template.value.interpolate(self.sources, &mut self.secrets)
     }
 
-    pub(super) fn texts(&mut self, templates: &[Sourced<Template>]) -> Result<Vec<String>, Undefined> {
+    pub(super) fn texts(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, Undefined> {
         templates.iter().map(|template| self.text(template)).collect()
     }
 
     pub(super) fn named(
         &mut self,
-        templates: &[(String, Sourced<Template>)],
+        templates: &[(String, Spanned<Template>)],
     ) -> Result<BTreeMap<String, String>, Undefined> {
         templates.iter().map(|(name, template)| Ok((name.clone(), self.text(template)?))).collect()
     }
 
-    pub(super) fn roots(&mut self, templates: &[Sourced<Template>]) -> Result<Vec<String>, Undefined> {
+    pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, Undefined> {
         let roots = self.texts(templates)?;
         let complaint = "has one that is no whole path and no `file://` URI";
         if roots.iter().all(|root| is_root(root)) {

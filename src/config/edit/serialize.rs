@@ -27,17 +27,17 @@ impl From<&str> for Setting {
 /// `[servers.NAME]` with its keys, each line ended with `\n`. A table that does not fit on a line is one with a header of
 /// its own, after all the rest.
 pub(super) fn server(name: &str, settings: &[(&str, Setting)]) -> String {
-    let name = key(name);
+    let name = toml_key(name);
     let (mut lines, mut tables) = (format!("[servers.{name}]\n"), String::new());
     for (of, setting) in settings {
-        let of = key(of);
+        let of = toml_key(of);
         match (setting, line(&of, setting)) {
             (_, line) if line.len() <= WIDTH => lines.push_str(&line),
             (Setting::Table(members), _) => {
                 tables.push_str(&format!("\n[servers.{name}.{of}]\n{}", pairs(members, "", "\n")))
             }
             (Setting::List(items), _) => {
-                let items: String = items.iter().map(|item| format!("    {},\n", text(item))).collect();
+                let items: String = items.iter().map(|item| format!("    {},\n", toml_string(item))).collect();
                 lines.push_str(&format!("{of} = [\n{items}]\n"));
             }
             (_, line) => lines.push_str(&line),
@@ -48,9 +48,9 @@ pub(super) fn server(name: &str, settings: &[(&str, Setting)]) -> String {
 
 fn line(of: &str, setting: &Setting) -> String {
     let value = match setting {
-        Setting::Text(value) => text(value),
+        Setting::Text(value) => toml_string(value),
         Setting::Flag(value) => value.to_string(),
-        Setting::List(items) => format!("[{}]", items.iter().map(|item| text(item)).collect::<Vec<_>>().join(", ")),
+        Setting::List(items) => format!("[{}]", items.iter().map(|item| toml_string(item)).collect::<Vec<_>>().join(", ")),
         Setting::Table(members) if members.is_empty() => "{}".to_owned(),
         Setting::Table(members) => format!("{{ {} }}", pairs(members, ", ", "")),
     };
@@ -58,18 +58,18 @@ fn line(of: &str, setting: &Setting) -> String {
 }
 
 fn pairs(members: &[(String, String)], between: &str, after: &str) -> String {
-    let each: Vec<_> = members.iter().map(|(name, value)| format!("{} = {}{after}", key(name), text(value))).collect();
+    let each: Vec<_> = members.iter().map(|(name, value)| format!("{} = {}{after}", toml_key(name), toml_string(value))).collect();
     each.join(between)
 }
 
 /// A key, in quotes where it needs them.
-pub(in crate::config) fn key(name: &str) -> String {
+pub(in crate::config) fn toml_key(name: &str) -> String {
     let is_bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-    if is_bare { name.to_owned() } else { text(name) }
+    if is_bare { name.to_owned() } else { toml_string(name) }
 }
 
 /// A text in quotes, on one line whatever is in it, with an escape for each character that a person cannot see.
-pub(crate) fn text(value: &str) -> String {
+pub(crate) fn toml_string(value: &str) -> String {
     let mut spelt = String::from('"');
     for c in value.chars() {
         match c {

@@ -1,0 +1,63 @@
+//! How a server is run as it is written, and what becomes of that when its `${…}` are filled in.
+
+use std::path::PathBuf;
+
+use super::super::interpolate::{Sources, Template, Undefined};
+use super::super::launch::{Launch, Program};
+use super::super::spanned::{Spanned, values};
+use super::interpolation::{Interpolation, is_whole};
+use super::remote::RemoteTemplate;
+
+/// What one table says of it.
+#[derive(Debug)]
+pub(in crate::config) enum LaunchTemplate {
+    Program(ProgramTemplate),
+    Remote(RemoteTemplate),
+    /// Neither, because something has no words here.
+    Impossible(Undefined),
+}
+
+#[derive(Debug)]
+pub(in crate::config) struct ProgramTemplate {
+    pub(in crate::config) command: Spanned<Template>,
+    pub(in crate::config) args: Vec<Spanned<Template>>,
+    pub(in crate::config) env: Vec<(String, Spanned<Template>)>,
+    pub(in crate::config) pass_env: Vec<Spanned<String>>,
+    pub(in crate::config) cwd: Option<Spanned<Template>>,
+    pub(in crate::config) roots: Vec<Spanned<Template>>,
+}
+
+impl LaunchTemplate {
+    /// Filled in. The first undefined name fails the launch: one is enough to go and look.
+    pub(in crate::config) fn interpolate(&self, sources: &dyn Sources) -> Result<Launch, Undefined> {
+        let interpolation = Interpolation::from(sources);
+        match self {
+            Self::Program(layer) => layer.interpolate(interpolation).map(Launch::Program),
+            Self::Remote(layer) => layer.interpolate(interpolation).map(Launch::Remote),
+            Self::Impossible(undefined) => Err(undefined.clone()),
+        }
+    }
+}
+
+impl ProgramTemplate {
+    fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Program, Undefined> {
+        let command = interpolation.text(&self.command)?;
+        if command.trim().is_empty() {
+            return Err(Undefined::Unfit { key: "command", complaint: "is empty" });
+        }
+        let cwd = self.cwd.as_ref().map(|cwd| interpolation.text(cwd)).transpose()?;
+        if cwd.as_deref().is_some_and(|cwd| !is_whole(cwd)) {
+            return Err(Undefined::Unfit { key: "cwd", complaint: "is no whole path" });
+        }
+        Ok(Program {
+            command,
+            args: interpolation.texts(&self.args)?,
+            env: interpolation.named(&self.env)?,
+            pass_env: values(&self.pass_env),
+            passed: None,
+            cwd: cwd.map(PathBuf::from),
+            roots: interpolation.roots(&self.roots)?,
+            secrets: interpolation.secrets,
+        })
+    }
+}

@@ -151,9 +151,8 @@ fn unknown(name: &str, known: &[String]) -> String {
 /// Refuses an edit after which a valid configuration would be invalid. `named` is the only file of the configuration, if there is
 /// one.
 fn check(named: Option<&Path>, files: &[Edited]) -> Result<(), String> {
-    let overlay = files
-        .iter()
-        .fold(Overlay::new(&Process), |overlay, Edited { file, text, .. }| overlay.with(file.path(), text));
+    let overlay =
+        files.iter().fold(Overlay::new(&Process), |overlay, Edited { file, text, .. }| overlay.with(file.path(), text));
     let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
     match config::load(&files, &overlay) {
         Err(error) if config::load(&files, &Process).is_ok() => {

@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 pub(crate) use self::overlay::Overlay;
-pub(crate) use self::serialize::{Setting, toml_string};
 pub(super) use self::serialize::toml_key;
+pub(crate) use self::serialize::{Setting, toml_string};
 use super::tree::{Entry, Node, Value};
 use super::{json, toml};
 use crate::likeness::nearest;

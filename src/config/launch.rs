@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
-use super::percent_encode::percent_encode;
 use super::oauth::OAuth;
+use super::percent_encode::percent_encode;
 
 /// How a server is run, or reached.
 #[derive(Clone, PartialEq, Eq)]

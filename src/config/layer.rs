@@ -19,7 +19,9 @@ pub(super) use self::interpolation::{is_root, is_whole};
 pub(super) use self::launch::{LaunchTemplate, ProgramTemplate};
 pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
 pub(crate) use self::remote::url_complaint;
-pub(super) use self::remote::{OAuthTemplate, OAuthTableTemplate, RemoteTemplate, is_credential, is_header_value, is_scope};
+pub(super) use self::remote::{
+    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope,
+};
 pub(super) use self::settings::{CallTimeouts, SettingsLayer};
 use super::environment::{hide_proxy_passwords, passed};
 use super::interpolate::{Sources, Undefined};

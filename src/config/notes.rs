@@ -8,8 +8,8 @@ use globset::Glob;
 use super::Loaded;
 use super::command_line::Spelling;
 use super::diagnostic::{Diagnostic, Level};
-use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, ServerLayer};
 use super::interpolate::Template;
+use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, ServerLayer};
 use super::spanned::{Place, Spanned};
 use crate::kind::Kind;
 

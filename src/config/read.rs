@@ -25,8 +25,8 @@ pub(super) use self::fields::suggestion;
 pub(super) use self::policy::EXPOSED;
 pub(crate) use self::server::fitted_name;
 use super::diagnostic::SourceFile;
-use super::layer::{DaemonLayer, Layer};
 use super::interpolate::Sources;
+use super::layer::{DaemonLayer, Layer};
 use super::spanned::{Place, Spanned};
 use super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
 

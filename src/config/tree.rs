@@ -109,7 +109,8 @@ impl Node {
     pub(super) fn has_same_value(&self, other: &Self) -> bool {
         match (&self.value, &other.value) {
             (Value::Table(these), Value::Table(those)) => {
-                let same = |(this, that): (&Entry, &Entry)| this.key == that.key && this.node.has_same_value(&that.node);
+                let same =
+                    |(this, that): (&Entry, &Entry)| this.key == that.key && this.node.has_same_value(&that.node);
                 these.len() == those.len() && these.iter().zip(those).all(same)
             }
             (Value::Array(these), Value::Array(those)) => {

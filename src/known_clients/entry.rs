@@ -49,8 +49,7 @@ fn pretty(file: &impl Serialize) -> String {
 /// A table of TOML, for Codex.
 fn codex_table(Program { command, args, env }: &Program) -> String {
     let args: Vec<_> = args.iter().map(|arg| toml_string(arg)).collect();
-    let mut table =
-        format!("[mcp_servers.{NAME}]\ncommand = {}\nargs = [{}]\n", toml_string(command), args.join(", "));
+    let mut table = format!("[mcp_servers.{NAME}]\ncommand = {}\nargs = [{}]\n", toml_string(command), args.join(", "));
     if !env.is_empty() {
         let env: Vec<_> = env.iter().map(|(name, value)| format!("{name} = {}", toml_string(value))).collect();
         table += &format!("env = {{ {} }}\n", env.join(", "));

@@ -50,7 +50,9 @@ fn line(of: &str, setting: &Setting) -> String {
     let value = match setting {
         Setting::Text(value) => toml_string(value),
         Setting::Flag(value) => value.to_string(),
-        Setting::List(items) => format!("[{}]", items.iter().map(|item| toml_string(item)).collect::<Vec<_>>().join(", ")),
+        Setting::List(items) => {
+            format!("[{}]", items.iter().map(|item| toml_string(item)).collect::<Vec<_>>().join(", "))
+        }
         Setting::Table(members) if members.is_empty() => "{}".to_owned(),
         Setting::Table(members) => format!("{{ {} }}", pairs(members, ", ", "")),
     };
@@ -58,7 +60,8 @@ fn line(of: &str, setting: &Setting) -> String {
 }
 
 fn pairs(members: &[(String, String)], between: &str, after: &str) -> String {
-    let each: Vec<_> = members.iter().map(|(name, value)| format!("{} = {}{after}", toml_key(name), toml_string(value))).collect();
+    let each: Vec<_> =
+        members.iter().map(|(name, value)| format!("{} = {}{after}", toml_key(name), toml_string(value))).collect();
     each.join(between)
 }
 

@@ -128,7 +128,8 @@ fn references_are_told_from_what_may_be_secret() {
 
 #[test]
 fn a_path_may_begin_at_home() {
-    let interpolate = |text: &str| Template::parse_path(text).expect("well-formed").interpolate(&table(), &mut Secrets::default());
+    let interpolate =
+        |text: &str| Template::parse_path(text).expect("well-formed").interpolate(&table(), &mut Secrets::default());
     assert_eq!(interpolate("~/${NAME}/x"), Ok("/home/u/value/x".to_owned()));
     assert_eq!(interpolate("/a/~/b"), Ok("/a/~/b".to_owned()));
     assert_eq!(interpolate("~u/b"), Ok("~u/b".to_owned()));

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
-use super::super::layer::Layer;
 use super::super::encoding::NotUtf8;
 use super::super::interpolate::{FileId, FileText, Sources};
+use super::super::layer::Layer;
 use super::super::read::{Format, Problems, is_codex, read};
 use super::super::spanned::{Place, Spanned};
 use super::super::tree::{Parsed, Problem};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::super::Config;
 use super::super::diagnostic::Diagnostic;
-use super::super::layer::{DaemonLayer, DefaultsLayer, Layer, NarrowingLayer, ServerLayer};
 use super::super::interpolate::Sources;
+use super::super::layer::{DaemonLayer, DefaultsLayer, Layer, NarrowingLayer, ServerLayer};
 use super::super::spanned::Spanned;
 use super::profiles::ProfileLayers;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use ::config::{Environment, Source, ValueKind};
 
 use super::super::diagnostic::{Medium, SourceFile};
-use super::super::layer::Layer;
 use super::super::interpolate::Sources;
+use super::super::layer::Layer;
 use super::super::read::{Problems, read_variable};
 use super::super::tree::Value;
 

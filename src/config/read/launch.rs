@@ -1,8 +1,8 @@
 //! Whether a server is run or reached, and how it is run: `command`, and what goes with it.
 
 use super::super::command_line::{self, Spelling};
-use super::super::layer::{LaunchTemplate, ProgramTemplate, is_root, is_whole};
 use super::super::interpolate::Template;
+use super::super::layer::{LaunchTemplate, ProgramTemplate, is_root, is_whole};
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::Fields;

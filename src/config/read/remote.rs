@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use super::super::layer::{
-    OAuthTemplate, OAuthTableTemplate, RemoteTemplate, is_credential, is_header_value, is_scope, is_whole, url_complaint,
-};
 use super::super::interpolate::Template;
+use super::super::layer::{
+    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope, is_whole,
+    url_complaint,
+};
 use super::super::oauth::OAuthGrant;
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Problem, Value};

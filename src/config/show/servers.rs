@@ -1,9 +1,10 @@
 //! One server: what its tables say, without what `[defaults]` says of all.
 
-use super::super::layer::{
-    Exposure, LaunchTemplate, OAuthTemplate, OAuthTableTemplate, Patterns, ProgramTemplate, RemoteTemplate, ServerLayer, ServerRules,
-};
 use super::super::interpolate::Template;
+use super::super::layer::{
+    Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProgramTemplate, RemoteTemplate,
+    ServerLayer, ServerRules,
+};
 use super::super::oauth::OAuthGrant;
 use super::super::read::EXPOSED;
 use super::super::secret::{in_arguments, is_secret_value};

@@ -19,7 +19,7 @@ const UNITS: [(&str, u128); 7] = [
 ];
 
 /// `duration` in full. [`parse`] reads it back.
-pub(crate) fn shown(duration: Duration) -> String {
+pub(crate) fn format(duration: Duration) -> String {
     let mut left = duration.as_nanos();
     let mut parts = Vec::new();
     for (unit, length) in UNITS {
@@ -62,7 +62,7 @@ mod tests {
             (266_400_000, "3d 2h"),
             (3_456_000_000, "40d"),
         ] {
-            assert_eq!(shown(Duration::from_millis(ms)), expected);
+            assert_eq!(format(Duration::from_millis(ms)), expected);
         }
     }
 
@@ -80,7 +80,7 @@ mod tests {
         #[test]
         fn what_is_shown_can_be_read(ns in 1..u64::MAX) {
             let duration = Duration::from_nanos(ns);
-            prop_assert_eq!(parse(&shown(duration)), Ok(duration));
+            prop_assert_eq!(parse(&format(duration)), Ok(duration));
         }
     }
 }

@@ -119,7 +119,7 @@ async fn ask(shell: &Path, session: &Variables) -> Result<Variables, String> {
             if let Some(leader) = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
                 let _ = kill_process_group(leader, Signal::KILL);
             }
-            Err(format!("it took longer than {}", duration::shown(PATIENCE)))
+            Err(format!("it took longer than {}", duration::format(PATIENCE)))
         }
     }
 }

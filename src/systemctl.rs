@@ -29,7 +29,7 @@ pub(crate) enum SystemctlError {
     #[error("{0}")]
     Refused(String),
     /// It has not ended in this time.
-    #[error("it took longer than {}", crate::duration::shown(*.0))]
+    #[error("it took longer than {}", crate::duration::format(*.0))]
     Late(Duration),
 }
 

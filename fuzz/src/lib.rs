@@ -21,7 +21,7 @@ mod mcpd {
     pub mod printable;
     pub mod progress;
     pub mod task_state;
-    pub mod tokens;
+    pub mod token_estimate;
 
     /// How a call ended, as an answer says it.
     pub mod calls {
@@ -155,5 +155,5 @@ mod mcpd {
 
 pub use mcpd::{
     calls, catalog, client_info, config, duration, era, jsonrpc, kind, level, moment, naming, net, policy, printable,
-    progress, server, session, task_state, tokens, transport,
+    progress, server, session, task_state, token_estimate, transport,
 };

@@ -246,7 +246,7 @@ async fn in_time<T>(answer: impl Future<Output = io::Result<T>>) -> Result<T, As
 async fn in_time_of<T>(limit: Duration, answer: impl Future<Output = io::Result<T>>) -> Result<T, AskError> {
     match timeout(limit, answer).await {
         Ok(answered) => answered.map_err(no_answer),
-        Err(_) => Err(AskError::NoAnswer(format!("nothing within {}", crate::duration::shown(limit)))),
+        Err(_) => Err(AskError::NoAnswer(format!("nothing within {}", crate::duration::format(limit)))),
     }
 }
 

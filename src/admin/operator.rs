@@ -14,9 +14,9 @@ use super::{Answer, EnvironmentChanges, Event, FromDaemon, Request, Response, To
 use crate::calls;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
-use crate::likeness::nearest;
 use crate::logging::BadFilter;
 use crate::manager::{Manager, View};
+use crate::suggest::nearest;
 
 /// For the next question, and for an answer to be taken: whoever says nothing makes room for others.
 pub(super) const OPERATOR_TIMEOUT: Duration = Duration::from_secs(2);

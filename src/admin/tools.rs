@@ -16,7 +16,7 @@ use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::kind::Kind;
 use crate::manager::{Offered, Served, Unseen, View, shelves};
 use crate::naming::Naming;
-use crate::tokens;
+use crate::token_estimate;
 
 /// Tools that are looked at in one turn.
 const SLICE: usize = 32;
@@ -120,7 +120,7 @@ fn report(server: &str, offered: &Offered<'_>, definition: Option<String>) -> To
         tool: offered.tool.to_owned(),
         name: name.map(str::to_owned),
         description,
-        tokens: tokens::of_bytes(name.unwrap_or(offered.tool).len(), offered.passed_on),
+        tokens: token_estimate::of_bytes(name.unwrap_or(offered.tool).len(), offered.passed_on),
         hidden: offered.shown.err().map(hidden),
         definition,
     }

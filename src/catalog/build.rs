@@ -14,7 +14,7 @@ use crate::jsonrpc::splice::{Change, Edit, splice_into};
 use crate::kind::{Kind, PerKind};
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
-use crate::tokens;
+use crate::token_estimate;
 
 pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Catalog {
     let mut catalog = Catalog {
@@ -86,7 +86,7 @@ impl Catalog {
             _ => source.settings.request_limit(),
         };
         if kind == Kind::Tools {
-            self.exposure[server][kind].tokens += tokens::of_bytes(vacant.key().len(), item.passed_on);
+            self.exposure[server][kind].tokens += token_estimate::of_bytes(vacant.key().len(), item.passed_on);
         }
         list.add_renamed(item, vacant.key(), source.lists[kind].makes_tasks);
         vacant.insert(Route { server, raw_name: item.raw_key.clone(), name: Arc::clone(&item.key), limit });

@@ -11,7 +11,7 @@ use serde::Serialize;
 use self::typed::{Misplaced, is_escaped, misplaced, url_without_scheme, without_query};
 use super::config_edit::{check, next_step, our_file, secrets_of};
 use super::import::write;
-use super::{FAILED, USAGE, fail, json, put};
+use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url};
 use crate::config::edit::file::ConfigFile;
@@ -72,14 +72,16 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
     match added(add, &line) {
         Ok(Added { path, secrets, lines, warning }) => {
             let said = match add.json {
-                true => json::page(&Shape { name: &add.name, file: &path, secrets }).and_then(put),
-                false => put(format!("added {} to {}:\n\n{}", add.name, path.display(), printable::lines(&lines))),
+                true => json::page(&Shape { name: &add.name, file: &path, secrets }).and_then(try_print),
+                false => {
+                    try_print(format!("added {} to {}:\n\n{}", add.name, path.display(), printable::lines(&lines)))
+                }
             };
             if let Some(warning) = warning {
-                tell!("{warning}");
+                print_note!("{warning}");
             }
             for note in [note(add, &line), relative_note(add)].into_iter().flatten() {
-                tell!("{note}");
+                print_note!("{note}");
             }
             said.map_or_else(|code| code, |()| next_step(directory, add.reload, add.json, &[&add.name]))
         }
@@ -125,7 +127,7 @@ fn added(add: &Add, line: &[String]) -> Result<Added, (u8, String)> {
     let lines = added.lines().fold(String::new(), |lines, line| lines + line + "\n");
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
     write::all(found, &text, secrets).map_err(|error| (FAILED, error))?;
-    moved.iter().for_each(|path| tell!("mcpd: a secret was moved to {}", path.display()));
+    moved.iter().for_each(|path| print_note!("mcpd: a secret was moved to {}", path.display()));
     let server = loaded.config.servers.iter().find(|server| *server.name == **name);
     Ok(Added { path, secrets: moved, lines, warning: server.and_then(warning) })
 }

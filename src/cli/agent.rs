@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::profile::Door;
+use super::profile::ProfileArg;
 use crate::era;
 use crate::jsonrpc::{Message, reply};
 use crate::sockets::RuntimeDir;
@@ -28,9 +28,9 @@ pub(super) struct Agent {
 
 impl Agent {
     /// Connects as an agent of a profile, or says why it cannot.
-    pub(super) async fn of(directory: &RuntimeDir, door: &Door, name: &str) -> Result<Self, ExitCode> {
-        let socket = door.path(directory)?;
-        Self::connect(&socket, name).await.map_err(|error| door.closed(directory, socket, &error))
+    pub(super) async fn of(directory: &RuntimeDir, profile: &ProfileArg, name: &str) -> Result<Self, ExitCode> {
+        let socket = profile.path(directory)?;
+        Self::connect(&socket, name).await.map_err(|error| profile.closed(directory, socket, &error))
     }
 
     /// Connects and introduces itself as `name`.

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 
 use super::completions::{self, Shell};
-use super::profile::Door;
+use super::profile::ProfileArg;
 use crate::known_clients::{CLIENTS, Client};
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
@@ -96,7 +96,7 @@ pub(super) enum Command {
         last: usize,
     },
     #[command(flatten)]
-    Order(super::order::Wanted),
+    Control(super::control::ControlCommand),
     /// Add a server to the configuration, and leave all else in it as it is
     Add(super::add::Add),
     /// Take a server out of the configuration, and leave all else in it as it is
@@ -145,7 +145,7 @@ pub(super) enum Command {
     /// Join standard input and output to the daemon, for agents that can only launch commands
     Connect {
         #[command(flatten)]
-        door: Door,
+        profile: ProfileArg,
         /// Print the configuration entry for this client instead
         #[arg(long, value_name = "CLIENT", value_parser = client())]
         print: Option<&'static Client>,

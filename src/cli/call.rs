@@ -26,11 +26,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 use self::forms::{Form, Texts};
 use self::progress::Progress;
 use super::agent::Agent;
-use super::profile::Door;
+use super::profile::ProfileArg;
 use super::schema::Schema;
+use super::spinner::with_spinner;
 use super::text::lines;
 use super::tools::{self, Tool};
-use super::waiting::waiting;
 use super::{FAILED, USAGE, completions, fail, tool_names};
 use crate::duration;
 use crate::sockets::RuntimeDir;
@@ -48,7 +48,7 @@ const SIGNALLED: i32 = 128;
 #[derive(Debug, Args)]
 pub(super) struct Call {
     #[command(flatten)]
-    door: Door,
+    profile: ProfileArg,
     /// Its exposed name, as `mcpd tools` prints it, or SERVER/TOOL; `mcpd tools TOOL` tells what it takes
     #[arg(add = ArgValueCompleter::new(completions::tools))]
     tool: String,
@@ -113,7 +113,7 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
     };
     let progress = Progress::of(&tool.name);
     let end = tokio::select! {
-        answered = waiting(|| progress.words(), made(&mut agent, &tool, &arguments, &progress)) => End::Answered(answered),
+        answered = with_spinner(|| progress.words(), made(&mut agent, &tool, &arguments, &progress)) => End::Answered(answered),
         () = passed(deadline) => End::TimedOut,
         Some(signal) = signals.next() => End::Signalled(signal),
     };
@@ -134,8 +134,8 @@ pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
 
 /// Connects as an agent, and finds the tool in its list.
 async fn found(directory: &RuntimeDir, call: &Call) -> Result<(Agent, Tool), ExitCode> {
-    let mut agent = Agent::of(directory, &call.door, "mcpd call").await?;
-    let listed = waiting(|| "waiting for the list of tools".to_owned(), tools::seen(&mut agent)).await;
+    let mut agent = Agent::of(directory, &call.profile, "mcpd call").await?;
+    let listed = with_spinner(|| "waiting for the list of tools".to_owned(), tools::seen(&mut agent)).await;
     let mut listed = listed.map_err(|error| fail(FAILED, error))?;
     let exposed = exposed(directory, call).await?;
     match listed.iter().position(|tool| exposed.as_ref() == Some(&tool.name)) {
@@ -149,7 +149,7 @@ async fn exposed(directory: &RuntimeDir, call: &Call) -> Result<Option<String>, 
     if !call.tool.contains('/') {
         return Ok(Some(call.tool.clone()));
     }
-    match tool_names::find(directory, Some(call.door.name()), &call.tool).await {
+    match tool_names::find(directory, Some(call.profile.name()), &call.tool).await {
         Ok((found, _)) => Ok(found.into_iter().find_map(|tool| tool.name)),
         Err(error) => {
             let name = lines(&call.tool);
@@ -192,13 +192,13 @@ async fn passed(deadline: Option<Instant>) {
 }
 
 fn unanswered(call: &Call) -> String {
-    format!("no answer within {}", duration::shown(call.timeout.unwrap_or_default()))
+    format!("no answer within {}", duration::format(call.timeout.unwrap_or_default()))
 }
 
 /// A denied tool is answered like one that does not exist: only what agents see is suggested.
 async fn unknown(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCode {
     let name = &call.tool;
-    let (own, servers) = tools::own_forms(directory, call.door.name()).await;
+    let (own, servers) = tools::own_forms(directory, call.profile.name()).await;
     let known = listed.iter().map(|tool| (&*tool.name, own.get(&tool.name).cloned()));
     if let Some(server) = tool_names::server_of(name, &servers).filter(|server| server.missing) {
         let (server, state) = (&server.name, &server.state);

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use self::columns::Columns;
-use super::look::Look;
-use super::{FAILED, NOT_RUNNING, fail, json, put, refused, tool_names, tools};
+use super::style::OutputStyle;
+use super::{FAILED, NOT_RUNNING, admin_failure, fail, json, tool_names, tools, try_print};
 use crate::admin::{self, CallsTold, CallsWanted, Next, Told, ToolsWanted};
 use crate::calls::ToolFilter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -34,7 +34,7 @@ pub(super) async fn run(
 
 /// What `name` stands for. A tool that is gone may still have calls.
 async fn filter(directory: &RuntimeDir, name: String) -> Result<ToolFilter, ExitCode> {
-    let (found, _) = tool_names::find(directory, None, &name).await.map_err(|error| refused(&error))?;
+    let (found, _) = tool_names::find(directory, None, &name).await.map_err(|error| admin_failure(&error))?;
     let is_known = !found.is_empty();
     let routes = match name.split_once('/') {
         Some((server, tool)) => vec![(server.to_owned(), tool.to_owned())],
@@ -50,8 +50,9 @@ async fn filter(directory: &RuntimeDir, name: String) -> Result<ToolFilter, Exit
 /// Whether any call is kept that `filter` admits.
 async fn has_calls(directory: &RuntimeDir, filter: ToolFilter) -> Result<bool, ExitCode> {
     let wanted = CallsWanted { last: 1, tool: Some(filter), ..CallsWanted::default() };
-    let mut calls = admin::calls(&directory.socket(ADMIN_SOCKET), wanted).await.map_err(|error| refused(&error))?;
-    let first = calls.next().await.map_err(|error| refused(&error))?;
+    let mut calls =
+        admin::calls(&directory.socket(ADMIN_SOCKET), wanted).await.map_err(|error| admin_failure(&error))?;
+    let first = calls.next().await.map_err(|error| admin_failure(&error))?;
     Ok(matches!(first, Some(Next::Told(Told::Call(_)))))
 }
 
@@ -59,7 +60,7 @@ async fn has_calls(directory: &RuntimeDir, filter: ToolFilter) -> Result<bool, E
 async fn unknown(directory: &RuntimeDir, name: &str) -> ExitCode {
     let (known, told) = match tools::ask(directory, ToolsWanted::default()).await {
         Ok(known) => known,
-        Err(error) => return refused(&error),
+        Err(error) => return admin_failure(&error),
     };
     let forms = known.iter().map(|tool| {
         let own = tool_names::own_form(&tool.server, &tool.tool);
@@ -72,22 +73,22 @@ async fn unknown(directory: &RuntimeDir, name: &str) -> ExitCode {
 
 async fn show(socket: &Path, wanted: CallsWanted, as_json: bool) -> Result<(), ExitCode> {
     let follow = wanted.follow;
-    let mut calls = admin::calls(socket, wanted).await.map_err(|error| refused(&error))?;
-    let columns = Columns::of(Look::of_stdout().width());
+    let mut calls = admin::calls(socket, wanted).await.map_err(|error| admin_failure(&error))?;
+    let columns = Columns::of(OutputStyle::of_stdout().width());
     let mut has_header = as_json;
     loop {
-        let next = calls.next().await.map_err(|error| refused(&error))?;
+        let next = calls.next().await.map_err(|error| admin_failure(&error))?;
         if !has_header {
-            put(columns.header())?;
+            try_print(columns.header())?;
             has_header = true;
         }
         match next {
             Some(Next::Told(Told::Call(call))) if as_json => {
-                put(json::line(&call)?)?;
+                try_print(json::line(&call)?)?;
             }
-            Some(Next::Told(Told::Call(call))) => put(columns.row(&call))?,
+            Some(Next::Told(Told::Call(call))) => try_print(columns.row(&call))?,
             Some(Next::Told(Told::Missed(count))) => {
-                tell!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
+                print_note!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
             }
             Some(Next::Told(_)) => {}
             Some(Next::All(told)) => {
@@ -103,7 +104,7 @@ async fn show(socket: &Path, wanted: CallsWanted, as_json: bool) -> Result<(), E
 
 fn warn(told: CallsTold) {
     if told.unwritten > 0 {
-        tell!(
+        print_note!(
             "mcpd: {} calls are not in the file of calls: it could not be written, or not fast enough",
             told.unwritten
         );
@@ -116,7 +117,7 @@ pub(super) fn took(milliseconds: f64) -> String {
     match whole.as_millis() {
         0..10 => format!("{milliseconds:.1}ms"),
         10..10_000 => format!("{milliseconds:.0}ms"),
-        _ => crate::duration::shown(Duration::from_secs(whole.as_secs())),
+        _ => crate::duration::format(Duration::from_secs(whole.as_secs())),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::text::listed;
+use super::text::join_limited;
 use crate::admin::report::{FileReport, Report};
 use crate::config;
 use crate::config::interpolate::Process;
@@ -33,5 +33,5 @@ pub(super) fn sentence(files: &[String]) -> Option<String> {
         1 => "has",
         _ => "have",
     };
-    Some(format!("{} {verb} changed", listed(files, MAX_NAMED)))
+    Some(format!("{} {verb} changed", join_limited(files, MAX_NAMED)))
 }

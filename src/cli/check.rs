@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::look::Look;
-use super::outcome::aside_styled;
-use super::text::{count, listed, searched_paths, without_path};
-use super::{FAILED, USAGE, json, put};
+use super::outcome::print_styled_note;
+use super::style::OutputStyle;
+use super::text::{count, join_limited, searched_paths, split_searched_path};
+use super::{FAILED, USAGE, json, try_print};
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
@@ -44,15 +44,15 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         Err(error) => Findings::refused(error),
     };
     let printed = match &loaded {
-        _ if arguments.json => findings.json().and_then(put),
+        _ if arguments.json => findings.json().and_then(try_print),
         Ok(loaded) if arguments.show => {
             findings.explain();
-            tell!("{}", findings.summary());
-            put(config::show(loaded))
+            print_note!("{}", findings.summary());
+            try_print(config::show(loaded))
         }
         _ => {
             findings.explain();
-            put(findings.summary() + "\n")
+            try_print(findings.summary() + "\n")
         }
     };
     match (printed, findings.errors, findings.warnings) {
@@ -136,23 +136,23 @@ impl<'a> Findings<'a> {
 
     /// For a person, beside what was asked for.
     fn explain(&self) {
-        let colour = Look::of_stderr().has_colour();
+        let colour = OutputStyle::of_stderr().has_colour();
         match self.refusal {
-            Some(error) => aside_styled(&(error.render(colour) + "\n\n")),
+            Some(error) => print_styled_note(&(error.render(colour) + "\n\n")),
             None => self.diagnostics.iter().for_each(|warning| {
-                let message = without_path(&warning.message).0.to_owned();
-                aside_styled(&(Diagnostic { message, ..warning.clone() }.render(colour) + "\n\n"));
+                let message = split_searched_path(&warning.message).0.to_owned();
+                print_styled_note(&(Diagnostic { message, ..warning.clone() }.render(colour) + "\n\n"));
             }),
         }
         for path in searched_paths(self.diagnostics.iter().map(|warning| &*warning.message)) {
-            tell!("{path}\n");
+            print_note!("{path}\n");
         }
         if let Some(hint) = self.hint {
-            tell!("{hint}");
+            print_note!("{hint}");
         }
         if !self.unknown.is_empty() {
-            let names = listed(&self.unknown, MOST_NAMES);
-            tell!(
+            let names = join_limited(&self.unknown, MOST_NAMES);
+            print_note!(
                 "note: patterns and names were not checked of {names}: what they offer is known once they have run\n"
             );
         }
@@ -215,8 +215,8 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         for (count, expected) in [(1, "s1"), (2, "s1, s2"), (10, "s9, s10"), (11, "s10 and 1 more"), (12, "and 2 more")]
         {
-            assert!(listed(&names[..count], MOST_NAMES).ends_with(expected), "{count}");
+            assert!(join_limited(&names[..count], MOST_NAMES).ends_with(expected), "{count}");
         }
-        assert!(!listed(&names, MOST_NAMES).contains("s11"));
+        assert!(!join_limited(&names, MOST_NAMES).contains("s11"));
     }
 }

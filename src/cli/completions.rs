@@ -14,7 +14,7 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Zsh};
 
 pub(super) use self::live::{arguments, clients, profiles, servers, servers_and_tools, servers_or_their_tools, tools};
 use super::arguments::Arguments;
-use super::{FAILED, fail, say};
+use super::{FAILED, fail, print};
 
 /// Says that a shell asks, and which. No key of the configuration could be named so.
 const VARIABLE: &str = "_MCPD_COMPLETE";
@@ -44,7 +44,7 @@ pub(super) fn run(shell: Shell) -> ExitCode {
     };
     let mut script = Vec::new();
     match completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script) {
-        Ok(()) => say([&script[..], more.as_bytes()].concat()),
+        Ok(()) => print([&script[..], more.as_bytes()].concat()),
         Err(error) => fail(FAILED, error),
     }
 }

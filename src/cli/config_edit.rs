@@ -70,7 +70,7 @@ pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool, as_json: bo
     match running {
         Some(directory) if wanted => block_on(reload::run(&directory, false, as_json, Scope::Servers(names))),
         Some(_) => {
-            tell!("mcpd: the running daemon takes it over with `mcpd reload`");
+            print_note!("mcpd: the running daemon takes it over with `mcpd reload`");
             ExitCode::SUCCESS
         }
         None => ExitCode::SUCCESS,

@@ -12,7 +12,7 @@ use rustix::io::retry_on_intr;
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use super::profile::Door;
+use super::profile::ProfileArg;
 use super::{FAILED, NOT_RUNNING, fail};
 use crate::autostart::{self, LaunchError};
 use crate::shim::{self, End, News, Own, Places, Unserved};
@@ -22,8 +22,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Until there may be a place again, where many agents come at once.
 const FULL: Duration = Duration::from_millis(5);
 
-pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
-    let socket = match door.path(directory) {
+pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCode {
+    let socket = match profile.path(directory) {
         Ok(socket) => socket,
         Err(refused) => return refused,
     };
@@ -31,13 +31,13 @@ pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
     let places = Places { default: (default != socket).then_some(default), socket: socket.clone() };
     let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.into_os_string().into_string().ok());
     let mut is_missing_told = false;
-    let say = |news| {
+    let print = |news| {
         if news != News::NoProfile || !std::mem::replace(&mut is_missing_told, true) {
-            say(&news);
+            print(&news);
         }
     };
     let explain = Box::new(|| autostart::failure_of_unit(directory).boxed_local());
-    match shim::run(first(directory, door, socket), places, Own { cwd, version: VERSION }, say, explain).await {
+    match shim::run(first(directory, profile, socket), places, Own { cwd, version: VERSION }, print, explain).await {
         End::Left => ExitCode::SUCCESS,
         End::NotServed(code) => code,
         End::Over(why) => fail(FAILED, why),
@@ -46,7 +46,11 @@ pub(super) async fn run(directory: &RuntimeDir, door: &Door) -> ExitCode {
 }
 
 /// Reaches the first daemon, which is started if nobody serves.
-async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<UnixStream, Unserved<ExitCode>> {
+async fn first(
+    directory: &RuntimeDir,
+    profile: &ProfileArg,
+    socket: PathBuf,
+) -> Result<UnixStream, Unserved<ExitCode>> {
     let mut may_start = true;
     loop {
         if may_start && autostart::may_be_socket_activated(directory) {
@@ -61,7 +65,7 @@ async fn first(directory: &RuntimeDir, door: &Door, socket: PathBuf) -> Result<U
             }
             connected => {
                 return connected
-                    .map_err(|error| Unserved { code: door.closed(directory, socket, &error), reason: None });
+                    .map_err(|error| Unserved { code: profile.closed(directory, socket, &error), reason: None });
             }
         }
     }
@@ -78,7 +82,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// Tells whoever looks after the agent, unless nobody reads that.
-fn say(news: &News) {
+fn print(news: &News) {
     let stderr = io::stderr();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut asked = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
@@ -87,11 +91,11 @@ fn say(news: &News) {
         return;
     }
     match news {
-        News::Lost => tell!("mcpd connect: the daemon has gone; waiting for the next one"),
-        News::Back => tell!("mcpd connect: there is a daemon again"),
-        News::NoProfile => tell!("mcpd connect: the daemon has this profile no more; waiting until it has"),
+        News::Lost => print_note!("mcpd connect: the daemon has gone; waiting for the next one"),
+        News::Back => print_note!("mcpd connect: there is a daemon again"),
+        News::NoProfile => print_note!("mcpd connect: the daemon has this profile no more; waiting until it has"),
         News::OtherVersion(daemon) => {
-            tell!("mcpd connect {VERSION}: the daemon is {daemon}; restart whichever is older");
+            print_note!("mcpd connect {VERSION}: the daemon is {daemon}; restart whichever is older");
         }
     }
 }

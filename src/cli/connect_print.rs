@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::config_edit::OLD_ENTRIES;
-use super::{FAILED, fail, say};
+use super::{FAILED, fail, print};
 use crate::config::interpolate::Process;
 use crate::known_clients::{Client, Program};
 use crate::sockets::{RuntimeDir, SESSION_VARIABLE};
@@ -18,12 +18,12 @@ pub(super) fn run(client: &Client, options: &[String], directory: Option<&Runtim
     let program = Program { command, args, env: variables(directory) };
     let file =
         client.main_file(&Process).map_or_else(|| "its configuration".to_owned(), |file| file.display().to_string());
-    tell!("Add this entry to {file} ({}), and keep what the file already has:", client.title);
-    let printed = say(client.entry(&program));
+    print_note!("Add this entry to {file} ({}), and keep what the file already has:", client.title);
+    let printed = print(client.entry(&program));
     if let Some(line) = client.command_line(&program) {
-        tell!("Or run this command, which adds the entry: {line}");
+        print_note!("Or run this command, which adds the entry: {line}");
     }
-    tell!("{OLD_ENTRIES}");
+    print_note!("{OLD_ENTRIES}");
     printed
 }
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::agent::Agent;
 use super::call::describe;
-use super::look::Look;
+use super::style::OutputStyle;
 use super::{FAILED, fail, status, tools};
 use crate::admin;
 use crate::admin::report::Report;
@@ -53,7 +53,7 @@ async fn show() -> io::Result<bool> {
     writeln!(
         io::stdout(),
         "\n── mcpd status: one copy of the server serves both ──\n{}",
-        status::render(&report, Look::of_stdout())
+        status::render(&report, OutputStyle::of_stdout())
     )?;
     drop((first, second));
 

@@ -29,14 +29,14 @@ use self::finding::{Finding, Group, count};
 use self::page::Signs;
 use self::probe::{Daemon, DaemonProbe};
 use self::servers::Told;
-use super::look::Look;
-use super::waiting::waiting;
-use super::{FAILED, USAGE, completions, connect_print, fail, put};
+use super::spinner::with_spinner;
+use super::style::OutputStyle;
+use super::{FAILED, USAGE, completions, connect_print, fail, try_print};
 use crate::admin::report::Report;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, Loaded, ServerConfig};
-use crate::likeness::hint;
 use crate::sockets::RuntimeDir;
+use crate::suggest::hint;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Wanted {
@@ -57,16 +57,16 @@ pub(super) struct Wanted {
 /// `given` is the runtime directory that a person has named, `directory` the one that there is, if any.
 pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
     let options = connect_print::options(given.as_deref());
-    let groups = match waiting(|| "looking".to_owned(), examine(wanted, options, directory)).await {
+    let groups = match with_spinner(|| "looking".to_owned(), examine(wanted, options, directory)).await {
         Ok(groups) => groups,
         Err(refused) => return fail(USAGE, refused),
     };
     let text = match wanted.json {
         true => page::json(&groups),
-        false => Ok(page::render(&groups, Signs::of_stdout(), Look::of_stdout())),
+        false => Ok(page::render(&groups, Signs::of_stdout(), OutputStyle::of_stdout())),
     };
     let (_, problems) = count(&groups);
-    match text.and_then(put) {
+    match text.and_then(try_print) {
         Err(code) if code != ExitCode::SUCCESS => code,
         _ if problems > 0 => ExitCode::from(FAILED),
         _ => ExitCode::SUCCESS,

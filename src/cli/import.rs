@@ -21,10 +21,10 @@ use self::found::Found;
 use self::json_report::{Source, Taken, Told};
 use super::completions;
 use super::config_edit::{OLD_ENTRIES, check, next_step, our_file, secrets_of};
-use super::look::Look;
-use super::outcome::{aside, aside_styled};
+use super::outcome::{print_note, print_styled_note};
+use super::style::OutputStyle;
 use super::text::one_line;
-use super::{FAILED, USAGE, fail, put};
+use super::{FAILED, USAGE, fail, try_print};
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{ForeignServer, Outcome, Plan, SecretFile};
 use crate::config::interpolate::Process;
@@ -76,7 +76,7 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
     let added = sources.iter().map(Source::added).sum();
     let mut told = Told::new(&path, sources, &files);
     if added == 0 {
-        tell!("mcpd: there is nothing to add to {}", path.display());
+        print_note!("mcpd: there is nothing to add to {}", path.display());
         told.print(import.json)?;
         // An earlier command may have added servers that the daemon does not run yet.
         let next = if import.reload && !import.dry_run {
@@ -88,11 +88,11 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
     }
     check(import.file.as_deref(), &file, &text, &files).map_err(|error| fail(FAILED, error))?;
     if !import.json {
-        put(diff::unified(file.text(), &text, &path, Look::of_stdout().has_colour()))?;
+        try_print(diff::unified(file.text(), &text, &path, OutputStyle::of_stdout().has_colour()))?;
     }
-    aside(format_args!("{}", moved(&files)));
+    print_note(format_args!("{}", moved(&files)));
     if import.dry_run {
-        tell!("mcpd: nothing is written");
+        print_note!("mcpd: nothing is written");
         return told.print(import.json).map(|()| outcome);
     }
     if !import.yes {
@@ -100,14 +100,14 @@ fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, 
             return Err(fail(USAGE, "nothing is written: say `--yes`, or run it on a terminal to be asked"));
         }
         if !ask::agrees(added, &path).map_err(|error| fail(FAILED, error))? {
-            tell!("mcpd: nothing is written");
+            print_note!("mcpd: nothing is written");
             return Ok(outcome);
         }
         ask::for_answers(&mut files).map_err(|error| fail(FAILED, error))?;
     }
     let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
     let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
-    aside(format_args!("{}", written(added, &path, &unanswered, is_served)));
+    print_note(format_args!("{}", written(added, &path, &unanswered, is_served)));
     told.written = true;
     told.print(import.json)?;
     let names = told.added();
@@ -122,7 +122,7 @@ fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
         return Ok(Vec::new());
     }
     config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
-        aside_styled(&(error.render(Look::of_stderr().has_colour()) + "\n"));
+        print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
         fail(USAGE, "nothing is imported into a configuration with errors")
     })
 }
@@ -130,20 +130,22 @@ fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
 /// Plans every server that was found, and says what becomes of each.
 fn take<'f>(found: &'f Found, plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'f>> {
     let mut sources = Vec::new();
-    let colour = Look::of_stderr().has_colour();
+    let colour = OutputStyle::of_stderr().has_colour();
     for file in &found.files {
         let path = one_line(&file.path.display().to_string());
         match &file.project {
-            Some(project) => tell!("{path} ({}, project {})", file.title, one_line(&project.display().to_string())),
-            None => tell!("{path} ({})", file.title),
+            Some(project) => {
+                print_note!("{path} ({}, project {})", file.title, one_line(&project.display().to_string()))
+            }
+            None => print_note!("{path} ({})", file.title),
         }
         for complaint in file.complaints(colour) {
-            aside_styled(&(complaint + "\n"));
+            print_styled_note(&(complaint + "\n"));
         }
         let mut servers = Vec::new();
         for server in file.servers() {
             let outcome = plan.add(server, rename);
-            tell!("  {}", one_line(&(line(&server.title, &outcome) + &place(server))));
+            print_note!("  {}", one_line(&(line(&server.title, &outcome) + &place(server))));
             servers.push(Taken::new(server, outcome));
         }
         sources.push(Source { file: &file.path, client: file.title, servers });

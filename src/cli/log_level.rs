@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{FAILED, NOT_RUNNING, USAGE, fail, json, say};
+use super::{FAILED, NOT_RUNNING, USAGE, fail, json, print};
 use crate::admin::{self, AskError};
 use crate::logging::Filter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -20,8 +20,8 @@ pub(super) async fn run(directory: &RuntimeDir, filter: Option<&str>, as_json: b
         return fail(USAGE, error);
     }
     match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
-        Ok(filter) if as_json => json::page(&Shape { filter }).map_or_else(|code| code, say),
-        Ok(current) => say(current + "\n"),
+        Ok(filter) if as_json => json::page(&Shape { filter }).map_or_else(|code| code, print),
+        Ok(current) => print(current + "\n"),
         Err(error @ AskError::NotRunning(_)) => fail(NOT_RUNNING, error),
         Err(error @ AskError::Refused(_)) => fail(USAGE, error),
         Err(error @ AskError::NoAnswer(_)) => fail(FAILED, error),

@@ -16,18 +16,18 @@ use tokio::time::timeout;
 
 use self::paste::Pasted;
 use super::doctor::probe::DaemonProbe;
-use super::look::Look;
-use super::outcome::aside_styled;
-use super::text::{listed, one_line};
-use super::waiting::waiting;
-use super::{FAILED, USAGE, completions, connect_print, fail, put, say};
+use super::outcome::print_styled_note;
+use super::spinner::with_spinner;
+use super::style::OutputStyle;
+use super::text::{join_limited, one_line};
+use super::{FAILED, USAGE, completions, connect_print, fail, print, try_print};
 use crate::config::interpolate::Sources;
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::duration;
-use crate::likeness::hint;
 use crate::net::client::Clients;
 use crate::oauth::{self, Attempt, Browser, Good, Login, Logins, Loopback, NoCode, Standing, Way};
 use crate::sockets::RuntimeDir;
+use crate::suggest::hint;
 
 /// Names of scopes that are shown.
 const SCOPES: usize = 8;
@@ -70,8 +70,8 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
     };
     let was_in = matches!(login.standing().await, Ok(Standing::Good(_) | Standing::Over(_)));
     match log_in(&login, name, wanted).await {
-        Ok(Done::NotNeeded) => say(format!("{name}: lets anybody in, so there is nothing to log in to\n")),
-        Ok(Done::LoggedIn { by }) => match put(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
+        Ok(Done::NotNeeded) => print(format!("{name}: lets anybody in, so there is nothing to log in to\n")),
+        Ok(Done::LoggedIn { by }) => match try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
             Ok(()) => daemon::after_login(&place.probe, name, was_in).await,
             Err(code) => code,
         },
@@ -90,19 +90,20 @@ enum Done {
 
 async fn log_in(login: &Login, name: &str, wanted: &Wanted) -> Result<Done, String> {
     let logging_in = || format!("logging in to {name}");
-    let asked = match waiting(|| format!("asking {name} who lets mcpd in"), login.way()).await? {
+    let asked = match with_spinner(|| format!("asking {name} who lets mcpd in"), login.way()).await? {
         Way::Open => return Ok(Done::NotNeeded),
         Way::Own(asked) => {
-            waiting(logging_in, login.enter(asked)).await?;
+            with_spinner(logging_in, login.enter(asked)).await?;
             return Ok(Done::LoggedIn { by: " by its client credentials" });
         }
         Way::Agreed(asked) => asked,
     };
     let loopback = Loopback::bind(login.redirect_port()).await?;
     let attempt =
-        waiting(|| format!("asking for a page to log in to {name}"), login.begin(asked, loopback.redirect())).await?;
+        with_spinner(|| format!("asking for a page to log in to {name}"), login.begin(asked, loopback.redirect()))
+            .await?;
     let (code, browser) = agreed(&loopback, &attempt, name, wanted).await?;
-    let finished = async { waiting(logging_in, login.finish(attempt, &code?)).await };
+    let finished = async { with_spinner(logging_in, login.finish(attempt, &code?)).await };
     match browser {
         Some(browser) => browser.tell(finished, &format!("mcpd is logged in to {name}.")).await?,
         None => finished.await?,
@@ -122,9 +123,9 @@ async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wan
     } else {
         format!("Open this page in a browser to log in to {name}:")
     };
-    let shown = put(format!("{how}\n\n  {}\n\n", one_line(page.as_str())));
+    let shown = try_print(format!("{how}\n\n  {}\n\n", one_line(page.as_str())));
     shown.map_err(|_| "nobody reads where to go".to_owned())?;
-    tell!("If that browser runs elsewhere, paste the address here that it ends up at: {}?…", loopback.redirect());
+    print_note!("If that browser runs elsewhere, paste the address here that it ends up at: {}?…", loopback.redirect());
     let pasted = Pasted::open();
     let brought = timeout(wanted.timeout, async {
         tokio::select! {
@@ -133,7 +134,7 @@ async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wan
         }
     });
     brought.await.map_err(|_| {
-        let limit = duration::shown(wanted.timeout);
+        let limit = duration::format(wanted.timeout);
         format!("nobody has agreed within {limit}; `mcpd login {name}` asks again")
     })
 }
@@ -145,7 +146,7 @@ async fn told(mut pasted: Pasted, attempt: &Attempt) -> Result<String, String> {
             Ok(code) => return Ok(code),
             Err(NoCode::Refused(reason)) => return Err(reason),
             Err(NoCode::Foreign) => {
-                tell!("This is no answer to what was asked; the address begins with the one above.")
+                print_note!("This is no answer to what was asked; the address begins with the one above.")
             }
         }
     }
@@ -155,7 +156,7 @@ async fn told(mut pasted: Pasted, attempt: &Attempt) -> Result<String, String> {
 async fn allowed(login: &Login) -> String {
     match login.standing().await {
         Ok(Standing::Good(Good { scopes, .. })) if !scopes.is_empty() => {
-            format!(", for {}", one_line(&listed(&scopes, SCOPES)))
+            format!(", for {}", one_line(&join_limited(&scopes, SCOPES)))
         }
         _ => String::new(),
     }
@@ -181,7 +182,7 @@ impl Place {
         let config = match config::load(&probe.files, &probe.sources) {
             Ok(loaded) => loaded.config,
             Err(error) => {
-                aside_styled(&(error.render(Look::of_stderr().has_colour()) + "\n"));
+                print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
                 return Err(ExitCode::from(USAGE));
             }
         };

@@ -7,9 +7,9 @@ use clap_complete::ArgValueCandidates;
 
 use super::login::daemon::after_logout;
 use super::login::{Files, Place};
+use super::spinner::with_spinner;
 use super::text::one_line;
-use super::waiting::waiting;
-use super::{FAILED, USAGE, completions, fail, put, say};
+use super::{FAILED, USAGE, completions, fail, print, try_print};
 use crate::oauth::Forgotten;
 use crate::sockets::RuntimeDir;
 
@@ -37,18 +37,18 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
         },
     };
     let Forgotten { was_in, comes_back, not_revoked } =
-        match waiting(|| format!("logging out of {name}"), login.forget()).await {
+        match with_spinner(|| format!("logging out of {name}"), login.forget()).await {
             Ok(forgotten) => forgotten,
             Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason))),
         };
     if let Some(reason) = not_revoked {
-        tell!("{name}: forgotten here only: {}", one_line(&reason));
+        print_note!("{name}: forgotten here only: {}", one_line(&reason));
     }
     if !was_in {
-        return say(format!("{name}: nobody was logged in\n"));
+        return print(format!("{name}: nobody was logged in\n"));
     }
     let again = if comes_back { ", until its client credentials let mcpd in again" } else { "" };
-    match put(format!("{name}: logged out{again}\n")) {
+    match try_print(format!("{name}: logged out{again}\n")) {
         Ok(()) => after_logout(&place.probe, name).await,
         Err(code) => code,
     }

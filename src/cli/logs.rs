@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::local_time::{self, Style};
+use super::local_time::{self, TimeFormat};
 use super::text::one_line;
-use super::{NOT_RUNNING, fail, json, put, refused};
+use super::{NOT_RUNNING, admin_failure, fail, json, try_print};
 use crate::admin::report::LineReport;
 use crate::admin::{self, LogsWanted, Next, Told};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -21,20 +21,20 @@ async fn show(socket: &Path, wanted: LogsWanted, as_json: bool) -> Result<(), Ex
     let follow = wanted.follow;
     let whose = wanted.server.clone();
     let mut has_any = false;
-    let mut lines = admin::logs(socket, wanted).await.map_err(|error| refused(&error))?;
+    let mut lines = admin::logs(socket, wanted).await.map_err(|error| admin_failure(&error))?;
     loop {
-        match lines.next().await.map_err(|error| refused(&error))? {
+        match lines.next().await.map_err(|error| admin_failure(&error))? {
             Some(Next::Told(Told::Line(line))) => {
                 has_any = true;
-                put(if as_json { json::line(&line)? } else { shown(&line) })?;
+                try_print(if as_json { json::line(&line)? } else { shown(&line) })?;
             }
             Some(Next::Told(Told::LinesMissed { server, count })) => {
-                tell!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
+                print_note!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
             }
             Some(Next::Told(_)) => {}
             Some(Next::All(_)) => {
                 if !has_any && !as_json {
-                    tell!("mcpd: {}", nothing(socket, whose.as_deref()).await);
+                    print_note!("mcpd: {}", nothing(socket, whose.as_deref()).await);
                 }
                 if !follow {
                     return Ok(());
@@ -65,6 +65,6 @@ async fn is_remote(socket: &Path, server: &str) -> bool {
 fn shown(LineReport { time, server, pid, purpose, text }: &LineReport) -> String {
     let purpose = purpose.as_deref().map(|purpose| format!(" ({})", one_line(purpose))).unwrap_or_default();
     let text = one_line(&text.replace('\t', "    "));
-    let time = local_time::shown(time, Style::Zoned);
+    let time = local_time::format(time, TimeFormat::Zoned);
     format!("{time} {server}{purpose}[{pid}]: {text}\n")
 }

@@ -12,7 +12,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use self::pages::{ENVIRONMENT, EXITS, FILES, examples};
 use super::arguments::Arguments;
-use super::{FAILED, fail, say};
+use super::{FAILED, fail, print};
 
 /// Where the pages go.
 #[derive(Debug, Args)]
@@ -26,9 +26,9 @@ pub(super) fn run(Pages { directory }: &Pages) -> ExitCode {
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();
     let done = match directory {
-        None => page(&program, None).map(say),
+        None => page(&program, None).map(print),
         Some(directory) => write(&program, directory)
-            .map(|count| say(format!("wrote {count} pages to {}\n", directory.display())))
+            .map(|count| print(format!("wrote {count} pages to {}\n", directory.display())))
             .map_err(|error| io::Error::other(format!("{}: {error}", directory.display()))),
     };
     done.unwrap_or_else(|error| fail(FAILED, error))

@@ -17,6 +17,7 @@ mod completions;
 mod config_edit;
 mod connect;
 mod connect_print;
+mod control;
 mod demo;
 mod doctor;
 mod health;
@@ -28,9 +29,7 @@ mod log_level;
 mod login;
 mod logout;
 mod logs;
-mod look;
 mod man;
-mod order;
 mod poll;
 #[cfg(test)]
 mod printed;
@@ -42,15 +41,16 @@ mod screen;
 mod serve;
 mod service;
 mod service_env;
+mod spinner;
 mod start;
 mod status;
 mod stop;
+mod style;
 mod text;
 mod tips;
 mod tool_names;
 mod tools;
 mod top;
-mod waiting;
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use self::arguments::{Arguments, Command};
-use self::outcome::{FAILED, NOT_RUNNING, RESTART, USAGE, fail, no_connection, put, refused, say};
+use self::outcome::{FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, connect_failure, fail, print, try_print};
 use self::reload::Scope;
 use crate::admin::{CallsWanted, LogsWanted};
 use crate::sockets::{RuntimeDir, SocketError};
@@ -100,7 +100,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
             let wanted = LogsWanted { last, server, follow };
             with(directory, |directory| block_on(logs::run(&directory, wanted, json)))
         }
-        Command::Order(wanted) => with(directory, |directory| block_on(order::run(&directory, &wanted))),
+        Command::Control(command) => with(directory, |directory| block_on(control::run(&directory, &command))),
         Command::Add(add) => add::run(&add, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
@@ -117,13 +117,13 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Completions { shell } => completions::run(shell),
         Command::Man(pages) => man::run(&pages),
         Command::Service(arguments) => service::run(&arguments, directory),
-        Command::Schema => say(crate::config::SCHEMA),
-        Command::Connect { door, print: Some(client) } => {
-            let options = [connect_print::options(given.as_deref()), door.options()].concat();
+        Command::Schema => print(crate::config::SCHEMA),
+        Command::Connect { profile, print: Some(client) } => {
+            let options = [connect_print::options(given.as_deref()), profile.options()].concat();
             connect_print::run(client, &options, directory.ok().as_ref())
         }
-        Command::Connect { door, print: None } => {
-            with(directory, |directory| block_on(connect::run(&directory, &door)))
+        Command::Connect { profile, print: None } => {
+            with(directory, |directory| block_on(connect::run(&directory, &profile)))
         }
     }
 }

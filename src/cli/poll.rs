@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::look::{Look, Tone};
-use super::text::{one_line, span, wrapped};
-use super::{FAILED, refused};
+use super::style::{OutputStyle, Tone};
+use super::text::{one_line, short_duration, wrap};
+use super::{FAILED, admin_failure};
 use crate::admin::{self, AskError, report::Report};
 
 /// Between two looks.
@@ -33,7 +33,7 @@ impl Known {
     pub(super) async fn first(reports: &mut Reports) -> Result<Self, ExitCode> {
         match reports.recv().await {
             Some(Ok(report)) => Ok(Self { report, gone: None }),
-            Some(Err(error)) => Err(refused(&error)),
+            Some(Err(error)) => Err(admin_failure(&error)),
             None => Err(ExitCode::from(FAILED)),
         }
     }
@@ -49,12 +49,15 @@ impl Known {
     }
 
     /// What stands above the last report of a daemon that does not answer; nothing while it does.
-    pub(super) fn absence(&self, look: Look) -> String {
+    pub(super) fn absence(&self, style: OutputStyle) -> String {
         let Some((since, error)) = &self.gone else { return String::new() };
         let for_ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let said =
-            format!("{} – trying again, for {} so far; below is what was known last", one_line(error), span(for_ms));
-        format!("{} {}\n\n", look.paint(Tone::Bad, "✗"), wrapped(&said, 2, 4, look.width()))
+        let said = format!(
+            "{} – trying again, for {} so far; below is what was known last",
+            one_line(error),
+            short_duration(for_ms)
+        );
+        format!("{} {}\n\n", style.paint(Tone::Bad, "✗"), wrap(&said, 2, 4, style.width()))
     }
 }
 
@@ -83,10 +86,10 @@ mod tests {
     fn view_shows_the_latest_reason_why_the_daemon_does_not_answer() {
         let report = serde_json::json!({"version": "1", "pid": 1, "uptime_ms": 1, "settled": true, "servers": [], "agents": [], "profiles": []});
         let mut known = Known { report: serde_json::from_value(report).expect("a report"), gone: None };
-        let look = Look::of_width(80);
+        let style = OutputStyle::of_width(80);
         known.hear(Err(AskError::NoAnswer("connection reset".to_owned())));
         known.hear(Err(AskError::NotRunning("/run/admin.sock".into())));
-        let text = known.absence(look);
+        let text = known.absence(style);
         assert!(text.contains("not running") && !text.contains("does not answer"), "{text}");
     }
 }

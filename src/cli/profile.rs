@@ -7,19 +7,19 @@ use std::process::ExitCode;
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
-use super::{USAGE, completions, fail, no_connection};
+use super::{USAGE, completions, connect_failure, fail};
 use crate::config::{Profile, is_profile_name};
 use crate::sockets::{RuntimeDir, agent_socket};
 
 /// An agent socket, by its profile.
 #[derive(Debug, Args)]
-pub(super) struct Door {
+pub(super) struct ProfileArg {
     /// As an agent of this profile, as `mcpd status` prints it
     #[arg(long, value_name = "NAME", default_value = Profile::DEFAULT, hide_default_value = true, add = ArgValueCandidates::new(completions::profiles))]
     profile: String,
 }
 
-impl Door {
+impl ProfileArg {
     /// The profile's name.
     pub(super) fn name(&self) -> &str {
         &self.profile
@@ -44,7 +44,7 @@ impl Door {
     /// Says why it cannot be used: no daemon serves, or it has no such profile, or something else.
     pub(super) fn closed(&self, directory: &RuntimeDir, path: PathBuf, error: &io::Error) -> ExitCode {
         let is_missing = error.kind() == io::ErrorKind::NotFound && self.profile != Profile::DEFAULT;
-        if is_missing && directory.is_served() { self.unknown(directory) } else { no_connection(path, error) }
+        if is_missing && directory.is_served() { self.unknown(directory) } else { connect_failure(path, error) }
     }
 
     fn unknown(&self, directory: &RuntimeDir) -> ExitCode {

@@ -5,9 +5,9 @@ mod refresh;
 use std::process::ExitCode;
 
 use self::refresh::Refresh;
-use super::text::{one_line, searched_paths, without_path};
-use super::waiting::waiting;
-use super::{FAILED, USAGE, fail, json, refused, say};
+use super::spinner::with_spinner;
+use super::text::{one_line, searched_paths, split_searched_path};
+use super::{FAILED, USAGE, admin_failure, fail, json, print};
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{self, AskError};
 use crate::autostart;
@@ -39,7 +39,7 @@ pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json:
             None => admin::reload(&socket).await,
         }
     };
-    let report = match waiting(what, reload).await {
+    let report = match with_spinner(what, reload).await {
         Ok(report) => report,
         Err(error @ AskError::Refused(_)) => {
             if let Some(refresh) = refresh {
@@ -49,21 +49,21 @@ pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json:
         }
         Err(error @ AskError::NotRunning(_)) => {
             return match autostart::start_failed(directory).await {
-                None => refused(&error),
-                Some(Ok(_)) => say(format!("{SERVICE} had failed, and was started\n")),
+                None => admin_failure(&error),
+                Some(Ok(_)) => print(format!("{SERVICE} had failed, and was started\n")),
                 Some(Err(error)) => fail(if error.is_configuration() { USAGE } else { FAILED }, error),
             };
         }
-        Err(error) => return refused(&error),
+        Err(error) => return admin_failure(&error),
     };
-    report.warnings.iter().for_each(|warning| tell!("{warning}"));
+    report.warnings.iter().for_each(|warning| print_note!("{warning}"));
     if let Some(refresh) = refresh.filter(|_| !as_json) {
-        let _ = say(refresh.summary());
+        let _ = print(refresh.summary());
     }
-    let said = if as_json { json::page(&report).map_or_else(|code| code, say) } else { say(shown(&report, scope)) };
+    let said = if as_json { json::page(&report).map_or_else(|code| code, print) } else { print(shown(&report, scope)) };
     let others: Vec<_> = report.failed.iter().filter(|failed| !scope.has(failed)).map(|failed| &*failed.name).collect();
     if !others.is_empty() {
-        tell!("mcpd: other servers failed: {}; `mcpd status` shows why", others.join(", "));
+        print_note!("mcpd: other servers failed: {}; `mcpd status` shows why", others.join(", "));
     }
     if others.len() == report.failed.len() { said } else { ExitCode::from(FAILED) }
 }
@@ -93,7 +93,7 @@ fn shown(report: &ReloadReport, scope: Scope<'_>) -> String {
     let failed: Vec<_> = failed.iter().filter(|failed| scope.has(failed)).collect();
     for ReloadFailed { name, reason, runs_on, stderr } in &failed {
         let then = if *runs_on { "; it goes on as it was" } else { "" };
-        said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(without_path(reason).0));
+        said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(split_searched_path(reason).0));
         stderr.iter().for_each(|line| said += &format!("    {}\n", one_line(line)));
     }
     let paths = searched_paths(failed.iter().map(|failed| &*failed.reason));

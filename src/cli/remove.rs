@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use super::completions;
 use super::config_edit::{next_step, our_file, secrets_of};
-use super::{FAILED, USAGE, fail, json, put};
+use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Overlay};
 use crate::config::interpolate::Process;
 use crate::config::{self, Loaded};
 use crate::known_clients::shell_word;
-use crate::likeness::nearest;
 use crate::sockets::RuntimeDir;
+use crate::suggest::nearest;
 
 /// What is to be removed.
 #[derive(Debug, Args)]
@@ -58,15 +58,15 @@ pub(super) fn run(remove: &Remove, directory: Option<RuntimeDir>) -> ExitCode {
     for (name, path) in &removed {
         let left = left_of(path, name);
         let said = match remove.json {
-            true => json::page(&Shape { name, file: path, secrets: &left }).and_then(put),
-            false => put(format!("removed {name} from {}\n", path.display())),
+            true => json::page(&Shape { name, file: path, secrets: &left }).and_then(try_print),
+            false => try_print(format!("removed {name} from {}\n", path.display())),
         };
         if let Err(code) = said {
             return code;
         }
         for left in left {
             let path = left.display().to_string();
-            tell!("mcpd: a secret of {name} is left in {path}; to delete it: rm {}", shell_word(&path));
+            print_note!("mcpd: a secret of {name} is left in {path}; to delete it: rm {}", shell_word(&path));
         }
     }
     let names: Vec<_> = removed.iter().map(|(name, _)| *name).collect();

@@ -19,7 +19,7 @@ use signal_hook::low_level::emulate_default_handler;
 use signal_hook_tokio::Signals;
 use tokio::net::unix::pipe;
 
-use super::look::{Look, Tone};
+use super::style::{OutputStyle, Tone};
 
 /// The terminal while the view has it; dropping it gives it back.
 pub(super) struct Screen {
@@ -71,16 +71,16 @@ impl Screen {
         let shown = if lines.len() <= room { lines.len() } else { room.saturating_sub(1) };
         let mut out = io::stdout().lock();
         queue!(out, BeginSynchronizedUpdate, MoveTo(0, 0))?;
-        let look = Look::of_stdout();
+        let style = OutputStyle::of_stdout();
         let more =
-            (shown < lines.len()).then(|| look.paint(Tone::Faint, &format!("… {} more lines", lines.len() - shown)));
+            (shown < lines.len()).then(|| style.paint(Tone::Faint, &format!("… {} more lines", lines.len() - shown)));
         let body = lines[..shown].iter().copied().chain(more.as_deref());
         for line in body.chain(std::iter::repeat("")).take(room) {
             write!(out, "{line}")?;
             queue!(out, Clear(ClearType::UntilNewLine))?;
             write!(out, "\r\n")?;
         }
-        write!(out, "{}", look.paint(Tone::Faint, foot))?;
+        write!(out, "{}", style.paint(Tone::Faint, foot))?;
         queue!(out, Clear(ClearType::UntilNewLine), EndSynchronizedUpdate)?;
         out.flush()
     }

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use sd_notify::NotifyState;
 
-use super::look::Look;
-use super::outcome::aside_styled;
+use super::outcome::print_styled_note;
+use super::style::OutputStyle;
 use super::{FAILED, USAGE, block_on, fail};
 use crate::config;
 use crate::config::interpolate::Process;
@@ -48,20 +48,20 @@ pub(super) fn run(wanted: &Serve, directory: &RuntimeDir) -> ExitCode {
         Ok(filter) => filter,
         Err(refused) => return fail(USAGE, refused),
     };
-    let colour = Look::of_stderr().has_colour();
+    let colour = OutputStyle::of_stderr().has_colour();
     let loaded = match config::load(&wanted.config, &Process) {
         Ok(loaded) => loaded,
         Err(error) => {
-            aside_styled(&(error.render(colour) + "\n"));
+            print_styled_note(&(error.render(colour) + "\n"));
             tell_service_manager(&error.to_string());
             return ExitCode::from(USAGE);
         }
     };
     for warning in &loaded.warnings {
-        aside_styled(&(warning.render(colour) + "\n"));
+        print_styled_note(&(warning.render(colour) + "\n"));
     }
     if let Some(hint) = &loaded.hint {
-        tell!("{hint}");
+        print_note!("{hint}");
     }
     // The log is written by a thread, and so are files: without any there is no daemon.
     if let Err(error) = std::thread::Builder::new().spawn(|| {}) {
@@ -97,7 +97,7 @@ fn chosen(given: Option<&str>) -> Result<Filter, String> {
     Ok(Filter::parse(&said.to_string_lossy()).unwrap_or_else(|error| {
         // It may be meant for another program.
         let filter = Filter::default();
-        tell!("mcpd: RUST_LOG is passed over, and `{}` logged: {error}", filter.text());
+        print_note!("mcpd: RUST_LOG is passed over, and `{}` logged: {error}", filter.text());
         filter
     }))
 }

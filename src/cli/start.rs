@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::spinner::with_spinner;
 use super::text::count;
-use super::waiting::waiting;
-use super::{FAILED, USAGE, fail, refused, say};
+use super::{FAILED, USAGE, admin_failure, fail, print};
 use crate::admin::report::Report;
 use crate::admin::{self, AskError};
 use crate::autostart::{self, Started};
@@ -20,15 +20,15 @@ const ADMIN_WAIT: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
-    let started = match waiting(|| "until the daemon serves".to_owned(), autostart::start(directory)).await {
+    let started = match with_spinner(|| "until the daemon serves".to_owned(), autostart::start(directory)).await {
         Ok(started) => started,
         Err(error) => return fail(if error.is_configuration() { USAGE } else { FAILED }, error),
     };
     let daemon = match status(directory).await {
         Ok(report) => format!("pid {}, {}", report.pid, count(report.servers.len(), "server")),
-        Err(error) => return refused(&error),
+        Err(error) => return admin_failure(&error),
     };
-    say(match started {
+    print(match started {
         Started::Already => format!("already running: {daemon}\n"),
         Started::ByUnit => format!("started {SERVICE}: {daemon}\n"),
         Started::Detached(Some(log)) => format!("started: {daemon}, log {}\n", log.display()),

@@ -10,10 +10,10 @@ use std::process::ExitCode;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::look::{Look, Tone};
-use super::text::{count, span};
-use super::waiting::waiting;
-use super::{FAILED, changed_files, json, refused, say};
+use super::spinner::with_spinner;
+use super::style::{OutputStyle, Tone};
+use super::text::{count, short_duration};
+use super::{FAILED, admin_failure, changed_files, json, print};
 use crate::admin::report::{NEEDS_LOGIN, Report, ServerReport};
 use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -24,15 +24,15 @@ pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> E
     let socket = directory.socket(ADMIN_SOCKET);
     let asked = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let what = || "asking every server how it is".to_owned();
-    let report = match waiting(what, asked).await {
+    let report = match with_spinner(what, asked).await {
         Ok(report) => with_other_daemons(changed_files::compared(report), directory),
         Err(AskError::NotRunning(path)) => return absent::report(directory, &path).await,
-        Err(error) => return refused(&error),
+        Err(error) => return admin_failure(&error),
     };
     let printed = if as_json {
-        json::page(&report).map_or_else(|code| code, say)
+        json::page(&report).map_or_else(|code| code, print)
     } else {
-        say(render(&report, Look::of_stdout()))
+        print(render(&report, OutputStyle::of_stdout()))
     };
     if report.servers.iter().any(is_down) { ExitCode::from(FAILED) } else { printed }
 }
@@ -55,39 +55,39 @@ fn is_down(server: &ServerReport) -> bool {
 }
 
 /// The report as a person reads it.
-pub(super) fn render(report: &Report, look: Look) -> String {
+pub(super) fn render(report: &Report, style: OutputStyle) -> String {
     let parts = [
-        head(report, look),
-        trouble::of_the_configuration(report, look),
-        trouble::other_daemons(report, look),
-        trouble::of_servers(&report.servers, look),
-        tables::servers(&report.servers, look),
-        tables::remotes(&report.servers, look),
-        notes::notes(&report.servers, look),
-        tables::agents(&report.agents, look),
-        tables::profiles(report, look),
+        head(report, style),
+        trouble::of_the_configuration(report, style),
+        trouble::other_daemons(report, style),
+        trouble::of_servers(&report.servers, style),
+        tables::servers(&report.servers, style),
+        tables::remotes(&report.servers, style),
+        notes::notes(&report.servers, style),
+        tables::agents(&report.agents, style),
+        tables::profiles(report, style),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// The same for a view that has no room for it: one line for each server that is down, and the table of the others.
-pub(super) fn render_brief(report: &Report, look: Look) -> String {
+pub(super) fn render_brief(report: &Report, style: OutputStyle) -> String {
     let others: Vec<_> = report.servers.iter().filter(|server| !trouble::is_in_trouble(server)).cloned().collect();
     let parts = [
-        head(report, look),
-        trouble::of_the_configuration(report, look),
-        trouble::brief(&report.servers, look),
-        if others.is_empty() { String::new() } else { tables::servers(&others, look) },
-        notes::notes(&report.servers, look),
-        tables::agents(&report.agents, look),
-        tables::profiles(report, look),
+        head(report, style),
+        trouble::of_the_configuration(report, style),
+        trouble::brief(&report.servers, style),
+        if others.is_empty() { String::new() } else { tables::servers(&others, style) },
+        notes::notes(&report.servers, style),
+        tables::agents(&report.agents, style),
+        tables::profiles(report, style),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-fn head(report: &Report, look: Look) -> String {
+fn head(report: &Report, style: OutputStyle) -> String {
     let name = format!("mcpd {}", report.version);
-    let daemon = format!(" · pid {} · up {}", report.pid, span(report.uptime_ms));
+    let daemon = format!(" · pid {} · up {}", report.pid, short_duration(report.uptime_ms));
     let servers = count(report.servers.len(), "server");
     let down = match report.servers.iter().filter(|server| is_down(server)).count() {
         0 => String::new(),
@@ -95,8 +95,8 @@ fn head(report: &Report, look: Look) -> String {
     };
     let agents = format!(" · {}", count(report.agents.len(), "agent"));
     let whole: usize = [&*name, &daemon, &servers, &down, &agents].map(UnicodeWidthStr::width).iter().sum();
-    let between = if look.width().is_some_and(|width| whole + 3 > width) { "\n" } else { " · " };
-    let (name, down) = (look.paint(Tone::Head, &name), look.paint(Tone::Bad, &down));
+    let between = if style.width().is_some_and(|width| whole + 3 > width) { "\n" } else { " · " };
+    let (name, down) = (style.paint(Tone::Head, &name), style.paint(Tone::Bad, &down));
     format!("{name}{daemon}{between}{servers}{down}{agents}\n")
 }
 

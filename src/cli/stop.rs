@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::waiting::waiting;
-use super::{FAILED, NOT_RUNNING, fail, say};
+use super::spinner::with_spinner;
+use super::{FAILED, NOT_RUNNING, fail, print};
 use crate::autostart::{self, StopError, Stopped};
 use crate::known_clients::shell_word;
 use crate::sockets::RuntimeDir;
@@ -29,8 +29,8 @@ pub(super) fn command(directory: &str) -> String {
 
 pub(super) async fn run(directory: &RuntimeDir, stop: &Stop) -> ExitCode {
     let what = || "until the daemon and its servers have ended".to_owned();
-    match waiting(what, autostart::stop(directory, stop.force, stop.timeout)).await {
-        Ok(stopped) => say(report(&stopped, directory)),
+    match with_spinner(what, autostart::stop(directory, stop.force, stop.timeout)).await {
+        Ok(stopped) => print(report(&stopped, directory)),
         Err(error @ StopError::NotRunning(_)) => fail(NOT_RUNNING, error),
         Err(error) => fail(FAILED, error),
     }

@@ -7,12 +7,12 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub(super) use crate::printable::{lines, one_line};
 
 /// The state of a server, with what a person says of it.
-pub(super) fn marked(state: &str, vouched: Option<&str>) -> String {
+pub(super) fn with_override(state: &str, vouched: Option<&str>) -> String {
     vouched.map_or_else(|| state.to_owned(), |word| format!("{state}, marked {}", one_line(word)))
 }
 
 /// `text` in at most `width` places, with `…` for what is left out of its middle: names differ at both ends.
-pub(super) fn shortened(text: &str, width: usize) -> String {
+pub(super) fn shorten(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -23,7 +23,7 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
 }
 
 /// The beginning of `text` in at most `width` places, with `…` behind it if that is not all.
-pub(super) fn beginning(text: &str, width: usize) -> String {
+pub(super) fn truncate(text: &str, width: usize) -> String {
     if text.width() <= width { text.to_owned() } else { taken(text.chars(), width.saturating_sub(1)) + "…" }
 }
 
@@ -39,7 +39,7 @@ fn taken(text: impl Iterator<Item = char>, width: usize) -> String {
 
 /// `text` in lines of at most `width` places, the first behind something of `first` places and the others behind `indent` blanks;
 /// as it is without a `width`. A word that is longer than a line is cut.
-pub(super) fn wrapped(text: &str, first: usize, indent: usize, width: Option<usize>) -> String {
+pub(super) fn wrap(text: &str, first: usize, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width.map(|width| width.max(indent + 1)) else { return text.to_owned() };
     let line_end = format!("\n{}", " ".repeat(indent));
     let (mut lines, mut start, mut used) = (String::new(), first, first);
@@ -71,7 +71,7 @@ pub(super) fn wrapped(text: &str, first: usize, indent: usize, width: Option<usi
 }
 
 /// A time as a person says it: of days, hours, minutes and seconds the two largest, or milliseconds below a second.
-pub(super) fn span(ms: u64) -> String {
+pub(super) fn short_duration(ms: u64) -> String {
     let seconds = ms / 1000;
     let parts = [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
     let Some(first) = parts.iter().position(|(count, _)| *count > 0) else { return format!("{ms}ms") };
@@ -80,7 +80,7 @@ pub(super) fn span(ms: u64) -> String {
 }
 
 /// The first `most` of `names`, and how many more there are.
-pub(super) fn listed(names: &[impl AsRef<str>], most: usize) -> String {
+pub(super) fn join_limited(names: &[impl AsRef<str>], most: usize) -> String {
     let shown: Vec<_> = names.iter().take(most).map(AsRef::as_ref).collect();
     match names.len().checked_sub(most) {
         Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
@@ -89,7 +89,7 @@ pub(super) fn listed(names: &[impl AsRef<str>], most: usize) -> String {
 }
 
 /// Why a command is not found, and apart from that the PATH that was searched, which is often the same for many.
-pub(super) fn without_path(reason: &str) -> (&str, Option<&str>) {
+pub(super) fn split_searched_path(reason: &str) -> (&str, Option<&str>) {
     match reason.split_once("; PATH searched: ") {
         Some((reason, path)) => (reason, Some(path)),
         None => (reason, None),
@@ -98,7 +98,7 @@ pub(super) fn without_path(reason: &str) -> (&str, Option<&str>) {
 
 /// Lines with the PATHs that were searched by `reasons`: each once, however many there are.
 pub(super) fn searched_paths<'r>(reasons: impl Iterator<Item = &'r str>) -> Vec<String> {
-    let paths: BTreeSet<_> = reasons.filter_map(|reason| without_path(reason).1).collect();
+    let paths: BTreeSet<_> = reasons.filter_map(|reason| split_searched_path(reason).1).collect();
     paths.into_iter().map(|path| one_line(&format!("PATH searched for commands: {path}"))).collect()
 }
 
@@ -122,20 +122,20 @@ mod tests {
             ("日本語の本", 7, "日…の本"),
             ("日本語の本", 6, "日…本"),
         ] {
-            assert_eq!(shortened(text, width), expected, "{text} in {width}");
+            assert_eq!(shorten(text, width), expected, "{text} in {width}");
         }
     }
 
     #[test]
     fn long_sentences_go_on_behind_an_indent() {
         let text = "exited with code 3 after 12 s";
-        assert_eq!(wrapped(text, 0, 4, None), text);
-        assert_eq!(wrapped(text, 0, 4, Some(80)), text);
-        assert_eq!(wrapped(text, 0, 2, Some(12)), "exited with\n  code 3\n  after 12 s");
-        assert_eq!(wrapped(text, 6, 2, Some(12)), "exited\n  with code\n  3 after 12\n  s");
-        assert_eq!(wrapped("a 123456789 b", 0, 2, Some(6)), "a\n  1234\n  5678\n  9 b");
-        assert_eq!(wrapped("123456789", 4, 2, Some(6)), "12\n  3456\n  789");
-        assert_eq!(wrapped("日本", 4, 4, Some(1)), "日\n    本");
+        assert_eq!(wrap(text, 0, 4, None), text);
+        assert_eq!(wrap(text, 0, 4, Some(80)), text);
+        assert_eq!(wrap(text, 0, 2, Some(12)), "exited with\n  code 3\n  after 12 s");
+        assert_eq!(wrap(text, 6, 2, Some(12)), "exited\n  with code\n  3 after 12\n  s");
+        assert_eq!(wrap("a 123456789 b", 0, 2, Some(6)), "a\n  1234\n  5678\n  9 b");
+        assert_eq!(wrap("123456789", 4, 2, Some(6)), "12\n  3456\n  789");
+        assert_eq!(wrap("日本", 4, 4, Some(1)), "日\n    本");
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
             (90_000_000, "1d 1h"),
             (86_405_000, "1d"),
         ] {
-            assert_eq!(span(ms), expected);
+            assert_eq!(short_duration(ms), expected);
         }
     }
 }

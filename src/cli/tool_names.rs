@@ -5,8 +5,8 @@
 use super::tools;
 use crate::admin::report::{ToolReport, ToolServer, ToolsTold};
 use crate::admin::{AskError, ToolsWanted};
-use crate::likeness::nearest;
 use crate::sockets::RuntimeDir;
+use crate::suggest::nearest;
 
 /// The two forms, for errors about a name that fits no tool.
 pub(super) const FORMS: &str =

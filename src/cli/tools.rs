@@ -22,16 +22,16 @@ use tokio::time::timeout;
 
 use self::table::{Group, Row, Wanted};
 use super::agent::Agent;
-use super::look::Look;
-use super::outcome::say_json;
-use super::profile::Door;
+use super::outcome::print_json;
+use super::profile::ProfileArg;
+use super::spinner::with_spinner;
+use super::style::OutputStyle;
 use super::tool_names::own_form;
-use super::waiting::waiting;
-use super::{FAILED, completions, fail, say};
+use super::{FAILED, completions, fail, print};
 use crate::admin::report::{ToolReport, ToolServer, ToolsTold};
 use crate::admin::{self, AskError, Next, Told, ToolsWanted};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-use crate::tokens;
+use crate::token_estimate;
 
 /// For the operator's socket to say which server each tool is of.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 pub(super) struct Tools {
     #[command(flatten)]
-    door: Door,
+    profile: ProfileArg,
     /// Only those of this server, or that match this pattern, in which `*` is anything; of one tool, named as it is exposed or as
     /// SERVER/TOOL, all that it takes
     #[arg(value_name = "SERVER|TOOL|PATTERN", add = ArgValueCompleter::new(completions::servers_and_tools))]
@@ -74,14 +74,14 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
     if tools.all {
         return all::run(directory, tools, &wanted).await;
     }
-    let mut agent = match Agent::of(directory, &tools.door, "mcpd tools").await {
+    let mut agent = match Agent::of(directory, &tools.profile, "mcpd tools").await {
         Ok(agent) => agent,
         Err(refused) => return refused,
     };
-    let listed = match waiting(|| "waiting for the list of tools".to_owned(), list(&mut agent)).await {
+    let listed = match with_spinner(|| "waiting for the list of tools".to_owned(), list(&mut agent)).await {
         // As the daemon sent it: key order and number spelling included.
         Ok(raw) if tools.json && tools.which.is_none() => {
-            let code = say_json(&raw);
+            let code = print_json(&raw);
             tell_missing(&known(directory, tools).await.servers);
             return code;
         }
@@ -123,7 +123,7 @@ fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) ->
     if let Some(tool) = listed.iter().find(|tool| tools.which.is_some() && forms(tool).contains(&tools.which))
         && !tools.json
     {
-        return say(details::render(tool));
+        return print(details::render(tool));
     }
     let has = |tool: &Tool| {
         let names: Vec<_> = forms(tool).into_iter().flatten().collect();
@@ -140,7 +140,7 @@ fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) ->
     let chosen: Vec<_> = listed.into_iter().filter(|tool| has(tool)).collect();
     if tools.json {
         let raw: Vec<_> = chosen.iter().map(|tool| tool.raw.get()).collect();
-        return say_json(format!("{{\"tools\":[{}]}}", raw.join(",")).as_bytes());
+        return print_json(format!("{{\"tools\":[{}]}}", raw.join(",")).as_bytes());
     }
     let server = |tool: &Tool| of(tool).map(|origin| &origin.server);
     let group = |tools: &[Tool]| Group {
@@ -152,7 +152,7 @@ fn show(listed: Vec<Tool>, known: &Known, tools: &Tools, wanted: &Wanted<'_>) ->
             .collect(),
     };
     let groups: Vec<_> = chosen.chunk_by(|one, next| server(one) == server(next)).map(group).collect();
-    say(table::render(&groups, Look::of_stdout()))
+    print(table::render(&groups, OutputStyle::of_stdout()))
 }
 
 /// Says beside the list which servers it lacks.
@@ -160,14 +160,14 @@ fn tell_missing(servers: &[ToolServer]) {
     let missing = servers.iter().filter(|server| server.missing);
     let missing: Vec<_> = missing.map(|server| format!("{} ({})", server.name, server.state)).collect();
     if !missing.is_empty() {
-        tell!("mcpd: not listed yet: {}", missing.join(", "));
+        print_note!("mcpd: not listed yet: {}", missing.join(", "));
     }
 }
 
 impl Tool {
     /// What it costs an agent, in estimated tokens.
     fn tokens(&self) -> usize {
-        tokens::estimate(self.name.len(), &Bytes::copy_from_slice(self.raw.get().as_bytes()))
+        token_estimate::estimate(self.name.len(), &Bytes::copy_from_slice(self.raw.get().as_bytes()))
     }
 }
 
@@ -191,7 +191,7 @@ fn parsed(list: &[u8]) -> io::Result<Vec<Tool>> {
 
 /// Why there is nothing to list of a server, and what tells more.
 fn unseen(ToolServer { name, state, .. }: &ToolServer, tools: &Tools) -> String {
-    let options: String = tools.door.options().iter().map(|option| format!(" {option}")).collect();
+    let options: String = tools.profile.options().iter().map(|option| format!(" {option}")).collect();
     match &**state {
         "ready" | "idle" => format!("agents see no tools of `{name}`: `mcpd tools {name}{options} --all` says why"),
         state => format!("agents see no tools of `{name}` ({state}): `mcpd doctor {name}` says what to do"),
@@ -200,7 +200,7 @@ fn unseen(ToolServer { name, state, .. }: &ToolServer, tools: &Tools) -> String 
 
 /// As much of it as that socket tells in good time.
 async fn known(directory: &RuntimeDir, tools: &Tools) -> Known {
-    let asked = ask(directory, ToolsWanted { profile: Some(tools.door.name().to_owned()), name: None });
+    let asked = ask(directory, ToolsWanted { profile: Some(tools.profile.name().to_owned()), name: None });
     let Ok(Ok((tools, ToolsTold { servers, .. }))) = timeout(PATIENCE, asked).await else { return Known::default() };
     let origin = |tool: ToolReport| {
         let own_form = own_form(&tool.server, &tool.tool);

@@ -1,7 +1,7 @@
 //! `mcpd top`: what is called now, by server and tool, and how long it takes.
 
 mod feed;
-mod picture;
+mod model;
 mod view;
 mod window;
 
@@ -13,14 +13,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
 use self::feed::Heard;
-use self::picture::Picture;
-pub(super) use self::picture::Sort;
+use self::model::Picture;
+pub(super) use self::model::Sort;
 use self::view::{Below, view};
 use self::window::Window;
-use super::look::Look;
 use super::poll::{self, Known, Reports};
 use super::screen::{Screen, Turn, dimensions};
-use super::{FAILED, fail, json, put, refused};
+use super::style::OutputStyle;
+use super::{FAILED, admin_failure, fail, json, try_print};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// How far back calls count, unless all that are known do.
@@ -90,17 +90,17 @@ async fn once(
             heard = calls.recv() => if let Some(heard) = heard { state.hear(heard) },
             report = reports.recv() => match report {
                 Some(Ok(report)) => state.known.report = report,
-                Some(Err(error)) => return Err(refused(&error)),
+                Some(Err(error)) => return Err(admin_failure(&error)),
                 None => return Err(ExitCode::from(FAILED)),
             },
             () = &mut end => break,
         }
     }
     let picture = state.picture();
-    put(if as_json {
+    try_print(if as_json {
         json::page(&picture)?
     } else {
-        view(&picture, (state.sort, state.below), Look::of_stdout(), picture.servers.len() + ONCE)
+        view(&picture, (state.sort, state.below), OutputStyle::of_stdout(), picture.servers.len() + ONCE)
     })
 }
 
@@ -170,11 +170,11 @@ impl State {
     }
 
     fn draw(&self, screen: &Screen) -> io::Result<()> {
-        let look = Look::of_stdout();
-        let absence = self.known.absence(look);
+        let style = OutputStyle::of_stdout();
+        let absence = self.known.absence(style);
         let (width, rows) = dimensions();
         let height = rows.saturating_sub(1 + absence.lines().count());
-        let drawn = view(&self.picture(), (self.sort, self.below), look, height);
+        let drawn = view(&self.picture(), (self.sort, self.below), style, height);
         let foot: String = FOOT.chars().take(width.saturating_sub(1)).collect();
         screen.draw(&(absence + &drawn), &foot)
     }

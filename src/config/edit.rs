@@ -23,7 +23,7 @@ pub(super) use self::serialize::toml_key;
 pub(crate) use self::serialize::{Setting, toml_string};
 use super::tree::{Entry, Node, Value};
 use super::{json, toml};
-use crate::likeness::nearest;
+use crate::suggest::nearest;
 
 /// Why a text is not edited.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

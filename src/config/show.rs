@@ -99,7 +99,7 @@ fn spelt_size(bytes: &usize) -> String {
 }
 
 fn spelt_duration(duration: &Duration) -> String {
-    quoted(&crate::duration::shown(*duration))
+    quoted(&crate::duration::format(*duration))
 }
 
 /// The text that selects `choice`.

@@ -7,8 +7,8 @@ use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::notes::{Note, Owner, What};
 use crate::kind::Kind;
-use crate::likeness::nearest;
 use crate::policy::{self, Policy, is_fit_name};
+use crate::suggest::nearest;
 
 /// What stands between server and tool in the names that agents see.
 const SEPARATOR: &str = "__";

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::catalog::{Item, Keep, List};
 use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
-use crate::tokens;
+use crate::token_estimate;
 
 /// Most pages of one list.
 const MAX_PAGES: usize = 500;
@@ -114,7 +114,7 @@ impl Listing {
         let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else { return };
         self.bytes += definition.len();
         // Counted here, since a list is read once, and catalogs are built of it again and again.
-        let passed_on = if self.kind == Kind::Tools { tokens::passed_on(&definition) } else { 0 };
+        let passed_on = if self.kind == Kind::Tools { token_estimate::passed_on(&definition) } else { 0 };
         self.list.items.push(Item { key, raw_key, definition, passed_on });
     }
 }

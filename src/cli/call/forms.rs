@@ -9,7 +9,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::cli::schema::{Argument, Kind, Others, Schema};
-use crate::likeness::nearest;
+use crate::suggest::nearest;
 
 /// Where texts come from that do not stand on the command line.
 pub(super) trait Texts {

@@ -9,9 +9,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::media::{Media, save};
-use crate::cli::outcome::say_json;
+use crate::cli::outcome::print_json;
 use crate::cli::text::{lines, one_line};
-use crate::cli::{FAILED, fail, say};
+use crate::cli::{FAILED, fail, print};
 
 /// What of a result is shown (MCP 2025-11-25, `server/tools`, "Tool Result").
 #[derive(Deserialize)]
@@ -33,12 +33,12 @@ pub(super) fn show(result: &Bytes, tool: &str, json: bool, output: Option<&Path>
     let (media, unread): (Vec<_>, Vec<_>) = outcome.content.iter().filter_map(Media::of).partition(Result::is_ok);
     let media: Vec<_> = media.into_iter().flatten().collect();
     let saved = kept(&media, tool, output, json);
-    unread.into_iter().filter_map(Result::err).for_each(|error| tell!("mcpd: {error}"));
+    unread.into_iter().filter_map(Result::err).for_each(|error| print_note!("mcpd: {error}"));
     let text = text(&outcome);
     let printed = match json {
-        true => say_json(result),
+        true => print_json(result),
         false if outcome.is_error => return fail(FAILED, text.unwrap_or_else(|| "the tool failed".to_owned())),
-        false => text.map_or(ExitCode::SUCCESS, |text| say(text + "\n")),
+        false => text.map_or(ExitCode::SUCCESS, |text| print(text + "\n")),
     };
     if outcome.is_error || !saved { ExitCode::from(FAILED) } else { printed }
 }
@@ -47,19 +47,22 @@ pub(super) fn show(result: &Bytes, tool: &str, json: bool, output: Option<&Path>
 fn kept(media: &[Media], tool: &str, output: Option<&Path>, json: bool) -> bool {
     let Some(output) = output else {
         let unsaved = media.iter().filter(|_| !json);
-        unsaved.for_each(|one| tell!("mcpd: not shown: {}; `-o FILE` saves it", one.words()));
+        unsaved.for_each(|one| print_note!("mcpd: not shown: {}; `-o FILE` saves it", one.words()));
         return true;
     };
     if media.is_empty() {
-        tell!("mcpd: nothing is saved: there is nothing but text");
+        print_note!("mcpd: nothing is saved: there is nothing but text");
     }
     match save(media, output, tool) {
         Ok(paths) => {
-            paths.iter().zip(media).for_each(|(path, one)| tell!("mcpd: saved {} ({})", path.display(), one.words()));
+            paths
+                .iter()
+                .zip(media)
+                .for_each(|(path, one)| print_note!("mcpd: saved {} ({})", path.display(), one.words()));
             true
         }
         Err(error) => {
-            tell!("mcpd: {}: {error}", output.display());
+            print_note!("mcpd: {}: {error}", output.display());
             false
         }
     }

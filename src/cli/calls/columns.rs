@@ -4,8 +4,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::took;
 use crate::calls::report::CallReport;
-use crate::cli::local_time::{Style, shown};
-use crate::cli::text::{one_line, shortened};
+use crate::cli::local_time::{TimeFormat, format};
+use crate::cli::text::{one_line, shorten};
 
 /// One column: its heading and its width.
 type Column = (&'static str, usize);
@@ -68,12 +68,12 @@ impl Columns {
     pub(super) fn row(&self, call: &CallReport) -> String {
         let arguments = call.arguments.as_deref().map(|raw| format!("    {}\n", one_line(raw))).unwrap_or_default();
         let time = |width| match (self.is_cut, width < ALL[0].1) {
-            (false, _) => Style::Zoned,
-            (true, false) => Style::Full,
-            (true, true) => Style::Clock,
+            (false, _) => TimeFormat::Zoned,
+            (true, false) => TimeFormat::Full,
+            (true, true) => TimeFormat::Clock,
         };
         let cell = |heading: &str, width| match heading {
-            "TIME" => shown(&call.time, time(width)),
+            "TIME" => format(&call.time, time(width)),
             _ => cell(call, heading),
         };
         self.line(cell) + &arguments
@@ -82,7 +82,7 @@ impl Columns {
     fn line(&self, cell: impl Fn(&str, usize) -> String) -> String {
         let padded = self.shown.iter().map(|&(heading, width)| {
             let text = cell(heading, width);
-            let text = if self.is_cut { shortened(&text, width) } else { text };
+            let text = if self.is_cut { shorten(&text, width) } else { text };
             let blanks = width.saturating_sub(text.width()) + GAP;
             text + &" ".repeat(blanks)
         });
@@ -129,7 +129,7 @@ mod tests {
     fn a_pipe_has_all_of_it() {
         let [header, row] = lines(None);
         assert!(ALL.iter().all(|(heading, _)| header.contains(heading)), "{header}");
-        let time = shown("2026-01-01T10:20:30.456Z", Style::Zoned);
+        let time = format("2026-01-01T10:20:30.456Z", TimeFormat::Zoned);
         assert!(row.starts_with(&format!("{time}  claude-code 2.1.0     4242 ")), "{row}");
         assert!(row.contains("list_directory_with_sizes  error -32602"), "{row}");
     }
@@ -140,7 +140,7 @@ mod tests {
             let told = lines(Some(width));
             assert!(told.iter().all(|line| line.trim_end().width() <= width), "{told:?}");
         }
-        let clock = shown("2026-01-01T10:20:30.456Z", Style::Clock);
+        let clock = format("2026-01-01T10:20:30.456Z", TimeFormat::Clock);
         let expected = [
             "TIME      AGENT          SERVER      TOOL                  OUTCOME       TOOK\n".to_owned(),
             format!("{clock}  claude… 2.1.0  files       list_dire…with_sizes  error -32602  12ms\n"),

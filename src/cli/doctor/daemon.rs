@@ -14,7 +14,7 @@ use super::process::{Files, Seen};
 use crate::admin;
 use crate::admin::report::{ReloadRefused, Report};
 use crate::autostart;
-use crate::cli::local_time::{self, Style};
+use crate::cli::local_time::{self, TimeFormat};
 use crate::cli::{changed_files, stop};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -119,7 +119,7 @@ fn silent(process: Option<&Seen>, reason: &str, probe: &DaemonProbe) -> Finding 
 }
 
 fn version(report: &Report, process: Option<&Seen>, probe: &DaemonProbe) -> Finding {
-    let up = crate::duration::shown(Duration::from_secs(report.uptime_ms / 1000));
+    let up = crate::duration::format(Duration::from_secs(report.uptime_ms / 1000));
     let unit = process.and_then(|process| process.unit.as_deref());
     let by = unit.map_or_else(|| "not started by systemd".to_owned(), |unit| format!("in {unit}"));
     let found = format!("version {}, process {}, up {up}, {by}", report.version, report.pid);
@@ -136,7 +136,7 @@ fn upgraded(process: &Seen, probe: &DaemonProbe) -> Option<Finding> {
 }
 
 fn reload(ReloadRefused { time, reason, files_changed, .. }: &ReloadRefused, probe: &DaemonProbe) -> Finding {
-    let time = local_time::shown(time, Style::Sentence);
+    let time = local_time::format(time, TimeFormat::Sentence);
     if let Some(changed) = changed_files::sentence(files_changed) {
         let found = format!("was refused at {time}, and mcpd uses the previous one; {changed} since then");
         return Finding::warning("configuration", found, probe.mcpd("reload"));

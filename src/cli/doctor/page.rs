@@ -9,8 +9,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::finding::{Finding, Group, Verdict, count};
 use crate::cli::json;
-use crate::cli::look::{Look, Tone};
-use crate::cli::text::{self, one_line, searched_paths, without_path, wrapped};
+use crate::cli::style::{OutputStyle, Tone};
+use crate::cli::text::{self, one_line, searched_paths, split_searched_path, wrap};
 use crate::config::Definition;
 
 /// Widest column of what was looked at, in characters; what is longer pushes its own line only.
@@ -47,64 +47,64 @@ impl Signs {
 }
 
 /// The whole, as a person reads it.
-pub(super) fn render(groups: &[Group], signs: Signs, look: Look) -> String {
+pub(super) fn render(groups: &[Group], signs: Signs, style: OutputStyle) -> String {
     let groups_with_any = groups.iter().filter(|group| !group.findings.is_empty());
     let mut shown = HashSet::new();
-    let mut text: String = groups_with_any.map(|group| part(group, &mut shown, signs, look) + "\n").collect();
+    let mut text: String = groups_with_any.map(|group| part(group, &mut shown, signs, style) + "\n").collect();
     let (warnings, problems) = count(groups);
     let tone = match (problems, warnings) {
         (1.., _) => Tone::Bad,
         (0, 1..) => Tone::Doubtful,
         (0, 0) => Tone::Good,
     };
-    text += &look.paint(tone, &summary(warnings, problems));
+    text += &style.paint(tone, &summary(warnings, problems));
     text + "\n"
 }
 
 /// `shown` are the lines about a PATH that stand above.
-fn part(group: &Group, shown: &mut HashSet<String>, signs: Signs, look: Look) -> String {
+fn part(group: &Group, shown: &mut HashSet<String>, signs: Signs, style: OutputStyle) -> String {
     let length = |finding: &Finding| one_line(&finding.about).chars().count();
     let width = group.findings.iter().map(length).filter(|length| *length <= WIDEST).max().unwrap_or_default();
-    let mut text = look.paint(Tone::Head, group.title) + "\n";
-    group.findings.iter().for_each(|finding| text += &line(finding, width, signs, look));
+    let mut text = style.paint(Tone::Head, group.title) + "\n";
+    group.findings.iter().for_each(|finding| text += &line(finding, width, signs, style));
     let indent = 2 + signs.width() + 1;
     for path in searched_paths(group.findings.iter().map(|finding| &*finding.found)) {
         if shown.insert(path.clone()) {
-            text += &format!("{}{}\n", " ".repeat(indent), wrapped(&path, indent, indent, look.width()));
+            text += &format!("{}{}\n", " ".repeat(indent), wrap(&path, indent, indent, style.width()));
         }
     }
     text
 }
 
-fn line(finding: &Finding, width: usize, signs: Signs, look: Look) -> String {
+fn line(finding: &Finding, width: usize, signs: Signs, style: OutputStyle) -> String {
     let tone = match finding.verdict {
         Verdict::Fine => Tone::Good,
         Verdict::Warning { .. } => Tone::Doubtful,
         Verdict::Problem { .. } => Tone::Bad,
     };
-    let sign = look.paint(tone, &format!("{:1$}", signs.of(&finding.verdict), signs.width()));
+    let sign = style.paint(tone, &format!("{:1$}", signs.of(&finding.verdict), signs.width()));
     let inner = 2 + signs.width() + 1;
     let indent = " ".repeat(inner);
     let about = format!("{:width$}", one_line(&finding.about));
-    let found = one_line(without_path(&finding.found).0);
+    let found = one_line(split_searched_path(&finding.found).0);
     let first = inner + about.width() + 2;
     let is_apart = |width| first + found.split(' ').next().unwrap_or_default().width() > width;
     // A path that has no room there stands in a line of its own: one in pieces cannot be copied.
-    let mut text = if look.width().is_some_and(is_apart) {
-        let found = wrapped(&found, inner + 4, inner + 4, look.width());
+    let mut text = if style.width().is_some_and(is_apart) {
+        let found = wrap(&found, inner + 4, inner + 4, style.width());
         format!("  {sign} {}\n{indent}    {found}\n", about.trim_end())
     } else {
-        format!("  {sign} {about}  {}\n", wrapped(&found, first, inner + 4, look.width()))
+        format!("  {sign} {about}  {}\n", wrap(&found, first, inner + 4, style.width()))
     };
     for line in &finding.lines {
-        text += &look.paint(Tone::Faint, &format!("{indent}  | {}", one_line(line)));
+        text += &style.paint(Tone::Faint, &format!("{indent}  | {}", one_line(line)));
         text += "\n";
     }
     if let Some(advice) = finding.verdict.advice() {
         if let Some(place) = place(finding) {
-            text += &format!("{indent}at {}\n", wrapped(&one_line(&place), inner + 3, inner + 3, look.width()));
+            text += &format!("{indent}at {}\n", wrap(&one_line(&place), inner + 3, inner + 3, style.width()));
         }
-        text += &format!("{indent}→ {}\n", wrapped(&one_line(advice), inner + 2, inner + 2, look.width()));
+        text += &format!("{indent}→ {}\n", wrap(&one_line(advice), inner + 2, inner + 2, style.width()));
     }
     text
 }
@@ -178,19 +178,19 @@ mod tests {
 
     #[test]
     fn each_line_says_what_was_looked_at_and_below_it_what_to_do() {
-        let text = render(&groups(), Signs::Words, Look::PLAIN);
+        let text = render(&groups(), Signs::Words, OutputStyle::PLAIN);
         assert_eq!(
             text,
             "servers\n  ok      git    ready\n  problem notes  backoff: exited\\u{1b}[2J\n            | no\\nwords\n          → \
              `mcpd logs notes`\n  warning a name that is much too long for its column  slow\n          → wait\n\n1 problem, 1 warning\n"
         );
-        let marked = render(&groups(), Signs::Marks, Look::PLAIN);
+        let marked = render(&groups(), Signs::Marks, OutputStyle::PLAIN);
         assert!(marked.contains("  ✗ notes  ") && marked.contains("\n    → wait"), "{marked}");
     }
 
     #[test]
     fn on_a_terminal_sentences_go_on_where_it_ends() {
-        let text = render(&groups(), Signs::Marks, Look::of_width(24));
+        let text = render(&groups(), Signs::Marks, OutputStyle::of_width(24));
         assert!(text.contains("  ✗ notes  backoff:\n        exited\\u{1b}[2J\n"), "{text}");
         assert!(text.contains("    → `mcpd logs notes`\n"), "{text}");
         assert!(text.contains("its column\n        slow\n"), "{text}");

@@ -176,7 +176,7 @@ impl Daemon {
                 Self::Silent { process: process(holder), reason }
             }
             Err(_) => {
-                let reason = format!("nothing within {}", crate::duration::shown(ANSWER));
+                let reason = format!("nothing within {}", crate::duration::format(ANSWER));
                 Self::Silent { process: process(holder), reason }
             }
         };

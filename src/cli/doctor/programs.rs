@@ -16,7 +16,7 @@ use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use super::unit::RELOAD_ENVIRONMENT;
 use crate::cli::service::lasting;
-use crate::cli::text::listed;
+use crate::cli::text::join_limited;
 use crate::config::command_line::Spelling;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{Program, ServerConfig};
@@ -176,7 +176,7 @@ async fn runner(name: &str, path: &Path, words: &[&str], used: &Used<'_>, of: &s
 }
 
 fn of_servers(servers: &[&str]) -> String {
-    format!("for {}", listed(servers, NAMED))
+    format!("for {}", join_limited(servers, NAMED))
 }
 
 /// The first line that a program prints; a reason on one line if it fails.
@@ -188,7 +188,7 @@ async fn told(path: &Path, words: &[&str], search: &str) -> Result<String, Strin
     let Ok(output) = timeout(TELLING, child.wait_with_output()).await else {
         // With what it has started itself; it is this program's own child, and was not waited for.
         let _ = group.map(|group| kill_process_group(group, Signal::KILL));
-        return Err(format!("nothing within {}", crate::duration::shown(TELLING)));
+        return Err(format!("nothing within {}", crate::duration::format(TELLING)));
     };
     let output = output.map_err(|error| error.to_string())?;
     let first =

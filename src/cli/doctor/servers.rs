@@ -103,11 +103,11 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
 fn late(report: &ServerReport, trial: Option<Trial>) -> Finding {
     let waited = trial.map(|trial| shown(trial.took)).unwrap_or_default();
     let found = format!("is not ready after {waited}");
-    let look = match &report.remote {
+    let style = match &report.remote {
         Some(remote) => remotes::look(&remote.origin),
         None => "look at what it waits for in its last lines".to_owned(),
     };
-    let advice = format!("{look}; if it needs so long, raise its `handshake_timeout`");
+    let advice = format!("{style}; if it needs so long, raise its `handshake_timeout`");
     Finding::problem(&*report.name, found, advice).with_lines(last_words(report))
 }
 
@@ -152,7 +152,7 @@ fn unsteady(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
     // One at a URL has no stderr here.
-    let (look, shows) = match &report.remote {
+    let (style, shows) = match &report.remote {
         Some(remote) => (remotes::look(&remote.origin), ""),
         // Of one that wrote nothing its log has nothing.
         None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows why it was started again"),
@@ -161,12 +161,12 @@ fn unsteady(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     if report.restarts_last_hour >= OFTEN {
         let last = report.last_error.as_ref().map(|error| format!("; last: {error}")).unwrap_or_default();
         let found = format!("was restarted {} times in the last hour{last}", report.restarts_last_hour);
-        findings.push(Finding::warning(name, found, format!("{look}{shows}")));
+        findings.push(Finding::warning(name, found, format!("{style}{shows}")));
     }
     if !report.silence().is_empty() {
         let found = format!("has not answered {} in a row", report.silence());
         let then = "mcpd restarts it after three misses; pings during a call count only after a call has timed out";
-        findings.push(Finding::warning(name, found, format!("{look}; {then}")));
+        findings.push(Finding::warning(name, found, format!("{style}; {then}")));
     }
     if report.silent_starts > 0 {
         let found = "does not answer `server/discover`, which costs its first start 2s";
@@ -243,5 +243,5 @@ fn neglected(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
 fn shown(duration: Duration) -> String {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let rounded = if ms < 1000 { ms } else { ms / 100 * 100 };
-    crate::duration::shown(Duration::from_millis(rounded))
+    crate::duration::format(Duration::from_millis(rounded))
 }

@@ -50,7 +50,7 @@ fn answered(of: &str, prompt: &Prompt) -> io::Result<String> {
 }
 
 fn line(question: &str) -> io::Result<String> {
-    say(question)?;
+    print(question)?;
     let mut answer = String::new();
     stdin().read_line(&mut answer)?;
     Ok(answer.trim_end_matches(['\n', '\r']).to_owned())
@@ -59,7 +59,7 @@ fn line(question: &str) -> io::Result<String> {
 /// The same, with nothing shown of the answer.
 fn hidden(question: &str) -> io::Result<String> {
     let _silence = Silence::begin()?;
-    say(question)?;
+    print(question)?;
     let mut answer = Vec::new();
     for byte in stdin().lock().bytes() {
         match byte? {
@@ -69,11 +69,11 @@ fn hidden(question: &str) -> io::Result<String> {
             byte => answer.push(byte),
         }
     }
-    say("\n")?;
+    print("\n")?;
     String::from_utf8(answer).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the answer is not UTF-8"))
 }
 
-fn say(text: &str) -> io::Result<()> {
+fn print(text: &str) -> io::Result<()> {
     let mut stderr = stderr().lock();
     stderr.write_all(text.as_bytes())?;
     stderr.flush()

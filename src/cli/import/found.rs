@@ -46,7 +46,7 @@ impl Found {
         wanted.retain(|wanted| seen.insert(wanted.path.clone()));
         let files: Vec<_> = wanted.into_iter().filter_map(|wanted| wanted.read(sources)).collect();
         if files.is_empty() {
-            tell!("mcpd: no configuration with MCP servers is found");
+            print_note!("mcpd: no configuration with MCP servers is found");
         }
         Ok(Self { files })
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::cli::{json, put};
+use crate::cli::{json, try_print};
 use crate::config::import::{ForeignServer, Outcome, SecretFile};
 
 /// The whole.
@@ -56,7 +56,7 @@ impl<'a> Told<'a> {
 
     /// Prints it, if that is wanted.
     pub(super) fn print(&self, wanted: bool) -> Result<(), ExitCode> {
-        if wanted { json::page(self).and_then(put) } else { Ok(()) }
+        if wanted { json::page(self).and_then(try_print) } else { Ok(()) }
     }
 }
 

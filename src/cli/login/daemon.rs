@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use crate::admin::report::{NEEDS_LOGIN, ServerReport, ServerTold};
 use crate::admin::{self, AskError, Order};
 use crate::cli::doctor::probe::DaemonProbe;
+use crate::cli::spinner::with_spinner;
 use crate::cli::text::one_line;
-use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, fail, say};
+use crate::cli::{FAILED, fail, print};
 use crate::sockets::ADMIN_SOCKET;
 
 /// States in which a server waits for a login, or may.
@@ -29,11 +29,11 @@ pub(in crate::cli) async fn after_login(probe: &DaemonProbe, name: &str, had_one
     let waits = |server: &ServerReport| had_one || WAITING.contains(&&*server.state);
     match restarted(probe, name, waits).await {
         Ok(Seen::Nothing) => ExitCode::SUCCESS,
-        Ok(Seen::Unknown) => say(format!("{name}: the daemon does not know it yet: {}\n", probe.mcpd("reload"))),
+        Ok(Seen::Unknown) => print(format!("{name}: the daemon does not know it yet: {}\n", probe.mcpd("reload"))),
         Ok(Seen::Behind) => {
-            say(format!("{name}: goes on as it was before it was changed, until {}\n", probe.mcpd("reload")))
+            print(format!("{name}: goes on as it was before it was changed, until {}\n", probe.mcpd("reload")))
         }
-        Ok(Seen::Restarted(told)) if told.done => say(format!("{name}: {}\n", one_line(&told.state))),
+        Ok(Seen::Restarted(told)) if told.done => print(format!("{name}: {}\n", one_line(&told.state))),
         Ok(Seen::Restarted(told)) => fail(FAILED, format!("{name}: {}", shown(&told))),
         Err(error) => fail(FAILED, format!("{name}: {error}")),
     }
@@ -43,7 +43,7 @@ pub(in crate::cli) async fn after_login(probe: &DaemonProbe, name: &str, had_one
 pub(in crate::cli) async fn after_logout(probe: &DaemonProbe, name: &str) -> ExitCode {
     match restarted(probe, name, |_| true).await {
         Ok(Seen::Nothing | Seen::Unknown | Seen::Behind) => ExitCode::SUCCESS,
-        Ok(Seen::Restarted(told)) => say(format!("{name}: {}\n", shown(&told))),
+        Ok(Seen::Restarted(told)) => print(format!("{name}: {}\n", shown(&told))),
         Err(error) => fail(FAILED, format!("{name}: {error}")),
     }
 }
@@ -62,7 +62,7 @@ async fn restarted(probe: &DaemonProbe, name: &str, is_due: impl Fn(&ServerRepor
     if server.disabled || !is_due(server) {
         return Ok(Seen::Nothing);
     }
-    let told = waiting(|| format!("restarting {name}"), admin::order(&socket, Order::Restart, name)).await?;
+    let told = with_spinner(|| format!("restarting {name}"), admin::order(&socket, Order::Restart, name)).await?;
     Ok(Seen::Restarted(told))
 }
 

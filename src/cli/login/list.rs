@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::Place;
-use crate::cli::look::{Cell, Column, Look, Tone};
-use crate::cli::text::span;
-use crate::cli::{json, say};
+use crate::cli::style::{Cell, Column, OutputStyle, Tone};
+use crate::cli::text::short_duration;
+use crate::cli::{json, print};
 use crate::config::Remote;
 use crate::oauth::{Login, Standing};
 
@@ -57,10 +57,10 @@ pub(super) async fn run(place: &Place, as_json: bool) -> ExitCode {
         logins.push(row(place, name, remote).await);
     }
     if as_json {
-        return json::page(&Shape { logins }).map_or_else(|code| code, say);
+        return json::page(&Shape { logins }).map_or_else(|code| code, print);
     }
     if logins.is_empty() {
-        return say("no server is reached by a URL, so there is nothing to log in to\n");
+        return print("no server is reached by a URL, so there is nothing to log in to\n");
     }
     const COLUMNS: [Column; 4] = [
         Column::text("SERVER").least(12),
@@ -73,7 +73,7 @@ pub(super) async fn run(place: &Place, as_json: bool) -> ExitCode {
         let issuer = row.issuer.as_deref().unwrap_or_default();
         [row.server.as_str().into(), Cell::new(tone, text), issuer.into(), row.scopes.join(" ").into()]
     });
-    say(Look::of_stdout().fitted(&COLUMNS, rows.collect()))
+    print(OutputStyle::of_stdout().fitted(&COLUMNS, rows.collect()))
 }
 
 async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
@@ -117,7 +117,9 @@ impl Row {
         let reason = self.reason.as_deref().unwrap_or_default();
         let again = format!("`mcpd login {}`", self.server);
         match (self.login, self.expires_in_ms) {
-            (Word::Good, Some(ms)) if self.renews == Some(false) => (format!("good for {}", span(ms)), Tone::Doubtful),
+            (Word::Good, Some(ms)) if self.renews == Some(false) => {
+                (format!("good for {}", short_duration(ms)), Tone::Doubtful)
+            }
             (Word::Good, _) => ("good".to_owned(), Tone::Good),
             (Word::Needed, _) => (format!("needed: {again}"), Tone::Bad),
             (Word::Over, _) => (format!("over: {reason}: {again}"), Tone::Bad),

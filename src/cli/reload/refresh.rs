@@ -8,7 +8,7 @@ use crate::admin::{self, EnvironmentChanges};
 use crate::cli::doctor::probe::DaemonProbe;
 use crate::cli::service::shown;
 use crate::cli::service_env::{self, LoginEnvironment};
-use crate::cli::waiting::waiting;
+use crate::cli::spinner::with_spinner;
 use crate::cli::{FAILED, RESTART, USAGE};
 use crate::config;
 use crate::config::interpolate::Process;
@@ -34,7 +34,7 @@ impl Refresh {
         let file = find(directory).await.map_err(|why| (FAILED, why))?;
         let probe = DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await;
         let loaded = config::load(&probe.files, &Process).map_err(|error| (USAGE, error.render(false)))?;
-        let login = waiting(|| "the login shell".to_owned(), service_env::of_login(Some(&loaded))).await;
+        let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(Some(&loaded))).await;
         if let Some(trouble) = &login.trouble {
             return Err((FAILED, format!("{trouble}\n  {} is as it was", shown(&file))));
         }
@@ -51,7 +51,7 @@ impl Refresh {
     /// Puts the former variables back, for a daemon that has not taken these.
     pub(super) fn undo(self) {
         if let Err(error) = service_env::write_private(&self.file, &service_env::text(&self.former)) {
-            tell!("mcpd: {}: {error}", self.file.display());
+            print_note!("mcpd: {}: {error}", self.file.display());
         }
     }
 

@@ -15,8 +15,8 @@ use crate::autostart;
 use crate::cli::connect_print::this_program;
 use crate::cli::import::diff::unified;
 use crate::cli::service_env::{self, LoginEnvironment};
-use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, RESTART, fail, say};
+use crate::cli::spinner::with_spinner;
+use crate::cli::{FAILED, RESTART, fail, print};
 use crate::config;
 use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -81,7 +81,7 @@ impl<'a> Plan<'a> {
         let program = this_program().ok_or("the path of this executable is no text")?;
         // A configuration that is not valid is reported when the daemon refuses it.
         let loaded = config::load(&[], &Process).ok();
-        let login = waiting(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
+        let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
         let variables =
             service_env::file().ok_or("HOME is not set, so there is no place for the variables of the unit")?;
         let place = manager.directory();
@@ -142,7 +142,7 @@ impl<'a> Plan<'a> {
         for job in self.jobs() {
             text += &format!("systemctl --user {}\n", job.join(" "));
         }
-        say(text)
+        print(text)
     }
 
     fn difference(&self, change: &Change) -> String {
@@ -218,7 +218,7 @@ impl<'a> Plan<'a> {
     /// Why the confined unit does not start: `failure`, and the setting that causes it.
     async fn explain(&self, failure: &str) -> String {
         let what = || "which setting systemd cannot enforce".to_owned();
-        let setting = waiting(what, probe::unenforceable(&self.manager, self.directory, &self.program)).await;
+        let setting = with_spinner(what, probe::unenforceable(&self.manager, self.directory, &self.program)).await;
         let setting = setting.map(|setting| format!("\n  systemd cannot enforce `{setting}` here")).unwrap_or_default();
         format!("mcpd does not start with --hardened: {failure}{setting}")
     }
@@ -240,7 +240,7 @@ impl<'a> Plan<'a> {
         } else if wanted.linger || !wanted.no_linger && is_on.is_some() && linger::is_wanted() {
             match linger::turn_on().await {
                 Ok(()) => line("ran", "loginctl enable-linger"),
-                Err(why) => tell!("mcpd: loginctl enable-linger: {why}"),
+                Err(why) => print_note!("mcpd: loginctl enable-linger: {why}"),
             }
         } else {
             line("", "mcpd runs while you are logged in; `loginctl enable-linger` has it run always");
@@ -261,5 +261,5 @@ fn done(change: &Change) -> &'static str {
 /// One thing that was done.
 pub(super) fn line(done: &str, what: &str) {
     // A reader that has seen enough is no failure, and no reason to stop half-way.
-    let _ = say(format!("{done:8} {what}\n"));
+    let _ = print(format!("{done:8} {what}\n"));
 }

@@ -12,8 +12,8 @@ use super::manager::{Manager, shown};
 use super::units::{author, hardened_drop_in, units};
 use crate::admin;
 use crate::cli::connect_print::this_program;
-use crate::cli::waiting::waiting;
-use crate::cli::{FAILED, NOT_RUNNING, RESTART, fail, json, say, service_env};
+use crate::cli::spinner::with_spinner;
+use crate::cli::{FAILED, NOT_RUNNING, RESTART, fail, json, print, service_env};
 use crate::config;
 use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -55,7 +55,7 @@ pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
         Err(why) => return fail(FAILED, why),
     };
     let report = Report::of(directory, &manager).await;
-    let said = if as_json { json::page(&report).map_or_else(|code| code, say) } else { say(report.text()) };
+    let said = if as_json { json::page(&report).map_or_else(|code| code, print) } else { print(report.text()) };
     match report.pid {
         _ if said != ExitCode::SUCCESS => said,
         None => ExitCode::from(NOT_RUNNING),
@@ -128,7 +128,7 @@ impl Report {
 /// What the login environment has otherwise.
 async fn outdated(variables: &BTreeMap<String, String>) -> Vec<String> {
     let loaded = config::load(&[], &Process).ok();
-    let login = waiting(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
+    let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
     let reload = "run `mcpd reload --environment`";
     let mut hints = Vec::new();
     // Without an installation of this version there is no file, and another hint says so.

@@ -6,8 +6,8 @@ use super::is_down;
 use super::tables::INSTANCES;
 use super::trouble::{PURPOSE, is_tried_again};
 use crate::admin::report::{InstanceReport, ServerReport};
-use crate::cli::look::Look;
-use crate::cli::text::{one_line, shortened, wrapped};
+use crate::cli::style::OutputStyle;
+use crate::cli::text::{one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
 use crate::policy::LONGEST_NAME;
 use crate::server::Silence;
@@ -18,11 +18,11 @@ const TOOLS: usize = 10;
 const NOTES: usize = 20;
 
 /// A sentence for each thing. What policy hides is in the table.
-pub(super) fn notes(servers: &[ServerReport], look: Look) -> String {
+pub(super) fn notes(servers: &[ServerReport], style: OutputStyle) -> String {
     let all: Vec<_> = servers.iter().flat_map(of_server).collect();
     let mut text = String::new();
     for note in all.iter().take(NOTES) {
-        text += &(wrapped(&one_line(note), 0, 4, look.width()) + "\n");
+        text += &(wrap(&one_line(note), 0, 4, style.width()) + "\n");
     }
     if let Some(left @ 1..) = all.len().checked_sub(NOTES) {
         let _ = writeln!(text, "… {left} more");
@@ -67,7 +67,7 @@ fn silences(server: &ServerReport) -> Vec<String> {
         return sentence(name.clone(), server.silence(), server.in_flight).into_iter().collect();
     }
     let of_instance = |one: &InstanceReport| {
-        let purpose = shortened(&one_line(&one.purpose), PURPOSE);
+        let purpose = shorten(&one_line(&one.purpose), PURPOSE);
         sentence(format!("{name} ({purpose})"), one.silence(), one.in_flight)
     };
     server.instances.iter().filter_map(of_instance).take(INSTANCES).collect()

@@ -5,8 +5,8 @@ use std::iter;
 
 use super::is_down;
 use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, RemoteReport, Report, ServerReport};
-use crate::cli::look::{Cell, Column, Look, Tone};
-use crate::cli::text::{marked, span};
+use crate::cli::style::{Cell, Column, OutputStyle, Tone};
+use crate::cli::text::{short_duration, with_override};
 use crate::era::{Era, MODERN};
 
 /// Servers that are shown.
@@ -16,7 +16,7 @@ pub(super) const INSTANCES: usize = 8;
 /// Servers with a URL that are shown, agents and sockets.
 const OTHERS: usize = 20;
 
-pub(super) fn servers(servers: &[ServerReport], look: Look) -> String {
+pub(super) fn servers(servers: &[ServerReport], style: OutputStyle) -> String {
     const COLUMNS: [Column; 10] = [
         Column::text("SERVER").least(12),
         Column::text("STATE"),
@@ -36,7 +36,7 @@ pub(super) fn servers(servers: &[ServerReport], look: Look) -> String {
     }
     let shown = servers.iter().take(SERVERS);
     let rows = shown.flat_map(|server| iter::once(row(server)).chain(instances(&server.instances)));
-    look.fitted(&COLUMNS, rows.chain(more("", servers.len(), SERVERS)).collect())
+    style.fitted(&COLUMNS, rows.chain(more("", servers.len(), SERVERS)).collect())
 }
 
 /// A row for those that have none.
@@ -52,7 +52,7 @@ fn row(server: &ServerReport) -> [Cell; 10] {
         server.name.as_str().into(),
         Cell::new(tone(server), shown_state(server)),
         server.pid.map_or_else(dash, |pid| pid.to_string().into()),
-        server.uptime_ms.map_or_else(dash, |ms| span(ms).into()),
+        server.uptime_ms.map_or_else(dash, |ms| short_duration(ms).into()),
         versions(server),
         format!("{}{}", server.tools_exposed, if server.tools_truncated { "+" } else { "" }).into(),
         server.tools_denied.to_string().into(),
@@ -83,7 +83,7 @@ fn tone(server: &ServerReport) -> Tone {
 
 fn shown_state(server: &ServerReport) -> String {
     let state = if server.disabled && server.state != "stopping" { "disabled" } else { &server.state };
-    marked(state, server.vouched.as_deref())
+    with_override(state, server.vouched.as_deref())
 }
 
 /// A row for each of the first, below that of their server; what is told of the server only is left out.
@@ -94,7 +94,7 @@ fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
             format!("  {}", one.purpose).into(),
             one.state.as_str().into(),
             one.pid.map_or_else(dash, |pid| pid.to_string().into()),
-            one.uptime_ms.map_or_else(dash, |ms| span(ms).into()),
+            one.uptime_ms.map_or_else(dash, |ms| short_duration(ms).into()),
             one.protocol.clone().map_or_else(dash, Cell::from),
             tools,
             denied,
@@ -107,7 +107,7 @@ fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
 }
 
 /// Where servers are reached that have a URL; nothing, if none has.
-pub(super) fn remotes(servers: &[ServerReport], look: Look) -> String {
+pub(super) fn remotes(servers: &[ServerReport], style: OutputStyle) -> String {
     const COLUMNS: [Column; 3] =
         [Column::text("REMOTE").least(12), Column::text("ORIGIN").least(24), Column::text("TRANSPORT").rank(1)];
     let all: Vec<_> = servers.iter().filter_map(|server| Some((server, server.remote.as_ref()?))).collect();
@@ -118,10 +118,10 @@ pub(super) fn remotes(servers: &[ServerReport], look: Look) -> String {
         let transport = remote.transport.as_deref().map_or_else(dash, Cell::from);
         [server.name.as_str().into(), remote.origin.as_str().into(), transport]
     };
-    look.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())
+    style.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())
 }
 
-pub(super) fn agents(agents: &[AgentReport], look: Look) -> String {
+pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
     const COLUMNS: [Column; 7] = [
         Column::text("AGENT"),
         Column::text("CLIENT").least(12),
@@ -141,14 +141,14 @@ pub(super) fn agents(agents: &[AgentReport], look: Look) -> String {
             agent.pid.map_or_else(dash, |pid| pid.to_string().into()),
             agent.profile.as_str().into(),
             agent.protocol.clone().map_or_else(dash, Cell::from),
-            span(agent.connected_ms).into(),
+            short_duration(agent.connected_ms).into(),
             agent.calls.to_string().into(),
         ]
     };
-    look.fitted(&COLUMNS, agents.iter().take(OTHERS).map(row).chain(more("", agents.len(), OTHERS)).collect())
+    style.fitted(&COLUMNS, agents.iter().take(OTHERS).map(row).chain(more("", agents.len(), OTHERS)).collect())
 }
 
-pub(super) fn profiles(report: &Report, look: Look) -> String {
+pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
     const COLUMNS: [Column; 5] = [
         Column::text("PROFILE").least(8),
         Column::text("SERVERS").least(12),
@@ -166,7 +166,7 @@ pub(super) fn profiles(report: &Report, look: Look) -> String {
         [profile.name.as_str().into(), servers, tools, agents, profile.socket.as_str().into()]
     };
     let all = &report.profiles;
-    look.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())
+    style.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())
 }
 
 fn dash() -> Cell {

@@ -57,7 +57,7 @@ fn some() -> Report {
 fn a_server_that_has_said_nothing_is_for_the_doctor() {
     let silent = json!({"state": "backoff", "pid": null, "reason": "command `x` not found"});
     let marked = json!({"state": "unresponsive", "vouched": "down", "reason": "was marked down by hand"});
-    let drawn = render(&report(vec![server("web", silent), server("git", marked)], Vec::new()), Look::PLAIN);
+    let drawn = render(&report(vec![server("web", silent), server("git", marked)], Vec::new()), OutputStyle::PLAIN);
     assert!(drawn.contains("→ mcpd doctor web\n") && drawn.contains("→ mcpd health git auto\n"), "{drawn}");
 }
 
@@ -66,7 +66,7 @@ fn a_server_that_needs_a_login_is_down_and_the_command_is_said() {
     let locked = json!({"state": "needs_login", "pid": null, "reason": "there is no token of it"});
     let report = report(vec![server("web", locked)], Vec::new());
     assert!(is_down(&report.servers[0]));
-    let drawn = render(&report, Look::PLAIN);
+    let drawn = render(&report, OutputStyle::PLAIN);
     let told = "✗ web: needs a login: there is no token of it\n    → mcpd login web\n";
     assert!(drawn.contains("1 server, 1 down") && drawn.contains(told), "{drawn}");
 }
@@ -76,7 +76,7 @@ fn a_server_with_a_url_is_shown_with_where_it_is_reached() {
     let up = json!({"pid": null, "remote": {"origin": "https://search.example.org", "transport": "streamable http"}});
     let down = json!({"state": "backoff", "pid": null, "remote": {"origin": "http://127.0.0.1:8080"}});
     let servers = vec![server("files", json!({})), server("search", up), server("web", down)];
-    let drawn = render(&report(servers, Vec::new()), Look::PLAIN);
+    let drawn = render(&report(servers, Vec::new()), OutputStyle::PLAIN);
     let table = "REMOTE  ORIGIN                      TRANSPORT\n\
                  search  https://search.example.org  streamable http\n\
                  web     http://127.0.0.1:8080       –\n\n";
@@ -85,19 +85,19 @@ fn a_server_with_a_url_is_shown_with_where_it_is_reached() {
 
 #[test]
 fn at_eighty_columns_nothing_is_wrapped_but_sentences() {
-    let drawn = render(&some(), Look::of_width(80));
+    let drawn = render(&some(), OutputStyle::of_width(80));
     assert_eq!(drawn, include_str!("tests/80.txt"), "\n{drawn}");
 }
 
 #[test]
 fn a_narrow_terminal_has_what_matters_most() {
-    let drawn = render(&some(), Look::of_width(40));
+    let drawn = render(&some(), OutputStyle::of_width(40));
     assert_eq!(drawn, include_str!("tests/40.txt"), "\n{drawn}");
 }
 
 #[test]
 fn where_there_is_no_width_every_column_is_there() {
-    let drawn = render(&some(), Look::PLAIN);
+    let drawn = render(&some(), OutputStyle::PLAIN);
     assert_eq!(drawn, include_str!("tests/piped.txt"), "\n{drawn}");
 }
 
@@ -109,7 +109,7 @@ fn a_thousand_servers_and_agents_are_no_wall() {
     let servers = (0..1000).map(|at| server(&format!("s{at}"), down(at))).collect();
     let agents =
         (0..1000).map(|at| json!({"session": at, "profile": "default", "uid": 0, "connected_ms": 1, "calls": 0}));
-    let drawn = render(&report(servers, agents.collect()), Look::of_width(80));
+    let drawn = render(&report(servers, agents.collect()), OutputStyle::of_width(80));
     assert!(drawn.lines().count() < 110, "{drawn}");
     for told in ["1000 servers, 100 down · 1000 agents", "… 90 more", "… 960 more", "… 980 more"] {
         assert!(drawn.contains(told), "no {told}: {drawn}");
@@ -118,7 +118,7 @@ fn a_thousand_servers_and_agents_are_no_wall() {
 
 #[test]
 fn an_empty_daemon_says_what_to_do_next() {
-    let drawn = render(&report(Vec::new(), Vec::new()), Look::of_width(200));
+    let drawn = render(&report(Vec::new(), Vec::new()), OutputStyle::of_width(200));
     for command in ["mcpd import", "mcpd add NAME COMMAND", "mcpd connect --print CLIENT"] {
         assert!(drawn.contains(command), "no {command}: {drawn}");
     }
@@ -147,7 +147,7 @@ fn readme_shows_what_is_printed() {
                        "protocol": "2025-11-25", "connected_ms": 61_000, "calls": 589});
     let mut report = Report { version: "0.1.0".to_owned(), uptime_ms: 7_380_000, ..report(servers, vec![agent]) };
     (report.profiles[0].tools, report.profiles[0].agents) = (20, 1);
-    let drawn = render(&report, Look::of_width(80));
+    let drawn = render(&report, OutputStyle::of_width(80));
     let readme = include_str!("../../../README.md");
     assert!(readme.contains(&format!("```text\n{drawn}```\n")), "README.md does not have\n{drawn}");
 }
@@ -190,7 +190,7 @@ fn operate_md_shows_what_is_printed() {
     let sums = |count: fn(&ServerReport) -> u64| report.servers.iter().map(count).sum::<u64>();
     assert_eq!(sums(|server| server.tools_exposed as u64), 23);
     assert_eq!(sums(|server| server.calls), report.agents.iter().map(|agent| agent.calls).sum::<u64>());
-    let drawn = render(&report, Look::PLAIN);
+    let drawn = render(&report, OutputStyle::PLAIN);
     let page = include_str!("../../../docs/operate.md");
     assert!(page.contains(&format!("```text\n{drawn}```\n")), "operate.md does not have\n{drawn}");
 }

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use super::is_down;
 use super::tables::INSTANCES;
 use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
-use crate::cli::local_time::{self, Style};
-use crate::cli::look::{Look, Tone};
-use crate::cli::text::{beginning, one_line, searched_paths, shortened, span, without_path, wrapped};
+use crate::cli::local_time::{self, TimeFormat};
+use crate::cli::style::{OutputStyle, Tone};
+use crate::cli::text::{one_line, searched_paths, short_duration, shorten, split_searched_path, truncate, wrap};
 use crate::cli::{changed_files, stop};
 
 /// Servers of which it is told; the table has the others.
@@ -22,96 +22,96 @@ pub(super) const PURPOSE: usize = 40;
 const INDENT: usize = 4;
 
 /// A configuration that was refused, or that has changed on disk.
-pub(super) fn of_the_configuration(report: &Report, look: Look) -> String {
+pub(super) fn of_the_configuration(report: &Report, style: OutputStyle) -> String {
     let Some(ReloadRefused { time, reason, files_changed, .. }) = &report.reload_refused else {
-        return changed(report, look);
+        return changed(report, style);
     };
-    let time = local_time::shown(time, Style::Sentence);
+    let time = local_time::format(time, TimeFormat::Sentence);
     if let Some(changed) = changed_files::sentence(files_changed) {
         let said = format!("the configuration was refused at {time}; {changed} since then");
-        return sentence((Tone::Doubtful, "!"), &said, look) + &more("mcpd reload", look);
+        return sentence((Tone::Doubtful, "!"), &said, style) + &more("mcpd reload", style);
     }
     let said = format!("the configuration was refused at {time}; mcpd still uses the previous one:");
-    let mut text = sentence((Tone::Bad, "✗"), &said, look);
-    details(reason.lines(), look, &mut text);
-    text + &more("mcpd check", look)
+    let mut text = sentence((Tone::Bad, "✗"), &said, style);
+    details(reason.lines(), style, &mut text);
+    text + &more("mcpd check", style)
 }
 
 /// Files that hold something else than what runs.
-fn changed(report: &Report, look: Look) -> String {
+fn changed(report: &Report, style: OutputStyle) -> String {
     let Some(changed) = changed_files::sentence(&report.files_changed) else { return String::new() };
     let said = format!("{changed} since mcpd read the configuration");
-    sentence((Tone::Doubtful, "!"), &said, look) + &more("mcpd reload", look)
+    sentence((Tone::Doubtful, "!"), &said, style) + &more("mcpd reload", style)
 }
 
 /// Other daemons of the same user, which run the same servers once more.
-pub(super) fn other_daemons(report: &Report, look: Look) -> String {
+pub(super) fn other_daemons(report: &Report, style: OutputStyle) -> String {
     let one = |directory: &String| {
         let said = format!("another daemon of yours serves in {directory}, with servers of its own");
-        sentence((Tone::Doubtful, "!"), &said, look) + &more(&stop::command(directory), look)
+        sentence((Tone::Doubtful, "!"), &said, style) + &more(&stop::command(directory), style)
     };
     report.other_daemons.iter().map(one).collect()
 }
 
 /// One line for each server that is down.
-pub(super) fn brief(servers: &[ServerReport], look: Look) -> String {
+pub(super) fn brief(servers: &[ServerReport], style: OutputStyle) -> String {
     let down: Vec<_> = servers.iter().filter(|server| is_in_trouble(server)).collect();
     let mut text = String::new();
     for server in down.iter().take(BRIEF) {
         let said = match (is_down(server), &server.last_error) {
-            (false, Some(error)) => format!("{}: {}; being started again", server.name, without_path(error).0),
+            (false, Some(error)) => format!("{}: {}; being started again", server.name, split_searched_path(error).0),
             _ => wrongs(server).swap_remove(0),
         };
         let said = one_line(&said);
-        let said = look.width().map_or_else(|| said.clone(), |width| beginning(&said, width.saturating_sub(2)));
-        text += &format!("{} {said}\n", look.paint(Tone::Bad, "✗"));
+        let said = style.width().map_or_else(|| said.clone(), |width| truncate(&said, width.saturating_sub(2)));
+        text += &format!("{} {said}\n", style.paint(Tone::Bad, "✗"));
     }
     if let Some(left @ 1..) = down.len().checked_sub(BRIEF) {
         let _ = writeln!(text, "… {left} more");
     }
-    text += &searched(&down, look);
-    if down.is_empty() { text } else { text + &more("mcpd doctor", look) }
+    text += &searched(&down, style);
+    if down.is_empty() { text } else { text + &more("mcpd doctor", style) }
 }
 
 /// The PATHs on which commands were not found, each in one line for all servers.
-fn searched(servers: &[&ServerReport], look: Look) -> String {
+fn searched(servers: &[&ServerReport], style: OutputStyle) -> String {
     let reasons = servers.iter().flat_map(|server| server.reason.iter().chain(&server.last_error));
-    let line = |path: &String| look.paint(Tone::Faint, &wrapped(path, 0, INDENT, look.width())) + "\n";
+    let line = |path: &String| style.paint(Tone::Faint, &wrap(path, 0, INDENT, style.width())) + "\n";
     searched_paths(reasons.map(String::as_str)).iter().map(line).collect()
 }
 
 /// Servers that are down, or not as they are wanted.
-pub(super) fn of_servers(servers: &[ServerReport], look: Look) -> String {
-    let told = servers.iter().map(|server| (server, of_server(server, look)));
+pub(super) fn of_servers(servers: &[ServerReport], style: OutputStyle) -> String {
+    let told = servers.iter().map(|server| (server, of_server(server, style)));
     let told: Vec<_> = told.filter(|(_, text)| !text.is_empty()).collect();
     let shown = &told[..told.len().min(SERVERS)];
     let mut text: String = shown.iter().map(|(_, text)| text.as_str()).collect();
-    text += &searched(&shown.iter().map(|(server, _)| *server).collect::<Vec<_>>(), look);
+    text += &searched(&shown.iter().map(|(server, _)| *server).collect::<Vec<_>>(), style);
     if let Some(left @ 1..) = told.len().checked_sub(SERVERS) {
         let _ = writeln!(text, "… {left} more");
     }
     text
 }
 
-fn of_server(server: &ServerReport, look: Look) -> String {
+fn of_server(server: &ServerReport, style: OutputStyle) -> String {
     let mut text = String::new();
     if let Some(reason) = &server.change_failed {
         let said = format!("{}: goes on as it was before it was changed, for that failed: {reason}", server.name);
-        text += &sentence((Tone::Doubtful, "!"), &said, look);
+        text += &sentence((Tone::Doubtful, "!"), &said, style);
     }
     if is_down(server) {
         for said in wrongs(server) {
-            text += &sentence((Tone::Bad, "✗"), &said, look);
+            text += &sentence((Tone::Bad, "✗"), &said, style);
         }
-        details(last_words(server), look, &mut text);
+        details(last_words(server), style, &mut text);
     } else if let Some(error) = &server.last_error
         && is_tried_again(server)
     {
-        let error = without_path(error).0;
-        text += &sentence((Tone::Doubtful, "!"), &format!("{}: last error: {error}", server.name), look);
-        details(last_words(server), look, &mut text);
+        let error = split_searched_path(error).0;
+        text += &sentence((Tone::Doubtful, "!"), &format!("{}: last error: {error}", server.name), style);
+        details(last_words(server), style, &mut text);
     }
-    if text.is_empty() { text } else { text + &more(&tells_more(server), look) }
+    if text.is_empty() { text } else { text + &more(&tells_more(server), style) }
 }
 
 /// What to run next: of a server that has said nothing, its log has nothing.
@@ -143,15 +143,15 @@ fn last_words(server: &ServerReport) -> impl Iterator<Item = &str> {
 /// What is wrong with a server that is down, or with instances of it.
 fn wrongs(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
-    let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", span(ms))).unwrap_or_default();
+    let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", short_duration(ms))).unwrap_or_default();
     let what = if server.state == NEEDS_LOGIN { "needs a login: " } else { "" };
-    let reason = server.reason.as_deref().map(|reason| without_path(reason).0);
+    let reason = server.reason.as_deref().map(|reason| split_searched_path(reason).0);
     let whole = reason.map(|reason| format!("{name}: {what}{reason}{retry}"));
     let instances = server.instances.iter().filter(|one| one.reason.is_none() || one.reason != server.reason);
     let of_instances = instances.filter_map(|one| {
         let said = one.reason.as_deref().or((one.answers == Some(false)).then_some("does not answer"))?;
-        let said = without_path(said).0;
-        Some(format!("{name} ({}): {said}", shortened(&one_line(&one.purpose), PURPOSE)))
+        let said = split_searched_path(said).0;
+        Some(format!("{name} ({}): {said}", shorten(&one_line(&one.purpose), PURPOSE)))
     });
     let mut said: Vec<_> = whole.into_iter().chain(of_instances.take(INSTANCES)).collect();
     if said.is_empty() {
@@ -166,19 +166,19 @@ fn wrongs(server: &ServerReport) -> Vec<String> {
 }
 
 /// One sentence behind its sign.
-fn sentence((tone, sign): (Tone, &str), said: &str, look: Look) -> String {
-    let said = wrapped(&one_line(said), 2, INDENT, look.width());
-    format!("{} {said}\n", look.paint(tone, sign))
+fn sentence((tone, sign): (Tone, &str), said: &str, style: OutputStyle) -> String {
+    let said = wrap(&one_line(said), 2, INDENT, style.width());
+    format!("{} {said}\n", style.paint(tone, sign))
 }
 
-fn details<'a>(lines: impl Iterator<Item = &'a str>, look: Look, text: &mut String) {
+fn details<'a>(lines: impl Iterator<Item = &'a str>, style: OutputStyle, text: &mut String) {
     for line in lines {
-        let line = wrapped(&one_line(&line.replace('\t', "    ")), INDENT, INDENT, look.width());
-        text.extend([" ".repeat(INDENT), look.paint(Tone::Faint, &line), "\n".to_owned()]);
+        let line = wrap(&one_line(&line.replace('\t', "    ")), INDENT, INDENT, style.width());
+        text.extend([" ".repeat(INDENT), style.paint(Tone::Faint, &line), "\n".to_owned()]);
     }
 }
 
 /// The command that tells more.
-fn more(command: &str, look: Look) -> String {
-    format!("    {} {command}\n", look.paint(Tone::Faint, "→"))
+fn more(command: &str, style: OutputStyle) -> String {
+    format!("    {} {command}\n", style.paint(Tone::Faint, "→"))
 }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{render, render_brief};
 use crate::admin::report::Report;
-use crate::cli::look::Look;
 use crate::cli::poll::{self, Known, Reports};
 use crate::cli::screen::{Screen, Turn, dimensions};
-use crate::cli::{FAILED, changed_files, fail, json, put};
+use crate::cli::style::OutputStyle;
+use crate::cli::{FAILED, changed_files, fail, json, try_print};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 pub(in crate::cli) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
@@ -31,12 +31,12 @@ pub(in crate::cli) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCo
 async fn on_screen(mut reports: Reports, mut known: Known) -> io::Result<ExitCode> {
     let mut screen = Screen::open()?;
     loop {
-        let look = Look::of_stdout();
+        let style = OutputStyle::of_stdout();
         known.report = changed_files::compared(known.report);
-        let absence = known.absence(look);
-        let whole = absence.clone() + &render(&known.report, look);
+        let absence = known.absence(style);
+        let whole = absence.clone() + &render(&known.report, style);
         let fits = whole.lines().count() < dimensions().1;
-        let text = if fits { whole } else { absence + &render_brief(&known.report, look) };
+        let text = if fits { whole } else { absence + &render_brief(&known.report, style) };
         screen.draw(&text, "every second · q leaves")?;
         tokio::select! {
             told = reports.recv() => match told {
@@ -61,17 +61,17 @@ async fn print(mut reports: Reports, first: Report, as_json: bool) -> Result<(),
                 let now = lasting(serde_json::to_value(&report).map_err(|error| fail(FAILED, error))?);
                 if now != last {
                     let line = if last.is_null() { "" } else { "────\n" };
-                    put(if as_json {
+                    try_print(if as_json {
                         json::line(&report)?
                     } else {
-                        line.to_owned() + &render(&report, Look::of_stdout())
+                        line.to_owned() + &render(&report, OutputStyle::of_stdout())
                     })?;
                 }
                 (last, is_gone) = (now, false);
             }
             Err(error) => {
                 if !is_gone {
-                    tell!("mcpd: {error}; trying again");
+                    print_note!("mcpd: {error}; trying again");
                 }
                 is_gone = true;
             }

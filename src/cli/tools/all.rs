@@ -8,10 +8,10 @@ use super::table::{Group, Row, Wanted, render};
 use super::{Tools, ask};
 use crate::admin::ToolsWanted;
 use crate::admin::report::{HiddenReport, NEEDS_LOGIN, ToolReport, ToolServer, ToolsTold};
-use crate::cli::look::Look;
+use crate::cli::style::OutputStyle;
 use crate::cli::text::one_line;
 use crate::cli::tool_names::{self, own_form};
-use crate::cli::{json, refused, say};
+use crate::cli::{admin_failure, json, print};
 use crate::server::login_needed;
 use crate::sockets::RuntimeDir;
 
@@ -23,17 +23,17 @@ struct Shape<'a> {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'_>) -> ExitCode {
-    let asked = ToolsWanted { profile: Some(tools.door.name().to_owned()), name: None };
+    let asked = ToolsWanted { profile: Some(tools.profile.name().to_owned()), name: None };
     let (told, ToolsTold { profile, servers }) = match ask(directory, asked).await {
         Ok(told) => told,
-        Err(error) => return refused(&error),
+        Err(error) => return admin_failure(&error),
     };
     let mut chosen: Vec<_> = told.iter().filter(|tool| has(wanted, tool)).collect();
     if chosen.is_empty()
         && let Some(word) = &tools.which
     {
         // The exposed name of a tool that is hidden.
-        let (named, _) = tool_names::find(directory, Some(tools.door.name()), word).await.unwrap_or_default();
+        let (named, _) = tool_names::find(directory, Some(tools.profile.name()), word).await.unwrap_or_default();
         let is_named =
             |tool: &&ToolReport| named.iter().any(|one| (&one.server, &one.tool) == (&tool.server, &tool.tool));
         chosen = told.iter().filter(is_named).collect();
@@ -46,7 +46,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
     }
     if tools.json {
         let shape = Shape { profile: &profile, servers: &servers, tools: chosen };
-        return json::page(&shape).map_or_else(|code| code, say);
+        return json::page(&shape).map_or_else(|code| code, print);
     }
     let shown = |server: &ToolServer| {
         tools.which.is_none()
@@ -54,7 +54,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'
             || wanted.has(Some(&server.name), &[])
     };
     let groups: Vec<_> = servers.iter().filter(|server| shown(server)).map(|server| group(server, &chosen)).collect();
-    say(render(&groups, Look::of_stdout()))
+    print(render(&groups, OutputStyle::of_stdout()))
 }
 
 fn has(wanted: &Wanted<'_>, tool: &ToolReport) -> bool {

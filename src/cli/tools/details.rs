@@ -6,25 +6,25 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Tool;
 use super::table::NARROWEST;
-use crate::cli::look::{Look, Tone};
 use crate::cli::schema::{Argument, Kind, Others, Schema};
-use crate::cli::text::{lines, one_line, wrapped};
+use crate::cli::style::{OutputStyle, Tone};
+use crate::cli::text::{lines, one_line, wrap};
 
 pub(super) fn render(tool: &Tool) -> String {
-    let look = Look::of_stdout();
+    let style = OutputStyle::of_stdout();
     let schema = Schema::of(&tool.said["inputSchema"]);
-    let mut text = format!("{} · ~{} tokens{}\n", look.paint(Tone::Head, &tool.name), tool.tokens(), hints(tool));
+    let mut text = format!("{} · ~{} tokens{}\n", style.paint(Tone::Head, &tool.name), tool.tokens(), hints(tool));
     let description = lines(tool.said["description"].as_str().unwrap_or_default());
     if !description.trim().is_empty() {
         for line in description.trim().lines() {
-            text += &(wrapped(line, 0, 0, look.width()) + "\n");
+            text += &(wrap(line, 0, 0, style.width()) + "\n");
         }
     }
     text.push('\n');
     if schema.arguments.is_empty() {
         text += "it takes no arguments\n";
     } else {
-        text += &look.table(["ARGUMENT", "TYPE", "NEEDED", "WHAT IT IS"], rows(&schema, look));
+        text += &style.table(["ARGUMENT", "TYPE", "NEEDED", "WHAT IT IS"], rows(&schema, style));
         text += if schema.others == Others::Welcome { "and others of any name\n" } else { "" };
     }
     text + &format!("\nmcpd call {}{}\n", tool.name, example(&schema))
@@ -40,15 +40,15 @@ fn hints(tool: &Tool) -> String {
 }
 
 /// A row for each argument, and more of them for one of which more is said than the terminal is wide.
-fn rows(schema: &Schema, look: Look) -> Vec<[String; 4]> {
+fn rows(schema: &Schema, style: OutputStyle) -> Vec<[String; 4]> {
     let rows: Vec<_> = schema.arguments.iter().map(row).collect();
     let widest = |column: usize, heading: &str| {
         rows.iter().map(|row| row[column].width()).max().unwrap_or_default().max(heading.len()) + 2
     };
     let before = widest(0, "ARGUMENT") + widest(1, "TYPE") + widest(2, "NEEDED");
-    let room = look.width().map(|width| width.saturating_sub(before).max(NARROWEST));
+    let room = style.width().map(|width| width.saturating_sub(before).max(NARROWEST));
     let split = |[name, kind, needed, said]: [String; 4]| {
-        let said = wrapped(&said, 0, 0, room);
+        let said = wrap(&said, 0, 0, room);
         let mut lines = said.lines().map(str::to_owned);
         let first = [name, kind, needed, lines.next().unwrap_or_default()];
         let others = lines.map(|line| [String::new(), String::new(), String::new(), line]);

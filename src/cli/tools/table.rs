@@ -6,8 +6,8 @@ use globset::GlobMatcher;
 use unicode_width::UnicodeWidthStr;
 
 use crate::admin::report::ToolServer;
-use crate::cli::look::{Look, Tone};
-use crate::cli::text::{beginning, count, one_line};
+use crate::cli::style::{OutputStyle, Tone};
+use crate::cli::text::{count, one_line, truncate};
 use crate::cli::tool_names::suggestion;
 use crate::cli::{USAGE, fail};
 use crate::policy::pattern;
@@ -83,29 +83,29 @@ impl<'w> Wanted<'w> {
 }
 
 /// In as much room as there is on what it is shown on: whole lines, if that is no terminal.
-pub(super) fn render(groups: &[Group], look: Look) -> String {
+pub(super) fn render(groups: &[Group], style: OutputStyle) -> String {
     if groups.is_empty() {
         return "no tools: `mcpd status` shows why\n".to_owned();
     }
     let rows = groups.iter().flat_map(|group| &group.rows);
     let names = rows.clone().map(|row| row.name.width()).max().unwrap_or_default();
     let indent = if groups.iter().any(|group| group.server.is_some()) { "  " } else { "" };
-    let room = look.width().map(|width| width.saturating_sub(indent.len() + names + 2).max(NARROWEST));
+    let room = style.width().map(|width| width.saturating_sub(indent.len() + names + 2).max(NARROWEST));
     let line = |row: &Row| {
         let padding = " ".repeat(names - row.name.width());
         let tone = if row.is_hidden { Tone::Faint } else { Tone::Plain };
-        let text = room.map_or_else(|| row.text.clone(), |room| beginning(&row.text, room));
+        let text = room.map_or_else(|| row.text.clone(), |room| truncate(&row.text, room));
         let line = format!("{indent}{}{padding}  {text}", row.name);
-        look.paint(tone, line.trim_end()) + "\n"
+        style.paint(tone, line.trim_end()) + "\n"
     };
-    let texts = groups.iter().map(|group| heading(group, look) + &group.rows.iter().map(line).collect::<String>());
-    let all: Vec<_> = texts.chain(total(rows.clone(), groups, look)).collect();
+    let texts = groups.iter().map(|group| heading(group, style) + &group.rows.iter().map(line).collect::<String>());
+    let all: Vec<_> = texts.chain(total(rows.clone(), groups, style)).collect();
     all.join(if indent.is_empty() { "" } else { "\n" })
 }
 
-fn heading(group: &Group, look: Look) -> String {
+fn heading(group: &Group, style: OutputStyle) -> String {
     let Some(server) = &group.server else { return String::new() };
-    let parts = [Some(look.paint(Tone::Head, server)), Some(counts(group.rows.iter())), group.note.clone()];
+    let parts = [Some(style.paint(Tone::Head, server)), Some(counts(group.rows.iter())), group.note.clone()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ") + "\n"
 }
 
@@ -125,7 +125,7 @@ fn counts<'r>(rows: impl Iterator<Item = &'r Row> + Clone) -> String {
 }
 
 /// Of all together, if that is not said already.
-fn total<'r>(rows: impl Iterator<Item = &'r Row> + Clone, groups: &[Group], look: Look) -> Option<String> {
+fn total<'r>(rows: impl Iterator<Item = &'r Row> + Clone, groups: &[Group], style: OutputStyle) -> Option<String> {
     let of = match groups.iter().filter(|group| group.server.is_some()).count() {
         0 | 1 if groups.len() == 1 && groups[0].server.is_some() => return None,
         0 => String::new(),
@@ -134,7 +134,7 @@ fn total<'r>(rows: impl Iterator<Item = &'r Row> + Clone, groups: &[Group], look
     let counted = counts(rows);
     let (tools, rest) = counted.split_once(" · ").unwrap_or((&counted, ""));
     let rest = if rest.is_empty() { String::new() } else { format!(" · {rest}") };
-    Some(look.paint(Tone::Head, &format!("{tools}{of}{rest}")) + "\n")
+    Some(style.paint(Tone::Head, &format!("{tools}{of}{rest}")) + "\n")
 }
 
 #[cfg(test)]
@@ -155,17 +155,17 @@ mod tests {
     fn tools_stand_under_their_servers_with_what_they_cost() {
         let expected = "files · 1 tool · 1 not seen · ~30 tokens\n  files__read  Reads a file\n  write        denied\n\n\
             web · 0 tools · backoff\n\n1 tool of 2 servers · 1 not seen · ~30 tokens\n";
-        assert_eq!(render(&groups(), Look::PLAIN), expected);
+        assert_eq!(render(&groups(), OutputStyle::PLAIN), expected);
     }
 
     #[test]
     fn one_server_needs_no_total_and_an_unknown_one_no_heading() {
         let mut groups = groups();
         groups.truncate(1);
-        assert!(render(&groups, Look::PLAIN).ends_with("denied\n"));
+        assert!(render(&groups, OutputStyle::PLAIN).ends_with("denied\n"));
         groups[0].server = None;
         let expected = "files__read  Reads a file\nwrite        denied\n1 tool · 1 not seen · ~30 tokens\n";
-        assert_eq!(render(&groups, Look::PLAIN), expected);
+        assert_eq!(render(&groups, OutputStyle::PLAIN), expected);
     }
 
     #[test]
@@ -173,11 +173,11 @@ mod tests {
         let mut groups = groups();
         groups[0].rows[0].text = "x".repeat(200);
         for width in [60, 100] {
-            let text = render(&groups, Look::of_width(width));
+            let text = render(&groups, OutputStyle::of_width(width));
             let longest = text.lines().map(|line| line.chars().count()).max();
             assert_eq!(longest, Some(width), "{text}");
         }
-        assert!(render(&groups, Look::of_width(1)).contains(&format!("{}…\n", "x".repeat(19))));
+        assert!(render(&groups, OutputStyle::of_width(1)).contains(&format!("{}…\n", "x".repeat(19))));
     }
 
     #[test]

@@ -44,19 +44,19 @@ fn picture(from: i64, sort: Sort) -> Picture {
 
 #[test]
 fn at_eighty_by_twenty_four_everything_has_its_part() {
-    let drawn = view(&picture(-MINUTE, Sort::Calls), (Sort::Calls, Below::Slowest), Look::of_width(80), 23);
+    let drawn = view(&picture(-MINUTE, Sort::Calls), (Sort::Calls, Below::Slowest), OutputStyle::of_width(80), 23);
     assert_eq!(drawn, include_str!("tests/80x24.txt"), "\n{drawn}");
 }
 
 #[test]
 fn a_narrow_and_low_terminal_has_what_matters_most() {
-    let drawn = view(&picture(-MINUTE, Sort::Latency), (Sort::Latency, Below::Last), Look::of_width(40), 15);
+    let drawn = view(&picture(-MINUTE, Sort::Latency), (Sort::Latency, Below::Last), OutputStyle::of_width(40), 15);
     assert_eq!(drawn, include_str!("tests/40x16.txt"), "\n{drawn}");
 }
 
 #[test]
 fn where_there_is_no_terminal_everything_is_there() {
-    let drawn = view(&picture(i64::MIN, Sort::Errors), (Sort::Errors, Below::Slowest), Look::PLAIN, 60);
+    let drawn = view(&picture(i64::MIN, Sort::Errors), (Sort::Errors, Below::Slowest), OutputStyle::PLAIN, 60);
     assert_eq!(drawn, include_str!("tests/piped.txt"), "\n{drawn}");
 }
 
@@ -65,7 +65,7 @@ fn it_fits_into_any_terminal_that_is_not_tiny() {
     let picture = picture(-MINUTE, Sort::Calls);
     for height in 8..60 {
         for width in [30, 60, 80, 200] {
-            let drawn = view(&picture, (Sort::Calls, Below::Last), Look::of_width(width), height);
+            let drawn = view(&picture, (Sort::Calls, Below::Last), OutputStyle::of_width(width), height);
             // The head may take several lines of a narrow one.
             let lines = drawn.lines().count();
             assert!(lines <= height.max(12), "{lines} lines in {width}×{height}:\n{drawn}");
@@ -110,7 +110,7 @@ fn operate_md_shows_what_is_printed() {
     }
     window.add(-5000, &call(Some("web"), "search", 30_000.0, "timed_out"));
     let picture = Picture::of(&window, &report, (-MINUTE, 0), Sort::Calls);
-    let drawn = view(&picture, (Sort::Calls, Below::Slowest), Look::PLAIN, 16);
+    let drawn = view(&picture, (Sort::Calls, Below::Slowest), OutputStyle::PLAIN, 16);
     let page = include_str!("../../../docs/operate.md");
     assert!(page.contains(&format!("```text\n{drawn}```\n")), "operate.md does not have\n{drawn}");
 }

@@ -1,10 +1,10 @@
 //! The picture drawn for a terminal of any size. Pure.
 
-use super::picture::{CallLine, Picture, ServerLine, Sort, Told, ToolLine};
+use super::model::{CallLine, Picture, ServerLine, Sort, Told, ToolLine};
 use crate::admin::report::NEEDS_LOGIN;
 use crate::cli::calls::took;
-use crate::cli::look::{Cell, Column, Look, Tone};
-use crate::cli::text::{count, span, wrapped};
+use crate::cli::style::{Cell, Column, OutputStyle, Tone};
+use crate::cli::text::{count, short_duration, wrap};
 
 /// What the last table is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,9 +15,9 @@ pub(super) enum Below {
 }
 
 /// The picture in at most `height` lines.
-pub(super) fn view(picture: &Picture, (sort, below): (Sort, Below), look: Look, height: usize) -> String {
+pub(super) fn view(picture: &Picture, (sort, below): (Sort, Below), style: OutputStyle, height: usize) -> String {
     // Each table has a heading, and all but the first a blank line.
-    let room = height.saturating_sub(head(picture, look).lines().count() + 6);
+    let room = height.saturating_sub(head(picture, style).lines().count() + 6);
     let servers = picture.servers.len().min((room / 2).max(room.saturating_sub(8))).max(1);
     let rest = room.saturating_sub(servers);
     let tools = picture.tools.len().min(rest / 2);
@@ -26,32 +26,32 @@ pub(super) fn view(picture: &Picture, (sort, below): (Sort, Below), look: Look, 
         Below::Slowest => ("SLOWEST CALLS", &picture.slowest),
         Below::Last => ("LAST CALLS", &picture.last),
     };
-    let mut parts = vec![head(picture, look), of_servers(&picture.servers, servers, sort, look)];
+    let mut parts = vec![head(picture, style), of_servers(&picture.servers, servers, sort, style)];
     if tools > 0 {
-        parts.push(of_tools(&picture.tools, tools, look));
+        parts.push(of_tools(&picture.tools, tools, style));
     }
     if calls > 0 && !lines.is_empty() {
-        parts.push(of_calls(heading, &lines[..lines.len().min(calls)], look));
+        parts.push(of_calls(heading, &lines[..lines.len().min(calls)], style));
     }
     parts.join("\n")
 }
 
-fn head(picture: &Picture, look: Look) -> String {
+fn head(picture: &Picture, style: OutputStyle) -> String {
     let Picture { version, uptime_ms, window_ms, calls_per_s, in_flight, missed, sums, .. } = picture;
     let errors = if sums.errors == 0 { "no errors".to_owned() } else { count(sums.errors, "error") };
     let unseen = if *missed == 0 { String::new() } else { format!(" · {missed} calls too fast to be seen") };
     let said = format!(
         "mcpd {version} · up {} · last {}: {}, {calls_per_s} a second, {errors} · {in_flight} in flight{unseen}",
-        span(*uptime_ms),
-        span(*window_ms),
+        short_duration(*uptime_ms),
+        short_duration(*window_ms),
         count(sums.calls, "call")
     );
-    let said = wrapped(&said, 0, 2, look.width());
+    let said = wrap(&said, 0, 2, style.width());
     let name = format!("mcpd {version}");
-    said.replacen(&name, &look.paint(Tone::Head, &name), 1) + "\n"
+    said.replacen(&name, &style.paint(Tone::Head, &name), 1) + "\n"
 }
 
-fn of_servers(all: &[ServerLine], shown: usize, sort: Sort, look: Look) -> String {
+fn of_servers(all: &[ServerLine], shown: usize, sort: Sort, style: OutputStyle) -> String {
     const COLUMNS: [Column; 10] = [
         Column::text("SERVER").least(12),
         Column::text("STATE").rank(6),
@@ -93,7 +93,7 @@ fn of_servers(all: &[ServerLine], shown: usize, sort: Sort, look: Look) -> Strin
         more[0] = Cell::new(Tone::Faint, format!("… {} more", all.len() - rows.len()));
         rows.push(more);
     }
-    look.fitted(&columns, rows)
+    style.fitted(&columns, rows)
 }
 
 fn state(state: Option<&str>) -> Cell {
@@ -106,7 +106,7 @@ fn state(state: Option<&str>) -> Cell {
     }
 }
 
-fn of_tools(all: &[ToolLine], shown: usize, look: Look) -> String {
+fn of_tools(all: &[ToolLine], shown: usize, style: OutputStyle) -> String {
     const COLUMNS: [Column; 6] = [
         Column::text("TOOL").least(16),
         Column::number("CALLS"),
@@ -120,10 +120,10 @@ fn of_tools(all: &[ToolLine], shown: usize, look: Look) -> String {
         let (calls, errors) = (tool.sums.calls.to_string(), tool.sums.errors.to_string());
         [name(tool.server.as_deref(), &tool.tool).into(), calls.into(), errors.into(), p50, p95, p99]
     };
-    look.fitted(&COLUMNS, all.iter().take(shown).map(row).collect())
+    style.fitted(&COLUMNS, all.iter().take(shown).map(row).collect())
 }
 
-fn of_calls(heading: &'static str, calls: &[CallLine], look: Look) -> String {
+fn of_calls(heading: &'static str, calls: &[CallLine], style: OutputStyle) -> String {
     let columns = [
         Column::text(heading).least(16),
         Column::number("TOOK"),
@@ -141,11 +141,11 @@ fn of_calls(heading: &'static str, calls: &[CallLine], look: Look) -> String {
             name(call.server.as_deref(), &call.tool).into(),
             took(call.duration_ms).into(),
             Cell::new(tone, call.outcome.as_str()),
-            if call.ended_ms < 1000 { "now".into() } else { span(call.ended_ms).into() },
+            if call.ended_ms < 1000 { "now".into() } else { short_duration(call.ended_ms).into() },
             call.client.as_deref().map_or_else(|| Cell::new(Tone::Faint, "–"), Cell::from),
         ]
     };
-    look.fitted(&columns, calls.iter().map(row).collect())
+    style.fitted(&columns, calls.iter().map(row).collect())
 }
 
 fn name(server: Option<&str>, tool: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::super::tree::{Entry, MAX_PROBLEMS, Problem};
 use super::Reader;
-use crate::likeness::nearest;
+use crate::suggest::nearest;
 
 /// The entries of one table that were not asked for yet, and every key that was.
 pub(super) struct Fields<'t> {

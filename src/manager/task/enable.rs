@@ -9,12 +9,12 @@ use std::sync::Arc;
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::kind::Kind;
-use crate::likeness::nearest;
 use crate::manager::enablement::{Presence, Switched, Toggle};
 use crate::manager::error::ManagerError;
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
 use crate::server::Published;
+use crate::suggest::nearest;
 
 /// Tools of one server that may be switched off at once. One more is refused.
 const MAX_DISABLED_TOOLS: usize = 1000;

@@ -131,7 +131,7 @@ impl Service<Uri> for Connector {
         let through = self.proxies.of(&place).map(|proxy| format!(" through {proxy}")).unwrap_or_default();
         let connecting = timeout(CONNECT_TIMEOUT, self.clone().connect(place));
         Box::pin(async move {
-            let too_late = |_| format!("no connection{through} within {}", duration::shown(CONNECT_TIMEOUT));
+            let too_late = |_| format!("no connection{through} within {}", duration::format(CONNECT_TIMEOUT));
             Ok(TokioIo::new(connecting.await.map_err(too_late)??))
         })
     }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::duration::shown;
+use crate::duration;
 
 /// Longest start of a server that shows signs of life, unless its own limit is longer.
 const MAX_START: Duration = Duration::from_secs(5 * 60);
@@ -39,9 +39,9 @@ impl StartLimit {
 
     /// Why a start has taken too long whose opening is `method`, on one line.
     pub(super) fn reason(&self, method: &str, now: Instant) -> String {
-        let took = shown(Duration::from_secs(now.duration_since(self.started).as_secs()));
+        let took = duration::format(Duration::from_secs(now.duration_since(self.started).as_secs()));
         match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
-            (true, _) => format!("did not answer `{method}` within {}", shown(self.limit)),
+            (true, _) => format!("did not answer `{method}` within {}", duration::format(self.limit)),
             (false, true) => format!("was still starting after {took}"),
             (false, false) => format!("did not answer `{method}` within {took}, and has stopped to start"),
         }

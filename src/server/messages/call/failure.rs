@@ -127,7 +127,7 @@ impl CallError {
         match &self.failure {
             Failure::Died { how } => format!("server `{server}` {how}"),
             Failure::TimedOut { after } => {
-                format!("server `{server}` did not answer within {}", crate::duration::shown(*after))
+                format!("server `{server}` did not answer within {}", crate::duration::format(*after))
             }
             Failure::Overloaded { what } => format!("server `{server}` is overloaded: {what}"),
             Failure::Unavailable { reason, .. } => format!("server `{server}` is not available: {reason}"),

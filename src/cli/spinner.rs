@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use unicode_width::UnicodeWidthStr;
 
-use super::look::{Look, Tone};
-use super::text::{one_line, shortened};
-use crate::duration::shown;
+use super::style::{OutputStyle, Tone};
+use super::text::{one_line, shorten};
+use crate::duration;
 
 /// What takes less is over before a person could read the line.
 const GRACE: Duration = Duration::from_millis(300);
@@ -23,7 +23,7 @@ const PICTURES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "
 const ERASE: &str = "\r\u{1b}[K";
 
 /// Waits for `end`. A person sees meanwhile `what` is waited for, which is asked again for each picture.
-pub(super) async fn waiting<T>(what: impl Fn() -> String, end: impl Future<Output = T>) -> T {
+pub(super) async fn with_spinner<T>(what: impl Fn() -> String, end: impl Future<Output = T>) -> T {
     let mut end = pin!(end);
     if !io::stderr().is_terminal() || std::env::var_os("TERM").is_none_or(|name| name == "dumb") {
         return end.await;
@@ -49,8 +49,8 @@ struct Shown {
 impl Shown {
     fn draw(&mut self, what: &str, elapsed: Duration) {
         let picture = PICTURES[self.pictures % PICTURES.len()];
-        let look = Look::of_stderr();
-        let line = look.paint(Tone::Faint, &line(picture, what, elapsed, look.width().unwrap_or_default()));
+        let style = OutputStyle::of_stderr();
+        let line = style.paint(Tone::Faint, &line(picture, what, elapsed, style.width().unwrap_or_default()));
         write(&format!("{ERASE}{line}"));
         self.pictures += 1;
     }
@@ -71,9 +71,9 @@ fn write(text: &str) {
 
 /// It never fills the last column: the cursor would be on the next line, where nothing can be erased.
 fn line(picture: &str, what: &str, elapsed: Duration, width: usize) -> String {
-    let seconds = format!(" · {}", shown(Duration::from_secs(elapsed.as_secs())));
+    let seconds = format!(" · {}", duration::format(Duration::from_secs(elapsed.as_secs())));
     let room = width.saturating_sub(1 + picture.width() + 1 + seconds.width());
-    if room == 0 { String::new() } else { format!("{picture} {}{seconds}", shortened(&one_line(what), room)) }
+    if room == 0 { String::new() } else { format!("{picture} {}{seconds}", shorten(&one_line(what), room)) }
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::completions;
 use super::health::Health;
-use super::text::{marked, one_line};
-use super::waiting::waiting;
-use super::{FAILED, USAGE, changed_files, fail, json, refused, say, tool_names, tools};
+use super::spinner::with_spinner;
+use super::text::{one_line, with_override};
+use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
 use crate::admin::report::ServerTold;
 use crate::admin::{self, Order};
 use crate::manager::Toggle;
@@ -19,7 +19,7 @@ use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 /// What is wanted of a server.
 #[derive(Debug, Subcommand)]
-pub(super) enum Wanted {
+pub(super) enum ControlCommand {
     /// Start a server again, at once, and wait until it is ready or has failed
     Restart {
         /// Its name, as `mcpd status` prints it
@@ -64,7 +64,7 @@ pub(super) enum Wanted {
     },
 }
 
-impl Wanted {
+impl ControlCommand {
     /// The order, of which server, and whether its end is told as JSON. `named` is the `SERVER/TOOL` of an exposed name.
     fn parts<'w>(&'w self, named: Option<&'w str>) -> (Order, &'w str, bool) {
         let (order, server, json) = match self {
@@ -120,7 +120,7 @@ async fn note_changed_files(socket: &Path) {
     let changed = changed_files::compared(report).files_changed;
     if let Some(said) = changed_files::sentence(&changed) {
         let what = if changed.len() == 1 { "it" } else { "them" };
-        tell!("note: {said} since mcpd read the configuration; `mcpd reload` applies {what}");
+        print_note!("note: {said} since mcpd read the configuration; `mcpd reload` applies {what}");
     }
 }
 
@@ -129,7 +129,7 @@ async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
     let name = tool_names::own_form(server, tool);
     let Ok((found, _)) = tool_names::find(directory, None, &name).await else { return };
     if let Some((report, hidden)) = found.iter().find_map(|report| Some((report, report.hidden.as_ref()?))) {
-        tell!("note: agents still do not see it: {}", tools::all::why(report, Some(hidden)));
+        print_note!("note: agents still do not see it: {}", tools::all::why(report, Some(hidden)));
     }
 }
 
@@ -143,18 +143,20 @@ struct Shape<'a> {
     told: &'a ServerTold,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, wanted: &Wanted) -> ExitCode {
-    let named = match wanted {
-        Wanted::Enable { what, .. } | Wanted::Disable { what, .. } => match own_form(directory, what).await {
-            Ok(named) => named,
-            Err(code) => return code,
-        },
-        Wanted::Restart { .. } | Wanted::Health { .. } => None,
+pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> ExitCode {
+    let named = match command {
+        ControlCommand::Enable { what, .. } | ControlCommand::Disable { what, .. } => {
+            match own_form(directory, what).await {
+                Ok(named) => named,
+                Err(code) => return code,
+            }
+        }
+        ControlCommand::Restart { .. } | ControlCommand::Health { .. } => None,
     };
-    if matches!(wanted, Wanted::Disable { what, stop: true, .. } if named.is_some() || what.contains('/')) {
+    if matches!(command, ControlCommand::Disable { what, stop: true, .. } if named.is_some() || what.contains('/')) {
         return fail(USAGE, "`--stop` is for a whole server: a tool has no process of its own");
     }
-    let (order, server, as_json) = wanted.parts(named.as_deref());
+    let (order, server, as_json) = command.parts(named.as_deref());
     let vouched = if let Order::Vouch(vouched) = order { vouched.word() } else { None };
     let what = match &order {
         Order::Restart => format!("restarting {server}"),
@@ -166,15 +168,15 @@ pub(super) async fn run(directory: &RuntimeDir, wanted: &Wanted) -> ExitCode {
     if let Order::Restart = order {
         note_changed_files(&socket).await;
     }
-    match waiting(|| what.clone(), admin::order(&socket, order, server)).await {
+    match with_spinner(|| what.clone(), admin::order(&socket, order, server)).await {
         Ok(told) if as_json => {
-            let said = json::page(&Shape { server, vouched, told: &told }).map_or_else(|code| code, say);
+            let said = json::page(&Shape { server, vouched, told: &told }).map_or_else(|code| code, print);
             if told.done { said } else { ExitCode::from(FAILED) }
         }
         Ok(ServerTold { tool, state, done: true, .. }) => {
             let shown = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
-            let said = say(format!("{server}{shown}: {}\n", marked(&state, vouched)));
-            if let (Wanted::Enable { .. }, Some(tool)) = (wanted, &tool) {
+            let said = print(format!("{server}{shown}: {}\n", with_override(&state, vouched)));
+            if let (ControlCommand::Enable { .. }, Some(tool)) = (command, &tool) {
                 note_still_hidden(directory, server, tool).await;
             }
             said
@@ -183,6 +185,6 @@ pub(super) async fn run(directory: &RuntimeDir, wanted: &Wanted) -> ExitCode {
             let reason = reason.map(|reason| format!(": {}", one_line(&reason))).unwrap_or_default();
             fail(FAILED, format!("{server}: {state}{reason}"))
         }
-        Err(error) => refused(&error),
+        Err(error) => admin_failure(&error),
     }
 }

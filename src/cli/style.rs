@@ -19,7 +19,7 @@ use crate::printable::one_line;
 
 /// What a stream shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct OutputStyle {
     colour: bool,
     /// Columns, if it is a terminal.
     width: Option<usize>,
@@ -52,7 +52,7 @@ pub(super) struct Cell {
     tone: Tone,
 }
 
-impl Look {
+impl OutputStyle {
     /// As standard output has it.
     pub(super) fn of_stdout() -> Self {
         let colour = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
@@ -169,19 +169,19 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_nothing_trails() {
-        let table = Look::PLAIN.table(["SERVER", "STATE"], rows());
+        let table = OutputStyle::PLAIN.table(["SERVER", "STATE"], rows());
         assert_eq!(table, "SERVER         STATE\ngit            ready\na-longer-name  failed\n");
     }
 
     #[test]
     fn colours_change_nothing_but_colours() {
-        let coloured = Look { colour: true, width: None };
+        let coloured = OutputStyle { colour: true, width: None };
         let table = coloured.table(["SERVER", "STATE"], rows());
         assert!(table.contains("\u{1b}["), "{table:?}");
         let plain: String = anstream::adapter::strip_str(&table).to_string();
         let trimmed: String = plain.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-        assert_eq!(trimmed, Look::PLAIN.table(["SERVER", "STATE"], rows()));
+        assert_eq!(trimmed, OutputStyle::PLAIN.table(["SERVER", "STATE"], rows()));
         assert_eq!(coloured.paint(Tone::Bad, "failed"), "\u{1b}[31mfailed\u{1b}[0m");
-        assert_eq!(Look::PLAIN.paint(Tone::Bad, "failed"), "failed");
+        assert_eq!(OutputStyle::PLAIN.paint(Tone::Bad, "failed"), "failed");
     }
 }

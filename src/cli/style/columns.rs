@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use unicode_width::UnicodeWidthStr;
 
-use super::{Cell, Look, Tone};
-use crate::cli::text::shortened;
+use super::{Cell, OutputStyle, Tone};
+use crate::cli::text::shorten;
 
 /// Blanks between two columns.
 const GAP: usize = 2;
@@ -60,7 +60,7 @@ impl Column {
     }
 }
 
-impl Look {
+impl OutputStyle {
     /// A table that is no wider than what it is shown on, unless not even what must stay fits.
     pub(in crate::cli) fn fitted<const N: usize>(self, columns: &[Column; N], rows: Vec<[Cell; N]>) -> String {
         let natural: [usize; N] = std::array::from_fn(|at| {
@@ -72,7 +72,7 @@ impl Look {
         let rows = rows.into_iter().map(|row| {
             let cell = |(at, width): &(usize, usize)| {
                 let Cell { text, tone } = &row[*at];
-                Cell::new(*tone, shortened(text, *width))
+                Cell::new(*tone, shorten(text, *width))
             };
             kept.iter().map(cell).collect()
         });
@@ -119,7 +119,7 @@ mod tests {
 
     fn drawn(width: usize) -> String {
         let rows = [["a-rather-long-name", "ready", "1", "2025"], ["b", "failed", "23456", "–"]];
-        Look::of_width(width).fitted(&COLUMNS, rows.map(|row| row.map(Cell::from)).to_vec())
+        OutputStyle::of_width(width).fitted(&COLUMNS, rows.map(|row| row.map(Cell::from)).to_vec())
     }
 
     #[test]

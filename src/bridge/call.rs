@@ -225,31 +225,45 @@ impl BridgedCall {
 /// Responses of the server.
 impl BridgedCall {
     /// The server has answered.
-    pub(crate) fn response(self, outcome: Result<&Bytes, &Bytes>, context: &ResponseContext) -> (Self, Step) {
+    pub(crate) fn response(&mut self, outcome: Result<&Bytes, &Bytes>, context: &ResponseContext) -> Step {
         let Self { request, state } = self;
-        let (state, step) = match state {
-            State::InFlight(call) => in_flight(&request, call, outcome, context),
-            State::TaskRequest { task, is_cancellation } => match outcome {
-                Ok(raw) => polled(task, raw, is_cancellation, context),
+        match state {
+            State::InFlight(call) => match outcome {
+                Ok(raw) => match call.result(raw) {
+                    Ok(step) => step,
+                    Err(required) => {
+                        call.attempts += 1;
+                        let (call, inputs) = (call.clone(), CollectedInputs::new(&required));
+                        self.state = State::CollectingInputs { call, inputs };
+                        Step::CollectInputs(required.inputs)
+                    }
+                },
                 Err(raw) => {
-                    let step = respond_with_error(request.method(), raw);
-                    (State::TaskRequest { task, is_cancellation }, step)
+                    let changes = if context.may_create_task { call.retry_as_task(request, raw) } else { None };
+                    changes.map_or_else(|| respond_with_error(request.method(), raw), Step::Resend)
                 }
             },
-            State::Forwarded(call) => {
-                let step = call.response(&request, outcome);
-                (State::Forwarded(call), step)
-            }
-            State::LegacyTask { id, phase } => {
-                let step = phase.response(&id, request.method(), outcome, context.is_unknown_task);
-                (State::LegacyTask { id, phase }, step)
-            }
+            State::TaskRequest { task, is_cancellation } => match outcome {
+                Ok(raw) => match task.state(raw, *is_cancellation, context.raw_task_id.as_ref(), context.now) {
+                    Polled::Step(step) => step,
+                    Polled::Again => {
+                        *is_cancellation = false;
+                        Step::Task(TaskStep::Poll)
+                    }
+                    Polled::Later { at, inputs } => {
+                        self.state = State::PollingTask { task: task.clone(), next_poll: at };
+                        Step::Task(TaskStep::PollLater { at, inputs })
+                    }
+                },
+                Err(raw) => respond_with_error(request.method(), raw),
+            },
+            State::Forwarded(call) => call.response(request, outcome),
+            State::LegacyTask { id, phase } => phase.response(id, request.method(), outcome, context.is_unknown_task),
             // The server does not know of these, or its response was cached.
-            state @ (State::CollectingInputs { .. } | State::PollingTask { .. } | State::Suspended { .. }) => {
-                (state, Step::Fail(BridgeError::Malformed))
+            State::CollectingInputs { .. } | State::PollingTask { .. } | State::Suspended { .. } => {
+                Step::Fail(BridgeError::Malformed)
             }
-        };
-        (Self { request, state }, step)
+        }
     }
 
     /// The state of a legacy task was noted, which requires these inputs, as raw `inputRequests`.
@@ -267,39 +281,6 @@ impl BridgedCall {
     }
 }
 
-fn in_flight(
-    request: &BridgedRequest,
-    mut call: ToModern,
-    outcome: Result<&Bytes, &Bytes>,
-    context: &ResponseContext,
-) -> (State, Step) {
-    match outcome {
-        Ok(raw) => match call.result(raw) {
-            Ok(step) => (State::InFlight(call), step),
-            Err(required) => {
-                call.attempts += 1;
-                let inputs = CollectedInputs::new(&required);
-                (State::CollectingInputs { call, inputs }, Step::CollectInputs(required.inputs))
-            }
-        },
-        Err(raw) => {
-            let changes = if context.may_create_task { call.retry_as_task(request, raw) } else { None };
-            let step = changes.map_or_else(|| respond_with_error(request.method(), raw), Step::Resend);
-            (State::InFlight(call), step)
-        }
-    }
-}
-
-fn polled(task: TaskRequest, state: &Bytes, is_cancellation: bool, context: &ResponseContext) -> (State, Step) {
-    match task.state(state, is_cancellation, context.raw_task_id.as_ref(), context.now) {
-        Polled::Step(step) => (State::TaskRequest { task, is_cancellation }, step),
-        Polled::Again => (State::TaskRequest { task, is_cancellation: false }, Step::Task(TaskStep::Poll)),
-        Polled::Later { at, inputs } => {
-            (State::PollingTask { task, next_poll: at }, Step::Task(TaskStep::PollLater { at, inputs }))
-        }
-    }
-}
-
 /// Inputs for a modern server.
 impl BridgedCall {
     /// The agent has answered one of the inputs.
@@ -310,17 +291,12 @@ impl BridgedCall {
     }
 
     /// The changes to send the call again, once every input is there.
-    pub(crate) fn resend(self) -> (Self, Option<Vec<Change>>) {
-        let Self { request, state } = self;
-        match state {
-            State::CollectingInputs { call, inputs } if inputs.are_complete() => {
-                let again = inputs.into_change(request.params());
-                let changes =
-                    call.changes(request.params()).map(|changes| changes.into_iter().chain([again]).collect());
-                (Self { request, state: State::InFlight(call) }, changes.ok())
-            }
-            state => (Self { request, state }, None),
-        }
+    pub(crate) fn resend(&mut self) -> Option<Vec<Change>> {
+        let State::CollectingInputs { call, inputs } = &self.state else { return None };
+        let mut changes = call.changes(self.request.params()).ok().filter(|_| inputs.are_complete())?;
+        changes.push(inputs.change(self.request.params()));
+        self.state = State::InFlight(call.clone());
+        Some(changes)
     }
 }
 
@@ -341,8 +317,7 @@ impl BridgedCall {
     pub(crate) fn poll_later(&mut self, at: Instant) -> bool {
         match &mut self.state {
             State::TaskRequest { task, .. } | State::PollingTask { task, .. } if task.act == TaskAct::Result => {
-                let task = TaskRequest { speaker: Arc::clone(&task.speaker), ..*task };
-                self.state = State::PollingTask { task, next_poll: at };
+                self.state = State::PollingTask { task: task.clone(), next_poll: at };
                 true
             }
             _ => false,
@@ -352,8 +327,7 @@ impl BridgedCall {
     /// The task is polled now. Returns the agent to name.
     pub(crate) fn poll(&mut self) -> Option<Arc<Speaker>> {
         let (State::TaskRequest { task, .. } | State::PollingTask { task, .. }) = &self.state else { return None };
-        let speaker = Arc::clone(&task.speaker);
-        let task = TaskRequest { speaker: Arc::clone(&speaker), ..*task };
+        let (speaker, task) = (Arc::clone(&task.speaker), task.clone());
         self.state = State::TaskRequest { task, is_cancellation: false };
         Some(speaker)
     }
@@ -398,24 +372,18 @@ impl BridgedCall {
     }
 
     /// Presents the collected requests to the agent, if it waits, with this new state. Then the call is suspended.
-    pub(crate) fn present(self, state: Option<String>, now: Instant) -> (Self, Presentation) {
-        let Self { request, state: before } = self;
-        let (state, presentation) = match before {
-            State::Forwarded(mut call) => {
+    pub(crate) fn present(&mut self, state: Option<String>, now: Instant) -> Presentation {
+        match &mut self.state {
+            State::Forwarded(call) => {
                 let (presentation, suspension) = call.present(state, now);
-                let state = match suspension {
-                    Some(suspension) => State::Suspended { call, suspension },
-                    None => State::Forwarded(call),
-                };
-                (state, presentation)
+                if let Some(suspension) = suspension {
+                    self.state = State::Suspended { call: std::mem::take(call), suspension };
+                }
+                presentation
             }
-            State::Suspended { mut call, suspension } => {
-                let (presentation, _) = call.present(None, now);
-                (State::Suspended { call, suspension }, presentation)
-            }
-            state => (state, Presentation::default()),
-        };
-        (Self { request, state }, presentation)
+            State::Suspended { call, .. } => call.present(None, now).0,
+            _ => Presentation::default(),
+        }
     }
 
     /// The server has cancelled its request with this id.
@@ -454,17 +422,12 @@ impl BridgedCall {
     }
 
     /// The agent retries a suspended call, and declares these capabilities.
-    pub(crate) fn resume(self, capabilities: ClientCapabilities, responses: &[(Bytes, Bytes)]) -> (Self, Resumed) {
-        let Self { request, state } = self;
-        match state {
-            State::Suspended { mut call, suspension } => {
-                let agent = ModernAgent { profile: Arc::clone(&call.agent.profile), capabilities };
-                let answered = call.resume(agent, responses);
-                let resumed = Resumed { answered, response: suspension.response };
-                (Self { request, state: State::Forwarded(call) }, resumed)
-            }
-            state => (Self { request, state }, Resumed::default()),
-        }
+    pub(crate) fn resume(&mut self, capabilities: ClientCapabilities, responses: &[(Bytes, Bytes)]) -> Resumed {
+        let State::Suspended { call, suspension } = &mut self.state else { return Resumed::default() };
+        let answered = call.resume(capabilities, responses);
+        let resumed = Resumed { answered, response: suspension.response.take() };
+        self.state = State::Forwarded(std::mem::take(call));
+        resumed
     }
 }
 

@@ -28,7 +28,7 @@ mod task_poll;
 mod to_legacy;
 mod to_modern;
 
-pub(crate) use self::call::{BridgedCall, ResponseContext, Resumed};
+pub(crate) use self::call::{BridgedCall, ResponseContext};
 pub(crate) use self::completed_task::{CompletedTask, ttl};
 pub(crate) use self::inputs::{PendingInput, take_answered};
 pub(crate) use self::legacy_task::DONE;
@@ -36,5 +36,5 @@ pub(crate) use self::request::BridgedRequest;
 pub(crate) use self::step::{BridgeError, Step, TaskSeen, TaskStep};
 pub(crate) use self::task_inputs::{TaskInput, TaskInputs};
 pub(crate) use self::task_poll::task_params;
-pub(crate) use self::to_legacy::{ModernAgent, Presentation, ServerRequest, retry, unopened_urls};
+pub(crate) use self::to_legacy::{ModernAgent, ServerRequest, retry, unopened_urls};
 pub(crate) use self::to_modern::{MAX_SUSPENDED, TaskUse, input_of};

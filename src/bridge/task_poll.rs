@@ -28,7 +28,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A request about a task.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct TaskRequest {
     pub(super) speaker: Arc<Speaker>,
     pub(super) act: TaskAct,

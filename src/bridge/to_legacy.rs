@@ -32,7 +32,7 @@ const MAX_KEY_LEN: usize = 20;
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Who has sent a modern call.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ModernAgent {
     /// The profile of the socket.
     pub(crate) profile: Arc<str>,
@@ -41,7 +41,7 @@ pub(crate) struct ModernAgent {
 }
 
 /// A call of a modern agent.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ToLegacy {
     pub(super) agent: ModernAgent,
     /// The server is requested to make a task of it.
@@ -103,8 +103,7 @@ fn may_be_retry(line: &Bytes) -> bool {
 
 impl ToLegacy {
     pub(super) fn new(agent: ModernAgent) -> Self {
-        let (inputs, unsupported) = (Vec::new(), Vec::new());
-        Self { agent, creates_task: false, inputs, count: 0, unsupported, missing: None, present_at: None }
+        Self { agent, ..Self::default() }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -160,8 +159,12 @@ impl ToLegacy {
     }
 
     /// The agent has retried the call with these responses. Returns the server's ids with the response lines for it.
-    pub(super) fn resume(&mut self, agent: ModernAgent, responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
-        self.agent = agent;
+    pub(super) fn resume(
+        &mut self,
+        capabilities: ClientCapabilities,
+        responses: &[(Bytes, Bytes)],
+    ) -> Vec<(Bytes, Bytes)> {
+        self.agent.capabilities = capabilities;
         take_answered(&mut self.inputs, responses)
     }
 

@@ -36,7 +36,7 @@ pub(crate) enum TaskUse {
 }
 
 /// A call of a legacy agent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ToModern {
     pub(super) speaker: Arc<Speaker>,
     pub(super) task: TaskUse,
@@ -77,8 +77,9 @@ impl CollectedInputs {
     }
 
     /// The change that adds the inputs to the call.
-    pub(super) fn into_change(self, params: &Bytes) -> Change {
-        let results: Vec<_> = self.inputs.into_iter().filter_map(|(key, result)| Some((key, result?))).collect();
+    pub(super) fn change(&self, params: &Bytes) -> Change {
+        let result = |(key, result): &(Bytes, Option<Bytes>)| Some((key.clone(), result.clone()?));
+        let results: Vec<_> = self.inputs.iter().filter_map(result).collect();
         request::again(params, &results, self.state.as_ref())
     }
 }

@@ -1,100 +1,103 @@
 //! One connection to a server, with everything that is in flight on it.
 //!
-//! The instance dispatches: each event goes to the component that it concerns, which queues lines on the [`Wire`], answers agents, or
-//! returns what others have to do. No component knows another. Calls between the eras go through [`crate::bridge`], whose steps are
-//! carried out here. The task around it decides when to read, write and expire, and acts on each [`Effect`].
+//! The instance only dispatches. It hands each event to the component that the event concerns. The component queues lines on the
+//! [`Wire`], answers agents, or returns what others have to do. No component knows another, except for what it is handed to read.
+//! Calls between the eras go through [`crate::bridge`], whose steps are carried out here. The task of the server decides when to
+//! read, write and expire, and acts on each [`Effect`].
 //!
 //! | component | owns |
 //! | --- | --- |
 //! | [`wire`] | the link, queued lines, pending requests, deadlines |
 //! | [`calls`] | admission and counters of calls |
 //! | [`cancelled_calls`] | cancelled calls that the server may still work on |
+//! | [`suspended_calls`] | bridged calls that wait for the retry of their agent |
 //! | [`attribution`] | which agent a message belongs to |
 //! | [`lists`], [`logging`], [`health_checks`] | the lists, log level and health checks of the server |
 //! | [`server_requests`] | requests of the server to agents |
 //! | [`subscriptions`] | subscriptions to resources, tasks and lists |
-//! | [`tasks`] | tasks, whoever owns them |
+//! | [`tasks`] | every task, of either era |
 
 mod attribution;
+mod bridged_call;
+mod bridging;
 mod calls;
 mod cancelled_calls;
 mod effect;
 mod header_params;
 mod health_checks;
+mod input_collection;
 mod lists;
 mod logging;
 mod pending_call;
 mod pending_request;
 mod server_requests;
 mod subscriptions;
+mod suspended_calls;
 mod tasks;
 mod transport_errors;
 mod wire;
 
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-pub(super) use self::attribution::level_of;
-use self::attribution::{Attribution, Ownership, Route, Within, Work};
+use self::attribution::{Attribution, LogRecipient, Route, Within, Workload};
+pub(super) use self::attribution::{LogOwner, level_of};
+use self::bridged_call::PendingBridgedCall;
+use self::bridging::{Beginning, Retry};
 use self::calls::Calls;
 use self::cancelled_calls::{CancelledCalls, GRACE, Until};
 pub(super) use self::effect::Effect;
 use self::health_checks::HealthChecks;
+use self::input_collection::{has_space_for_inputs, set_input, take_complete};
 use self::lists::{Fetch, ServerLists};
 use self::logging::Logging;
 use self::pending_call::{Abandoned, PendingCall};
 pub(super) use self::pending_request::PendingRequest;
+use self::pending_request::ServerResponse;
 pub(super) use self::server_requests::FromAgent;
-use self::server_requests::{Answer, CallInput, Purpose, Recipient, ServerRequests};
+use self::server_requests::{Admission, Answer, CallInput, Purpose, Recipient, RequestEnd, ServerRequests};
 use self::subscriptions::Subscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
-use self::tasks::{Lookup, Noted, RequestRefused, Required, TaskTable, is_unknown};
+use self::suspended_calls::SuspendedCalls;
+pub(super) use self::suspended_calls::{tag, tag_of_retry};
+use self::tasks::{Lookup, Noted, Required, TaskTable, answer_completed, is_unknown, polling};
 use self::wire::{MAX_SMALL_LINE, Wire};
 use super::link::Link;
-use super::messages::call::{Call, CallKey, Failure, Origin, ReplySender, RequestKind};
+use super::messages::call::{Call, CallKey, Failure, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
 use super::messages::tasks::TaskAsk;
-use super::question::{Wish, failed, not_asked, undeclared};
+use super::question::{Wish, failed};
 use super::role::{Role, roots_result};
 use super::share::Vacancies;
 use super::stats::Stats;
-use crate::bridge::{
-    self, BridgeError, BridgedCall, BridgedRequest, CompletedTask, DONE, MAX_SUSPENDED, ModernAgent, Presentation,
-    ResponseContext, Resumed, ServerRequest, Step, TaskInput, TaskSeen, TaskStep, task_params,
-};
+use crate::bridge::{self, BridgeError, BridgedCall, DONE, ResponseContext, ServerRequest, Step, TaskSeen, TaskStep};
 use crate::calls::Outcome;
 use crate::catalog::{List, Lists};
-use crate::chance;
-use crate::client_capabilities::{ClientCapabilities, ClientCapability};
+use crate::client_capabilities::ClientCapability;
 use crate::config::ServerConfig;
-use crate::era::input::{self, Given, Input};
+use crate::era::input::Input;
 use crate::era::notification::without_subscription;
-use crate::era::stated::Meta;
-use crate::era::task::{Status, not_declared};
 use crate::era::{self, Era};
-use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
-use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::mcpd_error::ErrorCode;
+use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::minted;
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Malformed, Message, parse};
 use crate::kind::Kind;
-use crate::printable::one_line;
-use crate::server::messages::tasks::unknown_task;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
 use crate::transport::http::{Lost, is_busy};
 use crate::transport::{Arrival, Incoming};
 
-/// What a server is told when its request for a call cannot be answered any more.
+/// Why the server gets no answer to a request that it has sent for a call.
 const CALL_HAS_ENDED: &str = "the call that this was for has ended";
 /// The same for a task.
 const TASK_HAS_ENDED: &str = "the task that this was for has ended";
-/// What an agent is told when inputs are too large; it continues the name of the server.
+/// Why a call fails whose inputs are too large. The text continues the name of the server.
 const INPUTS_TOO_LARGE: &str = "wants to know more, and what it wants and was answered is too large";
 
 /// A running instance of a server.
@@ -103,6 +106,7 @@ pub(super) struct Instance {
     config: Arc<ServerConfig>,
     calls: Calls,
     cancelled: CancelledCalls,
+    suspended: SuspendedCalls,
     attribution: Attribution,
     pub(super) lists: ServerLists,
     pub(super) health: HealthChecks,
@@ -110,33 +114,13 @@ pub(super) struct Instance {
     pub(super) subscriptions: Subscriptions,
     pub(super) server_requests: ServerRequests,
     tasks: TaskTable,
-    /// Begins each `requestState` of this instance, and identifies it in ids of modern tasks.
-    tag: u64,
-}
-
-/// The tag of the instance with this purpose. It differs in each daemon, so that nobody can have a call routed to an instance that has told
-/// him nothing.
-pub(super) fn tag(purpose: Option<&str>) -> u64 {
-    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    KEYS.hash_one(purpose)
-}
-
-/// The tag of the instance that has suspended the call of which this is a retry.
-pub(super) fn tag_of_retry(call: &Call) -> Option<u64> {
-    if !call.origin.is_stateless() {
-        return None;
-    }
-    let [params] = members(&call.request.line, ["params"]).ok()?;
-    let Given { state, .. } = bridge::retry(&call.request.line, &params?).ok()??;
-    let (tag, _) = str::from_utf8(&state).ok()?.split_once('.')?;
-    u64::from_str_radix(tag, 16).ok()
 }
 
 /// What an instance is made for.
 pub(super) struct Setup {
     pub(super) config: Arc<ServerConfig>,
     pub(super) role: Role,
-    /// What it is for, if it is one of several.
+    /// Distinguishes it from other instances of the same server.
     pub(super) purpose: Option<Arc<str>>,
     pub(super) stats: Arc<Stats>,
     pub(super) max_message: usize,
@@ -149,6 +133,7 @@ impl Instance {
         let call_timeout = config.settings.call_timeout_max;
         Self {
             cancelled: CancelledCalls::new(link.remote().is_none()),
+            suspended: SuspendedCalls::new(purpose.as_deref()),
             wire: Wire::new(link, max_message),
             calls: Calls::new(Arc::clone(&stats)),
             attribution: Attribution::new(role),
@@ -158,7 +143,6 @@ impl Instance {
             subscriptions: Subscriptions::new(stats, timeout),
             server_requests: ServerRequests::new(Arc::clone(&config.name), call_timeout),
             tasks: TaskTable::default(),
-            tag: tag(purpose.as_deref()),
             config,
         }
     }
@@ -175,12 +159,12 @@ impl Instance {
             || self.server_requests.are_open()
     }
 
-    /// Calls that were accepted and have not ended.
+    /// The number of calls that were accepted and have not ended.
     pub(super) fn calls(&self) -> usize {
         self.calls.count()
     }
 
-    /// Calls that an agent waits for.
+    /// The number of calls that an agent waits for.
     pub(super) fn awaited(&self) -> usize {
         self.wire.calls().filter(|(_, call)| call.reply.to().is_some()).count()
     }
@@ -198,17 +182,17 @@ impl Instance {
         self.cancelled.next_over()
     }
 
-    /// The deadline of a request of our own that no agent waits for.
+    /// The deadline of a request of mcpd that no agent waits for.
     fn request_deadline(&self) -> Instant {
         Instant::now() + self.config.settings.handshake_timeout
     }
 
-    /// What the server supports of tasks.
+    /// The server has declared what it supports of tasks.
     pub(super) fn declare_tasks(&mut self, support: TaskSupport) {
         self.tasks.declare(support);
     }
 
-    /// Takes note of what the tools of the server require.
+    /// Reads the task requirements of the server's tools.
     pub(super) fn note_tools(&mut self, tools: &List) {
         self.tasks.note_tools(tools);
     }
@@ -218,7 +202,7 @@ impl Instance {
         self.attribution.role().capabilities(self.config.roots())
     }
 
-    /// The roots of an agent have changed, which concerns the server if it is that agent's own.
+    /// The roots of an agent have changed. The server is notified if it serves this agent alone.
     pub(super) fn roots_changed(&mut self, session: u64, line: &Bytes) {
         let agent = self.attribution.agent().filter(|agent| agent.session == session);
         if agent.is_some_and(|agent| agent.abilities.include(ClientCapability::Roots)) {
@@ -226,30 +210,28 @@ impl Instance {
         }
     }
 
-    /// Whether the request of this id opens the connection.
+    /// Whether the request with this id opens the connection.
     pub(super) fn is_introducing(&mut self, request: u64) -> bool {
         let pending = self.wire.get_mut(request.to_string().as_bytes());
         matches!(pending, Some(PendingRequest::Initialize | PendingRequest::Discover))
     }
 
-    /// Whether it has not answered the request that opens a connection of this era.
+    /// Whether the request that opens a connection of this era is unanswered.
     pub(super) fn awaits_opening(&self, era: Era) -> bool {
-        self.wire.has_pending(|entry| match era {
-            Era::Legacy => matches!(entry, PendingRequest::Initialize),
-            Era::Modern => matches!(entry, PendingRequest::Discover),
+        self.wire.has_pending(|pending| match era {
+            Era::Legacy => matches!(pending, PendingRequest::Initialize),
+            Era::Modern => matches!(pending, PendingRequest::Discover),
         })
     }
 
     // ── Messages of the server ────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Something has arrived.
+    /// Takes a message or event of the transport.
     pub(super) fn arrive(&mut self, arrival: Arrival) -> Effect {
         match arrival {
             Arrival::Incoming { incoming, within } => {
-                let within = within.and_then(|request| {
-                    let session = self.wire.call_mut(request)?.reply.key.session;
-                    Some(Within { request, session })
-                });
+                let within =
+                    within.and_then(|request| Some(Within { request, session: self.wire.session_of(request)? }));
                 self.attribution.set_within(within);
                 let effect = self.take(incoming);
                 self.attribution.set_within(None);
@@ -260,7 +242,7 @@ impl Instance {
         }
     }
 
-    /// The server has sent a message.
+    /// Takes a message of the server.
     pub(super) fn take(&mut self, incoming: Incoming) -> Effect {
         match incoming {
             Incoming::Message { line, message: Message::Response { id, outcome } } => {
@@ -293,18 +275,18 @@ impl Instance {
         let Some(pending) = self.wire.take_unless_parked(id) else { return self.stray_response(id, outcome.as_ref()) };
         self.cancelled.pending_answered(id);
         match pending {
-            PendingRequest::Call(call) if call.bridged.is_some() => {
-                self.bridged_response(call, (id, line), outcome.as_ref())
-            }
             PendingRequest::Call(call) => {
                 let answer = splice(line, &mut [Edit { part: id, replacement: call.reply.id() }]);
-                self.end_call(call, id, answer, outcome.as_ref())
+                self.end_call(call, answer, ServerResponse { id, line, outcome: outcome.as_ref() })
+            }
+            PendingRequest::Bridged(bridged) => {
+                self.bridged_response(bridged, ServerResponse { id, line, outcome: outcome.as_ref() })
             }
             PendingRequest::Page { listing, .. } => {
                 let fetch = self.lists.page(&mut self.wire, listing, outcome);
                 self.fetched(fetch)
             }
-            PendingRequest::Renewal { uri, .. } if outcome.is_err() => Effect::Lapsed(uri),
+            PendingRequest::Renewal { uri, .. } if outcome.is_err() => Effect::SubscriptionEnded(uri),
             PendingRequest::Ping | PendingRequest::Renewal { .. } | PendingRequest::Ignored { .. } => Effect::Nothing,
             PendingRequest::CancellationCheck => {
                 self.check_cancellations();
@@ -338,30 +320,37 @@ impl Instance {
         }
     }
 
-    /// A response that no request waits for.
+    /// The server has sent a response that no request waits for.
     fn stray_response(&mut self, id: &Bytes, outcome: Result<&Bytes, &Bytes>) -> Effect {
         self.cancelled.answered(id);
-        if let Some(task) = self.tasks.late_response((&mut self.wire, &mut self.cancelled), id, outcome) {
+        if let Some(task) = self.tasks.late_response(&mut self.wire, &mut self.cancelled, id, outcome) {
             self.disown_task(task);
         }
         self.stats().stray_responses.add_one();
         Effect::Nothing
     }
 
-    /// The server has answered a request with something that nobody can use.
+    /// The server has sent a response that is malformed or too large.
     fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
         self.stats().skipped_lines.add_one();
         match self.wire.take_unless_parked(id) {
             Some(PendingRequest::Call(call)) => {
                 self.fail_call(call, failure);
+                Effect::Nothing
             }
-            None => self.cancelled.answered(id),
-            Some(pending) => return self.own_request_failed(id, pending),
+            Some(PendingRequest::Bridged(bridged)) => {
+                self.fail_bridged(bridged, failure);
+                Effect::Nothing
+            }
+            Some(pending) => self.request_failed(id, pending),
+            None => {
+                self.cancelled.answered(id);
+                Effect::Nothing
+            }
         }
-        Effect::Nothing
     }
 
-    /// The request of this id gets no response.
+    /// The request with this id gets no response.
     pub(super) fn lost(&mut self, request: u64, lost: Lost) -> Effect {
         if let Lost::Status { status, retry_after: Some(after), .. } = &lost
             && is_busy(*status)
@@ -371,17 +360,21 @@ impl Instance {
         let id = request.to_string();
         match self.wire.take(id.as_bytes()) {
             Some(PendingRequest::Call(call)) => {
+                let (failure, sent) = transport_errors::failure(lost);
+                self.fail_sent(call, failure, sent)
+            }
+            Some(PendingRequest::Bridged(bridged)) => {
                 let call = match transport_errors::pause(&lost) {
-                    Some(pause) => self.poll_later(call, Instant::now() + pause),
-                    None => Some(call),
+                    Some(pause) => polling::repeat(&mut self.wire, bridged, Instant::now() + pause),
+                    None => Some(bridged),
                 };
-                if let Some(call) = call {
+                if let Some(bridged) = call {
                     let (failure, sent) = transport_errors::failure(lost);
-                    self.fail_sent(call, failure, sent);
+                    self.fail_bridged_sent(bridged, failure, sent);
                 }
                 Effect::Nothing
             }
-            Some(pending) => self.own_request_failed(id.as_bytes(), pending),
+            Some(pending) => self.request_failed(id.as_bytes(), pending),
             None => {
                 self.cancelled.answered(id.as_bytes());
                 Effect::Nothing
@@ -389,8 +382,8 @@ impl Instance {
         }
     }
 
-    /// A request that is not an agent's has no usable response.
-    fn own_request_failed(&mut self, id: &[u8], pending: PendingRequest) -> Effect {
+    /// A request of mcpd has no usable response.
+    fn request_failed(&mut self, id: &[u8], pending: PendingRequest) -> Effect {
         match pending {
             PendingRequest::Page { listing, .. } => {
                 let fetch = self.lists.failed(listing, "is unusable");
@@ -398,13 +391,14 @@ impl Instance {
             }
             PendingRequest::Check => return Effect::Checked(self.health.checked()),
             PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
-            PendingRequest::Renewal { uri, .. } => return Effect::Lapsed(uri),
+            PendingRequest::Renewal { uri, .. } => return Effect::SubscriptionEnded(uri),
             PendingRequest::Listen { .. } => {
                 minted(id).into_iter().for_each(|id| drop(self.subscriptions.listen_ended(id, None)));
             }
             PendingRequest::UpdateTask { task, .. } => self.task_inputs_refused(task),
             PendingRequest::TaskResult { task } => drop(self.tasks.result_arrived(&task, false)),
             PendingRequest::Call(_)
+            | PendingRequest::Bridged(_)
             | PendingRequest::Initialize
             | PendingRequest::Discover
             | PendingRequest::Ping
@@ -415,7 +409,7 @@ impl Instance {
         Effect::Nothing
     }
 
-    /// What has become of a fetched list.
+    /// Reports how the fetch of a list has ended.
     fn fetched(&mut self, fetch: Fetch) -> Effect {
         match fetch {
             Fetch::Continues => Effect::Nothing,
@@ -463,8 +457,7 @@ impl Instance {
             b"notifications/cancelled" => {
                 if let Some(id) = self.server_requests.cancelled_by_server(line, params.as_ref()) {
                     self.tasks.withdraw(&id);
-                    let bridged = self.wire.calls_mut().filter_map(|call| call.bridged.as_mut());
-                    bridged.for_each(|bridged| bridged.withdraw(&id));
+                    self.wire.bridged_calls_mut().for_each(|bridged| bridged.state.withdraw(&id));
                 }
             }
             b"notifications/elicitation/complete" => {
@@ -487,85 +480,30 @@ impl Instance {
         }
     }
 
-    /// Passes progress to the call or task whose token it carries, which gets its full time again.
+    /// Forwards progress to the call or task with this token, and restarts the time limit of the call or task.
     fn progress(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(token)])) = params.map(|params| members(params, ["progressToken"])) else { return };
-        let Some(PendingRequest::Call(call)) = self.wire.get_mut(&token) else {
+        let Some(call) = self.wire.get_mut(&token).and_then(PendingRequest::call_mut) else {
             return self.tasks.progress(&mut self.wire, line, &token);
         };
-        let Some(own) = &call.progress_token else { return };
+        let Some(agent_token) = &call.progress_token else { return };
         call.deadline.put_off(Instant::now());
-        let line = splice(line, &mut [Edit { part: &token, replacement: own }]);
+        let line = splice(line, &mut [Edit { part: &token, replacement: agent_token }]);
         call.reply.progress(line);
     }
 
-    /// Passes a log message to the one modern call that it certainly belongs to and that requests it; else it belongs to a session.
-    ///
-    /// Source: MCP 2025-11-25, `server/utilities/logging`.
     fn log_message(&self, line: Bytes, params: Option<Bytes>) -> Effect {
-        let may_log = |id: u64, call: &PendingCall| {
-            self.attribution.may_be_about(id) && (self.wire.era() == Era::Legacy || call.origin.level().is_some())
-        };
-        let calls = || self.wire.calls().filter(move |(id, call)| may_log(*id, call)).map(|(_, call)| call);
-        let in_transit = self.cancelled.in_transit_for(Instant::now());
-        let is_any_stateless = calls().any(|call| call.origin.is_stateless());
-        if self.attribution.session_within().is_none() && in_transit != Ownership::Nobody {
-            // It may be about a cancelled call. That matters unless all calls are of one legacy agent.
-            let owner = self.busy_sessions().fold(in_transit, Ownership::and);
-            if is_any_stateless || owner == Ownership::Several {
-                return Effect::Nothing;
-            }
-        }
-        let ownership = self.ownership();
-        if !is_any_stateless {
-            let owner =
-                if let Ownership::One(session) = ownership { Some((session, self.way_to_owner())) } else { None };
-            return Effect::Logged { owner, line, params };
-        }
-        let is_certain = self.wire.era() == Era::Modern || matches!(ownership, Ownership::One(_));
-        if let (Some(call), None, true) = (calls().next(), calls().nth(1), is_certain)
-            && let Some(least) = call.origin.level()
-            && level_of(params.as_ref()).is_some_and(|level| level >= least)
-        {
-            call.reply.progress(splice(&line, &mut []));
+        match self.attribution.log_recipient(&self.workload(), params.as_ref(), Instant::now()) {
+            LogRecipient::Session(owner) => return Effect::Logged { owner, line, params },
+            LogRecipient::Call(call) => call.reply.progress(splice(&line, &mut [])),
+            LogRecipient::Nobody => {}
         }
         Effect::Nothing
     }
 
-    // ── Attribution ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// The sessions that the server may be working for, and where each can be reached.
-    fn busy_for(&self) -> impl Iterator<Item = (u64, Option<&ReplySender>)> {
-        let calls = self.wire.calls().map(|(_, call)| call).filter(|call| !call.is_answered());
-        calls.map(|call| (call.reply.key.session, call.reply.to())).chain(self.tasks.open())
-    }
-
-    fn busy_sessions(&self) -> impl Iterator<Item = u64> {
-        self.busy_for().map(|(session, _)| session).chain(self.server_requests.sessions())
-    }
-
-    /// Whose everything is that the server may be working on. A message on the stream of a request is about that request (MCP 2025-11-25,
-    /// `basic/transports`, "Sending Messages to the Server").
-    fn ownership(&self) -> Ownership {
-        match self.attribution.session_within() {
-            Some(session) => Ownership::One(session),
-            None => self.cancelled.owner(self.busy_sessions(), Instant::now()),
-        }
-    }
-
-    /// The same for everything that the server may send a request for.
-    fn ownership_of_request(&self) -> Ownership {
-        match self.attribution.session_within() {
-            Some(session) => Ownership::One(session),
-            None => self.cancelled.owner_of_request(self.busy_sessions(), Instant::now()),
-        }
-    }
-
-    /// Where the owner of the message at hand can be reached, if a call or task of it is open.
-    fn way_to_owner(&self) -> Option<ReplySender> {
-        let within = self.attribution.session_within();
-        let is_owner = |session| within.is_none_or(|within| within == session);
-        self.busy_for().filter(|(session, _)| is_owner(*session)).find_map(|(_, to)| to.cloned())
+    fn workload(&self) -> Workload<'_> {
+        let Self { wire, cancelled, tasks, server_requests, .. } = self;
+        Workload { wire, cancelled, tasks, server_requests }
     }
 
     // ── Calls ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -577,34 +515,28 @@ impl Instance {
             self.refuse(*call, Failure::Unavailable { reason, retry_after: Some(left) });
             return false;
         }
-        if call.origin.era() == self.wire.era() {
-            return self.send(*call, &[], None);
+        if call.origin.era() != self.wire.era() {
+            return self.bridge(*call);
         }
-        match self.bridge(*call) {
-            Some((call, bridged, changes)) => self.send(call, &changes, Some(Box::new(bridged))),
-            None => false,
-        }
+        let Some(call) = self.admit(*call) else { return false };
+        let (call, line) = PendingCall::new(call, &[]);
+        self.wire.expire_by(call.deadline.at());
+        self.wire.send_call(call, line);
+        self.count_started();
+        true
     }
 
-    fn send(&mut self, call: Call, changes: &[Change], bridged: Option<Box<BridgedCall>>) -> bool {
-        if matches!(call.matter, RequestKind::NewTask) && !self.tasks.have_capacity() {
-            self.refuse(call, Failure::Overloaded { what: "it has too many tasks that have not ended" });
-            return false;
-        }
-        if self.calls.is_unread(&self.wire, &call) {
-            self.refuse(call, Failure::Overloaded { what: "it does not read its input" });
-            return false;
-        }
-        // Before the call, so that the server logs so by then.
-        if let (Origin::Modern { level: Some(level), .. }, Some(_)) = (&call.origin, &bridged) {
-            self.logging.call_started(&mut self.wire, *level);
-        }
-        let (call, line) = PendingCall::new(call, changes, bridged);
-        self.wire.expire_by(call.deadline.at());
-        self.wire.send_call(call, |_, id| line(id));
-        self.calls.started();
-        self.logging.call_ended(&mut self.wire);
-        true
+    /// Returns the call unless it is refused.
+    fn admit(&self, call: Call) -> Option<Call> {
+        let what = if matches!(call.matter, RequestKind::NewTask) && !self.tasks.have_capacity() {
+            "it has too many tasks that have not ended"
+        } else if self.calls.is_unread(&self.wire, &call) {
+            "it does not read its input"
+        } else {
+            return Some(call);
+        };
+        self.refuse(call, Failure::Overloaded { what });
+        None
     }
 
     fn refuse(&self, call: Call, failure: Failure) {
@@ -621,29 +553,37 @@ impl Instance {
         }
     }
 
-    /// Unsubscribes from a resource for the call of the last agent that has it.
+    /// Unsubscribes from a resource for the call of the last agent that has subscribed to it.
     pub(super) fn unsubscribe(&mut self, call: Box<Call>) {
         if let Some(call) = self.subscriptions.unsubscribe_for(&self.wire, call) {
             self.call(call);
         }
     }
 
-    /// Cancels a call. The server is told if it may have received the call.
+    /// Cancels a call. The server receives the cancellation if it may have received the call.
     pub(super) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
-        let Some((id, mut call)) = self.wire.remove_calls_where(|call, _| call.reply.key == key).pop() else {
-            self.subscriptions.cancel_waiting(key);
-            let deadline = self.request_deadline();
-            let unanswered = self.tasks.drop_created_by(&mut self.wire, key, deadline);
-            self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
-            return self.drop_task_of(key);
+        let is_it = |pending: &PendingRequest| pending.call().is_some_and(|call| call.reply.key == key);
+        let (id, call, abandoned, is_parked) = match self.wire.remove_where(is_it).pop() {
+            Some((id, PendingRequest::Call(call))) => {
+                let abandoned = call.abandoned(id);
+                (id, call, abandoned, false)
+            }
+            Some((id, PendingRequest::Bridged(mut bridged))) => {
+                self.withdraw_requests_for(id, &mut bridged);
+                let (abandoned, is_parked) = (bridged.abandoned(id), bridged.state.is_parked());
+                (id, self.released(*bridged), abandoned, is_parked)
+            }
+            _ => {
+                self.subscriptions.cancel_waiting(key);
+                let deadline = self.request_deadline();
+                let unanswered = self.tasks.drop_created_by(&mut self.wire, key, deadline);
+                self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
+                return self.drop_task_of(key);
+            }
         };
-        self.refuse_requests_for(&mut call);
-        let (abandoned, follows_task) = (call.abandoned(id), call.follows_task());
-        let is_parked = call.is_parked();
         let sent = !is_parked && !self.wire.retract(call.line);
         call.reply.forgive();
         self.count_ended();
-        self.withdraw_inputs(id);
         if sent {
             let line = match words.filter(|words| words.line.len() <= MAX_SMALL_LINE) {
                 Some(Cancellation { line, request }) => {
@@ -654,13 +594,16 @@ impl Instance {
             };
             self.abandon(abandoned, line);
         }
-        if follows_task {
-            self.drop_task_of(key);
-        }
-        self.end_requests_for(key.session, (ErrorCode::Died, "the agent has given up the call that this was for"));
+        let reason = "the agent has given up the call that this was for";
+        self.end_requests_for(key.session, RequestEnd { code: ErrorCode::Died, reason });
         for call in self.subscriptions.cancelled(&mut self.wire, key, sent) {
             self.subscribe(call);
         }
+    }
+
+    fn count_started(&mut self) {
+        self.calls.started();
+        self.logging.call_ended(&mut self.wire);
     }
 
     fn count_ended(&mut self) {
@@ -675,13 +618,13 @@ impl Instance {
         self.check_cancellations();
     }
 
-    /// The server may go on with a call that nobody waits for.
+    /// The server may go on with a call that no agent waits for.
     fn note_abandoned(&mut self, Abandoned { id, key, creates_task, load }: Abandoned) {
         let now = Instant::now();
         if self.wire.era() == Era::Legacy {
             let at = now + GRACE.min(self.config.settings.call_timeout);
             let until = Until { at, answered: self.wire.next_id() };
-            self.cancelled.add((id, key.session), Some(until), load, now);
+            self.cancelled.add(id, key.session, Some(until), load, now);
         } else {
             self.cancelled.add_modern(key.session, now);
         }
@@ -693,21 +636,22 @@ impl Instance {
 
     /// Sends a ping behind a cancellation, unless one is unanswered: its response shows that the server has read the cancellation.
     fn check_cancellations(&mut self) {
-        let is_sent = self.wire.has_pending(|entry| matches!(entry, PendingRequest::CancellationCheck));
+        let is_sent = self.wire.has_pending(|pending| matches!(pending, PendingRequest::CancellationCheck));
         if !is_sent && self.cancelled.has_unread() {
             self.wire.own_request(self.wire.era().greeting(), json!({}), PendingRequest::CancellationCheck);
         }
     }
 
-    /// The server has answered the call, which it knows by `id`.
-    fn end_call(&mut self, call: PendingCall, id: &Bytes, answer: Bytes, response: Result<&Bytes, &Bytes>) -> Effect {
-        if let Some(failure) = response.err().and_then(|error| header_params::refusal(&self.wire, error)) {
+    /// The server has answered a call. The agent gets `answer`.
+    fn end_call(&mut self, call: PendingCall, answer: Bytes, response: ServerResponse<'_>) -> Effect {
+        let outcome = response.outcome;
+        if let Some(failure) = outcome.err().and_then(|error| header_params::refusal(&self.wire, error)) {
             self.lists.has_changed(Kind::Tools);
-            self.fail_sent(call, failure, false);
-            return Effect::Nothing;
+            return self.fail_sent(call, failure, false);
         }
-        let noted = self.tasks.response((&mut self.wire, &mut self.cancelled), &call, id, response, self.tag);
-        if matches!(call.kind, RequestKind::NewTask) {
+        let tag = self.suspended.tag();
+        let noted = self.tasks.response(&mut self.wire, &mut self.cancelled, &call, response, tag);
+        if call.requests_task() {
             self.drop_early_tasks();
         }
         let Noted { news, ended } = match noted {
@@ -719,15 +663,15 @@ impl Instance {
         };
         ended.into_iter().for_each(|task| self.withdraw_task_inputs(task));
         let key = call.reply.key;
-        if let Err(error) = response {
+        if let Err(error) = outcome {
             self.stats().errors.add_one();
             if let Some(to) = call.reply.to() {
                 self.server_requests.call_failed(error, key.session, to);
             }
         }
         self.count_ended();
-        call.reply.answer_with(answer, Outcome::of(response), news);
-        let subscription = self.subscriptions.answered(&mut self.wire, key, response);
+        call.reply.answer_with(answer, Outcome::of(outcome), news);
+        let subscription = self.subscriptions.answered(&mut self.wire, key, outcome);
         subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
     }
 
@@ -738,23 +682,26 @@ impl Instance {
         sent
     }
 
-    /// Fails a call of which it is known whether the server may have read it, as it was sent last.
+    /// Fails a call. `sent` is whether the server may have read it.
     fn fail_sent(&mut self, call: PendingCall, failure: Failure, sent: bool) -> Effect {
-        let sent = sent || call.was_sent_before();
         self.count_ended();
         self.stats().errors.add_one();
         self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, sent);
-        if call.follows_task() {
-            self.drop_task_of(call.reply.key);
-        }
         call.reply.fail(failure, sent);
         Effect::Nothing
     }
 
-    /// Takes back calls that wait for a server that does not read, and that their listener hides by now.
+    /// Takes back unwritten calls that their listener hides by now.
     pub(super) fn revoke_hidden(&mut self, lists: &Lists) {
-        for call in self.calls.take_hidden(&mut self.wire, &self.config.name, lists) {
-            self.end_hidden(call);
+        for pending in self.calls.take_hidden(&mut self.wire, &self.config.name, lists) {
+            match pending {
+                PendingRequest::Call(call) => self.end_hidden(call),
+                PendingRequest::Bridged(bridged) => {
+                    let call = self.released(*bridged);
+                    self.end_hidden(call);
+                }
+                _ => {}
+            }
         }
     }
 
@@ -765,9 +712,6 @@ impl Instance {
         self.stats().errors.add_one();
         let failure = Failure::Unavailable { reason: "it was refused".to_owned(), retry_after: None };
         self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, false);
-        if call.follows_task() {
-            self.drop_task_of(call.reply.key);
-        }
         call.reply.answer_unknown(access);
     }
 
@@ -777,15 +721,22 @@ impl Instance {
         self.subscriptions.fail_all(unwritten);
         self.server_requests.withdraw_all();
         for (_, pending) in self.wire.remove_where(|_| true) {
-            if let PendingRequest::Call(call) = pending {
-                let was_written = self.wire.has_begun(call.line) || call.was_sent_before();
-                let failure = if was_written { written } else { unwritten };
-                self.fail_call(call, failure.clone());
+            let failure = |was_written: bool| if was_written { written.clone() } else { unwritten.clone() };
+            match pending {
+                PendingRequest::Call(call) => {
+                    let was_written = self.wire.has_begun(call.line);
+                    self.fail_call(call, failure(was_written));
+                }
+                PendingRequest::Bridged(bridged) => {
+                    let was_written = self.wire.has_begun(bridged.call.line) || bridged.state.was_sent_before();
+                    self.fail_bridged(bridged, failure(was_written));
+                }
+                _ => {}
             }
         }
     }
 
-    /// Takes the calls that were not written, as they came. For an instance that has ended.
+    /// Takes the unwritten calls, in the form in which their sessions sent them. For an instance that has ended.
     ///
     /// A call that cannot be read again ends with `failure`.
     pub(super) fn take_unsent(&mut self, failure: &Failure) -> Vec<Call> {
@@ -807,323 +758,234 @@ impl Instance {
 
     /// Whether a call continues one that this instance has suspended.
     pub(super) fn is_resumed_by(&self, call: &Call) -> bool {
-        self.wire.era() == Era::Legacy && tag_of_retry(call) == Some(self.tag)
+        self.wire.era() == Era::Legacy && tag_of_retry(call) == Some(self.suspended.tag())
     }
 
-    /// Begins a call of the other era, unless it ends here.
-    fn bridge(&mut self, call: Call) -> Option<(Call, BridgedCall, Vec<Change>)> {
-        let request = match BridgedRequest::new(&call.request) {
-            Ok(request) => request,
-            Err(NotAnObject) => return refuse_malformed(call),
-        };
-        match call.origin.clone() {
-            Origin::Legacy(speaker) => {
-                let begun = match &call.matter {
-                    RequestKind::Task(ask) => BridgedCall::task_request(request, &speaker, ask.act),
-                    kind => {
-                        let task = self.tasks.use_for(kind, &request);
-                        BridgedCall::to_modern(request, &speaker, task)
-                    }
-                };
-                match begun {
-                    Ok((bridged, changes)) => Some((call, bridged, changes)),
-                    Err(NotAnObject) => refuse_malformed(call),
-                }
+    /// Begins a call of the other era. Returns whether it was queued.
+    fn bridge(&mut self, call: Call) -> bool {
+        match bridging::begin(call, &mut self.tasks, &self.wire, &self.config) {
+            Beginning::Send(call, state, changes) => return self.send_bridged(call, state, &changes),
+            Beginning::Resume(retry) => self.resume(*retry),
+            Beginning::Respond(answered) => self.send_answers(answered),
+            Beginning::TooManyTasks(call) => {
+                self.refuse(call, Failure::Overloaded { what: "it has too many tasks that have not ended" });
             }
-            Origin::Modern { profile, .. } => self.bridge_to_legacy(call, request, profile),
+            Beginning::Refused => {}
         }
+        false
     }
 
-    fn bridge_to_legacy(
-        &mut self,
-        call: Call,
-        request: BridgedRequest,
-        profile: Arc<str>,
-    ) -> Option<(Call, BridgedCall, Vec<Change>)> {
-        let Ok([meta]) = members(request.params(), ["_meta"]) else { return refuse_malformed(call) };
-        let declared = meta.and_then(|meta| members(&meta, [era::meta::CAPABILITIES]).ok()).and_then(|[raw]| raw);
-        let capabilities = ClientCapabilities::read(era::MODERN, declared.as_ref());
-        if let Some(error) = bridge::unopened_urls(&request, &self.config.name) {
-            call.refuse_with(&error.with_delivery(Delivery::NotSent));
-            return None;
+    fn send_bridged(&mut self, call: Call, state: BridgedCall, changes: &[Change]) -> bool {
+        let Some(call) = self.admit(call) else { return false };
+        // Before the call, so that the level applies to the call.
+        if let Origin::Modern { level: Some(level), .. } = &call.origin {
+            self.logging.call_started(&mut self.wire, *level);
         }
-        match bridge::retry(&request.line().line, request.params()) {
-            Ok(None) => {}
-            Ok(Some(given)) => {
-                self.resume(call, &request, (&profile, capabilities), &given);
-                return None;
-            }
-            Err(NotAnObject) => {
-                // Were it taken for a new one, the tool would be called twice.
-                let why = "`inputResponses` or `requestState` is malformed";
-                call.refuse_with(&ErrorObject::new(INVALID_PARAMS, why));
-                return None;
-            }
-        }
-        let own_name = request.own_name().unwrap_or_default();
-        match request.method() {
-            b"tools/call" if self.tasks.requires_task(&own_name) => {
-                self.bridge_as_task(call, request, ModernAgent { profile, capabilities })
-            }
-            b"tasks/get" | b"tasks/update" | b"tasks/cancel" => {
-                self.bridge_task_request(call, request, ModernAgent { profile, capabilities })
-            }
-            _ => match BridgedCall::to_legacy(request, ModernAgent { profile, capabilities }) {
-                Ok((bridged, changes)) => Some((call, bridged, changes)),
-                Err(NotAnObject) => refuse_malformed(call),
-            },
-        }
+        let (call, line) = PendingCall::new(call, changes);
+        self.wire.expire_by(call.deadline.at());
+        self.wire.send_bridged(PendingBridgedCall::new(call, state), |_, id| line(id));
+        self.count_started();
+        true
     }
 
-    /// A call of a tool that a legacy server runs only as a task.
-    fn bridge_as_task(
-        &mut self,
-        call: Call,
-        request: BridgedRequest,
-        agent: ModernAgent,
-    ) -> Option<(Call, BridgedCall, Vec<Change>)> {
-        if let Err(refusal) = self.may_create_task(&request) {
-            match refusal {
-                Some(error) => call.refuse_with(&error),
-                None => self.refuse(call, Failure::Overloaded { what: "it has too many tasks that have not ended" }),
-            }
-            return None;
+    /// A bridged call ends without a response of the server.
+    fn released(&mut self, bridged: PendingBridgedCall) -> PendingCall {
+        if bridged.state.follows_task() {
+            self.drop_task_of(bridged.call.reply.key);
         }
-        let Ok((mut bridged, changes)) = BridgedCall::to_legacy(request, agent) else { return refuse_malformed(call) };
-        let changes = bridged.create_task().unwrap_or(changes);
-        Some((call, bridged, changes))
+        bridged.call
     }
 
-    /// A request of a modern agent about a task of a legacy server.
-    fn bridge_task_request(
-        &mut self,
-        call: Call,
-        request: BridgedRequest,
-        agent: ModernAgent,
-    ) -> Option<(Call, BridgedCall, Vec<Change>)> {
-        let task = request.own_name().unwrap_or_default();
-        if !self.tasks.declare_for(&agent.profile, &task, agent.capabilities.clone().bare()) {
-            call.refuse_with(&unknown_task(&request.exposed_name().unwrap_or_default()));
-            return None;
-        }
-        match request.method() {
-            b"tasks/update" => {
-                self.update_task(call, &task, request.params());
-                return None;
-            }
-            b"tasks/cancel" if !self.tasks.support().cancels => {
-                call.refuse_with(&self.cancels_no_tasks());
-                return None;
-            }
-            _ => {}
-        }
-        let Ok((mut bridged, changes)) = BridgedCall::to_legacy(request, agent) else { return refuse_malformed(call) };
-        bridged.about_legacy_task(task);
-        Some((call, bridged, changes))
+    /// Fails a bridged call as [`Self::fail_call`] does.
+    fn fail_bridged(&mut self, bridged: Box<PendingBridgedCall>, failure: Failure) -> bool {
+        let sent = !self.wire.retract(bridged.call.line);
+        self.fail_bridged_sent(bridged, failure, sent);
+        sent
     }
 
-    /// Whether a call of a modern agent may become a task of a legacy server. `Err` is empty if there are too many tasks.
-    fn may_create_task(&self, request: &BridgedRequest) -> Result<(), Option<ErrorObject>> {
-        let meta = Meta::of(Some(request.params()));
-        if !meta.is_ok_and(|meta| meta.stated.is_some_and(|stated| stated.takes_tasks)) {
-            return Err(Some(not_declared()));
-        }
-        let creating = self.wire.calls().filter(|(_, call)| call.creates_task()).count();
-        if self.tasks.have_capacity_for_profiles(creating) { Ok(()) } else { Err(None) }
-    }
-
-    fn cancels_no_tasks(&self) -> ErrorObject {
-        ErrorObject::new(METHOD_NOT_FOUND, format!("server `{}` cancels no tasks", self.config.name))
+    /// Fails a bridged call. `sent` is whether the server may have read the latest request.
+    fn fail_bridged_sent(&mut self, bridged: Box<PendingBridgedCall>, failure: Failure, sent: bool) -> Effect {
+        let sent = sent || bridged.state.was_sent_before();
+        let call = self.released(*bridged);
+        self.fail_sent(call, failure, sent)
     }
 
     /// The server has answered a bridged call.
-    fn bridged_response(
-        &mut self,
-        mut call: PendingCall,
-        (id, line): (&Bytes, &Bytes),
-        outcome: Result<&Bytes, &Bytes>,
-    ) -> Effect {
-        if call.bridged.as_ref().is_some_and(|bridged| bridged.is_suspended()) {
-            return self.cache_response(call, line);
+    fn bridged_response(&mut self, mut bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>) -> Effect {
+        self.refuse_requests_for(&mut bridged);
+        if bridged.state.is_suspended() {
+            return match SuspendedCalls::cache(&mut self.wire, bridged, response.line) {
+                Ok(()) => Effect::Nothing,
+                Err(bridged) => self.fail_bridged_sent(bridged, Failure::AnswerTooLarge, true),
+            };
         }
-        self.refuse_requests_for(&mut call);
-        let raw_task_id = if let RequestKind::Task(ask) = &call.kind { self.tasks.raw_id(&ask.id) } else { None };
-        let may_create_task = self.tasks.support().declared && self.tasks.have_capacity() && call.reply.to().is_some();
-        let is_unknown_task = is_unknown(outcome);
+        let raw_task_id =
+            if let RequestKind::Task(ask) = &bridged.call.kind { self.tasks.raw_id(&ask.id) } else { None };
+        let is_awaited = bridged.call.reply.to().is_some();
+        let may_create_task = self.tasks.support().declared && self.tasks.have_capacity() && is_awaited;
+        let is_unknown_task = is_unknown(response.outcome);
         let context = ResponseContext { now: Instant::now(), raw_task_id, is_unknown_task, may_create_task };
-        match call.transition(|bridged| bridged.response(outcome, &context)) {
-            Some(step) => self.carry_out(call, (id, line), outcome, step),
-            None => Effect::Nothing,
-        }
+        let step = bridged.state.response(response.outcome, &context);
+        self.carry_out(bridged, response, step)
     }
 
-    fn carry_out(
-        &mut self,
-        call: PendingCall,
-        (id, line): (&Bytes, &Bytes),
-        outcome: Result<&Bytes, &Bytes>,
-        step: Step,
-    ) -> Effect {
+    fn carry_out(&mut self, bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>, step: Step) -> Effect {
+        let ServerResponse { outcome, .. } = response;
         match step {
             Step::Respond(changes) => {
-                let is_lost_task = call.follows_task() && !is_unknown(outcome);
-                if outcome.is_err() && is_lost_task {
-                    self.drop_task_of(call.reply.key);
+                if outcome.is_err() && bridged.state.follows_task() && !is_unknown(outcome) {
+                    self.drop_task_of(bridged.call.reply.key);
                 }
-                self.end_changed(call, (id, line), &changes, outcome)
+                self.end_changed(bridged.call, response, &changes)
             }
-            Step::RespondAs(changes, result) => self.end_changed(call, (id, line), &changes, Ok(&result)),
-            Step::Answer(response) => self.end_with(call, id, response.as_ref()),
+            Step::RespondAs(changes, result) => {
+                self.end_changed(bridged.call, ServerResponse { outcome: Ok(&result), ..response }, &changes)
+            }
+            Step::Answer(answer) => self.end_with(*bridged, ServerResponse { outcome: answer.as_ref(), ..response }),
             Step::RequireUrls(result) => {
-                let answer = reply::result(call.reply.id(), &result);
-                self.end_call(call, id, answer, outcome)
+                let answer = reply::result(bridged.call.reply.id(), &result);
+                self.end_call(bridged.call, answer, response)
             }
             Step::MissingCapability(capability) => {
                 let error = era::error::missing_capability(capability.declared_by(), &self.config.name);
-                self.end_with(call, id, Err(&Bytes::from(json!(error).to_string())))
+                let error = Bytes::from(json!(error).to_string());
+                self.end_with(*bridged, ServerResponse { outcome: Err(&error), ..response })
             }
-            Step::Task(step) => self.carry_out_for_task(call, (id, line), outcome, step),
+            Step::Task(step) => self.carry_out_for_task(bridged, response, step),
             Step::CollectInputs(inputs) => {
-                self.collect_inputs(call, &inputs);
+                self.collect_inputs(bridged, &inputs);
                 Effect::Nothing
             }
             Step::Resend(changes) => {
-                if let Some(tool) = call.bridged.as_ref().and_then(|bridged| bridged.request().tool()) {
+                if let Some(tool) = bridged.state.request().tool() {
                     self.tasks.remember_task_only(&tool);
                 }
-                self.resend(call, &changes);
+                self.resend(bridged, &changes);
                 Effect::Nothing
             }
-            Step::Fail(error) => self.fail_sent(call, failure_of(error), true),
+            Step::Fail(error) => {
+                let failure = match error {
+                    BridgeError::Malformed => Failure::AnswerMalformed,
+                    BridgeError::TooLarge => Failure::AnswerTooLarge,
+                    BridgeError::UnknownResult(what) => Failure::NotOfItsEra { what },
+                    BridgeError::Input(why) => Failure::NotAnswered { why },
+                };
+                self.fail_bridged_sent(bridged, failure, true)
+            }
         }
     }
 
     fn carry_out_for_task(
         &mut self,
-        mut call: PendingCall,
-        (id, line): (&Bytes, &Bytes),
-        outcome: Result<&Bytes, &Bytes>,
+        mut bridged: Box<PendingBridgedCall>,
+        response: ServerResponse<'_>,
         step: TaskStep,
     ) -> Effect {
+        let ServerResponse { id, outcome, .. } = response;
         match step {
-            TaskStep::Complete => {
-                let Ok(result) = outcome else { return self.fail_sent(call, Failure::AnswerMalformed, true) };
-                self.complete_task(call, id, result)
-            }
-            TaskStep::Follow { task, is_working } => self.follow_task(call, id, outcome, (&task, is_working)),
+            TaskStep::Complete => self.complete_task(bridged, response),
+            TaskStep::Follow { task, is_working } => self.follow_task(bridged, response, &task, is_working),
             TaskStep::Created(changes) => {
-                let created = match (outcome, call.bridged.as_ref().and_then(|bridged| bridged.agent())) {
+                let created = match (outcome, bridged.state.agent()) {
                     (Ok(result), Some(agent)) => {
-                        self.tasks.created_for_profile(&mut self.wire, &call, id, result, agent)
+                        self.tasks.created_for_profile(&mut self.wire, &bridged.call, id, result, agent)
                     }
                     _ => Err(Failure::AnswerMalformed),
                 };
                 self.drop_early_tasks();
                 match created {
-                    Ok(()) => self.end_changed(call, (id, line), &changes, outcome),
-                    Err(failure) => self.fail_sent(call, failure, true),
+                    Ok(()) => self.end_changed(bridged.call, response, &changes),
+                    Err(failure) => self.fail_bridged_sent(bridged, failure, true),
                 }
             }
-            TaskStep::Seen(seen) => self.task_seen(call, (id, line), outcome, *seen),
+            TaskStep::Seen(seen) => self.task_seen(bridged, response, *seen),
             TaskStep::Cancelled { has_ended } => {
                 if has_ended {
-                    self.end_legacy_task(&call);
+                    self.end_legacy_task(&bridged);
                 }
-                self.end_with(call, id, Ok(&Bytes::from_static(DONE)))
+                self.end_with(*bridged, ServerResponse { outcome: Ok(&Bytes::from_static(DONE)), ..response })
             }
             TaskStep::Unknown(changes) => {
-                let task = call.bridged.as_ref().and_then(|bridged| bridged.legacy_task());
-                let unanswered = task.map(|task| self.tasks.forget_of_profile(task)).unwrap_or_default();
-                self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
-                self.end_changed(call, (id, line), &changes, outcome)
+                let unanswered = bridged.state.legacy_task().map(|task| self.tasks.forget_of_profile(task));
+                self.refuse_unanswered(&unanswered.unwrap_or_default(), TASK_HAS_ENDED);
+                self.end_changed(bridged.call, response, &changes)
             }
             TaskStep::Poll => {
-                self.poll(call);
+                polling::poll(&mut self.wire, bridged);
                 Effect::Nothing
             }
             TaskStep::PollLater { at, inputs } => {
-                self.wait_for_poll(call, at, inputs.as_ref());
+                self.wait_for_poll(bridged, at, inputs.as_ref());
                 Effect::Nothing
             }
             TaskStep::RequestResult(raw_id) => {
-                call.deadline.put_off(Instant::now());
+                bridged.call.deadline.put_off(Instant::now());
                 let params = tasks::about(&raw_id);
-                self.wire.send_call(call, |_, id| reply::request(id, "tasks/result", &params));
+                self.wire.send_bridged(bridged, |_, id| reply::request(id, "tasks/result", &params));
                 Effect::Nothing
             }
         }
     }
 
-    /// Notes the state of a legacy server's task, and answers with it unless the server has to be asked for more.
+    /// Notes the state of a legacy server's task, and answers with it unless more requests to the server are necessary.
     fn task_seen(
         &mut self,
-        mut call: PendingCall,
-        (id, line): (&Bytes, &Bytes),
-        outcome: Result<&Bytes, &Bytes>,
+        mut bridged: Box<PendingBridgedCall>,
+        response: ServerResponse<'_>,
         seen: TaskSeen,
     ) -> Effect {
-        let load = call.reply.ticket().cloned();
+        let load = bridged.call.reply.ticket().cloned();
         let unanswered = self.tasks.note_of_profile(&mut self.wire, &seen.task, load).unwrap_or_default();
         self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
         let inputs = self.tasks.inputs_of(&seen.task.id);
         if inputs.is_none() && seen.requires_input() {
             self.tasks.request_inputs(&mut self.wire, &seen.task);
         }
-        match call.bridged.as_mut().map(|bridged| bridged.task_noted(seen, inputs.as_ref())) {
-            Some(step) => self.carry_out(call, (id, line), outcome, step),
-            None => Effect::Nothing,
-        }
+        let step = bridged.state.task_noted(seen, inputs.as_ref());
+        self.carry_out(bridged, response, step)
     }
 
-    /// Ends a call with the server's line, changed so.
-    fn end_changed(
-        &mut self,
-        call: PendingCall,
-        (id, line): (&Bytes, &Bytes),
-        changes: &[Change],
-        outcome: Result<&Bytes, &Bytes>,
-    ) -> Effect {
-        let own = call.reply.id().clone();
-        let own = Edit { part: id, replacement: &own };
-        let mut edits: Vec<_> = std::iter::once(own).chain(changes.iter().map(Change::edit)).collect();
-        let answer = splice(line, &mut edits);
-        self.end_call(call, id, answer, outcome)
+    /// Ends a call with the server's line, with these changes.
+    fn end_changed(&mut self, call: PendingCall, response: ServerResponse<'_>, changes: &[Change]) -> Effect {
+        let agent_id = call.reply.id().clone();
+        let id = Edit { part: response.id, replacement: &agent_id };
+        let mut edits: Vec<_> = std::iter::once(id).chain(changes.iter().map(Change::edit)).collect();
+        let answer = splice(response.line, &mut edits);
+        self.end_call(call, answer, response)
     }
 
-    /// Ends a call with a raw result or error.
-    fn end_with(&mut self, call: PendingCall, id: &Bytes, response: Result<&Bytes, &Bytes>) -> Effect {
-        // Nobody will ask for a task that no agent knows.
-        let hidden = if call.follows_task() { self.tasks.created_by(call.reply.key) } else { None };
-        let answer = match response {
+    /// Ends a call with the raw result or error of `response`.
+    fn end_with(&mut self, bridged: PendingBridgedCall, response: ServerResponse<'_>) -> Effect {
+        let PendingBridgedCall { call, state, .. } = bridged;
+        // No agent knows of this task, so no agent will request it.
+        let hidden = if state.follows_task() { self.tasks.created_by(call.reply.key) } else { None };
+        let answer = match response.outcome {
             Ok(result) => reply::result(call.reply.id(), result),
             Err(error) => reply::raw_error(call.reply.id(), error),
         };
-        let effect = self.end_call(call, id, answer, response);
+        let effect = self.end_call(call, answer, response);
         hidden.into_iter().for_each(|task| self.tasks.forget(task));
         effect
     }
 
     /// Sends a call again that the server has ended.
-    fn resend(&mut self, mut call: PendingCall, changes: &[Change]) {
-        if call.is_hidden(&self.config.name) {
+    fn resend(&mut self, mut bridged: Box<PendingBridgedCall>, changes: &[Change]) {
+        if bridged.call.is_hidden(&self.config.name) {
+            let call = self.released(*bridged);
             return self.end_hidden(call);
         }
-        call.deadline.put_off(Instant::now());
-        let line = |call: &PendingCall, id| {
-            let bridged = call.bridged.as_ref();
-            bridged.map_or_else(Bytes::new, |bridged| bridged.request().line().numbered(id, changes))
-        };
-        self.wire.send_call(call, line);
+        bridged.call.deadline.put_off(Instant::now());
+        self.wire.send_bridged(bridged, |bridged, id| bridged.line(id, changes));
     }
 
     // ── Inputs that a modern server requires of a legacy agent ────────────────────────────────────────────────────────
 
-    /// Asks the agent for the inputs, or sends the call again at once if there are none.
-    fn collect_inputs(&mut self, mut call: PendingCall, inputs: &[Input]) {
-        call.deadline.put_off(Instant::now());
-        let (session, to) = (call.reply.key.session, call.reply.to().cloned());
-        let parked = self.wire.park(call);
-        if !self.has_space_for_inputs(parked) {
+    /// Requests the inputs of the agent, or sends the call again at once if there are none.
+    fn collect_inputs(&mut self, mut bridged: Box<PendingBridgedCall>, inputs: &[Input]) {
+        bridged.call.deadline.put_off(Instant::now());
+        let (session, to) = (bridged.call.reply.key.session, bridged.call.reply.to().cloned());
+        let parked = self.wire.park(bridged);
+        if !has_space_for_inputs(&self.wire, parked) {
             return self.fail_inputs(parked, INPUTS_TOO_LARGE.to_owned());
         }
         for (index, input) in inputs.iter().enumerate() {
@@ -1139,35 +1001,23 @@ impl Instance {
         self.resend_if_complete(parked);
     }
 
-    /// Sends the agent a request for an input, unless mcpd has it. `Err` continues the name of the server.
+    /// Sends the agent a request for an input, unless the configuration has it. `Err` continues the name of the server.
     fn request_input(&mut self, recipient: &Recipient, purpose: Purpose, input: &Input) -> Result<(), String> {
-        let Input { method, params, .. } = input;
-        let named = one_line(&String::from_utf8_lossy(method));
-        match Wish::read(method, params.as_ref()) {
-            None => Err(format!("wants `{named}`, which mcpd does not pass on")),
-            // Neither may be required (MCP 2026-07-28, `basic/patterns/mrtr`); tasks may be another server's.
-            Some(Ok(wish)) if wish.ability == ClientCapability::Tasks || wish.task.is_some() => {
-                Err(format!("wants `{named}` of tasks, which mcpd does not pass on"))
-            }
-            Some(Err(error)) => Err(format!("wants `{named}` that is malformed: {}", error.message)),
-            Some(Ok(wish)) if wish.ability == ClientCapability::Roots && self.has_configured_roots() => {
-                let roots = Bytes::from(roots_result(self.config.roots()));
-                match purpose {
-                    Purpose::Call(place) => self.set_input(place, roots),
-                    Purpose::Task(place) => drop(self.tasks.set_input(&self.wire, place, Ok(roots))),
-                    Purpose::Server => {}
-                }
-                Ok(())
-            }
-            Some(Ok(wish)) => {
-                let request = (method, params.as_ref());
-                let sent = self.server_requests.send_input(&mut self.wire, recipient, purpose, request, wish);
-                sent.map_err(|error| error.message)
-            }
+        let wish = server_requests::input_wish(input)?;
+        if wish.ability != ClientCapability::Roots || !self.has_configured_roots() {
+            let sent = self.server_requests.send_input(&mut self.wire, recipient, purpose, input, wish);
+            return sent.map_err(|error| error.message);
         }
+        let roots = Bytes::from(roots_result(self.config.roots()));
+        match purpose {
+            Purpose::Call(place) => set_input(&mut self.wire, place, roots),
+            Purpose::Task(place) => drop(self.tasks.set_input(&self.wire, place, Ok(roots))),
+            Purpose::Server => {}
+        }
+        Ok(())
     }
 
-    /// An agent has sent something about a request of the server.
+    /// An agent has sent a response, or progress, for a request of the server.
     pub(super) fn agent_replied(&mut self, received: FromAgent) {
         if let Some(Answer { purpose, response: Ok(line) }) = self.server_requests.received(&mut self.wire, received) {
             self.input_received(purpose, bridge::input_of(&line));
@@ -1175,8 +1025,8 @@ impl Instance {
     }
 
     /// A call of this session has ended without a response of the server.
-    fn end_requests_for(&mut self, session: u64, error: (ErrorCode, &'static str)) {
-        let ended = self.server_requests.call_ended(&mut self.wire, session, error);
+    fn end_requests_for(&mut self, session: u64, end: RequestEnd) {
+        let ended = self.server_requests.call_ended(&mut self.wire, session, end);
         self.requests_ended(ended);
     }
 
@@ -1192,49 +1042,40 @@ impl Instance {
     fn input_received(&mut self, purpose: Purpose, result: Result<Bytes, String>) {
         match (purpose, result) {
             (Purpose::Call(place), Ok(result)) => {
-                self.set_input(place, result);
-                if self.has_space_for_inputs(place.call) {
+                set_input(&mut self.wire, place, result);
+                if has_space_for_inputs(&self.wire, place.call) {
                     self.resend_if_complete(place.call);
                 } else {
                     self.fail_inputs(place.call, INPUTS_TOO_LARGE.to_owned());
                 }
             }
             (Purpose::Call(place), Err(why)) => self.fail_inputs(place.call, why),
-            (Purpose::Task(place), result) => self.task_input_received(place, result),
+            (Purpose::Task(place), result) => {
+                if let Err(why) = self.tasks.set_input(&self.wire, place, result) {
+                    self.fail_results(place.task, &why);
+                }
+                self.send_task_inputs(place.task);
+            }
             (Purpose::Server, _) => {}
         }
     }
 
-    fn set_input(&mut self, place: CallInput, result: Bytes) {
-        if let Some(bridged) = self.wire.call_mut(place.call).and_then(|call| call.bridged.as_mut()) {
-            bridged.set_input(place.index, result);
-        }
-    }
-
-    fn has_space_for_inputs(&self, parked: u64) -> bool {
-        let bytes = |call: &PendingCall| call.bridged.as_ref().map_or(0, |bridged| bridged.collected_bytes());
-        let own = self.wire.calls().find(|(id, _)| *id == parked).map_or(0, |(_, call)| bytes(call));
-        let all: usize = self.wire.calls().map(|(_, call)| bytes(call)).sum();
-        own <= self.wire.max_message() && all <= MAX_SUSPENDED * self.wire.max_message()
-    }
-
     /// Sends the call again once every input is there.
     fn resend_if_complete(&mut self, parked: u64) {
-        let changes = self.wire.call_mut(parked).and_then(|call| call.transition(BridgedCall::resend)?);
-        if let Some((changes, call)) = changes.and_then(|changes| Some((changes, self.wire.take_call(parked)?))) {
-            self.resend(call, &changes);
+        if let Some((bridged, changes)) = take_complete(&mut self.wire, parked) {
+            self.resend(bridged, &changes);
         }
     }
 
     /// The call cannot be sent again; `why` continues the name of the server.
     fn fail_inputs(&mut self, parked: u64, why: String) {
         self.withdraw_inputs(parked);
-        if let Some(call) = self.wire.take_call(parked) {
-            self.fail_sent(call, Failure::NotAnswered { why }, true);
+        if let Some(bridged) = self.wire.take_bridged(parked) {
+            self.fail_bridged_sent(bridged, Failure::NotAnswered { why }, true);
         }
     }
 
-    /// Requests for inputs of this call are not needed any more.
+    /// The inputs of this call are no longer needed.
     fn withdraw_inputs(&mut self, call: u64) {
         let is_of_call = |purpose| matches!(purpose, Purpose::Call(place) if place.call == call);
         self.server_requests.withdraw(is_of_call, CALL_HAS_ENDED);
@@ -1242,32 +1083,26 @@ impl Instance {
 
     // ── Requests of a legacy server ───────────────────────────────────────────────────────────────────────────────────
 
-    /// The server sends a request. It is told at once if no agent will answer.
+    /// The server has sent a request. The server gets an error at once if no agent will answer.
     fn server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
-        if method[..] == *b"ping" {
-            self.wire.try_notify(reply::result(id, b"{}"));
-            return;
-        }
-        let is_own = self.attribution.agent().is_some();
-        let routed = match Wish::read(method, params) {
-            None => {
-                let message = format!("mcpd does not pass `{}` on", one_line(&String::from_utf8_lossy(method)));
-                Err(ErrorObject::new(METHOD_NOT_FOUND, message))
+        let refused = match server_requests::admit(method, params, self.attribution.role()) {
+            Admission::Ping => {
+                self.wire.try_notify(reply::result(id, b"{}"));
+                return;
             }
-            Some(Ok(wish)) if wish.ability == ClientCapability::Roots && !is_own => return self.answer_roots(id),
-            Some(Ok(_)) if matches!(self.attribution.role(), Role::Nobody) => {
-                Err(ErrorObject::new(METHOD_NOT_FOUND, "there are no agents here that could be asked"))
+            Admission::Roots => match self.config.roots() {
+                [] => Err(server_requests::no_roots()),
+                roots => {
+                    self.wire.try_notify(reply::result(id, &roots_result(roots)));
+                    return;
+                }
+            },
+            Admission::Forward(wish) => {
+                self.route_request(line, &ServerRequest { id, method, params, capability: wish.ability }, wish)
             }
-            Some(Ok(wish)) if wish.ability == ClientCapability::Tasks && !is_own => {
-                let why = "mcpd has not declared `tasks` here: they are for an agent's own instance (`sharing = \"session\"`)";
-                Err(ErrorObject::new(METHOD_NOT_FOUND, why))
-            }
-            Some(wish) => wish.and_then(|wish| {
-                let request = ServerRequest { id, method, params, capability: wish.ability };
-                self.route_request(line, &request, wish)
-            }),
+            Admission::Refused(error) => Err(error),
         };
-        if let Err(error) = routed {
+        if let Err(error) = refused {
             self.wire.try_notify(reply::error(Some(id), &error));
         }
     }
@@ -1277,166 +1112,54 @@ impl Instance {
         self.attribution.agent().is_none() && !self.config.roots().is_empty()
     }
 
-    /// Answers with the roots of the configuration, for an instance that belongs to no agent.
-    fn answer_roots(&mut self, id: &Bytes) {
-        let line = match self.config.roots() {
-            [] => {
-                let why = "no `roots` are configured, and the instance is not one agent's own";
-                reply::error(Some(id), &ErrorObject::new(METHOD_NOT_FOUND, why))
-            }
-            roots => reply::result(id, &roots_result(roots)),
-        };
-        self.wire.try_notify(line);
-    }
-
-    /// Passes a request to the agent that it is certainly for.
+    /// Forwards a request to the agent that it is certainly for.
     fn route_request(&mut self, line: &Bytes, request: &ServerRequest<'_>, wish: Wish) -> Result<(), ErrorObject> {
-        let related = if wish.ability == ClientCapability::Tasks { None } else { self.tasks.related(request.params) };
-        if let Some(task) = related {
-            return self.request_for_task(&task, request);
+        let unavailable = |why| server_requests::unavailable(why, &self.config.name);
+        if wish.ability != ClientCapability::Tasks
+            && let Some(task) = self.tasks.related(request.params)
+        {
+            let refused = self.tasks.server_request(&task, request, self.wire.max_message());
+            return refused.map_err(|refusal| refusal.to_error(request.capability, &self.config.name));
         }
         if self.wire.protocol().is_none() {
-            return Err(self.unavailable("the handshake is not over"));
+            return Err(unavailable("the handshake is not over"));
         }
-        let to = self.way_to_owner();
-        let work = Work {
-            owner: self.ownership_of_request(),
-            owner_of_unanswered: self.busy_sessions().fold(Ownership::Nobody, Ownership::and),
-            to: to.as_ref(),
-            calls: self.wire.calls(),
-        };
-        match self.attribution.route(work).map_err(|why| self.unavailable(why))? {
+        match self.attribution.route(&self.workload(), Instant::now()).map_err(unavailable)? {
             Route::Agent(_) if self.server_requests.has(request.id) => {
                 Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"))
             }
             Route::Agent(recipient) => {
-                // No other agent may be asked about a task that was created for it.
+                // Only the agent of its own instance may be asked about a task: the task was created for that instance.
                 let wish = Wish { task: wish.task.filter(|_| self.attribution.agent().is_some()), ..wish };
-                let line = (line.clone(), request.id.clone());
-                self.server_requests.send(&mut self.wire, &recipient, line, Purpose::Server, wish)
+                let (line, id) = (line.clone(), request.id.clone());
+                self.server_requests.send(&mut self.wire, &recipient, line, id, Purpose::Server, wish)
             }
-            Route::Call(call) => self.request_for_call(call, request),
+            Route::Call(call) => SuspendedCalls::collect(&mut self.wire, call, request).map_err(unavailable),
         }
-    }
-
-    fn unavailable(&self, why: &str) -> ErrorObject {
-        not_asked(ErrorCode::Unavailable, why, &self.config.name)
-    }
-
-    /// Keeps a request for a task of a profile until its agent looks at the task.
-    fn request_for_task(&mut self, task: &[u8], request: &ServerRequest<'_>) -> Result<(), ErrorObject> {
-        let max_message = self.wire.max_message();
-        let refused = self.tasks.server_request(task, request, (max_message, MAX_SUSPENDED * max_message));
-        refused.map_err(|refused| match refused {
-            RequestRefused::IdInUse => ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"),
-            RequestRefused::Ended => self.unavailable("the task that this is for has ended"),
-            RequestRefused::Undeclared => undeclared(request.capability),
-            RequestRefused::TooMany => self.unavailable("too many requests for agents are unanswered"),
-        })
-    }
-
-    /// Collects a request for a modern call, which will be answered with it.
-    fn request_for_call(&mut self, call: u64, request: &ServerRequest<'_>) -> Result<(), ErrorObject> {
-        let (bytes, max_message, now) = (request.params.map_or(0, Bytes::len), self.wire.max_message(), Instant::now());
-        if self.suspended_bytes() + bytes > MAX_SUSPENDED * max_message {
-            return Err(self.unavailable("too many calls wait for their agents to come back"));
-        }
-        let Some(call) = self.wire.call_mut(call) else {
-            return Err(self.unavailable("no agent has a call at this server, so mcpd cannot know whom this is for"));
-        };
-        let bridged = call.bridged.as_mut();
-        match bridged.and_then(|bridged| bridged.server_request(request, max_message, now)) {
-            None => Err(self.unavailable("the call that this is for is of a server's own era")),
-            Some(false) => Err(self.unavailable("too many requests for agents are unanswered")),
-            Some(true) => {
-                call.deadline.put_off(now);
-                let at = call.next_event();
-                self.wire.expire_by(at);
-                Ok(())
-            }
-        }
-    }
-
-    fn suspended_bytes(&self) -> usize {
-        let bridged = self.wire.calls().filter_map(|(_, call)| call.bridged.as_ref());
-        bridged.map(|bridged| bridged.suspended_bytes()).sum()
-    }
-
-    /// Answers the call of this id with the collected requests, if its agent waits.
-    fn present(&mut self, id: u64, now: Instant) {
-        let tag = self.tag;
-        let Some(call) = self.wire.call_mut(id) else { return };
-        // Without random numbers there is no state that an agent could retry with.
-        let state = call.reply.to().and_then(|_| chance::fresh().ok()).map(|random| format!("{tag:x}.{random}"));
-        let presentation = call.transition(|bridged| bridged.present(state, now));
-        let Presentation { result, refused } = presentation.unwrap_or_default();
-        if let Some(result) = result {
-            call.absent_agent = call.reply.to().cloned();
-            let line = reply::result(call.reply.id(), &result);
-            call.reply.suspend(line);
-        }
-        let at = call.next_event();
-        self.wire.expire_by(at);
-        for (id, capability) in refused {
-            self.wire.try_notify(reply::error(Some(&id), &undeclared(capability)));
-        }
-    }
-
-    /// Caches the server's response to a suspended call until its agent retries. A response that is too large with all others is lost.
-    fn cache_response(&mut self, mut call: PendingCall, line: &Bytes) -> Effect {
-        if self.suspended_bytes() + line.len() > MAX_SUSPENDED * self.wire.max_message() {
-            return self.fail_sent(call, Failure::AnswerTooLarge, true);
-        }
-        self.refuse_requests_for(&mut call);
-        if let Some(bridged) = &mut call.bridged {
-            bridged.cache_response(line);
-        }
-        self.wire.park(call);
-        Effect::Nothing
     }
 
     /// The agent of a suspended call retries it: the server gets the inputs, and the agent waits for the call as before.
-    fn resume(
-        &mut self,
-        call: Call,
-        request: &BridgedRequest,
-        (profile, capabilities): (&str, ClientCapabilities),
-        Given { responses, state }: &Given,
-    ) {
-        let is_it = |call: &PendingCall| {
-            let bridged = call.bridged.as_ref();
-            bridged.is_some_and(|bridged| bridged.is_suspended_as(state, profile) && bridged.is_repeated_by(request))
-        };
-        let id = self.wire.calls().find(|(_, call)| is_it(call)).map(|(id, _)| id);
-        let Some((id, suspended)) = id.and_then(|id| Some((id, self.wire.call_mut(id)?))) else {
-            // What has become of the call, if there was one, nobody can tell.
-            let error = ErrorObject::new(INVALID_PARAMS, "`requestState` is not known, or not any more");
-            return call.refuse_with(&error.about_server(&self.config.name).with_delivery(Delivery::Unknown));
-        };
-        let now = Instant::now();
-        suspended.deadline.put_off(now);
-        suspended.progress_token = call.request.progress_token.as_deref().map(Bytes::copy_from_slice);
-        suspended.reply = call.reply;
-        suspended.absent_agent = None;
-        // It identifies its agent by itself, as every request of its era.
-        suspended.origin = call.origin;
-        let resumed = suspended.transition(|bridged| bridged.resume(capabilities, responses));
-        let Resumed { answered, response } = resumed.unwrap_or_default();
-        match response {
-            Some(line) => self.end_cached(id, &line),
-            None => self.present(id, now),
+    fn resume(&mut self, Retry { call, request, agent, given }: Retry) {
+        match SuspendedCalls::resume(&mut self.wire, call, &request, agent, &given) {
+            Ok(resumed) => {
+                match resumed.response {
+                    Some(line) => self.end_cached(resumed.id, &line),
+                    None => self.suspended.present(&mut self.wire, resumed.id, Instant::now()),
+                }
+                self.send_answers(resumed.answered);
+            }
+            Err(call) => SuspendedCalls::refuse_unknown(call, &self.config.name),
         }
-        self.send_answers(answered);
     }
 
     /// Ends a resumed call with the response that was cached for it.
     fn end_cached(&mut self, id: u64, line: &Bytes) {
-        if let (Some(call), Ok(Message::Response { id, outcome })) = (self.wire.take_call(id), parse(line)) {
-            self.bridged_response(call, (&id, line), outcome.as_ref());
+        if let (Some(bridged), Ok(Message::Response { id, outcome })) = (self.wire.take_bridged(id), parse(line)) {
+            self.bridged_response(bridged, ServerResponse { id: &id, line, outcome: outcome.as_ref() });
         }
     }
 
-    /// Answers the server's requests of these ids with these lines.
+    /// Sends the server these responses to its requests.
     fn send_answers(&mut self, answered: Vec<(Bytes, Bytes)>) {
         for (id, line) in answered {
             if !self.wire.try_notify(line) {
@@ -1446,9 +1169,15 @@ impl Instance {
         }
     }
 
-    /// Tells the server that nobody will answer its requests for this call.
-    fn refuse_requests_for(&mut self, call: &mut PendingCall) {
-        let unanswered = call.bridged.as_mut().map(|bridged| bridged.take_unanswered()).unwrap_or_default();
+    /// The bridged call with this id ends: neither its agent nor its server waits for an answer to a request any more.
+    fn withdraw_requests_for(&mut self, id: u64, bridged: &mut PendingBridgedCall) {
+        self.refuse_requests_for(bridged);
+        self.withdraw_inputs(id);
+    }
+
+    /// Answers the server's unanswered requests for this call with an error.
+    fn refuse_requests_for(&mut self, bridged: &mut PendingBridgedCall) {
+        let unanswered = bridged.state.take_unanswered();
         self.refuse_unanswered(&unanswered, CALL_HAS_ENDED);
     }
 
@@ -1460,7 +1189,7 @@ impl Instance {
 
     // ── Tasks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Passes on a request of a legacy agent about a task, if this instance has created that for the agent.
+    /// Forwards a request of a legacy agent about a task, if this instance has created the task for the agent.
     pub(super) fn ask_about_task(&mut self, call: Box<Call>) {
         let RequestKind::Task(ask) = &call.matter else { return };
         match self.tasks.look_up(call.reply.key.session, ask) {
@@ -1469,7 +1198,7 @@ impl Instance {
                 let act = ask.act;
                 answer_completed(completed, *call, act);
             }
-            Lookup::NotCancellable => call.refuse_with(&self.cancels_no_tasks()),
+            Lookup::NotCancellable => call.refuse_with(&self.tasks.cancellation_refusal(&self.config.name)),
             Lookup::Forward => {
                 self.call(call);
             }
@@ -1489,27 +1218,26 @@ impl Instance {
         }
     }
 
-    /// A modern server reports the status of a task, which it does only to clients that listen for it.
+    /// A modern server reports the status of a task to clients that listen for it.
     ///
     /// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status Notifications".
     fn modern_task_status(&mut self, line: &Bytes, params: Option<&Bytes>) -> Effect {
-        let id = params.and_then(|params| members(params, ["taskId"]).ok()).and_then(|[raw]| text(&raw?));
-        let (true, Some(id)) = (self.subscriptions.is_of_stream(params), id) else { return Effect::Nothing };
-        let status = params.and_then(Status::read);
-        let ended = matches!(status, Some(Status::Completed(_) | Status::Failed(_) | Status::Cancelled));
+        if !self.subscriptions.is_of_stream(params) {
+            return Effect::Nothing;
+        }
+        let Some((id, ended)) = self.tasks.modern_status(params) else { return Effect::Nothing };
         if ended {
             self.subscriptions.task_ended(&id);
-            self.tasks.end_modern(&id);
         }
-        Effect::TaskTold { line: applied(line, &without_subscription(params)).into(), id, ended }
+        Effect::TaskStatus { line: applied(line, &without_subscription(params)).into(), id, ended }
     }
 
     /// Whether a call may be answered with a task that is not known yet.
     fn may_create_tasks(&self) -> bool {
-        self.tasks.support().declared && self.wire.calls().any(|(_, call)| call.creates_task())
+        self.tasks.support().declared && self.wire.has_pending(PendingRequest::creates_task)
     }
 
-    /// Drops notifications about unknown tasks, unless a call may still say whose they are.
+    /// Drops notifications about unknown tasks, unless a call is pending that may have created them.
     fn drop_early_tasks(&mut self) {
         if !self.may_create_tasks() {
             let dropped = self.tasks.drop_early();
@@ -1517,14 +1245,14 @@ impl Instance {
         }
     }
 
-    /// An agent did not learn of a task that was created for it.
+    /// An agent has missed the response that a task was created for it.
     pub(super) fn drop_task(&mut self, session: u64, id: &Bytes) {
         if let Some(task) = self.tasks.of_session(session, id) {
             self.disown_task(task);
         }
     }
 
-    /// An agent does not know of a task that its call has created, and waits for none.
+    /// A call has ended whose agent does not know of the task that the call has created.
     fn drop_task_of(&mut self, key: CallKey) {
         if let Some(task) = self.tasks.created_by(key) {
             self.disown_task(task);
@@ -1532,7 +1260,7 @@ impl Instance {
         self.tasks.forget_modern(key);
     }
 
-    /// An agent has disconnected: nobody can ask for its tasks.
+    /// An agent has disconnected. No agent can request its tasks any more.
     pub(super) fn drop_tasks(&mut self, session: u64) {
         for task in self.tasks.all_of_session(session) {
             self.disown_task(task);
@@ -1546,59 +1274,62 @@ impl Instance {
     }
 
     /// A legacy agent has requested a task, and the server has answered with the result: the task has ended.
-    fn complete_task(&mut self, call: PendingCall, id: &Bytes, result: &Bytes) -> Effect {
-        let params = call.bridged.as_ref().map(|bridged| bridged.request().params().clone()).unwrap_or_default();
-        match self.tasks.complete((&mut self.wire, &mut self.cancelled), &call, id, (&params, result)) {
+    fn complete_task(&mut self, bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>) -> Effect {
+        let Ok(result) = response.outcome else {
+            return self.fail_bridged_sent(bridged, Failure::AnswerMalformed, true);
+        };
+        let (call, params) = (&bridged.call, bridged.state.request().params());
+        let completed = self.tasks.complete(&mut self.wire, &mut self.cancelled, call, response.id, params, result);
+        match completed {
             Ok((answer, news)) => {
                 let answer = reply::result(call.reply.id(), &answer);
                 self.count_ended();
-                call.reply.answer_with(answer, Outcome::of(Ok(result)), news);
+                bridged.call.reply.answer_with(answer, Outcome::of(Ok(result)), news);
                 Effect::Nothing
             }
-            Err(failure) => self.fail_sent(call, failure, true),
+            Err(failure) => self.fail_bridged_sent(bridged, failure, true),
         }
     }
 
-    /// The server has made a task of a call whose agent waits for the result.
+    /// The server has made a task of a call whose agent waits for the result. `task` is the result in its legacy form.
     fn follow_task(
         &mut self,
-        mut call: PendingCall,
-        id: &Bytes,
-        outcome: Result<&Bytes, &Bytes>,
-        (task, is_working): (&Bytes, bool),
+        mut bridged: Box<PendingBridgedCall>,
+        response: ServerResponse<'_>,
+        task: &Bytes,
+        is_working: bool,
     ) -> Effect {
-        let task = match self.tasks.follow((&mut self.wire, &mut self.cancelled), &call, id, task) {
+        let task = match self.tasks.follow(&mut self.wire, &mut self.cancelled, &bridged.call, response.id, task) {
             Ok(task) => task,
-            Err(failure) => return self.fail_sent(call, failure, true),
+            Err(failure) => return self.fail_bridged_sent(bridged, failure, true),
         };
-        call.kind = RequestKind::Task(Box::new(TaskAsk { id: task, act: TaskAct::Result }));
-        let (Some(bridged), Ok(result)) = (&mut call.bridged, outcome) else { return Effect::Nothing };
-        match bridged.follow_task(result, is_working, Instant::now()) {
-            Some(at) => self.wait_for_poll(call, at, None),
-            None => self.poll(call),
+        bridged.call.kind = RequestKind::Task(Box::new(TaskAsk { id: task, act: TaskAct::Result }));
+        let Ok(result) = response.outcome else { return Effect::Nothing };
+        match bridged.state.follow_task(result, is_working, Instant::now()) {
+            Some(at) => self.wait_for_poll(bridged, at, None),
+            None => polling::poll(&mut self.wire, bridged),
         }
         Effect::Nothing
     }
 
-    /// Has a request for the result of a task wait until the next poll. The agent is asked for these inputs, as raw `inputRequests`.
-    fn wait_for_poll(&mut self, mut call: PendingCall, at: Instant, inputs: Option<&Bytes>) {
-        let RequestKind::Task(ask) = &call.kind else { return };
+    /// Parks a request for the result of a task until the next poll. The agent is sent requests for these raw `inputRequests`.
+    fn wait_for_poll(&mut self, mut bridged: Box<PendingBridgedCall>, at: Instant, inputs: Option<&Bytes>) {
+        let RequestKind::Task(ask) = &bridged.call.kind else { return };
         let (id, task) = (ask.id.clone(), self.tasks.request_of(&ask.id));
-        let (session, to) = (call.reply.key.session, call.reply.to().cloned());
-        let speaker = call.bridged.as_ref().and_then(|bridged| bridged.speaker());
-        let is_known = !call.follows_task();
-        // It gets its full time from the next poll on.
-        call.deadline.put_off(at);
+        let (session, to) = (bridged.call.reply.key.session, bridged.call.reply.to().cloned());
+        let (speaker, is_known) = (bridged.state.speaker(), !bridged.state.follows_task());
+        // Its time limit starts at the next poll.
+        bridged.call.deadline.put_off(at);
         self.wire.expire_by(at);
-        self.wire.park(call);
+        self.wire.park(bridged);
         self.wire.put_off_results(&id);
         let (Some(inputs), Some(task), Some(to), Some(speaker)) = (inputs, task, to, speaker) else { return };
         match self.tasks.require(task, speaker, inputs, is_known) {
-            Some(Required::Ask(inputs)) => {
+            Some(Required::Request(inputs)) => {
                 let recipient = Recipient { session, to };
                 for (place, input) in inputs {
                     if let Err(why) = self.request_input(&recipient, Purpose::Task(place), &input) {
-                        self.task_input_received(place, Err(why));
+                        self.input_received(Purpose::Task(place), Err(why));
                     }
                 }
                 self.send_task_inputs(task);
@@ -1606,45 +1337,6 @@ impl Instance {
             Some(Required::Refused(why)) => self.fail_results(task, &why),
             None => {}
         }
-    }
-
-    /// Requests the states of tasks that are due.
-    fn poll_tasks(&mut self, now: Instant) {
-        let is_due = |call: &PendingCall| call.next_poll().is_some_and(|at| at <= now);
-        if !self.wire.calls().any(|(_, call)| is_due(call)) {
-            return;
-        }
-        for (_, call) in self.wire.remove_calls_where(|call, _| is_due(call)) {
-            self.poll(call);
-        }
-    }
-
-    /// Requests the state of the task that a call waits for.
-    fn poll(&mut self, mut call: PendingCall) {
-        let RequestKind::Task(ask) = &call.kind else { return };
-        let raw_id = Bytes::from(json!(String::from_utf8_lossy(&ask.id)).to_string());
-        let Some(speaker) = call.bridged.as_mut().and_then(|bridged| bridged.poll()) else { return };
-        let params = task_params(&raw_id, &speaker);
-        let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
-        self.wire.send_call(call, |_, id| reply::request(id, "tasks/get", &params));
-    }
-
-    /// A poll was lost on its way, which has no effects: it is repeated then. Any other call is returned.
-    fn poll_later(&mut self, mut call: PendingCall, at: Instant) -> Option<PendingCall> {
-        if !call.bridged.as_mut().is_some_and(|bridged| bridged.poll_later(at)) {
-            return Some(call);
-        }
-        self.wire.expire_by(at);
-        self.wire.park(call);
-        None
-    }
-
-    /// The agent has answered an input of a task, or nobody can.
-    fn task_input_received(&mut self, place: TaskInput, result: Result<Bytes, String>) {
-        if let Err(why) = self.tasks.set_input(&self.wire, place, result) {
-            self.fail_results(place.task, &why);
-        }
-        self.send_task_inputs(place.task);
     }
 
     fn send_task_inputs(&mut self, task: u64) {
@@ -1662,15 +1354,19 @@ impl Instance {
     fn fail_results(&mut self, task: u64, why: &str) {
         let Some(id) = self.tasks.id_of(task) else { return };
         for (request, pending) in self.wire.remove_where(|pending| pending.awaits(&id)) {
-            if let PendingRequest::Call(call) = pending {
-                let failure = Failure::NotAnswered { why: why.to_owned() };
-                let abandoned = Abandoned { id: request, key: call.reply.key, creates_task: false, load: None };
-                if call.is_parked() {
-                    self.fail_sent(call, failure, true);
-                } else if self.fail_call(call, failure) {
-                    self.note_abandoned(abandoned);
+            let failure = Failure::NotAnswered { why: why.to_owned() };
+            let abandoned =
+                pending.call().map(|call| Abandoned { creates_task: false, load: None, ..call.abandoned(request) });
+            let was_sent = match pending {
+                PendingRequest::Call(call) => self.fail_call(call, failure),
+                PendingRequest::Bridged(bridged) if bridged.state.is_parked() => {
+                    self.fail_bridged_sent(bridged, failure, true);
+                    false
                 }
-            }
+                PendingRequest::Bridged(bridged) => self.fail_bridged(bridged, failure),
+                _ => false,
+            };
+            abandoned.filter(|_| was_sent).into_iter().for_each(|abandoned| self.note_abandoned(abandoned));
         }
     }
 
@@ -1680,19 +1376,8 @@ impl Instance {
         self.server_requests.withdraw(is_of_task, TASK_HAS_ENDED);
     }
 
-    /// The agent of a legacy server's task answers requests of the server. Answers to anything else are ignored.
-    fn update_task(&mut self, call: Call, id: &Bytes, params: &Bytes) {
-        let responses = members(params, ["inputResponses"]).and_then(|[raw]| input::responses(raw.as_ref()));
-        let Ok(responses) = responses else {
-            return call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`inputResponses` is malformed"));
-        };
-        let answered = self.tasks.update(id, &responses);
-        call.answer_done(DONE);
-        self.send_answers(answered);
-    }
-
-    fn end_legacy_task(&mut self, call: &PendingCall) {
-        if let Some(task) = call.bridged.as_ref().and_then(|bridged| bridged.legacy_task()) {
+    fn end_legacy_task(&mut self, bridged: &PendingBridgedCall) {
+        if let Some(task) = bridged.state.legacy_task() {
             let unanswered = self.tasks.end_of_profile(task);
             self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
         }
@@ -1700,23 +1385,24 @@ impl Instance {
 
     // ── Time ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Ends what has waited too long.
+    /// Ends everything whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) -> Effect {
-        self.check_suspended(now);
-        let expired = self.wire.remove_where(|pending| pending.deadline().is_some_and(|at| at <= now));
+        self.suspended.present_due(&mut self.wire, now);
+        SuspendedCalls::check_agents(&mut self.wire, now);
+        let expired = self.wire.remove_where(|pending| pending.expires_at().is_some_and(|at| at <= now));
         let unanswered = self.tasks.expire(now);
         self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
         let expired_requests = self.server_requests.expire(&mut self.wire, now);
         self.requests_ended(expired_requests);
-        self.poll_tasks(now);
+        polling::poll_due(&mut self.wire, now);
         self.subscriptions.expire(now);
-        let polls: Vec<_> = self.wire.calls().filter_map(|(_, call)| call.next_poll()).collect();
         let ends = [self.tasks.next_end(), self.server_requests.next_deadline(), self.subscriptions.next_deadline()];
-        self.wire.reset_deadline(ends.into_iter().flatten().chain(polls));
+        self.wire.reset_deadline(ends.into_iter().flatten());
         let mut effect = Effect::Nothing;
         for (id, pending) in expired {
             match pending {
                 PendingRequest::Call(call) => self.expire_call(id, call),
+                PendingRequest::Bridged(bridged) => self.expire_bridged(id, bridged),
                 PendingRequest::Page { listing, .. } => {
                     let fetch = self.lists.failed(listing, "did not come in time");
                     effect = self.fetched(fetch);
@@ -1728,7 +1414,7 @@ impl Instance {
                 }
                 PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
                 PendingRequest::UpdateTask { task, .. } => self.task_inputs_refused(task),
-                // A server that cancels nothing may work on the task as before.
+                // A server that does not confirm a cancellation may still work on the task.
                 PendingRequest::CancelTask { .. }
                 | PendingRequest::Initialize
                 | PendingRequest::Discover
@@ -1743,67 +1429,35 @@ impl Instance {
         effect
     }
 
-    /// Presents requests that were collected, and looks for the agents of suspended calls.
-    fn check_suspended(&mut self, now: Instant) {
-        let is_due = |call: &PendingCall| call.bridged.as_ref().is_some_and(|bridged| bridged.is_presentation_due(now));
-        let due: Vec<_> = self.wire.calls().filter(|(_, call)| is_due(call)).map(|(id, _)| id).collect();
-        for id in due {
-            self.present(id, now);
+    fn expire_call(&mut self, id: u64, call: PendingCall) {
+        let (abandoned, session, after) = (call.abandoned(id), call.reply.key.session, call.deadline.limit());
+        self.health.call_timed_out(call.deadline.begun());
+        if self.fail_call(call, Failure::TimedOut { after }) {
+            self.abandon(abandoned, reply::cancelled(id, "the call timed out"));
         }
-        for call in self.wire.calls_mut() {
-            let is_gone = call.absent_agent.as_ref().is_some_and(ReplySender::is_gone);
-            if call.bridged.as_mut().is_some_and(|bridged| bridged.check(is_gone, now)) {
-                call.deadline.end(now);
+        self.end_timed_out_requests(session);
+    }
+
+    fn expire_bridged(&mut self, id: u64, mut bridged: Box<PendingBridgedCall>) {
+        self.withdraw_requests_for(id, &mut bridged);
+        let call = &bridged.call;
+        let (session, after, is_away) = (call.reply.key.session, call.deadline.limit(), call.reply.to().is_none());
+        if bridged.state.is_parked() {
+            // It waits for its agent, which says nothing about the server.
+            self.fail_bridged_sent(bridged, Failure::TimedOut { after }, true);
+        } else {
+            self.health.call_timed_out(call.deadline.begun());
+            let abandoned = bridged.abandoned(id);
+            if self.fail_bridged(bridged, Failure::TimedOut { after }) {
+                let why = if is_away { "its agent has not come back" } else { "the call timed out" };
+                self.abandon(abandoned, reply::cancelled(id, why));
             }
         }
+        self.end_timed_out_requests(session);
     }
 
-    fn expire_call(&mut self, id: u64, mut call: PendingCall) {
-        let after = call.deadline.limit();
-        let is_away = call.reply.to().is_none();
-        self.refuse_requests_for(&mut call);
-        self.withdraw_inputs(id);
-        let (abandoned, session, is_parked) = (call.abandoned(id), call.reply.key.session, call.is_parked());
-        // A call that waits for its agent says nothing about the server.
-        if !is_parked {
-            self.health.call_timed_out(call.deadline.begun());
-        }
-        if is_parked {
-            self.fail_sent(call, Failure::TimedOut { after }, true);
-        } else if self.fail_call(call, Failure::TimedOut { after }) {
-            let why = if is_away { "its agent has not come back" } else { "the call timed out" };
-            self.abandon(abandoned, reply::cancelled(id, why));
-        }
-        self.end_requests_for(session, (ErrorCode::TimedOut, "the call that this was for timed out"));
-    }
-}
-
-fn refuse_malformed<T>(call: Call) -> Option<T> {
-    call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "`params` or its `_meta` is no object"));
-    None
-}
-
-fn failure_of(error: BridgeError) -> Failure {
-    match error {
-        BridgeError::Malformed => Failure::AnswerMalformed,
-        BridgeError::TooLarge => Failure::AnswerTooLarge,
-        BridgeError::UnknownResult(what) => Failure::NotOfItsEra { what },
-        BridgeError::Input(why) => Failure::NotAnswered { why },
-    }
-}
-
-/// Answers a request about a task that had ended before its agent learned of it.
-fn answer_completed(task: &CompletedTask, call: Call, act: TaskAct) {
-    use super::messages::tasks::TaskNews;
-    let id = call.reply.id().clone();
-    match act {
-        TaskAct::Get => {
-            let news = TaskState::read(&task.state).map(|state| Box::new(TaskNews::Seen(state)));
-            call.reply.answer_with(reply::result(&id, &task.state), Outcome::Ok, news);
-        }
-        TaskAct::Result => call.reply.answer(reply::result(&id, &task.result), Outcome::of(Ok(&task.result))),
-        TaskAct::Cancel => {
-            call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "the task was not cancelled: it has ended"));
-        }
+    fn end_timed_out_requests(&mut self, session: u64) {
+        let reason = "the call that this was for timed out";
+        self.end_requests_for(session, RequestEnd { code: ErrorCode::TimedOut, reason });
     }
 }

@@ -4,10 +4,16 @@
 //! tasks, requests of the server, and cancelled calls that it may not have read about. Over HTTP, a message on the stream of a
 //! call belongs to that call.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
+use super::cancelled_calls::CancelledCalls;
 use super::pending_call::PendingCall;
-use super::server_requests::Recipient;
+use super::server_requests::{Recipient, ServerRequests};
+use super::tasks::TaskTable;
+use super::wire::Wire;
+use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
 use crate::level::Level;
 use crate::server::messages::agents::Agent;
@@ -37,7 +43,7 @@ impl Ownership {
     }
 }
 
-/// Whom the instance serves, and the call on whose stream the message at hand has arrived.
+/// The agents that the instance serves, and the call on whose stream the current message has arrived.
 pub(super) struct Attribution {
     role: Role,
     within: Option<Within>,
@@ -59,16 +65,42 @@ pub(super) enum Route {
     Call(u64),
 }
 
-/// What the server may be working on when it sends a request.
-pub(super) struct Work<'a, C> {
-    /// Sessions of everything, cancelled calls included.
-    pub(super) owner: Ownership,
-    /// The same without cancelled calls.
-    pub(super) owner_of_unanswered: Ownership,
-    /// Where the owner can be reached, as far as a call or a task of it says so.
-    pub(super) to: Option<&'a ReplySender>,
-    /// Pending calls with their ids.
-    pub(super) calls: C,
+/// Everything that the server may be working on.
+pub(super) struct Workload<'a> {
+    pub(super) wire: &'a Wire,
+    pub(super) cancelled: &'a CancelledCalls,
+    pub(super) tasks: &'a TaskTable,
+    pub(super) server_requests: &'a ServerRequests,
+}
+
+impl<'a> Workload<'a> {
+    /// The sessions of calls and tasks that have not ended, and where each can be reached if the call or task says so.
+    fn calls_and_tasks(&self) -> impl Iterator<Item = (u64, Option<&'a ReplySender>)> {
+        let calls = self.wire.unanswered_calls().map(|(_, call)| (call.reply.key.session, call.reply.to()));
+        calls.chain(self.tasks.open())
+    }
+
+    /// The sessions of everything but cancelled calls.
+    fn sessions(&self) -> impl Iterator<Item = u64> {
+        self.calls_and_tasks().map(|(session, _)| session).chain(self.server_requests.sessions())
+    }
+}
+
+/// Where a log message of the server goes.
+pub(super) enum LogRecipient<'a> {
+    /// To the agent of this modern call.
+    Call(&'a PendingCall),
+    /// To the agent of this session, if it is known; see `broadcast_logs` for the other case.
+    Session(Option<LogOwner>),
+    /// To no agent.
+    Nobody,
+}
+
+/// The session that a log message belongs to.
+pub(in crate::server) struct LogOwner {
+    pub(in crate::server) session: u64,
+    /// Where a call or task of the session can be reached.
+    pub(in crate::server) to: Option<ReplySender>,
 }
 
 impl Attribution {
@@ -88,50 +120,100 @@ impl Attribution {
         }
     }
 
-    /// The message at hand has arrived on the stream of this call.
+    /// The current message has arrived on the stream of this call.
     pub(super) fn set_within(&mut self, within: Option<Within>) {
         self.within = within;
     }
 
-    /// The session whose call's stream the message has arrived on.
-    pub(super) fn session_within(&self) -> Option<u64> {
-        self.within.map(|within| within.session)
+    /// Whether the message may be about the call with this id.
+    fn may_be_about(&self, request: u64) -> bool {
+        self.within.is_none_or(|within| within.request == request)
     }
 
-    /// Whether the message may be about the call with this id.
-    pub(super) fn may_be_about(&self, request: u64) -> bool {
-        self.within.is_none_or(|within| within.request == request)
+    /// The owner of the message. A message on the stream of a request is about that request (MCP 2025-11-25, `basic/transports`,
+    /// "Sending Messages to the Server").
+    fn owner(&self, work: &Workload<'_>, now: Instant) -> Ownership {
+        match self.within {
+            Some(within) => Ownership::One(within.session),
+            None => work.cancelled.owner(work.sessions(), now),
+        }
+    }
+
+    /// Where the owner of the message can be reached, if a call or task of it is open.
+    fn way_to_owner(&self, work: &Workload<'_>) -> Option<ReplySender> {
+        let is_owner = |session| self.within.is_none_or(|within| within.session == session);
+        work.calls_and_tasks().filter(|(session, _)| is_owner(*session)).find_map(|(_, to)| to.cloned())
+    }
+
+    /// Where a log message goes: to the one modern call that it certainly belongs to and that requests it, else to a session.
+    ///
+    /// Source: MCP 2025-11-25, `server/utilities/logging`.
+    pub(super) fn log_recipient<'a>(
+        &self,
+        work: &Workload<'a>,
+        params: Option<&Bytes>,
+        now: Instant,
+    ) -> LogRecipient<'a> {
+        let era = work.wire.era();
+        let may_log = |id: u64, call: &PendingCall| {
+            self.may_be_about(id) && (era == Era::Legacy || call.origin.level().is_some())
+        };
+        let calls = || work.wire.calls().filter(move |(id, call)| may_log(*id, call)).map(|(_, call)| call);
+        let in_transit = work.cancelled.in_transit_for(now);
+        let is_any_stateless = calls().any(|call| call.origin.is_stateless());
+        if self.within.is_none() && in_transit != Ownership::Nobody {
+            // It may be about a cancelled call. That matters unless all calls are of one legacy agent.
+            let owner = work.sessions().fold(in_transit, Ownership::and);
+            if is_any_stateless || owner == Ownership::Several {
+                return LogRecipient::Nobody;
+            }
+        }
+        let owner = self.owner(work, now);
+        if !is_any_stateless {
+            let Ownership::One(session) = owner else { return LogRecipient::Session(None) };
+            return LogRecipient::Session(Some(LogOwner { session, to: self.way_to_owner(work) }));
+        }
+        let is_certain = era == Era::Modern || matches!(owner, Ownership::One(_));
+        match (calls().next(), calls().nth(1), level_of(params)) {
+            (Some(call), None, Some(level))
+                if is_certain && call.origin.level().is_some_and(|least| level >= least) =>
+            {
+                LogRecipient::Call(call)
+            }
+            _ => LogRecipient::Nobody,
+        }
     }
 
     /// Where a request of the server goes.
     ///
     /// # Errors
-    /// Why it goes nowhere.
-    pub(super) fn route<'a>(
-        &self,
-        Work { owner, owner_of_unanswered, to, calls }: Work<'_, impl Iterator<Item = (u64, &'a PendingCall)>>,
-    ) -> Result<Route, &'static str> {
+    /// Why no agent receives it.
+    pub(super) fn route(&self, work: &Workload<'_>, now: Instant) -> Result<Route, &'static str> {
+        let owner = match self.within {
+            Some(within) => Ownership::One(within.session),
+            None => work.cancelled.owner_of_request(work.sessions(), now),
+        };
         let session = match (owner, self.agent()) {
             // The retry of a suspended call belongs to the connection that it arrives on.
             (Ownership::One(session), _) => session,
             (Ownership::Nobody, Some(agent)) => agent.session,
-            (Ownership::Several, _) if owner_of_unanswered != Ownership::Several => {
-                return Err(
-                    "a call of another agent was given up, and the server may still be working on it, so mcpd \
-                    cannot know whom this is for",
-                );
-            }
             (Ownership::Several, _) => {
-                return Err("several agents are using this server, so mcpd cannot know whom this is for");
+                let owner_without_cancelled = work.sessions().fold(Ownership::Nobody, Ownership::and);
+                return Err(if owner_without_cancelled == Ownership::Several {
+                    "several agents are using this server, so mcpd cannot know whom this is for"
+                } else {
+                    "a call of another agent was given up, and the server may still be working on it, so mcpd \
+                    cannot know whom this is for"
+                });
             }
             (Ownership::Nobody, None) => {
                 return Err("no agent has a call at this server, so mcpd cannot know whom this is for");
             }
         };
-        // Of several calls it is the latest that an agent waits for: most servers send requests soon after they have read a call. The
-        // answer reaches the server in any case, which knows what it is for.
-        let candidates = calls
-            .filter(|(id, call)| call.reply.key.session == session && self.may_be_about(*id) && !call.is_answered());
+        // Of several calls, the latest that an agent waits for: most servers send requests soon after they have read a call. The
+        // answer reaches the server in any case, which knows the call that it is for.
+        let candidates = work.wire.unanswered_calls();
+        let candidates = candidates.filter(|(id, call)| call.reply.key.session == session && self.may_be_about(*id));
         if let Some((id, call)) = candidates.max_by_key(|(id, call)| (call.reply.to().is_some(), *id))
             && call.origin.is_stateless()
         {
@@ -140,8 +222,8 @@ impl Attribution {
         if let Some(agent) = self.agent().filter(|agent| agent.session == session) {
             return Ok(Route::Agent(Recipient { session, to: agent.to.clone() }));
         }
-        let to = to.ok_or("no agent waits any more for the call that this may be for")?;
-        Ok(Route::Agent(Recipient { session, to: to.clone() }))
+        let to = self.way_to_owner(work).ok_or("no agent waits any more for the call that this may be for")?;
+        Ok(Route::Agent(Recipient { session, to }))
     }
 }
 

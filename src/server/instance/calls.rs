@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::pending_call::PendingCall;
+use super::pending_request::PendingRequest;
 use super::wire::{MAX_LINES, Wire};
 use crate::catalog::Lists;
 use crate::server::messages::call::{Call, Exposure};
@@ -58,34 +59,33 @@ impl Calls {
             || wire.is_full_with(bytes) && !share::is_due(wire.max_message(), session, bytes, unread())
     }
 
-    /// Removes calls that are not written and that their listener hides by now.
-    pub(super) fn take_hidden(&self, wire: &mut Wire, server: &str, lists: &Lists) -> Vec<PendingCall> {
-        let is_hidden = |call: &PendingCall, has_begun: bool| {
-            !has_begun
-                && !call.is_parked()
-                && call.access.as_ref().is_some_and(|access| access.exposure(server, lists) == Exposure::Hidden)
+    /// Removes unwritten calls that their listener hides by now.
+    pub(super) fn take_hidden(&self, wire: &mut Wire, server: &str, lists: &Lists) -> Vec<PendingRequest> {
+        let is_hidden = |call: &PendingCall| {
+            call.access.as_ref().is_some_and(|access| access.exposure(server, lists) == Exposure::Hidden)
         };
-        let hidden = wire.remove_calls_where(is_hidden);
-        hidden
-            .into_iter()
-            .map(|(_, call)| {
-                wire.retract(call.line);
-                call
-            })
-            .collect()
+        let hidden = wire.retract_where(|pending| match pending {
+            PendingRequest::Call(call) => is_hidden(call),
+            PendingRequest::Bridged(bridged) => !bridged.state.is_parked() && is_hidden(&bridged.call),
+            _ => false,
+        });
+        hidden.into_iter().map(|(pending, _)| pending).collect()
     }
 
-    /// Removes calls that were not written, as they came; `Err` has those that cannot be read again.
+    /// Removes unwritten calls, in the form in which their sessions sent them. `Err` has calls that cannot be read again.
     pub(super) fn take_unsent(&mut self, wire: &mut Wire) -> Vec<Result<Call, Box<PendingCall>>> {
-        let is_unsent = |call: &PendingCall, has_begun: bool| !has_begun && call.fits_any_instance();
-        let unsent = wire.remove_calls_where(is_unsent);
-        unsent
-            .into_iter()
-            .map(|(_, call)| {
-                let line = wire.retracted(call.line).unwrap_or_default();
-                self.ended();
-                call.into_call(&line.slice(..line.len().saturating_sub(1)))
-            })
-            .collect()
+        let unsent = wire.retract_where(|pending| match pending {
+            PendingRequest::Call(call) => call.fits_any_instance(),
+            PendingRequest::Bridged(bridged) => bridged.fits_any_instance(),
+            _ => false,
+        });
+        let calls = unsent.into_iter().filter_map(|(pending, line)| match pending {
+            PendingRequest::Call(call) => Some(call.into_call(&line.slice(..line.len().saturating_sub(1)))),
+            PendingRequest::Bridged(bridged) => Some(Ok(bridged.into_call())),
+            _ => None,
+        });
+        let calls: Vec<_> = calls.collect();
+        calls.iter().for_each(|_| self.ended());
+        calls
     }
 }

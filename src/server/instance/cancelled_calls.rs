@@ -79,7 +79,8 @@ impl CancelledCalls {
     /// Adds a call that was cancelled or has timed out `now`.
     pub(super) fn add(
         &mut self,
-        (id, session): (u64, u64),
+        id: u64,
+        session: u64,
         until: Option<Until>,
         ticket: Option<WeakLoadGuard>,
         now: Instant,

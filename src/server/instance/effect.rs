@@ -3,10 +3,9 @@
 use bytes::Bytes;
 
 use super::health_checks::Callers;
-use super::{NewSubscription, Topic};
+use super::{LogOwner, NewSubscription, Topic};
 use crate::catalog::List;
 use crate::kind::Kind;
-use crate::server::messages::call::ReplySender;
 
 /// What the task has to act on.
 pub(in crate::server) enum Effect {
@@ -35,13 +34,13 @@ pub(in crate::server) enum Effect {
         refused: Vec<Topic>,
     },
     /// It says how far a task with this id is, as text.
-    TaskTold {
+    TaskStatus {
         line: Bytes,
         id: Bytes,
         ended: bool,
     },
     /// It does not go on with one that the instance before it had.
-    Lapsed(Bytes),
+    SubscriptionEnded(Bytes),
     /// It says that a resource has changed.
     Updated {
         line: Bytes,
@@ -51,8 +50,8 @@ pub(in crate::server) enum Effect {
     Logged {
         line: Bytes,
         params: Option<Bytes>,
-        /// Whose it certainly is, and the way there as far as it is known.
-        owner: Option<(u64, Option<ReplySender>)>,
+        /// The session that it certainly belongs to.
+        owner: Option<LogOwner>,
     },
 }
 

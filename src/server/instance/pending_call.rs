@@ -5,12 +5,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::bridge::BridgedCall;
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
-use crate::server::messages::call::{Access, Call, CallKey, Origin, Reply, ReplySender, RequestKind, WeakLoadGuard};
+use crate::server::messages::call::{Access, Call, CallKey, Origin, Reply, RequestKind, WeakLoadGuard};
 use crate::task_state::TaskAct;
 
 /// A call that is queued for the server or was written to it.
@@ -26,10 +25,6 @@ pub(in crate::server) struct PendingCall {
     pub(super) origin: Origin,
     /// What permits it, until it is written.
     pub(super) access: Option<Box<Access>>,
-    /// Its state, if the agent speaks another era than the server.
-    pub(super) bridged: Option<Box<BridgedCall>>,
-    /// The agent of a suspended call.
-    pub(super) absent_agent: Option<ReplySender>,
 }
 
 /// What is left of a call that the agent cancelled or that has timed out.
@@ -44,11 +39,7 @@ pub(super) struct Abandoned {
 
 impl PendingCall {
     /// The call, and its line for the server as a function of its id.
-    pub(super) fn new(
-        call: Call,
-        changes: &[Change],
-        bridged: Option<Box<BridgedCall>>,
-    ) -> (Self, impl FnOnce(u64) -> Bytes) {
+    pub(super) fn new(call: Call, changes: &[Change]) -> (Self, impl FnOnce(u64) -> Bytes) {
         let Call { request, reply, matter: kind, origin, access, limit, .. } = call;
         let pending = Self {
             reply,
@@ -59,17 +50,8 @@ impl PendingCall {
             bytes: request.line.len(),
             origin,
             access,
-            bridged,
-            absent_agent: None,
         };
         (pending, move |id| request.numbered(id, changes))
-    }
-
-    /// Runs a transition of its state in the bridge.
-    pub(super) fn transition<T>(&mut self, transition: impl FnOnce(BridgedCall) -> (BridgedCall, T)) -> Option<T> {
-        let (bridged, output) = transition(*self.bridged.take()?);
-        self.bridged = Some(Box::new(bridged));
-        Some(output)
     }
 
     /// Whether its listener has stopped exposing what it calls.
@@ -77,28 +59,9 @@ impl PendingCall {
         self.access.as_ref().is_some_and(|access| access.is_hidden(server))
     }
 
-    /// Whether the server does not know its id.
-    pub(super) fn is_parked(&self) -> bool {
-        self.bridged.as_ref().is_some_and(|bridged| bridged.is_parked())
-    }
-
-    /// Whether the server has answered it, and the response waits for the agent.
-    pub(super) fn is_answered(&self) -> bool {
-        self.bridged.as_ref().is_some_and(|bridged| bridged.is_answered())
-    }
-
-    pub(super) fn was_sent_before(&self) -> bool {
-        self.bridged.as_ref().is_some_and(|bridged| bridged.was_sent_before())
-    }
-
-    /// Whether the server may make a task of it.
-    pub(super) fn creates_task(&self) -> bool {
-        matches!(self.kind, RequestKind::NewTask) || self.bridged.as_ref().is_some_and(|bridged| bridged.creates_task())
-    }
-
-    /// Whether it waits for a task that its agent does not know.
-    pub(super) fn follows_task(&self) -> bool {
-        self.bridged.as_ref().is_some_and(|bridged| bridged.follows_task())
+    /// Whether the agent has requested a task.
+    pub(super) fn requests_task(&self) -> bool {
+        matches!(self.kind, RequestKind::NewTask)
     }
 
     /// Whether it waits for the result of this task.
@@ -106,40 +69,31 @@ impl PendingCall {
         matches!(&self.kind, RequestKind::Task(ask) if ask.act == TaskAct::Result && ask.id == task)
     }
 
-    pub(super) fn next_poll(&self) -> Option<Instant> {
-        self.bridged.as_ref()?.next_poll()
-    }
-
-    /// When it has to be looked at next.
-    pub(super) fn next_event(&self) -> Instant {
-        let check = self.bridged.as_ref().and_then(|bridged| bridged.next_check());
-        check.map_or(self.deadline.at(), |at| at.min(self.deadline.at()))
-    }
-
     /// What is left of it at the server, which knows it by `id`.
     pub(super) fn abandoned(&self, id: u64) -> Abandoned {
         let load = self.reply.ticket().map(Arc::downgrade);
-        Abandoned { id, key: self.reply.key, creates_task: self.creates_task(), load }
+        Abandoned { id, key: self.reply.key, creates_task: self.requests_task(), load }
     }
 }
 
 /// Calls that were not written when their instance ended. No server has seen any byte of them, so another instance can send them.
 impl PendingCall {
-    /// Whether it depends on nothing that its own instance alone has.
+    /// Whether it depends on nothing that only its own instance has.
     pub(super) fn fits_any_instance(&self) -> bool {
-        let is_new = self.bridged.as_ref().is_none_or(|bridged| bridged.fits_any_instance());
-        is_new && matches!(self.kind, RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask)
+        matches!(self.kind, RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask)
     }
 
-    /// The call as it came, of which `line` was to be written.
+    /// The call as its session sent it. `line` was queued for the server.
     pub(super) fn into_call(self, line: &Bytes) -> Result<Call, Box<Self>> {
-        let request = match &self.bridged {
-            Some(bridged) => Ok(bridged.request().line().clone()),
-            None => self.original(line),
-        };
-        let Ok(request) = request else { return Err(Box::new(self)) };
+        match self.original(line) {
+            Ok(request) => Ok(self.with_request(request)),
+            Err(NotAnObject) => Err(Box::new(self)),
+        }
+    }
+
+    pub(super) fn with_request(self, request: RequestLine) -> Call {
         let Self { reply, kind: matter, deadline, origin, access, .. } = self;
-        Ok(Call { request, matter, limit: deadline.call_limit(), origin, access, reply })
+        Call { request, matter, limit: deadline.call_limit(), origin, access, reply }
     }
 
     /// The line with the id and the progress token of the agent. The name stays the server's own.

@@ -1,11 +1,22 @@
-//! What a request to the server is for: where its response goes, and when it expires.
+//! Requests to the server: which component their responses go to, and when they expire.
 
 use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::bridged_call::PendingBridgedCall;
 use super::pending_call::PendingCall;
 use crate::server::listing::Listing;
+
+/// The response of the server to a request.
+#[derive(Clone, Copy)]
+pub(super) struct ServerResponse<'a> {
+    /// The server's id of the request, raw.
+    pub(super) id: &'a Bytes,
+    pub(super) line: &'a Bytes,
+    /// The raw result or error.
+    pub(super) outcome: Result<&'a Bytes, &'a Bytes>,
+}
 
 /// A request that the server has not answered.
 pub(in crate::server) enum PendingRequest {
@@ -21,8 +32,10 @@ pub(in crate::server) enum PendingRequest {
     Check,
     /// A page of a list.
     Page { listing: Listing, deadline: Instant },
-    /// An agent's.
+    /// An agent's call, in the era of the server.
     Call(PendingCall),
+    /// An agent's call from the other era.
+    Bridged(Box<PendingBridgedCall>),
     /// Subscribes again to a resource that the previous instance was subscribed to.
     Renewal { uri: Bytes, deadline: Instant },
     /// Sets the log level.
@@ -40,6 +53,7 @@ pub(in crate::server) enum PendingRequest {
 }
 
 impl PendingRequest {
+    /// When [`Instance::expire`](super::Instance::expire) has to look at it.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self {
             Self::Initialize | Self::Discover | Self::Ping | Self::CancellationCheck | Self::Check => None,
@@ -48,7 +62,39 @@ impl PendingRequest {
             Self::LogLevel { deadline } | Self::Ignored { deadline } => Some(*deadline),
             Self::CancelTask { deadline, .. } | Self::UpdateTask { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
-            Self::Call(call) => Some(call.next_event()),
+            Self::Call(call) => Some(call.deadline.at()),
+            Self::Bridged(bridged) => Some(bridged.next_event()),
+        }
+    }
+
+    /// When it ends without a response.
+    pub(super) fn expires_at(&self) -> Option<Instant> {
+        if let Self::Bridged(bridged) = self { Some(bridged.call.deadline.at()) } else { self.deadline() }
+    }
+
+    /// The call of an agent, of either era.
+    pub(super) fn call(&self) -> Option<&PendingCall> {
+        match self {
+            Self::Call(call) => Some(call),
+            Self::Bridged(bridged) => Some(&bridged.call),
+            _ => None,
+        }
+    }
+
+    pub(super) fn call_mut(&mut self) -> Option<&mut PendingCall> {
+        match self {
+            Self::Call(call) => Some(call),
+            Self::Bridged(bridged) => Some(&mut bridged.call),
+            _ => None,
+        }
+    }
+
+    /// Whether the server may make a task of it.
+    pub(super) fn creates_task(&self) -> bool {
+        match self {
+            Self::Call(call) => call.requests_task(),
+            Self::Bridged(bridged) => bridged.creates_task(),
+            _ => false,
         }
     }
 
@@ -59,6 +105,6 @@ impl PendingRequest {
 
     /// Whether it waits for the result of this task.
     pub(super) fn awaits(&self, task: &[u8]) -> bool {
-        matches!(self, Self::Call(call) if call.awaits(task))
+        self.call().is_some_and(|call| call.awaits(task))
     }
 }

@@ -18,16 +18,18 @@ use self::elicitations::Elicitations;
 use super::wire::{MAX_SMALL_LINE, Wire};
 use crate::bridge::TaskInput;
 use crate::client_capabilities::ClientCapability;
-use crate::era::input::elicitation_to_legacy;
+use crate::era::input::{Input, elicitation_to_legacy};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{applied, splice};
+use crate::printable::one_line;
 use crate::progress;
 use crate::server::messages::call::{ReplySender, ToAgent};
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::ServerNotification;
 use crate::server::question::{Asker, Back, OfTask, Question, Said, Wish, Withdrawal, failed, not_asked};
+use crate::server::role::Role;
 
 /// Requests of one instance that agents have not answered. One more is refused with −31003, and so is one that would exceed the size
 /// of the largest message together with those.
@@ -102,6 +104,71 @@ pub(super) struct Answer {
     pub(super) response: Result<Bytes, &'static str>,
 }
 
+/// How requests end that nobody will answer.
+#[derive(Clone, Copy)]
+pub(super) struct RequestEnd {
+    pub(super) code: ErrorCode,
+    pub(super) reason: &'static str,
+}
+
+/// What happens with a request of a legacy server.
+pub(super) enum Admission {
+    /// It is a ping.
+    Ping,
+    /// It is answered with the roots of the configuration.
+    Roots,
+    /// It is forwarded to an agent.
+    Forward(Wish),
+    Refused(ErrorObject),
+}
+
+/// Decides what happens with a request of a legacy server that serves `role`.
+pub(super) fn admit(method: &Bytes, params: Option<&Bytes>, role: &Role) -> Admission {
+    if method[..] == *b"ping" {
+        return Admission::Ping;
+    }
+    let refused = |message: String| Admission::Refused(ErrorObject::new(METHOD_NOT_FOUND, message));
+    let serves_one_agent = matches!(role, Role::Of(_));
+    match Wish::read(method, params) {
+        None => refused(format!("mcpd does not pass `{}` on", one_line(&String::from_utf8_lossy(method)))),
+        Some(Ok(wish)) if wish.ability == ClientCapability::Roots && !serves_one_agent => Admission::Roots,
+        Some(Ok(_)) if matches!(role, Role::Nobody) => {
+            refused("there are no agents here that could be asked".to_owned())
+        }
+        Some(Ok(wish)) if wish.ability == ClientCapability::Tasks && !serves_one_agent => {
+            let why =
+                "mcpd has not declared `tasks` here: they are for an agent's own instance (`sharing = \"session\"`)";
+            refused(why.to_owned())
+        }
+        Some(Ok(wish)) => Admission::Forward(wish),
+        Some(Err(error)) => Admission::Refused(error),
+    }
+}
+
+/// The error for a server without configured roots.
+pub(super) fn no_roots() -> ErrorObject {
+    ErrorObject::new(METHOD_NOT_FOUND, "no `roots` are configured, and the instance is not one agent's own")
+}
+
+/// The error for a request that no agent receives.
+pub(super) fn unavailable(why: &str, server: &Arc<str>) -> ErrorObject {
+    not_asked(ErrorCode::Unavailable, why, server)
+}
+
+/// Reads an input that a modern server requires. The error continues the name of the server.
+pub(super) fn input_wish(Input { method, params, .. }: &Input) -> Result<Wish, String> {
+    let named = one_line(&String::from_utf8_lossy(method));
+    match Wish::read(method, params.as_ref()) {
+        None => Err(format!("wants `{named}`, which mcpd does not pass on")),
+        // Neither may be required (MCP 2026-07-28, `basic/patterns/mrtr`); tasks may be another server's.
+        Some(Ok(wish)) if wish.ability == ClientCapability::Tasks || wish.task.is_some() => {
+            Err(format!("wants `{named}` of tasks, which mcpd does not pass on"))
+        }
+        Some(Err(error)) => Err(format!("wants `{named}` that is malformed: {}", error.message)),
+        Some(Ok(wish)) => Ok(wish),
+    }
+}
+
 async fn reply_of(number: u64, mut replies: mpsc::Receiver<Said>) -> FromAgent {
     FromAgent::Reply(number, replies.recv().await, replies)
 }
@@ -148,11 +215,11 @@ impl ServerRequests {
         wire: &mut Wire,
         recipient: &Recipient,
         purpose: Purpose,
-        (method, params): (&Bytes, Option<&Bytes>),
+        Input { method, params, .. }: &Input,
         wish: Wish,
     ) -> Result<(), ErrorObject> {
         let number = self.count + 1;
-        let params = params.map(|raw| match elicitation_to_legacy(raw, &number.to_string()) {
+        let params = params.as_ref().map(|raw| match elicitation_to_legacy(raw, &number.to_string()) {
             Some(change) if wish.ability == ClientCapability::Url => applied(raw, &[change]),
             _ => raw.to_vec(),
         });
@@ -163,7 +230,7 @@ impl ServerRequests {
         // What was read is of the server's line; what is replaced has to be of this one.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
         let progress_token = progress::token(meta).unwrap_or_default();
-        self.send(wire, recipient, (line, id), purpose, Wish { progress_token, ..wish })
+        self.send(wire, recipient, line, id, purpose, Wish { progress_token, ..wish })
     }
 
     /// Sends an agent a request. Until it is answered, the calls of the agent have their full time.
@@ -171,7 +238,8 @@ impl ServerRequests {
         &mut self,
         wire: &mut Wire,
         Recipient { session, to }: &Recipient,
-        (line, id): (Bytes, Bytes),
+        line: Bytes,
+        id: Bytes,
         purpose: Purpose,
         wish: Wish,
     ) -> Result<(), ErrorObject> {
@@ -276,36 +344,32 @@ impl ServerRequests {
     }
 
     /// A call of this session was cancelled or has timed out. If it has no other, requests that came for its calls end.
-    pub(super) fn call_ended(
-        &mut self,
-        wire: &mut Wire,
-        session: u64,
-        error: (ErrorCode, &'static str),
-    ) -> Vec<Answer> {
+    pub(super) fn call_ended(&mut self, wire: &mut Wire, session: u64, end: RequestEnd) -> Vec<Answer> {
         if self.open.is_empty() || wire.calls().any(|(_, call)| call.reply.key.session == session) {
             return Vec::new();
         }
-        self.end(wire, |open| open.is_for_call && open.session == session, error)
+        self.end(wire, |open| open.is_for_call && open.session == session, end)
     }
 
     /// Ends requests that have waited too long.
     pub(super) fn expire(&mut self, wire: &mut Wire, now: Instant) -> Vec<Answer> {
-        self.end(wire, |open| open.deadline <= now, (ErrorCode::TimedOut, "the agent did not answer in time"))
+        let end = RequestEnd { code: ErrorCode::TimedOut, reason: "the agent did not answer in time" };
+        self.end(wire, |open| open.deadline <= now, end)
     }
 
     fn end(
         &mut self,
         wire: &mut Wire,
         is_over: impl Fn(&OpenRequest) -> bool,
-        (code, why): (ErrorCode, &'static str),
+        RequestEnd { code, reason }: RequestEnd,
     ) -> Vec<Answer> {
         let mut answers = Vec::new();
         for OpenRequest { id, purpose, withdraw, .. } in self.open.extract_if(.., |open| is_over(open)) {
-            let _ = withdraw.send(Withdrawal::Reason(why));
+            let _ = withdraw.send(Withdrawal::Reason(reason));
             if purpose == Purpose::Server {
-                wire.try_notify(reply::error(Some(&id), &failed(code, why, &self.server)));
+                wire.try_notify(reply::error(Some(&id), &failed(code, reason, &self.server)));
             } else {
-                answers.push(Answer { purpose, response: Err(why) });
+                answers.push(Answer { purpose, response: Err(reason) });
             }
         }
         answers

@@ -7,6 +7,7 @@
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
 mod modern_tasks;
+pub(super) mod polling;
 mod profile_tasks;
 mod required_tools;
 mod session_tasks;
@@ -26,24 +27,29 @@ use self::session_tasks::{Early, Open, SessionTask, SessionTasks};
 use self::task_only_tools::TaskOnlyTools;
 use super::cancelled_calls::CancelledCalls;
 use super::pending_call::PendingCall;
-use super::pending_request::PendingRequest;
+use super::pending_request::{PendingRequest, ServerResponse};
+use super::server_requests::unavailable;
 use super::wire::Wire;
-use crate::bridge::{self, BridgedRequest, CompletedTask, ServerRequest, TaskInput, TaskUse, task_params};
+use crate::bridge::{
+    self, BridgedRequest, CompletedTask, MAX_SUSPENDED, ServerRequest, TaskInput, TaskUse, task_params,
+};
 use crate::calls::Outcome;
 use crate::catalog::List;
 use crate::chance;
-use crate::client_capabilities::ClientCapabilities;
+use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::input::{Input, inputs};
 use crate::era::request::again;
 use crate::era::speaker::Speaker;
-use crate::era::task::{Told, made_to_legacy, question_to_legacy, question_to_modern, told_id};
+use crate::era::task::{Status, Told, made_to_legacy, question_to_legacy, question_to_modern, told_id};
 use crate::era::{self, Era};
+use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::minted;
-use crate::jsonrpc::reply::INVALID_PARAMS;
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, applied, splice};
-use crate::server::messages::call::{CallKey, Failure, LoadGuard, ReplySender, RequestKind, ToAgent};
+use crate::server::messages::call::{Call, CallKey, Failure, LoadGuard, ReplySender, RequestKind, ToAgent};
 use crate::server::messages::server_notification::{ServerNotification, TaskStatus};
 use crate::server::messages::tasks::{MadeTask, TaskAsk, TaskNews};
+use crate::server::question::undeclared;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
 
 /// What a response reports about a task, if anything.
@@ -82,8 +88,8 @@ pub(super) enum Lookup<'a> {
 
 /// Inputs that a modern server requires for a task.
 pub(super) enum Required {
-    /// The agent is asked for these.
-    Ask(Vec<(TaskInput, Input)>),
+    /// Requests for these are sent to the agent.
+    Request(Vec<(TaskInput, Input)>),
     /// The server's requirements cannot be met.
     Refused(String),
 }
@@ -96,6 +102,11 @@ impl TaskTable {
 
     pub(super) fn support(&self) -> TaskSupport {
         self.support
+    }
+
+    /// The error for a request to cancel a task of this server, which cancels none.
+    pub(super) fn cancellation_refusal(&self, server: &str) -> ErrorObject {
+        ErrorObject::new(METHOD_NOT_FOUND, format!("server `{server}` cancels no tasks"))
     }
 
     /// Takes note of what the tools of a legacy server require.
@@ -199,22 +210,22 @@ impl TaskTable {
         self.of_sessions.find(id).map(|(request, _)| request)
     }
 
-    /// What the response to `call`, which the server knew by `id`, reports about a task. `tag` identifies the instance.
+    /// What the response to `call` reports about a task. `tag` identifies the instance.
     ///
     /// # Errors
     /// If it must not reach the agent.
     pub(super) fn response(
         &mut self,
-        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        wire: &mut Wire,
+        cancelled: &mut CancelledCalls,
         call: &PendingCall,
-        id: &Bytes,
-        response: Result<&Bytes, &Bytes>,
+        ServerResponse { id, outcome, .. }: ServerResponse<'_>,
         tag: u64,
     ) -> Result<Noted, Failure> {
-        match (&call.kind, response) {
+        match (&call.kind, outcome) {
             (RequestKind::Nothing | RequestKind::Subscription(_), _) => Ok(Noted::default()),
             (RequestKind::NewTask, Ok(result)) => {
-                self.created((wire, cancelled), call, id, result).map(|news| Noted { news, ended: None })
+                self.created(wire, cancelled, call, id, result).map(|news| Noted { news, ended: None })
             }
             (RequestKind::NewTask, Err(_)) => Ok(Noted::default()),
             (RequestKind::Task(ask), response) => Ok(self.seen(wire, call.reply.key.session, ask, response)),
@@ -227,7 +238,8 @@ impl TaskTable {
     /// A call that requests a task was answered, perhaps with one.
     fn created(
         &mut self,
-        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        wire: &mut Wire,
+        cancelled: &mut CancelledCalls,
         call: &PendingCall,
         id: &Bytes,
         result: &Bytes,
@@ -253,7 +265,7 @@ impl TaskTable {
     /// `false` if an open task has its id.
     fn add(&mut self, cancelled: &mut CancelledCalls, request: u64, task: SessionTask) -> bool {
         if let Some((request, session)) = self.of_sessions.evict() {
-            cancelled.add((request, session), None, None, Instant::now());
+            cancelled.add(request, session, None, None, Instant::now());
         }
         self.of_sessions.add(request, task)
     }
@@ -261,7 +273,8 @@ impl TaskTable {
     /// The server has made a task of a call whose agent waits for the result: this legacy result says which.
     pub(super) fn follow(
         &mut self,
-        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        wire: &mut Wire,
+        cancelled: &mut CancelledCalls,
         call: &PendingCall,
         id: &Bytes,
         result: &Bytes,
@@ -278,10 +291,12 @@ impl TaskTable {
     /// Caches the `result` of a call that requests a task. Returns the result that reports a completed task, and the news of it.
     pub(super) fn complete(
         &mut self,
-        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        wire: &mut Wire,
+        cancelled: &mut CancelledCalls,
         call: &PendingCall,
         id: &Bytes,
-        (params, result): (&Bytes, &Bytes),
+        params: &Bytes,
+        result: &Bytes,
     ) -> Result<(Vec<u8>, News), Failure> {
         let ttl = bridge::ttl(params);
         let completed = chance::fresh().ok().and_then(|name| CompletedTask::now(&name, result, ttl).ok());
@@ -383,7 +398,8 @@ impl TaskTable {
     /// The server has answered a cancelled call: a task that it has created is cancelled, too. Returns that task.
     pub(super) fn late_response(
         &mut self,
-        (wire, cancelled): (&mut Wire, &mut CancelledCalls),
+        wire: &mut Wire,
+        cancelled: &mut CancelledCalls,
         id: &Bytes,
         outcome: Result<&Bytes, &Bytes>,
     ) -> Option<u64> {
@@ -457,7 +473,7 @@ impl TaskTable {
         Some(match required.and_then(|inputs| task.inputs.begin_asking(request, inputs)) {
             Ok(inputs) => {
                 let named = |(place, input)| (place, named_for(input, raw_id.as_ref()));
-                Required::Ask(inputs.into_iter().map(named).collect())
+                Required::Request(inputs.into_iter().map(named).collect())
             }
             Err(why) => Required::Refused(why),
         })
@@ -616,25 +632,26 @@ impl TaskTable {
         self.of_profiles.find(&id).map(|_| id)
     }
 
-    /// Keeps a request of the server for a task until its agent looks at the task. `max_bytes` are for one task and for all.
+    /// Keeps a request of the server for a task until its agent looks at the task.
     pub(super) fn server_request(
         &mut self,
         task: &[u8],
         request: &ServerRequest<'_>,
-        (max_of_task, max_of_all): (usize, usize),
-    ) -> Result<(), RequestRefused> {
+        max_message: usize,
+    ) -> Result<(), RequestRefusal> {
         if self.of_profiles.has_question(request.id) {
-            return Err(RequestRefused::IdInUse);
+            return Err(RequestRefusal::IdInUse);
         }
         let (all, bytes) = (self.of_profiles.bytes(), request.params.map_or(0, Bytes::len));
         let Some(task) = self.of_profiles.find(task).filter(|task| task.is_open()) else {
-            return Err(RequestRefused::Ended);
+            return Err(RequestRefusal::Ended);
         };
         if !task.abilities.include(request.capability) {
-            return Err(RequestRefused::Undeclared);
+            return Err(RequestRefusal::Undeclared);
         }
-        if task.bytes() + bytes > max_of_task || all + bytes > max_of_all || !task.has_capacity() {
-            return Err(RequestRefused::TooMany);
+        let max_of_all = MAX_SUSPENDED * max_message;
+        if task.bytes() + bytes > max_message || all + bytes > max_of_all || !task.has_capacity() {
+            return Err(RequestRefusal::TooMany);
         }
         let params = request.params.map(|raw| applied(raw, &question_to_modern(raw).unwrap_or_default()));
         task.ask(request.id, request.method, params.as_deref());
@@ -648,11 +665,23 @@ impl TaskTable {
 }
 
 /// Why a request of the server for a task is refused.
-pub(super) enum RequestRefused {
+pub(super) enum RequestRefusal {
     IdInUse,
     Ended,
     Undeclared,
     TooMany,
+}
+
+impl RequestRefusal {
+    /// The error for the server, whose request needs this capability of the agent.
+    pub(super) fn to_error(&self, capability: ClientCapability, server: &Arc<str>) -> ErrorObject {
+        match self {
+            Self::IdInUse => ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"),
+            Self::Ended => unavailable("the task that this is for has ended", server),
+            Self::Undeclared => undeclared(capability),
+            Self::TooMany => unavailable("too many requests for agents are unanswered", server),
+        }
+    }
 }
 
 /// Tasks of modern agents at a modern server.
@@ -678,9 +707,15 @@ impl TaskTable {
         until.into_iter().for_each(|until| wire.expire_by(until));
     }
 
-    /// The server reports that a modern task has ended.
-    pub(super) fn end_modern(&mut self, id: &[u8]) {
-        self.modern.end(id);
+    /// A modern server reports the status of a task. Returns the id of the task as text, and whether the task has ended.
+    pub(super) fn modern_status(&mut self, params: Option<&Bytes>) -> Option<(Bytes, bool)> {
+        let [id] = members(params?, ["taskId"]).ok()?;
+        let id = text(&id?)?;
+        let ended = matches!(Status::read(params?), Some(Status::Completed(_) | Status::Failed(_) | Status::Cancelled));
+        if ended {
+            self.modern.end(&id);
+        }
+        Some((id, ended))
     }
 }
 
@@ -709,6 +744,21 @@ fn late_task(era: Era, result: &Bytes) -> Option<TaskState> {
 pub(super) fn about(raw_id: &Bytes) -> serde_json::Value {
     let id: Option<&RawValue> = serde_json::from_slice(raw_id).ok();
     json!({ "taskId": id })
+}
+
+/// Answers a request about a task that had ended before its agent learned of it.
+pub(super) fn answer_completed(task: &CompletedTask, call: Call, act: TaskAct) {
+    let id = call.reply.id().clone();
+    match act {
+        TaskAct::Get => {
+            let news = TaskState::read(&task.state).map(|state| Box::new(TaskNews::Seen(state)));
+            call.reply.answer_with(reply::result(&id, &task.state), Outcome::Ok, news);
+        }
+        TaskAct::Result => call.reply.answer(reply::result(&id, &task.result), Outcome::of(Ok(&task.result))),
+        TaskAct::Cancel => {
+            call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "the task was not cancelled: it has ended"));
+        }
+    }
 }
 
 /// Whether the server does not know a task or, asked to cancel it, says that it has ended.

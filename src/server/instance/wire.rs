@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::bridged_call::PendingBridgedCall;
 use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
@@ -179,18 +180,32 @@ impl Wire {
     }
 
     /// Queues the request of a call. `line` builds it from the new id.
-    pub(super) fn send_call(&mut self, mut call: PendingCall, line: impl FnOnce(&PendingCall, u64) -> Bytes) {
+    pub(super) fn send_call(&mut self, mut call: PendingCall, line: impl FnOnce(u64) -> Bytes) {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
-            call.line = outbox.push(line(&call, id));
+            call.line = outbox.push(line(id));
             link.announce(call.line, id);
             PendingRequest::Call(call)
         });
     }
 
-    /// Registers a call that is not at the server now, and returns the id that it has until it is sent again.
-    pub(super) fn park(&mut self, call: PendingCall) -> u64 {
-        self.pending.register(|_| PendingRequest::Call(call))
+    /// Queues a request of a bridged call.
+    pub(super) fn send_bridged(
+        &mut self,
+        mut bridged: Box<PendingBridgedCall>,
+        line: impl FnOnce(&PendingBridgedCall, u64) -> Bytes,
+    ) {
+        let (outbox, link) = (&mut self.outbox, &mut self.link);
+        self.pending.register(|id| {
+            bridged.call.line = outbox.push(line(&bridged, id));
+            link.announce(bridged.call.line, id);
+            PendingRequest::Bridged(bridged)
+        });
+    }
+
+    /// Registers a bridged call that is not at the server now, and returns the id that it has until it is sent again.
+    pub(super) fn park(&mut self, bridged: Box<PendingBridgedCall>) -> u64 {
+        self.pending.register(|_| PendingRequest::Bridged(bridged))
     }
 
     /// Whether writing of this line has begun.
@@ -201,11 +216,6 @@ impl Wire {
     /// Removes a line of which nothing was written. Returns whether that was so.
     pub(super) fn retract(&mut self, line: u64) -> bool {
         self.outbox.retract(line)
-    }
-
-    /// The same, and returns the line.
-    pub(super) fn retracted(&mut self, line: u64) -> Option<Bytes> {
-        self.outbox.take(line)
     }
 
     /// Lines that wait to be written.
@@ -248,37 +258,64 @@ impl Wire {
         self.pending.get_mut(id)
     }
 
-    /// The call that is pending under this id.
-    pub(super) fn call_mut(&mut self, id: u64) -> Option<&mut PendingCall> {
+    /// The bridged call that is pending under this id.
+    pub(super) fn bridged_mut(&mut self, id: u64) -> Option<&mut PendingBridgedCall> {
         match self.pending.get_mut(itoa::Buffer::new().format(id).as_bytes()) {
-            Some(PendingRequest::Call(call)) => Some(call),
+            Some(PendingRequest::Bridged(bridged)) => Some(bridged),
             _ => None,
         }
     }
 
-    /// Takes the call that is pending under this id.
-    pub(super) fn take_call(&mut self, id: u64) -> Option<PendingCall> {
-        self.call_mut(id)?;
+    /// Takes the bridged call that is pending under this id.
+    pub(super) fn take_bridged(&mut self, id: u64) -> Option<Box<PendingBridgedCall>> {
+        self.bridged_mut(id)?;
         match self.take(itoa::Buffer::new().format(id).as_bytes()) {
-            Some(PendingRequest::Call(call)) => Some(call),
+            Some(PendingRequest::Bridged(bridged)) => Some(bridged),
             _ => None,
         }
     }
 
-    /// Every call, with the id that the server knows it by.
+    /// The session of the call that is pending under this id.
+    pub(super) fn session_of(&mut self, id: u64) -> Option<u64> {
+        let pending = self.pending.get_mut(itoa::Buffer::new().format(id).as_bytes())?;
+        pending.call().map(|call| call.reply.key.session)
+    }
+
+    /// Every call of either era, with the id that the server knows it by.
     pub(super) fn calls(&self) -> impl Iterator<Item = (u64, &PendingCall)> {
-        self.pending.with_ids().filter_map(|(id, entry)| match entry {
-            PendingRequest::Call(call) => Some((id, call)),
+        self.pending.with_ids().filter_map(|(id, pending)| Some((id, pending.call()?)))
+    }
+
+    /// The same without suspended calls that the server has answered.
+    pub(super) fn unanswered_calls(&self) -> impl Iterator<Item = (u64, &PendingCall)> {
+        let is_answered = |pending: &PendingRequest| matches!(pending, PendingRequest::Bridged(bridged) if bridged.state.is_answered());
+        let unanswered = self.pending.with_ids().filter(move |(_, pending)| !is_answered(pending));
+        unanswered.filter_map(|(id, pending)| Some((id, pending.call()?)))
+    }
+
+    /// The number of calls that may create a task.
+    pub(super) fn creating_calls(&self) -> usize {
+        self.pending.iter().filter(|pending| pending.creates_task()).count()
+    }
+
+    /// Every bridged call.
+    pub(super) fn bridged_calls(&self) -> impl Iterator<Item = (u64, &PendingBridgedCall)> {
+        self.pending.with_ids().filter_map(|(id, pending)| match pending {
+            PendingRequest::Bridged(bridged) => Some((id, &**bridged)),
             _ => None,
         })
     }
 
-    /// Every call, to be changed.
-    pub(super) fn calls_mut(&mut self) -> impl Iterator<Item = &mut PendingCall> {
-        self.pending.iter_mut().filter_map(|entry| match entry {
-            PendingRequest::Call(call) => Some(call),
+    /// Every bridged call, to be changed.
+    pub(super) fn bridged_calls_mut(&mut self) -> impl Iterator<Item = &mut PendingBridgedCall> {
+        self.pending.iter_mut().filter_map(|pending| match pending {
+            PendingRequest::Bridged(bridged) => Some(&mut **bridged),
             _ => None,
         })
+    }
+
+    fn calls_mut(&mut self) -> impl Iterator<Item = &mut PendingCall> {
+        self.pending.iter_mut().filter_map(PendingRequest::call_mut)
     }
 
     /// Gives the calls of this session their full time again. Returns whether there are any.
@@ -300,7 +337,7 @@ impl Wire {
     /// Takes the request with this raw id, unless it is a call that the server does not know by it.
     pub(super) fn take_unless_parked(&mut self, id: &[u8]) -> Option<PendingRequest> {
         match self.get_mut(id) {
-            Some(PendingRequest::Call(call)) if call.is_parked() => None,
+            Some(PendingRequest::Bridged(bridged)) if bridged.state.is_parked() => None,
             _ => self.take(id),
         }
     }
@@ -313,19 +350,19 @@ impl Wire {
         self.pending.remove_where(condition)
     }
 
-    /// Removes every call that `condition` holds for, with their ids. It is told whether the server may have begun to read the call.
-    pub(super) fn remove_calls_where(
+    /// Removes every unwritten request that `condition` holds for, and takes back its line, which is empty for a parked call.
+    pub(super) fn retract_where(
         &mut self,
-        condition: impl Fn(&PendingCall, bool) -> bool,
-    ) -> Vec<(u64, PendingCall)> {
-        let outbox = &self.outbox;
-        let is_it = |entry: &PendingRequest| match entry {
-            PendingRequest::Call(call) => condition(call, outbox.has_begun(call.line)),
-            _ => false,
-        };
-        let removed = self.pending.remove_where(is_it).into_iter();
+        condition: impl Fn(&PendingRequest) -> bool,
+    ) -> Vec<(PendingRequest, Bytes)> {
+        let outbox = &mut self.outbox;
+        let is_unwritten = |pending: &PendingRequest| pending.call().is_some_and(|call| !outbox.has_begun(call.line));
+        let removed = self.pending.remove_where(|pending| is_unwritten(pending) && condition(pending)).into_iter();
         removed
-            .filter_map(|(id, entry)| if let PendingRequest::Call(call) = entry { Some((id, call)) } else { None })
+            .map(|(_, pending)| {
+                let line = pending.call().and_then(|call| outbox.take(call.line)).unwrap_or_default();
+                (pending, line)
+            })
             .collect()
     }
 

@@ -7,9 +7,9 @@ use crate::config::{Settings, Sharing};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::splice;
 use crate::printable::one_line;
-use crate::server::instance::{Instance, NewSubscription, Topic, level_of};
+use crate::server::instance::{Instance, LogOwner, NewSubscription, Topic, level_of};
 use crate::server::messages::agents::Agent;
-use crate::server::messages::call::{Call, ReplySender, RequestKind, ToAgent};
+use crate::server::messages::call::{Call, RequestKind, ToAgent};
 use crate::server::messages::server_notification::{FollowedTask, ServerNotification, Updated};
 use crate::server::messages::subscriptions::Subscription;
 use crate::server::messages::task_subscribers::{Following, Interest};
@@ -115,7 +115,7 @@ impl ServerTask {
     }
 
     /// Passes a log message to whom it certainly belongs: to nobody, if that is not known and it is not for all.
-    pub(super) fn logged(&self, line: &Bytes, params: Option<&Bytes>, owner: Option<(u64, Option<ReplySender>)>) {
+    pub(super) fn logged(&self, line: &Bytes, params: Option<&Bytes>, owner: Option<LogOwner>) {
         let make = || ServerNotification::Logged { level: level_of(params), line: splice(line, &mut []) };
         let Settings { sharing, broadcast_logs, .. } = self.config.settings;
         if broadcast_logs || sharing == Sharing::Session {
@@ -123,7 +123,7 @@ impl ServerTask {
             for to in self.agents.all() {
                 to.send_unasked(ToAgent::ServerNotification(unasked.get_or_insert_with(make).clone()));
             }
-        } else if let Some((session, to)) = owner
+        } else if let Some(LogOwner { session, to }) = owner
             && let Some(to) = to.as_ref().or_else(|| self.agents.find(session))
         {
             to.send_unasked(ToAgent::ServerNotification(make()));

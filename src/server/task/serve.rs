@@ -296,8 +296,8 @@ impl ServerTask {
                 accepted.into_iter().for_each(|one| self.subscribed(one));
                 refused.iter().for_each(|topic| self.refused(topic));
             }
-            Effect::Lapsed(uri) => self.lapsed(&uri),
-            Effect::TaskTold { line, id, ended } => self.task_told(line, id, ended),
+            Effect::SubscriptionEnded(uri) => self.lapsed(&uri),
+            Effect::TaskStatus { line, id, ended } => self.task_told(line, id, ended),
             Effect::Updated { line, params } => self.updated(&line, params.as_ref()),
             Effect::Logged { line, params, owner } => self.logged(&line, params.as_ref(), owner),
             Effect::NotListed { reason, partial: None, settled } => {

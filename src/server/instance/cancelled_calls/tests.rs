@@ -14,8 +14,8 @@ fn message_belongs_to_an_agent_if_all_that_the_server_may_work_on_does() {
     assert_eq!(owner(&cancelled, &[]), Ownership::Nobody);
     assert_eq!(owner(&cancelled, &[7, 7]), Ownership::One(7));
     assert_eq!(owner(&cancelled, &[7, 8]), Ownership::Several);
-    cancelled.add((3, 9), None, None, now);
-    cancelled.add((1, 7), None, None, now);
+    cancelled.add(3, 9, None, None, now);
+    cancelled.add(1, 7, None, None, now);
     assert_eq!(owner(&cancelled, &[7]), Ownership::Several);
     for stray in ["2", "03", "\"3\"", "3.0", ""] {
         cancelled.answered(stray.as_bytes());
@@ -31,7 +31,7 @@ fn of_old_cancelled_calls_only_the_sessions_are_kept_until_the_last_is_over() {
     let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
     let count = 3 * CAPACITY as u64;
     for id in 0..count {
-        cancelled.add((id, 7), Some(Until { at: now + SECOND, answered: count }), None, now);
+        cancelled.add(id, 7, Some(Until { at: now + SECOND, answered: count }), None, now);
     }
     assert_eq!(cancelled.known.len(), CAPACITY);
     let owner = |cancelled: &CancelledCalls, unanswered: u64, at| cancelled.owner(std::iter::once(unanswered), at);
@@ -44,7 +44,7 @@ fn of_old_cancelled_calls_only_the_sessions_are_kept_until_the_last_is_over() {
         Ownership::Nobody,
         "it has read every cancellation"
     );
-    cancelled.add((count, 7), None, None, now + SECOND);
+    cancelled.add(count, 7, None, None, now + SECOND);
     assert_eq!(cancelled.known.len(), 1);
 }
 
@@ -60,7 +60,7 @@ fn a_call_is_over_after_a_while_if_the_server_has_read_that_nobody_wants_it() {
     ] {
         let mut cancelled = CancelledCalls::default();
         cancelled.pending_answered(b"9");
-        cancelled.add((3, 7), Some(Until { at: now + SECOND, answered: 5 }), None, now);
+        cancelled.add(3, 7, Some(Until { at: now + SECOND, answered: 5 }), None, now);
         cancelled.pending_answered(heard.to_string().as_bytes());
         let owner = cancelled.owner(std::iter::once(8), now + later * SECOND);
         assert_eq!(owner, expected, "{later} s after, {heard} is answered");
@@ -72,7 +72,7 @@ fn where_nothing_tells_that_it_is_over_it_never_is() {
     let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
     for id in 0..=CAPACITY as u64 {
         let until = (id > 0).then_some(Until { at: now, answered: 9 });
-        cancelled.add((id, 7), until, None, now);
+        cancelled.add(id, 7, until, None, now);
     }
     cancelled.pending_answered(b"9");
     assert_eq!(owner(&cancelled, &[8]), Ownership::Several);
@@ -84,12 +84,12 @@ fn request_is_attributed_as_soon_as_the_cancellation_is_read_unless_the_server_h
     let owner = |cancelled: &CancelledCalls, at| cancelled.owner_of_request(std::iter::once(8), at);
     let until = |answered| Some(Until { at: now + SECOND, answered });
     let mut cancelled = CancelledCalls::new(true);
-    cancelled.add((3, 7), until(5), None, now);
+    cancelled.add(3, 7, until(5), None, now);
     assert_eq!((owner(&cancelled, now), owner(&cancelled, now + SECOND)), (Ownership::Several, Ownership::Several));
     cancelled.pending_answered(b"5");
     assert_eq!(owner(&cancelled, now), Ownership::One(8));
     cancelled.answered(b"3");
-    cancelled.add((6, 7), until(7), None, now);
+    cancelled.add(6, 7, until(7), None, now);
     cancelled.pending_answered(b"7");
     assert_eq!((owner(&cancelled, now), owner(&cancelled, now + SECOND)), (Ownership::Several, Ownership::One(8)));
 }
@@ -99,7 +99,7 @@ fn answer_that_crosses_the_cancellation_is_no_sign_that_a_server_goes_on() {
     let now = Instant::now();
     let mut cancelled = CancelledCalls::new(true);
     for (id, answered, is_answered) in [(3, 5, true), (6, 7, false)] {
-        cancelled.add((id, 7), Some(Until { at: now + SECOND, answered }), None, now);
+        cancelled.add(id, 7, Some(Until { at: now + SECOND, answered }), None, now);
         if is_answered {
             cancelled.answered(id.to_string().as_bytes());
         }
@@ -112,7 +112,7 @@ fn answer_that_crosses_the_cancellation_is_no_sign_that_a_server_goes_on() {
 fn where_messages_may_overtake_each_other_only_time_shows_that_a_call_has_stopped() {
     let now = Instant::now();
     let mut cancelled = CancelledCalls::new(false);
-    cancelled.add((3, 7), Some(Until { at: now + SECOND, answered: 5 }), None, now);
+    cancelled.add(3, 7, Some(Until { at: now + SECOND, answered: 5 }), None, now);
     cancelled.pending_answered(b"5");
     let owner = |at| cancelled.owner_of_request(std::iter::empty(), at);
     assert_eq!((owner(now), owner(now + SECOND)), (Ownership::One(7), Ownership::Nobody));

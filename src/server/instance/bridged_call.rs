@@ -1,0 +1,57 @@
+//! A pending call whose agent and server speak different eras.
+//!
+//! Its state is a [`BridgedCall`]; the instance carries out the steps that the state machine returns. A call within one era is a
+//! [`PendingCall`] and has nothing of this.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::pending_call::{Abandoned, PendingCall};
+use crate::bridge::BridgedCall;
+use crate::jsonrpc::splice::Change;
+use crate::server::messages::call::{Call, ReplySender};
+
+/// A bridged call that is queued for the server, was written to it, or is parked between two requests to it.
+pub(in crate::server) struct PendingBridgedCall {
+    pub(super) call: PendingCall,
+    pub(super) state: BridgedCall,
+    /// The agent of a suspended call.
+    pub(super) absent_agent: Option<ReplySender>,
+}
+
+impl PendingBridgedCall {
+    pub(super) fn new(call: PendingCall, state: BridgedCall) -> Box<Self> {
+        Box::new(Self { call, state, absent_agent: None })
+    }
+
+    /// The time of its next deadline, poll or check.
+    pub(super) fn next_event(&self) -> Instant {
+        let times = [self.state.next_check(), self.state.next_poll()];
+        times.into_iter().flatten().fold(self.call.deadline.at(), Instant::min)
+    }
+
+    /// The line that sends it once more, with the next id.
+    pub(super) fn line(&self, id: u64, changes: &[Change]) -> Bytes {
+        self.state.request().line().numbered(id, changes)
+    }
+
+    /// Whether the server may make a task of it.
+    pub(super) fn creates_task(&self) -> bool {
+        self.call.requests_task() || self.state.creates_task()
+    }
+
+    pub(super) fn abandoned(&self, id: u64) -> Abandoned {
+        Abandoned { creates_task: self.creates_task(), ..self.call.abandoned(id) }
+    }
+
+    pub(super) fn fits_any_instance(&self) -> bool {
+        self.state.fits_any_instance() && self.call.fits_any_instance()
+    }
+
+    /// The call as its session sent it.
+    pub(super) fn into_call(self) -> Call {
+        let Self { call, state, .. } = self;
+        call.with_request(state.request().line().clone())
+    }
+}

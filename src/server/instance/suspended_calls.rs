@@ -1,0 +1,175 @@
+//! Suspended calls: calls of modern agents at a legacy server that were answered `input_required` and wait for their retry.
+//!
+//! The `requestState` of a suspended call begins with the tag of its instance, so that the retry is routed to that instance.
+//!
+//! Source: MCP 2026-07-28, `basic/patterns/mrtr`.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::bridged_call::PendingBridgedCall;
+use super::wire::Wire;
+use crate::bridge::{self, BridgedRequest, MAX_SUSPENDED, ModernAgent, ServerRequest};
+use crate::chance;
+use crate::era::input::Given;
+use crate::jsonrpc::mcpd_error::Delivery;
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
+use crate::server::messages::call::{Call, ReplySender};
+use crate::server::question::undeclared;
+
+/// The suspended calls of one instance. The calls themselves are pending requests of its [`Wire`].
+pub(super) struct SuspendedCalls {
+    tag: u64,
+}
+
+/// What the retry of a suspended call releases.
+pub(super) struct ResumedCall {
+    /// The id of the call at the server.
+    pub(super) id: u64,
+    /// The server's ids of its requests that are answered, with the response lines for it.
+    pub(super) answered: Vec<(Bytes, Bytes)>,
+    /// The response to the call, if it has arrived.
+    pub(super) response: Option<Bytes>,
+}
+
+/// The tag of the instance with this purpose. It differs in each daemon, so that no agent can guess the tag of another instance.
+pub(in crate::server) fn tag(purpose: Option<&str>) -> u64 {
+    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    KEYS.hash_one(purpose)
+}
+
+/// The tag of the instance that has suspended the call, if `call` is a retry.
+pub(in crate::server) fn tag_of_retry(call: &Call) -> Option<u64> {
+    if !call.origin.is_stateless() {
+        return None;
+    }
+    let [params] = members(&call.request.line, ["params"]).ok()?;
+    let Given { state, .. } = bridge::retry(&call.request.line, &params?).ok()??;
+    let (tag, _) = str::from_utf8(&state).ok()?.split_once('.')?;
+    u64::from_str_radix(tag, 16).ok()
+}
+
+impl SuspendedCalls {
+    pub(super) fn new(purpose: Option<&str>) -> Self {
+        Self { tag: tag(purpose) }
+    }
+
+    /// The tag of the instance, which identifies it in ids of modern tasks too.
+    pub(super) fn tag(&self) -> u64 {
+        self.tag
+    }
+
+    fn bytes(wire: &Wire) -> usize {
+        wire.bridged_calls().map(|(_, bridged)| bridged.state.suspended_bytes()).sum()
+    }
+
+    /// Collects a request of the server for a modern call, which will be answered with it.
+    ///
+    /// # Errors
+    /// Why the request is refused.
+    pub(super) fn collect(wire: &mut Wire, call: u64, request: &ServerRequest<'_>) -> Result<(), &'static str> {
+        let (bytes, max_message, now) = (request.params.map_or(0, Bytes::len), wire.max_message(), Instant::now());
+        if Self::bytes(wire) + bytes > MAX_SUSPENDED * max_message {
+            return Err("too many calls wait for the retries of their agents");
+        }
+        let Some(bridged) = wire.bridged_mut(call) else {
+            return Err("the call that this is for is of a server's own era");
+        };
+        match bridged.state.server_request(request, max_message, now) {
+            None => Err("the call that this is for is of a server's own era"),
+            Some(false) => Err("too many requests for agents are unanswered"),
+            Some(true) => {
+                bridged.call.deadline.put_off(now);
+                let at = bridged.next_event();
+                wire.expire_by(at);
+                Ok(())
+            }
+        }
+    }
+
+    /// Answers calls with the requests that were collected for them, when it is time.
+    pub(super) fn present_due(&self, wire: &mut Wire, now: Instant) {
+        let due = wire.bridged_calls().filter(|(_, bridged)| bridged.state.is_presentation_due(now));
+        let due: Vec<_> = due.map(|(id, _)| id).collect();
+        due.into_iter().for_each(|id| self.present(wire, id, now));
+    }
+
+    /// Answers the call with this id with the collected requests, if its agent waits.
+    pub(super) fn present(&self, wire: &mut Wire, id: u64, now: Instant) {
+        let Some(bridged) = wire.bridged_mut(id) else { return };
+        let call = &mut bridged.call;
+        // Without random numbers there is no state that an agent could retry with.
+        let random = call.reply.to().and_then(|_| chance::fresh().ok());
+        let state = random.map(|random| format!("{:x}.{random}", self.tag));
+        let presentation = bridged.state.present(state, now);
+        if let Some(result) = presentation.result {
+            bridged.absent_agent = call.reply.to().cloned();
+            let line = reply::result(call.reply.id(), &result);
+            call.reply.suspend(line);
+        }
+        let at = bridged.next_event();
+        wire.expire_by(at);
+        for (id, capability) in presentation.refused {
+            wire.try_notify(reply::error(Some(&id), &undeclared(capability)));
+        }
+    }
+
+    /// Ends calls whose agents are gone for good.
+    pub(super) fn check_agents(wire: &mut Wire, now: Instant) {
+        for bridged in wire.bridged_calls_mut() {
+            let is_gone = bridged.absent_agent.as_ref().is_some_and(ReplySender::is_gone);
+            if bridged.state.check(is_gone, now) {
+                bridged.call.deadline.end(now);
+            }
+        }
+    }
+
+    /// Caches the server's response to a suspended call until its agent retries. `Err` has the call if the response is too large
+    /// together with all others.
+    pub(super) fn cache(
+        wire: &mut Wire,
+        mut bridged: Box<PendingBridgedCall>,
+        line: &Bytes,
+    ) -> Result<(), Box<PendingBridgedCall>> {
+        if Self::bytes(wire) + line.len() > MAX_SUSPENDED * wire.max_message() {
+            return Err(bridged);
+        }
+        bridged.state.cache_response(line);
+        wire.park(bridged);
+        Ok(())
+    }
+
+    /// The agent of a suspended call retries it: the agent waits for the call as before. `Err` has a retry of an unknown call.
+    pub(super) fn resume(
+        wire: &mut Wire,
+        retry: Call,
+        request: &BridgedRequest,
+        agent: ModernAgent,
+        Given { responses, state }: &Given,
+    ) -> Result<ResumedCall, Call> {
+        let is_it = |bridged: &PendingBridgedCall| {
+            bridged.state.is_suspended_as(state, &agent.profile) && bridged.state.is_repeated_by(request)
+        };
+        let id = wire.bridged_calls().find(|(_, bridged)| is_it(bridged)).map(|(id, _)| id);
+        let Some((id, bridged)) = id.and_then(|id| Some((id, wire.bridged_mut(id)?))) else { return Err(retry) };
+        let call = &mut bridged.call;
+        call.deadline.put_off(Instant::now());
+        call.progress_token = retry.request.progress_token.as_deref().map(Bytes::copy_from_slice);
+        call.reply = retry.reply;
+        // Every modern request identifies its agent.
+        call.origin = retry.origin;
+        bridged.absent_agent = None;
+        let resumed = bridged.state.resume(agent.capabilities, responses);
+        Ok(ResumedCall { id, answered: resumed.answered, response: resumed.response })
+    }
+
+    /// Answers the retry of a call that is not suspended here. What has become of that call is unknown.
+    pub(super) fn refuse_unknown(retry: Call, server: &Arc<str>) {
+        let error = ErrorObject::new(INVALID_PARAMS, "`requestState` is not known, or not any more");
+        retry.refuse_with(&error.about_server(server).with_delivery(Delivery::Unknown));
+    }
+}

@@ -13,10 +13,10 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{sleep, sleep_until, timeout};
 
-use crate::deed::Deed;
+use crate::agent_era::AgentEra;
+use crate::call::ToolCall;
 use crate::ledger::{Fate, Ledger};
-use crate::speech::Speech;
-use crate::world::CALM;
+use crate::servers::CALM;
 
 /// For an answer to come, whatever happens to its server: longer than mcpd may hold a call back and wait for it together.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ pub(crate) struct Crew {
     pub(crate) ledger: RefCell<Ledger>,
     pub(crate) max_message: usize,
     /// Nobody dies, cancels or asks for a fault.
-    pub(crate) good_times: bool,
+    pub(crate) no_faults: bool,
     pub(crate) until: Instant,
 }
 
@@ -58,11 +58,11 @@ struct Connection {
     crew: Rc<Crew>,
     number: usize,
     rng: Rng,
-    speech: Speech,
+    agent_era: AgentEra,
     lines: Lines<BufReader<OwnedReadHalf>>,
     write: OwnedWriteHalf,
     /// Said, and not taken by the daemon yet.
-    unsaid: Vec<u8>,
+    unsent: Vec<u8>,
     next_id: u64,
     /// By the id, as it is spelled.
     open: HashMap<String, Open>,
@@ -81,10 +81,10 @@ pub(crate) async fn live(crew: Rc<Crew>, number: usize, mut rng: Rng) {
             crew: Rc::clone(&crew),
             number,
             rng: rng.fork(),
-            speech: Speech::choose(&mut rng),
+            agent_era: AgentEra::choose(&mut rng),
             lines: BufReader::new(read).lines(),
             write,
-            unsaid: Vec::new(),
+            unsent: Vec::new(),
             next_id: 0,
             open: HashMap::new(),
             neglectful: false,
@@ -95,8 +95,8 @@ pub(crate) async fn live(crew: Rc<Crew>, number: usize, mut rng: Rng) {
 
 impl Connection {
     async fn live_once(mut self) {
-        for line in self.speech.introduction(&mut self.rng) {
-            self.say(&line);
+        for line in self.agent_era.opening(&mut self.rng) {
+            self.queue_line(&line);
         }
         let until = (Instant::now() + Duration::from_millis(self.rng.u64(100..5000))).min(self.crew.until);
         let pace = Duration::from_millis(self.rng.choice([10, 30, 60, 120]).expect("some"));
@@ -105,7 +105,7 @@ impl Connection {
             self.do_something();
             let time = pace.mul_f64(self.rng.f64() * 2.0);
             alive = match self.rng.u32(..60) {
-                0 if !self.crew.good_times => self.neglect().await,
+                0 if !self.crew.no_faults => self.neglect().await,
                 _ => self.go_on(time).await,
             };
         }
@@ -121,48 +121,48 @@ impl Connection {
     fn do_something(&mut self) {
         match self.rng.u32(..100) {
             _ if self.open.len() >= 40 => {}
-            0..4 if !self.crew.good_times => self.cancel(),
-            4..6 if !self.crew.good_times => self.say("{\"jsonrpc\":\"2.0\",\"id\":\"half\",\"meth"),
+            0..4 if !self.crew.no_faults => self.cancel(),
+            4..6 if !self.crew.no_faults => self.queue_line("{\"jsonrpc\":\"2.0\",\"id\":\"half\",\"meth"),
             6 => {
-                let line = self.speech.list(&mut self.rng);
-                self.say(&line);
+                let line = self.agent_era.list(&mut self.rng);
+                self.queue_line(&line);
             }
             // More than a connection may have.
-            7 if !self.crew.good_times && self.rng.u32(..4) == 0 => (0..280).for_each(|_| self.call()),
+            7 if !self.crew.no_faults && self.rng.u32(..4) == 0 => (0..280).for_each(|_| self.call()),
             8..20 => (0..self.rng.u32(2..12)).for_each(|_| self.call()),
-            20..22 if !self.crew.good_times => self.call_much_of_one(),
-            22 if !self.crew.good_times => self.say_too_much(),
+            20..22 if !self.crew.no_faults => self.call_much_of_one(),
+            22 if !self.crew.no_faults => self.send_oversized(),
             _ => self.call(),
         }
     }
 
     fn call(&mut self) {
-        let deed = Deed::choose(&mut self.rng, self.crew.good_times, self.crew.max_message);
-        self.do_deed(&deed);
+        let call = ToolCall::choose(&mut self.rng, self.crew.no_faults, self.crew.max_message);
+        self.start_call(&call);
     }
 
     /// More than a server that does not read can be given, so that some of it is never sent.
     fn call_much_of_one(&mut self) {
-        let deed = Deed::large(&mut self.rng);
-        (0..12).for_each(|_| self.do_deed(&deed));
+        let call = ToolCall::large(&mut self.rng);
+        (0..12).for_each(|_| self.start_call(&call));
     }
 
-    fn do_deed(&mut self, deed: &Deed) {
-        let token = self.crew.ledger.borrow_mut().open(self.number, deed.server, Fate::Waiting);
+    fn start_call(&mut self, call: &ToolCall) {
+        let token = self.crew.ledger.borrow_mut().open(self.number, call.server, Fate::Waiting);
         let id = self.fresh_id();
         // Nothing of its own makes it wait.
-        let measured = deed.server == CALM && deed.tool == "echo" && self.open.is_empty() && self.unsaid.is_empty();
-        let era = self.speech.era(&mut self.rng);
-        self.say(&deed.line(era, &id, &token));
+        let measured = call.server == CALM && call.tool == "echo" && self.open.is_empty() && self.unsent.is_empty();
+        let era = self.agent_era.era(&mut self.rng);
+        self.queue_line(&call.line(era, &id, &token));
         self.wait_for(id, token, measured);
     }
 
     /// A call over the message cap.
-    fn say_too_much(&mut self) {
+    fn send_oversized(&mut self) {
         let token = self.crew.ledger.borrow_mut().open(self.number, "plain", Fate::Waiting);
         let id = self.fresh_id();
         let filler = "x".repeat(self.crew.max_message + 1);
-        self.say(&format!(
+        self.queue_line(&format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"plain__echo","arguments":{{"token":"{token}","f":"{filler}"}}}}}}"#
         ));
         self.wait_for(id, token, false);
@@ -188,12 +188,12 @@ impl Connection {
             r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"r"}}}}"#
         );
         self.crew.ledger.borrow_mut().give_up(&open.token);
-        self.say(&line);
+        self.queue_line(&line);
     }
 
-    fn say(&mut self, line: &str) {
-        self.unsaid.extend_from_slice(line.as_bytes());
-        self.unsaid.push(b'\n');
+    fn queue_line(&mut self, line: &str) {
+        self.unsent.extend_from_slice(line.as_bytes());
+        self.unsent.push(b'\n');
     }
 
     /// Reads and writes for this time; `false` once the daemon has closed the connection.
@@ -209,8 +209,8 @@ impl Connection {
                     Ok(Some(line)) => self.take(&line),
                     _ => return false,
                 },
-                written = self.write.write(&self.unsaid), if !self.unsaid.is_empty() => match written {
-                    Ok(written) => drop(self.unsaid.drain(..written)),
+                written = self.write.write(&self.unsent), if !self.unsent.is_empty() => match written {
+                    Ok(written) => drop(self.unsent.drain(..written)),
                     Err(_) => return false,
                 },
                 () = sleep_until(until.into()) => return true,
@@ -227,9 +227,9 @@ impl Connection {
         }
         let time = Duration::from_millis(self.rng.u64(100..2500));
         let _ = timeout(time, async {
-            while !self.unsaid.is_empty() {
-                let Ok(written) = self.write.write(&self.unsaid).await else { break };
-                self.unsaid.drain(..written);
+            while !self.unsent.is_empty() {
+                let Ok(written) = self.write.write(&self.unsent).await else { break };
+                self.unsent.drain(..written);
             }
             sleep(time).await;
         })
@@ -240,7 +240,7 @@ impl Connection {
     async fn leave(&mut self) {
         let ways =
             [Leaving::HalfClosed, Leaving::HalfLineHalfClosed, Leaving::Dying, Leaving::Dying, Leaving::DyingMidLine];
-        let in_order = self.crew.good_times || self.rng.bool();
+        let in_order = self.crew.no_faults || self.rng.bool();
         let way = if in_order { Leaving::InOrder } else { *self.rng.choice(ways.as_slice()).expect("some") };
         let by = Instant::now() + WAIT_LIMIT;
         let answered = |connection: &Self| connection.open.values().any(|open| !open.cancelled);
@@ -255,7 +255,7 @@ impl Connection {
             }
             Leaving::HalfClosed | Leaving::HalfLineHalfClosed | Leaving::DyingMidLine => {
                 let half = (way != Leaving::HalfClosed).then(|| self.half_a_line());
-                let alive = self.go_on_while(by, |connection| !connection.unsaid.is_empty()).await;
+                let alive = self.go_on_while(by, |connection| !connection.unsent.is_empty()).await;
                 if let (Some(half), true) = (half, alive) {
                     let _ = timeout(WAIT_LIMIT, self.write.write_all(&half)).await;
                 }
@@ -283,9 +283,9 @@ impl Connection {
     }
 
     fn half_a_line(&mut self) -> Vec<u8> {
-        let deed = Deed::choose(&mut self.rng, true, self.crew.max_message);
-        let token = self.crew.ledger.borrow_mut().open(self.number, deed.server, Fate::Half);
-        let line = deed.line(self.speech.era(&mut self.rng), &self.fresh_id(), &token);
+        let call = ToolCall::choose(&mut self.rng, true, self.crew.max_message);
+        let token = self.crew.ledger.borrow_mut().open(self.number, call.server, Fate::Half);
+        let line = call.line(self.agent_era.era(&mut self.rng), &self.fresh_id(), &token);
         let end = self.rng.usize(1..=line.len());
         line.as_bytes()[..end].to_vec()
     }
@@ -311,7 +311,7 @@ impl Connection {
 
     fn notified(&mut self, message: &Value) {
         match message["method"].as_str() {
-            Some(method) if self.speech.accepts(method, message) => {}
+            Some(method) if self.agent_era.may_receive(method, message) => {}
             Some("notifications/progress")
                 if self.open.contains_key(&message["params"]["progressToken"].to_string()) => {}
             _ => self.complain(&format!("was told out of place: {message}")),

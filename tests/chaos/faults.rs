@@ -7,13 +7,13 @@ use fastrand::Rng;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
+use crate::servers::Servers;
 use crate::support::{Daemon, MCPD, Process, signal};
-use crate::world::World;
 
 /// The hand that does it.
 pub(crate) struct Faults<'a> {
     pub(crate) daemon: &'a mut Daemon,
-    pub(crate) world: &'a mut World,
+    pub(crate) servers: &'a mut Servers,
     pub(crate) rng: Rng,
     /// The processes of the calm server.
     pub(crate) spared: Vec<u32>,
@@ -25,7 +25,7 @@ pub(crate) struct Faults<'a> {
 
 impl Faults<'_> {
     /// Goes on until the storm is over; nothing is left stopped.
-    pub(crate) async fn rage(&mut self, until: Instant) {
+    pub(crate) async fn run_until(&mut self, until: Instant) {
         while Instant::now() < until {
             self.one();
             let pause = Duration::from_millis(self.rng.u64(50..550));
@@ -33,7 +33,7 @@ impl Faults<'_> {
             self.release(Instant::now());
         }
         self.release(Instant::now() + Duration::from_secs(60));
-        self.world.calm_down();
+        self.servers.restore();
         self.daemon.signal(Signal::HUP);
     }
 
@@ -43,11 +43,11 @@ impl Faults<'_> {
             40..52 => self.kill("kill -9 of a guard", is_guard),
             52..75 => self.stop(),
             75..95 => {
-                self.world.change(&mut self.rng);
+                self.servers.change(&mut self.rng);
                 self.reload("reload");
             }
             _ => {
-                self.world.spoil();
+                self.servers.write_invalid();
                 self.reload("reload of a bad file");
             }
         }

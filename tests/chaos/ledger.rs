@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::servers::{CALM, Servers};
 use crate::support::Place;
-use crate::world::{CALM, World};
 
 /// Most complaints that are shown.
 const SHOWN: usize = 30;
@@ -81,7 +81,7 @@ impl Ledger {
     pub(crate) fn close(mut self, place: &Place) -> Account {
         let mut received: HashMap<String, Vec<&str>> = HashMap::new();
         let mut processes: HashMap<u64, HashSet<&str>> = HashMap::new();
-        for server in World::servers() {
+        for server in Servers::names() {
             let journal = fs::read(place.path(&format!("{server}.journal"))).unwrap_or_default();
             let journal = String::from_utf8_lossy(&journal);
             for token in behind(&journal, r#""token":""#, '"') {

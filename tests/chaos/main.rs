@@ -1,7 +1,7 @@
 //! A storm with a ledger, and the daemon's death at random moments of its start.
 //!
-//! `world` (the servers, and how a reload changes them) · `deed` (what an agent asks for) · `speech` (in which era) · `agent` (how agents live and
-//! die) · `faults` (what is done to servers and guards meanwhile) · `ledger` (what became of every call) · `gauges` (what the
+//! `servers` (the servers, and how a reload changes them) · `call` (what an agent asks for) · `agent_era` (in which era) · `agent` (how agents live and
+//! die) · `faults` (what is done to servers and guards meanwhile) · `ledger` (what became of every call) · `usage` (what the
 //! daemon holds, how fast `mcpd status` answers) · `rounds` (`kill -9` of the daemon).
 //!
 //! `cargo test` runs both for a few seconds with a fixed seed, to see that they run. The environment asks for more:
@@ -9,17 +9,17 @@
 //! the machine does it. `long.sh` runs many seeds.
 
 mod agent;
-mod deed;
+mod agent_era;
+mod call;
 mod faults;
-mod gauges;
 mod ledger;
 mod rounds;
-mod speech;
+mod servers;
 mod storm;
 #[expect(dead_code, unused_imports, reason = "the harness of the black-box tests, of which this needs a part")]
 #[path = "../it/support/mod.rs"]
 mod support;
-mod world;
+mod usage;
 
 use std::io::Write;
 use std::thread;
@@ -32,7 +32,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
 }
 
 /// Says something past the test runner, which shows nothing of a test that passed.
-fn say(text: &str) {
+fn print_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "chaos: {text}");
 }
 
@@ -42,7 +42,7 @@ struct Seed(u64);
 impl Drop for Seed {
     fn drop(&mut self) {
         if thread::panicking() {
-            say(&format!("failed with CHAOS_SEED={}", self.0));
+            print_line(&format!("failed with CHAOS_SEED={}", self.0));
         }
     }
 }

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use rustix::process::Signal;
 
 use crate::support::{Daemon, MCPD, Place, Process, Server, Setup};
-use crate::{Seed, say};
+use crate::{Seed, print_line};
 
 /// For every process to be gone.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -29,12 +29,12 @@ fn stubborn() -> Setup {
         "--ignore-eof --ignore-term --init-never",
         "--double-fork",
     ];
-    let servers = habits.iter().enumerate().map(|(number, habits)| Server::named(&format!("s{number}")).flags(habits));
-    servers.fold(Setup::new(), Setup::server)
+    let names = habits.iter().enumerate().map(|(number, habits)| Server::named(&format!("s{number}")).flags(habits));
+    names.fold(Setup::new(), Setup::server)
 }
 
 pub(crate) fn run(seed: u64, rounds: u64) {
-    say(&format!("{rounds} rounds of kill -9: CHAOS_SEED={seed}"));
+    print_line(&format!("{rounds} rounds of kill -9: CHAOS_SEED={seed}"));
     let _seed = Seed(seed);
     let mut rng = Rng::with_seed(seed);
     let (mut most, mut slowest) = (0, Duration::ZERO);
@@ -60,7 +60,7 @@ pub(crate) fn run(seed: u64, rounds: u64) {
         daemon.expect_no_family(LIMIT.saturating_sub(killed.elapsed()));
         slowest = slowest.max(killed.elapsed());
     }
-    say(&format!("of at most {most} processes, none was left after {slowest:?} at most"));
+    print_line(&format!("of at most {most} processes, none was left after {slowest:?} at most"));
 }
 
 /// Guards whose daemon has gone. They have nothing of a test's environment, so it is their program that tells them.

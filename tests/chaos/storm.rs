@@ -13,11 +13,11 @@ use tokio::task::LocalSet;
 
 use crate::agent::{Crew, live};
 use crate::faults::Faults;
-use crate::gauges::{StatusWatch, Usage, resident_mib};
 use crate::ledger::Ledger;
+use crate::servers::{CALM, Servers};
 use crate::support::{Agent, Daemon, MCPD, Place, Process, WAIT_LIMIT, arguments, signal, until};
-use crate::world::{CALM, World};
-use crate::{Seed, say};
+use crate::usage::{StatusWatch, Usage, resident_mib};
+use crate::{Seed, print_line};
 
 const AGENTS: usize = 20;
 /// Good times before the storm, after which the daemon has all that it needs to serve so many agents.
@@ -28,27 +28,30 @@ const ALLOWED_MIB: f64 = 16.0;
 const ALLOWED_MESSAGES: f64 = 8.0;
 
 pub(crate) fn run(seed: u64, time: Duration) {
-    say(&format!("storm of {time:?}: CHAOS_SEED={seed}"));
+    print_line(&format!("storm of {time:?}: CHAOS_SEED={seed}"));
     let _seed = Seed(seed);
     let mut rng = Rng::with_seed(seed);
     let place = Place::new();
-    let mut world = World::new(&place, &mut rng);
-    let mut daemon = world.start();
-    let warming = crew(&daemon, &world, Instant::now() + WARMING, true, Ledger::default());
+    let mut servers = Servers::new(&place, &mut rng);
+    let mut daemon = servers.start();
+    let warming = crew(&daemon, &servers, Instant::now() + WARMING, true, Ledger::default());
     let ledger = lives(warming, &mut rng, async {});
     expect_ready(&daemon);
     let (before, memory_before) = (Usage::by(&mut daemon), resident_mib(&daemon));
-    say(&format!("before: {before}, {memory_before:.1} MiB; messages of at most {} KiB", world.max_message >> 10));
+    print_line(&format!(
+        "before: {before}, {memory_before:.1} MiB; messages of at most {} KiB",
+        servers.max_message >> 10
+    ));
 
     let mut status = place.command(MCPD);
     status.args(["status", "--json", "--runtime-dir"]).arg(place.runtime_dir());
     let status = StatusWatch::start(status);
-    let ledger = storm(&mut daemon, &mut world, &mut rng, time, ledger);
+    let ledger = storm(&mut daemon, &mut servers, &mut rng, time, ledger);
     let latencies = status.stop();
-    begin_anew(&daemon);
+    reconnect(&daemon);
     expect_ready(&daemon);
     let mut last = Agent::ready(&daemon);
-    for server in World::servers() {
+    for server in Servers::names() {
         arguments(&last.call(&format!("{server}__echo"), &json!({"last": true})));
     }
     drop(last);
@@ -56,34 +59,34 @@ pub(crate) fn run(seed: u64, time: Duration) {
     assert_eq!(calm["restarts"], 0, "nothing was done to it: {calm}");
     let after = expect_as(&before, &mut daemon);
     let memory = resident_mib(&daemon);
-    say(&format!("after: {after}, {memory:.1} MiB; {latencies}"));
+    print_line(&format!("after: {after}, {memory:.1} MiB; {latencies}"));
     let account = ledger.close(&place);
-    say(&format!("{account}"));
+    print_line(&format!("{account}"));
     // The hardest end of all.
     daemon.kill9();
     daemon.expect_no_family(Duration::from_secs(2));
     account.expect_all_well();
     latencies.expect_answers();
-    let allowed = ALLOWED_MIB + ALLOWED_MESSAGES * world.max_message as f64 / f64::from(1 << 20);
+    let allowed = ALLOWED_MIB + ALLOWED_MESSAGES * servers.max_message as f64 / f64::from(1 << 20);
     assert!(
         memory < memory_before + allowed,
         "{memory_before:.1} MiB have become {memory:.1}: allowed are {allowed} more"
     );
 }
 
-fn storm(daemon: &mut Daemon, world: &mut World, rng: &mut Rng, time: Duration, ledger: Ledger) -> Ledger {
+fn storm(daemon: &mut Daemon, servers: &mut Servers, rng: &mut Rng, time: Duration, ledger: Ledger) -> Ledger {
     let spared = vec![daemon.server_pid(CALM), daemon.guard_pid(CALM)];
     let until = Instant::now() + time;
-    let crew = crew(daemon, world, until, false, ledger);
-    let mut faults = Faults { daemon, world, rng: rng.fork(), spared, stopped: Vec::new(), tally: BTreeMap::new() };
-    let ledger = lives(crew, rng, faults.rage(until));
-    say(&format!("faults: {:?}", faults.tally));
+    let crew = crew(daemon, servers, until, false, ledger);
+    let mut faults = Faults { daemon, servers, rng: rng.fork(), spared, stopped: Vec::new(), tally: BTreeMap::new() };
+    let ledger = lives(crew, rng, faults.run_until(until));
+    print_line(&format!("faults: {:?}", faults.tally));
     ledger
 }
 
-fn crew(daemon: &Daemon, world: &World, until: Instant, good_times: bool, ledger: Ledger) -> Rc<Crew> {
-    let (socket, max_message, ledger) = (daemon.agent_socket(), world.max_message, RefCell::new(ledger));
-    Rc::new(Crew { socket, ledger, max_message, good_times, until })
+fn crew(daemon: &Daemon, servers: &Servers, until: Instant, no_faults: bool, ledger: Ledger) -> Rc<Crew> {
+    let (socket, max_message, ledger) = (daemon.agent_socket(), servers.max_message, RefCell::new(ledger));
+    Rc::new(Crew { socket, ledger, max_message, no_faults, until })
 }
 
 /// Has the agents live, and `beside` go on meanwhile.
@@ -103,7 +106,7 @@ fn lives(crew: Rc<Crew>, rng: &mut Rng, beside: impl Future<Output = ()>) -> Led
 
 /// Ends what servers have become: one may have lost a child of its own, or hang where only a kill helps. One that has ended
 /// often would not be started for half a minute if nobody said so.
-fn begin_anew(daemon: &Daemon) {
+fn reconnect(daemon: &Daemon) {
     let status = daemon.status();
     for server in status["servers"].as_array().expect("servers").iter().filter(|server| server["name"] != CALM) {
         if let Some(pid) = server["pid"].as_u64().and_then(|pid| pid.try_into().ok()) {
@@ -116,9 +119,9 @@ fn begin_anew(daemon: &Daemon) {
 
 fn expect_ready(daemon: &Daemon) {
     daemon.wait_status("shows every server ready and nothing in flight", |status| {
-        let servers = status["servers"].as_array().expect("servers");
-        servers.len() == World::servers().len()
-            && servers.iter().all(|server| server["state"] == "ready" && server["in_flight"] == 0)
+        let names = status["servers"].as_array().expect("servers");
+        names.len() == Servers::names().len()
+            && names.iter().all(|server| server["state"] == "ready" && server["in_flight"] == 0)
             && status["agents"].as_array().is_some_and(Vec::is_empty)
     });
 }

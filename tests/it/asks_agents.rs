@@ -7,8 +7,8 @@ use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
 const SAMPLE: &str = "sampling/createMessage";
 const ELICIT: &str = "elicitation/create";
 
-fn able(daemon: &Daemon) -> Agent {
-    Agent::able(daemon, &json!({"sampling": {}, "elicitation": {}}))
+fn capable_agent(daemon: &Daemon) -> Agent {
+    Agent::with_capabilities(daemon, &json!({"sampling": {}, "elicitation": {}}))
 }
 
 fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
@@ -17,7 +17,7 @@ fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
 
 /// Has the server ask its client.
 fn start_question(agent: &mut Agent, method: &str, params: &Value) -> Value {
-    agent.start_call("s__ask_client", &json!({"method": method, "params": params}))
+    agent.start_call("s__send_request", &json!({"method": method, "params": params}))
 }
 
 /// What the client answered, as the server got it.
@@ -35,11 +35,11 @@ fn refusal(agent: &mut Agent, method: &str, params: &Value) -> Value {
 #[test]
 fn sole_agent_of_a_shared_server_receives_its_request_and_answers() {
     let daemon = start(|server| server);
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     // What an agent has at other servers is no matter.
-    let call = agent.ask(
+    let call = agent.start_request(
         "tools/call",
-        &json!({"name": "s__ask_client", "arguments": {"method": SAMPLE, "params": {"maxTokens": 7, "messages": []}}}),
+        &json!({"name": "s__send_request", "arguments": {"method": SAMPLE, "params": {"maxTokens": 7, "messages": []}}}),
     );
     let question = agent.expect_request(SAMPLE);
     assert_eq!(question["params"], json!({"maxTokens": 7, "messages": []}));
@@ -55,9 +55,9 @@ fn sole_agent_of_a_shared_server_receives_its_request_and_answers() {
 #[test]
 fn only_the_id_and_the_token_of_a_question_differ_and_the_servers_own_come_back() {
     let daemon = start(|server| server);
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let params = r#"{"zeta":1.10,"_meta":{"x":"\/","progressToken":"t-\u0031"},"mode":"form"}"#;
-    let call = r#"{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"s__ask_client","arguments":{"method":"elicitation/create","params":PARAMS}}}"#;
+    let call = r#"{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":"s__send_request","arguments":{"method":"elicitation/create","params":PARAMS}}}"#;
     agent.send_raw(call.replace("PARAMS", params) + "\n");
     let line = agent.next_line().expect("a line");
     let id = serde_json::from_str::<Value>(&line).expect("JSON")["id"].clone();
@@ -80,7 +80,7 @@ fn only_the_id_and_the_token_of_a_question_differ_and_the_servers_own_come_back(
 #[test]
 fn while_two_agents_have_calls_the_server_is_refused_at_once_and_they_go_on() {
     let daemon = start(|server| server);
-    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let busy = other.start_call("s__sleep", &json!({"ms": 1500}));
     daemon.wait_journal("s", "\"ms\":1500");
     let error = refusal(&mut one, SAMPLE, &json!({}));
@@ -99,8 +99,8 @@ fn while_two_agents_have_calls_the_server_is_refused_at_once_and_they_go_on() {
 #[test]
 fn cancelled_call_counts_until_the_server_has_answered_it() {
     let daemon = start(|server| server.flags("--no-pings").line("tool_timeouts = { sleep = \"100ms\" }"));
-    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
-    let timed_out = other.call("s__sleep", &json!({"ms": 1500, "stubborn": true}));
+    let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
+    let timed_out = other.call("s__sleep", &json!({"ms": 1500, "ignore_cancel": true}));
     assert_eq!(code(&timed_out), -31002);
     let error = refusal(&mut one, SAMPLE, &json!({}));
     assert_eq!(error["code"], -31004, "{error}");
@@ -122,7 +122,7 @@ fn server_request_without_any_call_is_refused() {
 #[test]
 fn with_an_instance_each_both_agents_get_their_own_request_though_the_ids_are_the_same() {
     let daemon = start(|server| server.line("sharing = \"session\""));
-    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let calls = [(&mut one, "one"), (&mut other, "other")]
         .map(|(agent, name)| start_question(agent, ELICIT, &json!({ "message": name })));
     let questions = [&mut one, &mut other].map(|agent| agent.expect_request(ELICIT));
@@ -140,10 +140,10 @@ fn with_an_instance_each_both_agents_get_their_own_request_though_the_ids_are_th
 #[test]
 fn two_servers_with_the_same_id_have_two_questions_at_one_agent() {
     let daemon = Setup::with(Server::named("s")).server(Server::named("t")).start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let calls = ["s", "t"].map(|server| {
         let arguments = json!({"method": SAMPLE, "params": {"of": server}});
-        agent.start_call(&format!("{server}__ask_client"), &arguments)
+        agent.start_call(&format!("{server}__send_request"), &arguments)
     });
     let questions = [(); 2].map(|()| agent.expect_request(SAMPLE));
     assert_ne!(questions[0]["id"], questions[1]["id"]);
@@ -193,7 +193,7 @@ fn agent_receives_no_request_that_it_or_its_version_does_not_support() {
 #[test]
 fn malformed_server_request_is_refused_and_reaches_no_agent() {
     let daemon = start(|server| server);
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     for params in [json!([]), json!({"mode": "telepathy"}), json!({"_meta": {"progressToken": {}}})] {
         assert_eq!(refusal(&mut agent, ELICIT, &params)["code"], -32602, "{params}");
     }

@@ -19,13 +19,13 @@ fn capabilities() -> Value {
     json!({"sampling": {}, "elicitation": {}, "tasks": {"list": {}, "cancel": {}, "requests": requests}})
 }
 
-fn able(daemon: &Daemon) -> Agent {
-    Agent::able(daemon, &capabilities())
+fn capable_agent(daemon: &Daemon) -> Agent {
+    Agent::with_capabilities(daemon, &capabilities())
 }
 
 /// Has a server ask its client.
 fn start_question(agent: &mut Agent, server: &str, method: &str, params: &Value) -> Value {
-    agent.start_call(&format!("{server}__ask_client"), &json!({"method": method, "params": params}))
+    agent.start_call(&format!("{server}__send_request"), &json!({"method": method, "params": params}))
 }
 
 /// What the server got from the agent, which answers with this.
@@ -87,7 +87,7 @@ fn strays(daemon: &Daemon) -> Value {
 #[test]
 fn server_creates_a_task_at_its_agent_and_continues_with_it() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     assert_eq!(make(&mut agent, "s", "t-1")["result"]["task"], task("t-1", "working"));
     let about = json!({"taskId": "t-1", "x": 1});
     for (method, answer) in [
@@ -107,7 +107,7 @@ fn server_creates_a_task_at_its_agent_and_continues_with_it() {
 #[test]
 fn a_task_is_unknown_to_every_server_but_the_one_that_had_it_made() {
     let daemon = start();
-    let [mut agent, mut other] = [(); 2].map(|()| able(&daemon));
+    let [mut agent, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     make(&mut agent, "s", "of s");
     make(&mut agent, "t", "of t");
     for (server, id) in [("s", "of t"), ("t", "of s"), ("s", "of nobody"), ("s", "")] {
@@ -126,7 +126,7 @@ fn a_task_is_unknown_to_every_server_but_the_one_that_had_it_made() {
 #[test]
 fn second_task_with_the_same_id_is_refused() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     make(&mut agent, "s", "same");
     let refused = make(&mut agent, "t", "same");
     assert_eq!(refused["error"]["code"], -32603, "{refused}");
@@ -137,7 +137,7 @@ fn second_task_with_the_same_id_is_refused() {
 #[test]
 fn task_status_reaches_only_the_server_that_owns_the_task() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     make(&mut agent, "s", "of s");
     make(&mut agent, "t", "of t");
     let lines = ["of s", "of t"].map(|id| tell_status(&mut agent, id, "completed"));
@@ -155,7 +155,7 @@ fn task_status_reaches_only_the_server_that_owns_the_task() {
 #[test]
 fn progress_goes_on_while_the_task_does() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let params = json!({"task": {}, "_meta": {"progressToken": "theirs"}});
     let call = start_question(&mut agent, "s", SAMPLE, &params);
     let question = agent.expect_request(SAMPLE);
@@ -173,7 +173,7 @@ fn progress_goes_on_while_the_task_does() {
 #[test]
 fn task_list_contains_only_the_tasks_of_the_requesting_server_and_is_otherwise_unchanged() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     make(&mut agent, "s", "of s");
     let mut list = |server: &str, tasks: &str| {
         let call = start_question(&mut agent, server, "tasks/list", &json!({"cursor": "c"}));
@@ -201,7 +201,7 @@ fn task_list_contains_only_the_tasks_of_the_requesting_server_and_is_otherwise_u
 #[test]
 fn the_tasks_of_an_instance_that_ended_are_unknown_to_the_next() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     make(&mut agent, "s", "t-1");
     assert_eq!(code(&agent.call("s__die", &json!({}))), -31001);
     expect_unknown(&mut agent, "s", "t-1");
@@ -217,7 +217,7 @@ fn the_tasks_of_an_instance_that_ended_are_unknown_to_the_next() {
 fn shared_server_may_not_create_tasks_at_agents() {
     for sharing in ["shared", "pool", "workspace"] {
         let daemon = Setup::with(Server::named("s").line(format!("sharing = \"{sharing}\""))).start();
-        let mut agent = able(&daemon);
+        let mut agent = capable_agent(&daemon);
         make(&mut agent, "s", "t-1");
         for method in ["tasks/get", "tasks/result", "tasks/cancel", "tasks/list"] {
             let error = refusal(&mut agent, "s", method, &json!({"taskId": "t-1"}));
@@ -250,7 +250,7 @@ fn agent_without_task_support_receives_no_task_request() {
 #[test]
 fn a_question_about_a_task_without_an_id_is_refused() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     for params in [json!({}), json!({"taskId": 7}), json!({"taskId": "a", "TaskId": "b"})] {
         assert_eq!(refusal(&mut agent, "s", "tasks/get", &params)["code"], -32602, "{params}");
     }
@@ -261,7 +261,7 @@ fn a_question_about_a_task_without_an_id_is_refused() {
 fn a_server_waits_for_the_result_of_a_task_as_long_as_for_an_answer() {
     let own = Server::named("s").line("sharing = \"session\"").line("call_timeout_max = \"700ms\"");
     let daemon = Setup::with(own).start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     make(&mut agent, "s", "t-1");
     let call = start_question(&mut agent, "s", "tasks/result", &json!({"taskId": "t-1"}));
     let question = agent.expect_request("tasks/result");

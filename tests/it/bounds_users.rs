@@ -46,7 +46,7 @@ fn unread_responses_of_many_agents_share_one_bound_and_others_stay_connected() {
     assert_eq!(answer["error"], Value::Null, "who reads gets large answers meanwhile");
     assert_eq!(behind.answer(&small)["error"], Value::Null);
     assert!(daemon.log().contains("cut off an agent"), "{}", daemon.log());
-    deaf.into_iter().for_each(Agent::hang_up);
+    deaf.into_iter().for_each(Agent::disconnect);
 }
 
 /// Case C7.
@@ -63,7 +63,7 @@ fn incomplete_lines_of_many_agents_share_one_bound_and_others_stay_connected() {
     let resident = resident_kib(daemon.pid());
     assert!(resident < 192 << 10, "{resident} KiB for half lines");
     arguments(&agent.call("good__echo", &json!({"text": "x".repeat(900 << 10)})));
-    silent.into_iter().for_each(Agent::hang_up);
+    silent.into_iter().for_each(Agent::disconnect);
 }
 
 /// Case C11.
@@ -71,7 +71,7 @@ fn incomplete_lines_of_many_agents_share_one_bound_and_others_stay_connected() {
 fn one_user_at_one_profile_leaves_places_for_all_others() {
     let Some(daemon) = for_guests(400, "") else { return };
     let socket = daemon.place().runtime_dir().join("open.sock");
-    let as_guest = || Agent::over(connect_as(GUEST, &socket).expect("it may come in"));
+    let as_guest = || Agent::from_stream(connect_as(GUEST, &socket).expect("it may come in"));
     // A sixteenth of 200 places.
     let mut guests: Vec<_> = (0..12).map(|_| as_guest()).collect();
     for guest in &mut guests {
@@ -108,7 +108,7 @@ fn a_guest_claims_a_bounded_number_of_directories() {
         agent.request("initialize", &params);
         agent.call("a__echo", &json!({"n": number}))
     };
-    let as_guest = || Agent::over(connect_as(GUEST, &socket).expect("it may come in"));
+    let as_guest = || Agent::from_stream(connect_as(GUEST, &socket).expect("it may come in"));
     let mut guests: Vec<_> = (0..17).map(|_| as_guest()).collect();
     for (number, guest) in guests[..16].iter_mut().enumerate() {
         arguments(&claiming(guest, number));

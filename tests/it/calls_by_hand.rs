@@ -28,7 +28,7 @@ fn daemon() -> Daemon {
     let mut tools: Vec<_> = ["raw", "sleep", "refuse", "secret"].map(|name| tool(name, &free)).into();
     tools.insert(0, tool("echo", &schema));
     let file = place.write("listing", json!({ "tools": tools }).to_string());
-    Setup::with(Server::named("a").arg("--listing").arg(file).line("deny = ['secret']")).start_in(&place)
+    Setup::with(Server::named("a").arg("--tool-list").arg(file).line("deny = ['secret']")).start_in(&place)
 }
 
 /// What the server was told, if the call went well.
@@ -227,7 +227,7 @@ fn a_tool_that_runs_as_a_task_only_is_waited_for() {
     let tool =
         json!({ "name": "echo", "inputSchema": { "type": "object" }, "execution": { "taskSupport": "required" } });
     let file = place.write("listing", json!({ "tools": [tool] }).to_string());
-    let daemon = Setup::with(Server::named("a").flags("--tasks").arg("--listing").arg(file)).start_in(&place);
+    let daemon = Setup::with(Server::named("a").flags("--tasks").arg("--tool-list").arg(file)).start_in(&place);
     let ran = daemon.client(&["call", "a__echo", "ms:=300", "x=1"]).expect_code(0);
     let called: Value = serde_json::from_str(&ran.stdout).expect("its result");
     assert_eq!(called["params"]["arguments"], json!({ "ms": 300, "x": "1" }), "{ran}");

@@ -242,11 +242,11 @@ fn profile_admits_only_the_users_that_it_lists() {
         let refused = connect_as(STRANGE, &socket(&daemon, closed)).expect_err("the mode forbids it");
         assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{closed}");
     }
-    let mut other = Agent::over(connect_as(STRANGE, &socket(&daemon, "other")).expect("the mode lets it"));
+    let mut other = Agent::from_stream(connect_as(STRANGE, &socket(&daemon, "other")).expect("the mode lets it"));
     other.expect_end();
     until("it is said", || daemon.log().contains("refused another user").then_some(()));
 
-    let mut guest = Agent::over(connect_as(STRANGE, &socket(&daemon, "open")).expect("it may come in"));
+    let mut guest = Agent::from_stream(connect_as(STRANGE, &socket(&daemon, "open")).expect("it may come in"));
     result(&guest.initialize("2025-11-25"));
     assert_eq!(guest.tools(), ["a__echo", "a__sleep"]);
     arguments(&guest.call("a__echo", &json!({})));

@@ -76,7 +76,7 @@ fn completion_offers_tools_and_arguments_of_the_profile() {
     let listing = json!({ "tools": [read, tool("write"), tool("secret"), tool("$(id)")] });
     let file = place.write("listing", listing.to_string());
     let head = "[profiles.reader]\ndeny = ['*/write']";
-    let files = Server::named("files").arg("--listing").arg(file).line("deny = ['secret']");
+    let files = Server::named("files").arg("--tool-list").arg(file).line("deny = ['secret']");
     let daemon = Setup::new().head(head).server(files).start_in(&place);
     let directory = daemon.place().runtime_dir();
     let directory = directory.to_str().expect("text");

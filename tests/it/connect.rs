@@ -32,12 +32,12 @@ impl Shim {
         shim
     }
 
-    fn say(&mut self, line: &str) {
+    fn send_line(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().expect("not closed yet"), "{line}").expect("it reads");
     }
 
     fn ask(&mut self, line: &str) -> String {
-        self.say(line);
+        self.send_line(line);
         self.next_line()
     }
 
@@ -71,7 +71,9 @@ fn connect_passes_bytes_unchanged_in_both_directions() {
 fn answers_still_come_after_its_stdin_has_ended() {
     let daemon = daemon();
     let mut shim = Shim::ready(&daemon);
-    shim.say(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":300}}}"#);
+    shim.send_line(
+        r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":300}}}"#,
+    );
     drop(shim.stdin.take());
     assert!(shim.next_line().contains("\"id\":7"));
     assert_eq!(shim.next_line(), "");
@@ -96,7 +98,7 @@ fn a_client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
     let daemon = daemon();
     for how in [Signal::TERM, Signal::KILL] {
         let mut shim = Shim::ready(&daemon);
-        shim.say(
+        shim.send_line(
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":60000}}}"#,
         );
         daemon.wait_row("a", "has the call in flight", |row| row["in_flight"] == 1);

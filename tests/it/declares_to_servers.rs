@@ -26,7 +26,7 @@ fn got(answer: &Value) -> Value {
 }
 
 fn roots(agent: &mut Agent) -> Value {
-    got(&agent.call("s__ask_client", &json!({"method": "roots/list"})))
+    got(&agent.call("s__send_request", &json!({"method": "roots/list"})))
 }
 
 const FOR_ALL: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}}}"#;
@@ -35,7 +35,7 @@ const FOR_ALL: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{"contex
 fn shared_instance_receives_all_forwardable_capabilities_but_roots() {
     for sharing in ["shared", "pool", "workspace"] {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
-        let mut agent = Agent::able(&daemon, &json!({"roots": {}}));
+        let mut agent = Agent::with_capabilities(&daemon, &json!({"roots": {}}));
         assert_eq!(code(&roots(&mut agent)), -32601);
         assert!(declared(&daemon).iter().all(|declared| declared == FOR_ALL), "{sharing}: {:?}", declared(&daemon));
         agent.expect_quiet();
@@ -100,7 +100,7 @@ fn session_instance_reads_roots_of_its_agent_and_is_notified_of_changes() {
     let question = agent.expect_request("roots/list");
     agent.respond(&question, &json!({"roots": ["mine"]}));
     daemon.wait_journal("s", "mine");
-    let mut other = Agent::able(&daemon, &json!({"sampling": {}}));
+    let mut other = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
     let changed = r#"{"method":"notifications/roots/list_changed", "jsonrpc":"2.0"}"#;
     for agent in [&mut other, &mut agent] {
         agent.send_raw(format!("{changed}\n"));
@@ -113,7 +113,7 @@ fn session_instance_reads_roots_of_its_agent_and_is_notified_of_changes() {
 #[test]
 fn roots_changes_are_not_sent_to_shared_servers() {
     let daemon = start(|server| server.line("broadcast_logs = true").line("roots = [\"/x\"]"));
-    let mut agent = Agent::able(&daemon, &json!({"roots": {"listChanged": true}}));
+    let mut agent = Agent::with_capabilities(&daemon, &json!({"roots": {"listChanged": true}}));
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
     result(&agent.call("s__echo", &json!({})));
     assert!(!daemon.journal("s").iter().any(|line| line.contains("roots/list_changed")));
@@ -129,12 +129,12 @@ fn complete(agent: &mut Agent, id: &str) {
 #[test]
 fn completed_url_elicitation_is_sent_only_to_the_agent_that_received_the_url() {
     let daemon = start(|server| server);
-    let able = json!({"elicitation": {"url": {}}});
-    let mut supporting = Agent::able(&daemon, &able);
-    let mut refused = Agent::able(&daemon, &able);
-    let mut other = Agent::able(&daemon, &able);
+    let capabilities = json!({"elicitation": {"url": {}}});
+    let mut supporting = Agent::with_capabilities(&daemon, &capabilities);
+    let mut refused = Agent::with_capabilities(&daemon, &capabilities);
+    let mut other = Agent::with_capabilities(&daemon, &capabilities);
     let params = json!({"mode": "url", "elicitationId": "e1", "url": "https://x", "message": "go"});
-    let call = supporting.start_call("s__ask_client", &json!({"method": ELICIT, "params": params}));
+    let call = supporting.start_call("s__send_request", &json!({"method": ELICIT, "params": params}));
     let question = supporting.expect_request(ELICIT);
     assert_eq!(question["params"], params);
     supporting.respond(&question, &json!({"action": "accept"}));

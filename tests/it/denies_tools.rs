@@ -177,7 +177,7 @@ fn a_tool_that_its_server_renames_at_run_time_follows_the_policy_at_once() {
             daemon.journal(server).into_iter().find(|line| line.contains("tools/call") && line.contains(&name));
         assert_eq!(received, None);
     }
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]

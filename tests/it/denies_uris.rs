@@ -155,7 +155,7 @@ fn denied_uri_in_any_spelling_is_answered_like_a_nonexistent_one() {
     let mut listener = Agent::modern(&daemon, &json!({}));
     let (_, granted) = listener.listen(&json!({ "resourceSubscriptions": DENIED }));
     assert!(granted["resourceSubscriptions"].as_array().is_none_or(Vec::is_empty), "{granted}");
-    listener.hang_up();
+    listener.disconnect();
     let journal = daemon.journal("s");
     assert!(!journal.iter().any(|line| line.contains("resources/subscribe")), "{journal:?}");
 }

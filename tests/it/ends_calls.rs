@@ -27,7 +27,7 @@ fn progress_comes_in_order_with_the_token_the_agent_chose() {
     let mut agent = Agent::ready(&daemon);
     for token in [json!("é\"1"), json!(1), json!(9_007_199_254_740_993_i64)] {
         let params = json!({"name": "a__progress", "arguments": {"n": 3}, "_meta": {"progressToken": token}});
-        let id = agent.ask("tools/call", &params);
+        let id = agent.start_request("tools/call", &params);
         for step in 1..=3 {
             let expected = json!({"progressToken": token, "progress": step, "total": 3});
             let message = agent.next();
@@ -47,7 +47,7 @@ fn agents_with_equal_progress_tokens_receive_progress_of_their_own_call_only() {
         .zip([2, 4])
         .map(|(agent, n)| {
             let arguments = json!({"n": n, "every": 20});
-            agent.ask(
+            agent.start_request(
                 "tools/call",
                 &json!({"name": "a__progress", "arguments": arguments, "_meta": {"progressToken": 1}}),
             )
@@ -83,7 +83,7 @@ fn a_cancelled_call_is_cancelled_at_the_server_and_never_answered() {
 fn response_after_cancellation_is_dropped_and_counted() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
-    let id = agent.start_call("a__sleep", &json!({"ms": 200, "stubborn": true}));
+    let id = agent.start_call("a__sleep", &json!({"ms": 200, "ignore_cancel": true}));
     daemon.wait_journal("a", "stubborn");
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     daemon.wait_row("a", "counts the late answer", |row| row["stray_responses"] == 1);
@@ -105,7 +105,7 @@ fn progress_keeps_a_long_call_alive() {
     let daemon = Setup::with(Server::named("a").line("call_timeout = \"1500ms\"")).start();
     let mut agent = Agent::ready(&daemon);
     let params = json!({"name": "a__progress", "arguments": {"n": 6, "every": 400}, "_meta": {"progressToken": "t"}});
-    let id = agent.ask("tools/call", &params);
+    let id = agent.start_request("tools/call", &params);
     for _ in 0..6 {
         agent.expect_notification("notifications/progress");
     }
@@ -121,7 +121,7 @@ fn an_answer_and_a_cancellation_that_cross_end_their_call_once() {
     for id in calls.iter().skip(1).step_by(2) {
         agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     }
-    let cancelled = agent.ask("ping", &json!({}));
+    let cancelled = agent.start_request("ping", &json!({}));
     let last = agent.start_call("a__sleep", &json!({"ms": 50}));
     let mut ended = Vec::new();
     while !ended.contains(&last) {

@@ -22,7 +22,7 @@ fn a_call_that_makes_progress_for_ever_ends_at_the_hard_limit_and_is_cancelled_a
     let begun = Instant::now();
     let params =
         json!({"name": "a__progress", "arguments": {"n": 1000, "every": 100}, "_meta": {"progressToken": "t"}});
-    let id = agent.ask("tools/call", &params);
+    let id = agent.start_request("tools/call", &params);
     let ended = loop {
         let message = agent.next();
         if message["id"] == id {

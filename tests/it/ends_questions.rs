@@ -12,13 +12,13 @@ fn start(change: impl FnOnce(Server) -> Server) -> Daemon {
     Setup::with(change(Server::named("s"))).server(Server::named("idle")).start()
 }
 
-fn able(daemon: &Daemon) -> Agent {
-    Agent::able(daemon, &json!({"sampling": {}}))
+fn capable_agent(daemon: &Daemon) -> Agent {
+    Agent::with_capabilities(daemon, &json!({"sampling": {}}))
 }
 
 /// Has the server ask its client; the call, and what the agent is asked.
 fn requested_call(agent: &mut Agent) -> (Value, Value) {
-    let call = agent.start_call("s__ask_client", &json!({ "method": SAMPLE }));
+    let call = agent.start_call("s__send_request", &json!({ "method": SAMPLE }));
     (call, agent.expect_request(SAMPLE))
 }
 
@@ -45,7 +45,7 @@ fn strays(daemon: &Daemon) -> Value {
 #[test]
 fn agent_is_notified_when_a_server_cancels_its_request() {
     let daemon = start(|server| server);
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let (call, question) = requested_call(&mut agent);
     let params = r#""params":{"x":1.10,"requestId":ID,"reason":"changed my mind"}}"#;
     let withdrawal = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled",{params}"#);
@@ -85,7 +85,7 @@ fn request_cancelled_before_its_agent_is_ready_takes_no_slot() {
 #[test]
 fn unexpected_response_of_an_agent_is_counted_and_reaches_no_server() {
     let daemon = start(|server| server);
-    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let (call, question) = requested_call(&mut other);
     for id in [question["id"].clone(), json!("1"), json!(99)] {
         one.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"not": "yours"}}));
@@ -103,7 +103,7 @@ fn unexpected_response_of_an_agent_is_counted_and_reaches_no_server() {
 fn cancelling_a_call_cancels_the_server_requests_of_that_call() {
     for sharing in ["shared", "session"] {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
-        let mut agent = able(&daemon);
+        let mut agent = capable_agent(&daemon);
         let (call, question) = requested_call(&mut agent);
         agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
         expect_cancelled(&mut agent, &question);
@@ -117,7 +117,7 @@ fn cancelling_a_call_cancels_the_server_requests_of_that_call() {
 #[test]
 fn unanswered_server_request_times_out_for_server_and_agent() {
     let daemon = start(|server| server.line("call_timeout = \"300ms\""));
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let (call, question) = requested_call(&mut agent);
     assert_eq!(code(&agent.answer(&call)), -31002);
     expect_cancelled(&mut agent, &question);
@@ -128,9 +128,9 @@ fn unanswered_server_request_times_out_for_server_and_agent() {
 #[test]
 fn progress_of_an_agent_extends_the_call_of_the_request() {
     let daemon = start(|server| server.line("call_timeout = \"3s\""));
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let params = json!({"_meta": {"progressToken": 7}});
-    let call = agent.start_call("s__ask_client", &json!({"method": SAMPLE, "params": params}));
+    let call = agent.start_call("s__send_request", &json!({"method": SAMPLE, "params": params}));
     let question = agent.expect_request(SAMPLE);
     let progress_text = |n: i64| format!("\"progress\":{n}");
     for n in 1..=2 {
@@ -148,9 +148,9 @@ fn progress_of_an_agent_extends_the_call_of_the_request() {
 #[test]
 fn an_agent_that_goes_away_answers_with_that() {
     let daemon = start(|server| server);
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     requested_call(&mut agent);
-    agent.hang_up();
+    agent.disconnect();
     assert_eq!(refusal(&daemon), -31001);
 }
 
@@ -158,7 +158,7 @@ fn an_agent_that_goes_away_answers_with_that() {
 #[test]
 fn agent_that_has_finished_writing_ends_requests_and_still_receives_its_response() {
     let daemon = start(|server| server);
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let (call, _) = requested_call(&mut agent);
     agent.shut_down_writing();
     assert_eq!(got(&agent.answer(&call))["error"]["code"], -31001);
@@ -169,7 +169,7 @@ fn agent_that_has_finished_writing_ends_requests_and_still_receives_its_response
 fn death_of_a_server_cancels_its_request_at_the_agent() {
     for sharing in ["shared", "session"] {
         let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
-        let mut agent = able(&daemon);
+        let mut agent = capable_agent(&daemon);
         let (call, question) = requested_call(&mut agent);
         let death = agent.start_call("s__die", &json!({"how": "kill"}));
         [call, death].iter().for_each(|id| assert_eq!(code(&agent.answer(id)), -31001));
@@ -182,7 +182,7 @@ fn death_of_a_server_cancels_its_request_at_the_agent() {
 #[test]
 fn stop_of_a_server_cancels_its_request_at_the_agent() {
     let daemon = start(|server| server.flags("--leave-delay 3000"));
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let (call, question) = requested_call(&mut agent);
     let place = daemon.place();
     let mut disable = place.command(MCPD);
@@ -198,7 +198,7 @@ fn stop_of_a_server_cancels_its_request_at_the_agent() {
 #[test]
 fn malformed_or_oversized_response_of_an_agent_is_an_error_for_the_server() {
     let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"64KiB\"").start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let (call, question) = requested_call(&mut agent);
     agent.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": 1, "error": {}}));
     assert_eq!(got(&agent.answer(&call))["error"]["code"], -32603);
@@ -212,8 +212,8 @@ fn malformed_or_oversized_response_of_an_agent_is_an_error_for_the_server() {
 #[test]
 fn server_with_too_many_requests_is_refused_without_affecting_others() {
     let daemon = start(|server| server.line("call_timeout = \"5s\""));
-    let [mut agent, mut other] = [(); 2].map(|()| able(&daemon));
-    let call = agent.start_call("s__ask_client", &json!({"method": SAMPLE, "times": 1000}));
+    let [mut agent, mut other] = [(); 2].map(|()| capable_agent(&daemon));
+    let call = agent.start_call("s__send_request", &json!({"method": SAMPLE, "times": 1000}));
     let questions: Vec<_> = (0..64).map(|_| agent.expect_request(SAMPLE)).collect();
     let refused = || daemon.journal("s").iter().filter(|line| line.contains("-31003")).count();
     until("the others are refused", || (refused() == 936).then_some(()));
@@ -233,14 +233,14 @@ fn server_with_too_many_requests_is_refused_without_affecting_others() {
 #[test]
 fn a_question_to_an_agent_that_does_not_read_is_refused_and_not_lost() {
     let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"256KiB\"").start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let call = |id: usize, tool: &str, arguments: Value| {
         let params = json!({ "name": tool, "arguments": arguments });
         format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
     };
     // More than the socket holds, and less than an agent is cut off for; all at once, for then it is not read from.
     let large: String = (10..14).map(|id| call(id, "s__big", json!({"bytes": 200_000}))).collect();
-    agent.send_raw(large + &call(14, "s__ask_client", json!({ "method": SAMPLE })));
+    agent.send_raw(large + &call(14, "s__send_request", json!({ "method": SAMPLE })));
     let refused = refusal(&daemon);
     (10..14).for_each(|id| drop(result(&agent.answer(&json!(id))).clone()));
     assert_eq!((refused, got(&agent.answer(&json!(14)))["error"]["code"].clone()), (-31003, json!(-31003)));

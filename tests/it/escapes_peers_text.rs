@@ -74,8 +74,12 @@ fn start(options: &[&str]) -> Daemon {
     let place = Place::new();
     let tools = place.write("tools.json", listing().to_string());
     let words = place.write("words", format!("{HOSTILE}\n"));
-    let talking =
-        Server::named("s").arg("--listing").arg(tools).arg("--software").arg(argument()).line("log_arguments = true");
+    let talking = Server::named("s")
+        .arg("--tool-list")
+        .arg(tools)
+        .arg("--server-name")
+        .arg(argument())
+        .line("log_arguments = true");
     let failing = Server::run_by("failing", "sh").arg("-c").arg("cat \"$0\" >&2; exit 3").arg(words);
     let setup = Setup::with(talking.arg("--instructions").arg(argument())).server(failing).server(refusing(&place));
     let setup = setup.head(&format!("[daemon]\ncall_log = {}", quoted(place.path("calls.jsonl"))));

@@ -162,7 +162,7 @@ fn read_only_server_hides_tools_without_the_read_only_hint() {
     ];
     let place = Place::new();
     let list = place.write("tools.json", format!(r#"{{"tools":[{}]}}"#, tools.join(",")));
-    let server = Server::named("s").flags("--bare --listing").arg(list);
+    let server = Server::named("s").flags("--bare --tool-list").arg(list);
     let server = server.line(r#"deny = ["denied"]"#).line("[servers.s.tools]\nread_only = true");
     let daemon = Setup::with(server).start_in(&place);
     let mut agent = Agent::ready(&daemon);
@@ -189,7 +189,7 @@ fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
     ];
     let place = Place::new();
     let list = place.write("tools.json", format!(r#"{{"tools":[{}]}}"#, tools.join(",")));
-    let server = Server::named("s").flags("--bare --listing").arg(list).line("[servers.s.tools]\nread_only = true");
+    let server = Server::named("s").flags("--bare --tool-list").arg(list).line("[servers.s.tools]\nread_only = true");
     let daemon = Setup::with(server).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), ["s__reads"]);
@@ -237,7 +237,7 @@ fn changed_rules_hold_at_once_and_cost_no_server_its_process() {
         });
     }
     assert_eq!(daemon.server_pid("s"), pid);
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case H5.
@@ -249,7 +249,7 @@ fn a_name_that_shows_a_person_another_than_it_is_is_not_listed_and_is_reported()
     let place = Place::new();
     let list = place.write("tools.json", json!({"tools": tools}).to_string());
     let shelf = place.write("library.json", json!({"prompts": prompts}).to_string());
-    let server = Server::named("s").flags("--bare --listing").arg(list).arg("--library").arg(shelf);
+    let server = Server::named("s").flags("--bare --tool-list").arg(list).arg("--library").arg(shelf);
     let daemon = Setup::with(server).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     let [tools, prompts, ..] = listed(&mut agent);

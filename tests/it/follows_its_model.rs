@@ -22,7 +22,7 @@ use proptest::test_runner::{RngSeed, TestRunner};
 
 use self::model::{NARROWINGS, PROFILES, RULES, SERVERS};
 use self::stage::Stage;
-use crate::support::say;
+use crate::support::print_line;
 
 /// What happens. An index counts round, so that each means something in every state; a step that means nothing then does nothing.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ fn setting(name: &str) -> Option<u64> {
 #[test]
 fn callable_if_and_only_if_listed_and_every_request_ends_once_whatever_happens() {
     let seed = setting("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
-    say(&format!("MODEL_SEED={seed}"));
+    print_line(&format!("MODEL_SEED={seed}"));
     let config = ProptestConfig {
         cases: setting("MODEL_CASES").map_or(3, |cases| cases as u32),
         failure_persistence: None,

@@ -6,7 +6,7 @@ use crate::support::{Agent, Daemon, Place, SUBSCRIPTION, Server, Setup, Shim, ar
 
 const TASK_NOTIFICATION: &str = "notifications/tasks";
 
-fn able() -> Value {
+fn capabilities() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
@@ -19,7 +19,7 @@ fn start() -> Daemon {
 }
 
 fn connect(daemon: &Daemon) -> Agent {
-    Agent::modern(daemon, &able())
+    Agent::modern(daemon, &capabilities())
 }
 
 /// Has `echo` make the task `id`, which waits for an answer; the id that the agent is told.
@@ -83,7 +83,7 @@ fn task_subscriber_receives_progress_and_end() {
     wait_listen(&daemon, &["t3"], &["a.b \"c", "t2"]);
     touch(&mut other, &["t3"]);
     assert_eq!(third.subscription_notification(&last_id, TASK_NOTIFICATION)["taskId"], last);
-    [agent, third].into_iter().for_each(Agent::hang_up);
+    [agent, third].into_iter().for_each(Agent::disconnect);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn several_may_listen_to_one_task_each_until_it_has_enough() {
     assert_eq!(agents[1].subscription_notification(&ids[1], TASK_NOTIFICATION)["taskId"], task);
     agents.iter_mut().for_each(Agent::expect_quiet);
     let [first, second] = agents;
-    second.hang_up();
+    second.disconnect();
     wait_listen(&daemon, &[], &["t"]);
     drop(first);
     let listens = daemon.journal("s").iter().filter(|line| line.contains("\"taskIds\"")).count();
@@ -117,15 +117,18 @@ fn a_task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
     let mut other = connect(&daemon);
     let task = made(&mut other, "t");
     for profile in ["other", "narrow"] {
-        let mut agent = Agent::at(&daemon.place().runtime_dir().join(format!("{profile}.sock")));
-        agent.speak_modern(&able());
+        let mut agent = Agent::connect_to(&daemon.place().runtime_dir().join(format!("{profile}.sock")));
+        agent.speak_modern(&capabilities());
         let (_, granted) = agent.listen(&json!({"taskIds": [task, "t"]}));
         assert_eq!(granted, json!({}), "{profile}");
-        agent.hang_up();
+        agent.disconnect();
     }
     let mut undeclared = Agent::modern(&daemon, &json!({}));
     let refused = undeclared.request("subscriptions/listen", &json!({"notifications": {"taskIds": [task]}}));
-    assert_eq!((code(&refused), &refused["error"]["data"]), (-32021, &json!({ "requiredCapabilities": able() })));
+    assert_eq!(
+        (code(&refused), &refused["error"]["data"]),
+        (-32021, &json!({ "requiredCapabilities": capabilities() }))
+    );
     let mut agent = connect(&daemon);
     agent.listen(&json!({"toolsListChanged": true}));
     touch(&mut other, &["t"]);
@@ -133,7 +136,7 @@ fn a_task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
         quiet.expect_quiet();
     }
     assert!(!daemon.journal("s").iter().any(|line| line.contains("\"taskIds\"")), "the server hears nothing of it");
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case B22.
@@ -153,7 +156,7 @@ fn restarted_server_reports_only_tasks_of_its_new_process() {
     touch(&mut other, &["t", "u"]);
     assert_eq!(agent.subscription_notification(&next_id, TASK_NOTIFICATION)["taskId"], next);
     agent.expect_quiet();
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case E11.
@@ -162,7 +165,7 @@ fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon()
     let place = Place::new();
     let daemon = Setup::with(server()).start_in(&place);
     let mut shim = Shim::start(&place, &[]);
-    shim.speak_modern(&able());
+    shim.speak_modern(&capabilities());
     let answer = shim.call("s__echo", &json!({"as_task": true, "id": "t", "ask": true}));
     let task = result(&answer)["taskId"].clone();
     let filter = json!({"toolsListChanged": true, "taskIds": [task]});
@@ -192,6 +195,6 @@ fn lazy_server_stops_once_its_task_has_ended() {
     let answers = json!({"taskId": task, "inputResponses": {"who": {"action": "accept"}}});
     result(&agent.request("tasks/update", &answers));
     assert_eq!(agent.subscription_notification(&id, TASK_NOTIFICATION)["status"], "completed");
-    agent.hang_up();
+    agent.disconnect();
     daemon.wait_row("s", "is stopped", |row| row["state"] == "idle");
 }

@@ -74,7 +74,7 @@ fn servers_come_go_and_change_while_agents_have_lists_of_their_own() {
     until("all agents see the same", || (agent.tools() == ["t__mutate_tools", "s__mutate_tools"]).then_some(()));
     assert_eq!(code(&agent.call("s__own", &json!({}))), -32602);
     arguments(&agent.call("s__mutate_tools", &json!({})));
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn stopped_server_offers_nothing_until_it_is_enabled() {
     daemon.client(&["enable", "s"]).expect_code(0);
     agent.expect_notification(CHANGED);
     assert_eq!(agent.tools(), ["s__mutate_tools"], "another instance");
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn instances_with_equal_lists_share_their_memory() {
     };
     write("home", 1);
     write("tmp", 500);
-    let server = Server::named("s").line("sharing = \"session\"").flags("--listing tools.json");
+    let server = Server::named("s").line("sharing = \"session\"").flags("--tool-list tools.json");
     let daemon = Setup::with(server).start_in(&place);
     let connect = || {
         let mut agent = Agent::working_in(&daemon, &place.path("tmp"));

@@ -13,7 +13,7 @@ fn cancel(agent: &mut Agent, id: &Value) {
 /// Whether the agent was asked during a call; if not, the server was told why at once.
 fn is_served_a_question(agent: &mut Agent, era: Era) -> bool {
     let arguments = json!({"method": SAMPLE, "params": {}});
-    let id = agent.start_call("s__ask_client", &arguments);
+    let id = agent.start_call("s__send_request", &arguments);
     let first = agent.next();
     let is_refusal = |message: &Value| message["result"]["structuredContent"]["error"]["code"] == -31004;
     if is_refusal(&first) {
@@ -27,7 +27,7 @@ fn is_served_a_question(agent: &mut Agent, era: Era) -> bool {
         }
         Era::Modern => {
             let responses: Value = inputs(&first).keys().map(|key| (key.clone(), json!({"model": "m"}))).collect();
-            agent.call_again("s__ask_client", &arguments, &first, &responses)
+            agent.retry_call("s__send_request", &arguments, &first, &responses)
         }
     };
     assert_eq!(answer["result"]["structuredContent"]["result"], json!({"model": "m"}), "{answer}");
@@ -55,7 +55,7 @@ fn a_cancelled_call_that_is_never_answered_does_not_keep_a_server_from_asking_fo
 #[test]
 fn a_call_that_has_run_out_of_time_does_not_either() {
     let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
-    let (mut one, mut other) = (Agent::ready(&daemon), Agent::able(&daemon, &json!({"sampling": {}})));
+    let (mut one, mut other) = (Agent::ready(&daemon), Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
     let answer = one.call("s__sleep", &json!({"ms": 60_000}));
     assert_eq!(answer["error"]["code"], -31002, "{answer}");
     until("it is asked", || is_served_a_question(&mut other, Era::Legacy).then_some(()));
@@ -78,7 +78,7 @@ fn server_may_send_requests_to_others_once_it_has_read_a_cancellation() {
             let cancelled = one.start_call("s__sleep", &json!({"ms": 60_000}));
             daemon.wait_journal("s", "60000");
             if leaves {
-                one.hang_up();
+                one.disconnect();
             } else {
                 cancel(&mut one, &cancelled);
                 one.expect_quiet();
@@ -94,9 +94,9 @@ fn server_may_send_requests_to_others_once_it_has_read_a_cancellation() {
 #[test]
 fn server_that_goes_on_after_a_cancellation_is_not_trusted_again() {
     let daemon = Setup::with(Server::named("s")).start();
-    let (mut one, mut other) = (Agent::ready(&daemon), Agent::able(&daemon, &json!({"sampling": {}})));
+    let (mut one, mut other) = (Agent::ready(&daemon), Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
     for (count, ms) in [(1, 3000), (2, 60_000)] {
-        let cancelled = one.start_call("s__sleep", &json!({"ms": ms, "stubborn": true}));
+        let cancelled = one.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
         daemon.wait_journal("s", &format!("\"ms\":{ms}"));
         cancel(&mut one, &cancelled);
         wait_pings(&daemon, count);
@@ -104,7 +104,7 @@ fn server_that_goes_on_after_a_cancellation_is_not_trusted_again() {
             daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);
         }
     }
-    let refused = other.call("s__ask_client", &json!({"method": SAMPLE, "params": {}}));
+    let refused = other.call("s__send_request", &json!({"method": SAMPLE, "params": {}}));
     let error = &refused["result"]["structuredContent"]["error"];
     let text = error["message"].as_str().expect("it says why");
     assert!(error["code"] == -31004 && text.contains("was given up") && !text.contains("several agents"), "{error}");
@@ -116,7 +116,7 @@ fn server_that_goes_on_after_a_cancellation_is_not_trusted_again() {
 fn pool_routes_a_call_to_an_instance_that_can_send_requests_to_its_agent() {
     let server = Server::named("s").line("sharing = \"pool\"").line("max_instances = 2");
     let daemon = Setup::with(server).start();
-    let mut agents = [(); 2].map(|()| Agent::able(&daemon, &json!({"sampling": {}})));
+    let mut agents = [(); 2].map(|()| Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
     let mut busy = Vec::new();
     for (n, agent) in agents.iter_mut().enumerate() {
         let ms = 60_000 + n;

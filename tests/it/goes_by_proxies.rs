@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::json;
 
-use crate::support::http::{Front, HttpServer, Manner, Response, Tls, Tunnel, authority};
+use crate::support::http::{Behavior, Front, HttpServer, Response, Tls, Tunnel, authority};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, quoted, until};
 
 #[track_caller]
@@ -14,7 +14,7 @@ fn expect_served(daemon: &Daemon) {
 }
 
 fn front(place: &Rc<Place>, name: &str) -> Front {
-    Front::start(place, name, "--bare --tool echo", Manner::default())
+    Front::start(place, name, "--bare --tool echo", Behavior::default())
 }
 
 /// Case I14.

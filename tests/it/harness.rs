@@ -14,7 +14,7 @@ fn daemon() -> Daemon {
 #[should_panic(expected = "not the end")]
 fn unread_response_fails_the_test() {
     let daemon = daemon();
-    Agent::ready(&daemon).ask("ping", &json!({}));
+    Agent::ready(&daemon).start_request("ping", &json!({}));
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_notification_that_was_passed_over_fails_the_test() {
 #[should_panic(expected = "processes are left")]
 fn a_process_that_was_left_behind_fails_the_test() {
     let place = Place::new();
-    let mut child = place.command(SCRIPTED).arg("--linger").spawn().expect("it starts");
+    let mut child = place.command(SCRIPTED).arg("--stay-alive").spawn().expect("it starts");
     // Not given the usual time, because it does not leave by itself.
     let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| place.expect_no_process(Duration::ZERO)));
     child.wait().expect("the harness has killed it");

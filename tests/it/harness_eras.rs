@@ -47,14 +47,14 @@ impl Scripted {
     }
 
     /// Sends a request of a client that can do this, and gives the next line.
-    fn able(&mut self, capabilities: &Value, method: &str, params: &Value) -> Value {
+    fn request_with_capabilities(&mut self, capabilities: &Value, method: &str, params: &Value) -> Value {
         let mut params = params.clone();
         params["_meta"] = Value::Object(meta(capabilities));
         self.bare(method, &params)
     }
 
     fn modern(&mut self, method: &str, params: &Value) -> Value {
-        self.able(&json!({}), method, params)
+        self.request_with_capabilities(&json!({}), method, params)
     }
 
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
@@ -101,7 +101,8 @@ fn server_of_both_eras_answers_in_the_era_of_each_request() {
 
 #[test]
 fn probe_is_answered_as_the_flags_say() {
-    for (flags, expected) in [("", -32601), ("--discover-error=-32602", -32602), ("--era modern --supports x", -32022)]
+    for (flags, expected) in
+        [("", -32601), ("--discover-error=-32602", -32602), ("--era modern --supported-version x", -32022)]
     {
         assert_eq!(code(&Scripted::start(flags).modern("server/discover", &json!({}))), expected, "{flags}");
     }
@@ -121,24 +122,24 @@ fn scripted_server_requires_input_in_several_rounds() {
     let rounds =
         json!([{"inputs": {"name": name}}, {"inputs": {"a": {"method": "roots/list"}}, "state": "s"}, {"state": "t"}]);
     let params = json!({"name": "need_input", "arguments": {"rounds": rounds}});
-    let refusal = server.able(&json!({"elicitation": {"url": {}}}), "tools/call", &params);
+    let refusal = server.request_with_capabilities(&json!({"elicitation": {"url": {}}}), "tools/call", &params);
     assert_eq!(code(&refusal), -32021);
     assert_eq!(refusal["error"]["data"], json!({"requiredCapabilities": {"elicitation": {"form": {}}}}));
     let can = json!({"elicitation": {}, "roots": {}});
-    let required = server.able(&can, "tools/call", &params);
+    let required = server.request_with_capabilities(&can, "tools/call", &params);
     assert_eq!((&inputs(&required)["name"], &result(&required)["requestState"]), (&name, &Value::Null));
     let again = |responses: Value, state: Value| {
         let mut params = params.clone();
         (params["inputResponses"], params["requestState"]) = (responses, state);
         params
     };
-    let required = server.able(&can, "tools/call", &again(json!({"name": {}}), Value::Null));
+    let required = server.request_with_capabilities(&can, "tools/call", &again(json!({"name": {}}), Value::Null));
     assert_eq!((inputs(&required).len(), &result(&required)["requestState"]), (1, &json!("s")));
-    let required = server.able(&can, "tools/call", &again(json!({"a": {}}), json!("s")));
+    let required = server.request_with_capabilities(&can, "tools/call", &again(json!({"a": {}}), json!("s")));
     assert_eq!(result(&required), &json!({"resultType": "input_required", "requestState": "t"}));
-    let done = server.able(&can, "tools/call", &again(Value::Null, json!("t")));
+    let done = server.request_with_capabilities(&can, "tools/call", &again(Value::Null, json!("t")));
     assert_eq!(result(&done)["structuredContent"]["params"]["requestState"], "t");
-    assert_eq!(code(&server.able(&can, "tools/call", &again(Value::Null, json!("u")))), -32602);
+    assert_eq!(code(&server.request_with_capabilities(&can, "tools/call", &again(Value::Null, json!("u")))), -32602);
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn scripted_server_notifies_subscribers_until_it_ends() {
     assert_eq!(server.next()["id"], 1);
     let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}});
     writeln!(server.input.as_ref().expect("not closed"), "{cancelled}").expect("it reads");
-    let ended = server.call("end_listening", &json!({}));
+    let ended = server.call("end_subscriptions", &json!({}));
     assert_eq!((&ended["id"], &ended["result"]["_meta"][SUBSCRIPTION]), (&json!("b"), &json!("b")));
     assert_eq!(server.next()["id"], 1);
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::support::http::{Cut, Cutter, Direction, Front, HttpServer, Locked, Manner, Response};
+use crate::support::http::{Behavior, Cut, Cutter, Direction, Front, HttpServer, Locked, Response};
 use crate::support::{Place, WAIT_LIMIT, until};
 
 /// A connection on which a request was sent: method, path and further headers, and a body.
@@ -52,7 +52,7 @@ fn scripted_http_server_writes_every_kind_of_body_and_records_requests() {
         "/chunks" => Response::body("text/plain", "abcdef").chunked(4).with_status(201),
         "/end" => Response::body("text/plain", "abc").until_end(),
         "/raw" => Response::raw("HTTP/1.0 200 OK\r\n\r\nold"),
-        "/nothing" => Response::hang_up(),
+        "/nothing" => Response::disconnect(),
         _ => Response::status(204),
     });
     let of = |path: &str| all(ask(http.address(), &format!("GET {path}"), &[], "")).expect("an end");
@@ -126,7 +126,7 @@ fn call(tool: &str, arguments: &str) -> String {
 #[test]
 fn the_front_answers_by_json_or_by_events_and_knows_its_sessions() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::json());
+    let front = Front::start(&place, "a", "", Behavior::json());
     let session = open_session(&front);
     let mut answer = post(&front, &session, &call("echo", r#"{"n":1}"#));
     assert!(line(&mut answer, "structuredContent").contains(r#""n":1"#));
@@ -137,9 +137,9 @@ fn the_front_answers_by_json_or_by_events_and_knows_its_sessions() {
     assert_eq!(front.sessions(), 1);
     line(&mut ask(front.http().address(), "DELETE /mcp", &[("Mcp-Session-Id", &session)], ""), " 200 ");
     assert_eq!(front.sessions(), 0);
-    front.instead(|_| Some(Response::status(500)));
+    front.intercept(|_| Some(Response::status(500)));
     line(&mut post(&front, &session, INITIALIZE), " 500 ");
-    front.as_before();
+    front.stop_intercepting();
     let session = open_session(&front);
     front.forget_sessions();
     line(&mut post(&front, &session, &call("echo", "{}")), " 404 ");
@@ -150,7 +150,7 @@ fn the_front_answers_by_json_or_by_events_and_knows_its_sessions() {
 #[test]
 fn scripted_http_server_replays_after_an_event_id() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner { retry: Some(20), ..Manner::default() });
+    let front = Front::start(&place, "a", "", Behavior { retry: Some(20), ..Behavior::default() });
     let session = open_session(&front);
     let mut stream = post(&front, &session, &call("progress", r#"{"n":3,"every":300}"#));
     line(&mut stream, "retry: 20");
@@ -165,7 +165,7 @@ fn scripted_http_server_replays_after_an_event_id() {
     }
     assert!(all(stream).expect("an end").ends_with("0\r\n\r\n"));
     let mut common = ask(front.http().address(), "GET /mcp", &resume[..1], "");
-    until("somebody listens", || (front.listeners() == 1).then_some(()));
+    until("somebody listens", || (front.stream_listeners() == 1).then_some(()));
     line(&mut post(&front, &session, &call("burst_list_changed", r#"{"n":1}"#)), "structuredContent");
     line(&mut common, "list_changed");
     front.end_streams();
@@ -175,7 +175,7 @@ fn scripted_http_server_replays_after_an_event_id() {
 #[test]
 fn the_front_speaks_http_with_sse() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::old());
+    let front = Front::start(&place, "a", "", Behavior::old());
     line(&mut ask(front.http().address(), "POST /sse", POST, INITIALIZE), " 405 ");
     let mut stream = ask(front.http().address(), "GET /sse", &[], "");
     line(&mut stream, "event: endpoint");
@@ -192,8 +192,8 @@ fn the_front_speaks_http_with_sse() {
 #[test]
 fn the_front_does_without_sessions_ids_of_events_and_a_stream() {
     let place = Place::new();
-    let manner = Manner { has_sessions: false, has_event_ids: false, has_stream: false, ..Manner::default() };
-    let front = Front::start(&place, "a", "", manner);
+    let behavior = Behavior { has_sessions: false, has_event_ids: false, has_stream: false, ..Behavior::default() };
+    let front = Front::start(&place, "a", "", behavior);
     let initialized = ask(front.http().address(), "POST /mcp", POST, INITIALIZE);
     let initialized = all(initialized).expect("an end");
     assert!(initialized.contains("\r\n\r\n") && !initialized.contains("session") && !initialized.contains("id: "));

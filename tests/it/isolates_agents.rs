@@ -79,7 +79,7 @@ fn the_calls_of_an_agent_that_goes_away_are_cancelled_at_the_server() {
         let ids = ids("60000", |call| &call["id"]);
         (ids.len() == 20).then_some(ids)
     });
-    agent.hang_up();
+    agent.disconnect();
     let mut cancelled = until("they are all cancelled", || {
         let ids = ids("notifications/cancelled", |line| &line["params"]["requestId"]);
         (ids.len() == 20).then_some(ids)
@@ -119,7 +119,7 @@ fn an_agent_that_reads_nothing_costs_the_others_nothing() {
     arguments(&agent.call("a__echo", &json!({})));
     let resident = resident_kib(daemon.pid());
     assert!(resident < 64 << 10, "{resident} KiB for an agent that reads nothing");
-    deaf.hang_up();
+    deaf.disconnect();
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
 }
 
@@ -226,11 +226,11 @@ fn agents_that_come_and_go_leave_nothing_in_the_daemon() {
         let mut agent = Agent::connect(&daemon);
         match round % 4 {
             0 => {}
-            1 => drop(agent.ask("ping", &json!({}))),
+            1 => drop(agent.start_request("ping", &json!({}))),
             2 => drop(result(&agent.initialize("2025-11-25")).clone()),
             _ => agent.send_raw("{\"half"),
         }
-        agent.hang_up();
+        agent.disconnect();
     }
     until("the descriptors are those of the start", || (descriptors() <= before).then_some(()));
     let status = daemon.wait_status("counts no agent", |status| status["agents"] == json!([]));
@@ -254,14 +254,14 @@ fn progress_flood_for_an_agent_that_does_not_read_affects_no_others() {
     let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let token = "t".repeat(1000);
     let params = json!({"name": "a__progress", "arguments": {"n": 50_000}, "_meta": {"progressToken": token}});
-    deaf.ask("tools/call", &params);
+    deaf.start_request("tools/call", &params);
     for n in 0..20 {
         arguments(&agent.call("b__echo", &json!({"n": n})));
     }
     arguments(&agent.call("a__echo", &json!({})));
     let resident = resident_kib(daemon.pid());
     assert!(resident < 64 << 10, "{resident} KiB for an agent that reads nothing");
-    deaf.hang_up();
+    deaf.disconnect();
 }
 
 /// Case C2.
@@ -276,5 +276,5 @@ fn agent_that_sends_requests_and_never_reads_is_eventually_not_read_from() {
     arguments(&agent.call("a__echo", &json!({})));
     let resident = resident_kib(daemon.pid());
     assert!(resident < 64 << 10, "{resident} KiB for an agent that reads nothing");
-    deaf.hang_up();
+    deaf.disconnect();
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::logs_in::world::World;
+use crate::logs_in::fixture::LoginFixture;
 use crate::support::http::{Authorization, HttpServer, Request, Response};
 use crate::support::{Server, Setup, skipped, until};
 
@@ -79,11 +79,11 @@ fn pair(handler: impl Fn(&Request) -> Response + Send + Sync + 'static) -> (Http
 }
 
 /// A place where that server is configured by its name.
-fn world(public: &HttpServer) -> (World, String) {
-    let world = World::new();
+fn fixture(public: &HttpServer) -> (LoginFixture, String) {
+    let fixture = LoginFixture::new();
     let url = format!("http://{NAME}:{}/mcp", public.address().port());
-    Setup::with(Server::at("tracker", &url)).write(&world.place);
-    (world, url)
+    Setup::with(Server::at("tracker", &url)).write(&fixture.place);
+    (fixture, url)
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn a_name_that_turns_to_loopback_during_a_login_leads_nowhere() {
                 let refused = Response::body("text/plain", "no").with_status(401);
                 refused.header("www-authenticate", &challenge).until_end()
             });
-            let (world, _) = world(&public);
-            let ran = world.begin(&["--no-browser"]).end().expect_code(1);
+            let (fixture, _) = fixture(&public);
+            let ran = fixture.begin(&["--no-browser"]).end().expect_code(1);
             assert!(ran.stderr.contains("is not on the public internet"), "{host}: {ran}");
             assert_eq!((public.accepted(), here.accepted()), (1, 0), "{host}");
         }
@@ -125,8 +125,8 @@ fn authorization_page_that_resolves_to_loopback_is_not_opened() {
             }
             _ => Response::status(404),
         });
-        let (world, _) = world(&public);
-        let ran = world.begin(&[]).end().expect_code(1);
+        let (fixture, _) = fixture(&public);
+        let ran = fixture.begin(&[]).end().expect_code(1);
         assert!(ran.stderr.contains("the page of its authorization server"), "{ran}");
         assert!(ran.stderr.contains("is not on the public internet") && !ran.stdout.contains("authorize"), "{ran}");
         assert_eq!((public.count(|request| request.path == "/register"), here.accepted()), (0, 0));
@@ -148,17 +148,17 @@ fn public_login_is_neither_renewed_nor_revoked_at_loopback() {
             "/mcp" => Response::status(401),
             _ => own(request),
         });
-        let (world, url) = world(&public);
-        world.log_in().expect_code(0);
-        assert_eq!(world.saved_login()["url"], url);
+        let (fixture, url) = fixture(&public);
+        fixture.log_in().expect_code(0);
+        assert_eq!(fixture.saved_login()["url"], url);
         hosts.lead_to(LOOPBACK);
-        let daemon = world.serve();
+        let daemon = fixture.serve();
         until("the daemon has tried", || {
             let row = daemon.row("tracker");
             row["reason"].as_str().is_some_and(|reason| !reason.is_empty()).then_some(())
         });
         drop(daemon);
-        let ran = world.run(&["logout", "tracker"]).expect_code(0);
+        let ran = fixture.run(&["logout", "tracker"]).expect_code(0);
         assert!(ran.stderr.contains("forgotten here only"), "{ran}");
         let reached = here.count(|request| request.path != "/mcp");
         assert_eq!(reached, 0, "{:?}", here.requests().iter().map(|request| request.path.clone()).collect::<Vec<_>>());

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use crate::reloads::{replace, text};
-use crate::support::http::{Front, Manner, Response};
+use crate::support::http::{Behavior, Front, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, until};
 
 fn front(place: &Rc<Place>, flags: &str) -> Front {
-    Front::start(place, "s", flags, Manner::default())
+    Front::start(place, "s", flags, Behavior::default())
 }
 
 /// A daemon with this one server.
@@ -24,9 +24,9 @@ fn wait_sessions(front: &Front, count: usize) {
 
 #[test]
 fn status_shows_the_url_of_a_server_and_checks_its_health() {
-    for (manner, transport) in [(Manner::json(), "streamable http"), (Manner::old(), "http+sse")] {
+    for (behavior, transport) in [(Behavior::json(), "streamable http"), (Behavior::old(), "http+sse")] {
         let place = Place::new();
-        let front = Front::start(&place, "s", "", manner);
+        let front = Front::start(&place, "s", "", behavior);
         let daemon = served(&place, &front);
         let origin = format!("http://{}", front.http().address());
         let row = daemon.row("s");
@@ -49,13 +49,13 @@ fn server_with_retry_after_is_retried_then_or_on_request() {
     for status in [429, 503] {
         let place = Place::new();
         let front = front(&place, "");
-        front.instead(move |_| Some(Response::status(status).header("retry-after", "120")));
+        front.intercept(move |_| Some(Response::status(status).header("retry-after", "120")));
         let daemon = served(&place, &front);
         let row = daemon.wait_row("s", "is in backoff", |row| row["state"] == "backoff");
         let retry = row["retry_in_ms"].as_u64().expect("a time");
         assert!((100_000..=120_000).contains(&retry), "{row}");
         assert!(row["reason"].to_string().contains(&status.to_string()), "{row}");
-        front.as_before();
+        front.stop_intercepting();
         daemon.client(&["restart", "s"]).expect_code(0);
         arguments(&Agent::ready(&daemon).call("s__echo", &json!({})));
     }
@@ -66,7 +66,7 @@ fn server_with_retry_after_is_retried_then_or_on_request() {
 fn another_url_is_reached_before_the_old_session_ends_and_calls_there_end_in_peace() {
     let place = Place::new();
     let [one, two] =
-        ["one", "two"].map(|name| Front::start(&place, name, &format!("--tool {name}"), Manner::default()));
+        ["one", "two"].map(|name| Front::start(&place, name, &format!("--tool {name}"), Behavior::default()));
     let at = |url: &str| text(&[Server::at("s", url)], &place);
     let file = place.write("changing.toml", at(&one.url()));
     let daemon = Setup::new().config(file).start_in(&place);

@@ -165,7 +165,7 @@ fn a_secret_stands_in_no_status_log_error_file_or_command_line() {
             }
         }
         assert!(guards > 2, "{guards}");
-        agent.hang_up();
+        agent.disconnect();
         assert!(daemon.term().success());
         expect_silent(&["doctor", "without a daemon"], &tried(&place));
         let files = files(&place);

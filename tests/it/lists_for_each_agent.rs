@@ -10,7 +10,7 @@ use crate::support::{Agent, Daemon, Server, Setup, arguments, code, result};
 /// A server whose instances offer what the directory says that they are started for.
 fn by_directory(sharing: &str) -> Server {
     let server = Server::named("s").line(format!("sharing = \"{sharing}\""));
-    let server = server.arg("--listing").arg("${agent:cwd}/tools.json");
+    let server = server.arg("--tool-list").arg("${agent:cwd}/tools.json");
     // It can do what is listed anywhere: what is not reached, mcpd has refused.
     let server = server.flags("--tool here --tool there --tool later");
     server.arg("--library").arg("${agent:cwd}/library.json")

@@ -28,7 +28,7 @@ fn warm(servers: impl Fn(&Place) -> Setup) -> Rc<Place> {
     let mut daemon = servers(&place).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     agent.tools();
-    agent.hang_up();
+    agent.disconnect();
     // Written on another thread.
     let cache = place.path("home").join(".cache/mcpd/tools");
     let count = daemon.status()["servers"].as_array().expect("servers").len();
@@ -100,7 +100,7 @@ fn difference_from_the_list_in_memory_is_announced() {
         let tools: Vec<_> = tools.iter().map(|tool| json!({"name": tool, "inputSchema": {}})).collect();
         json!({ "tools": tools }).to_string()
     };
-    let setup = |place: &Place| Setup::with(gated("a", place).arg("--listing").arg(place.path("listing")));
+    let setup = |place: &Place| Setup::with(gated("a", place).arg("--tool-list").arg(place.path("listing")));
     let place = warm(|place| {
         place.write("listing", listing(&["one"]));
         setup(place)
@@ -125,7 +125,7 @@ fn own_instance_of_an_agent_is_listed_from_memory() {
     daemon.wait_row("a", "has parked the call", |row| row["calls"] == 1);
     open(&place);
     arguments(&agent.answer(&call));
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn name_of_a_server_that_has_not_listed_waits_and_is_then_unavailable() {
     let [read, write, none] = calls.map(|call| agent.answer(&call));
     arguments(&read);
     assert_eq!((code(&write), code(&none)), (-32602, -32602));
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn with_bare_names_any_name_waits_for_servers_that_have_not_listed() {
     open(&place);
     arguments(&agent.answer(&read));
     assert_eq!(code(&agent.call("none", &json!({}))), -32602);
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A person lets mcpd in at a server: `mcpd login`, `mcpd logout`, and what is kept. No daemon is needed for that.
 
-pub(crate) mod world;
+pub(crate) mod fixture;
 
 use std::fs;
 use std::io::Write;
@@ -10,23 +10,23 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use self::world::World;
+use self::fixture::LoginFixture;
 use crate::support::http::{Habits, HttpServer, Response, sent_on, visit};
 use crate::support::{Server, Setup, until};
 
 #[test]
 fn login_is_stored_for_its_owner_only() {
-    let world = World::new();
-    world.authorization.habits(|habits| habits.scope = Some("read write"));
-    let attempt = world.begin(&["--no-browser"]);
+    let fixture = LoginFixture::new();
+    fixture.authorization.habits(|habits| habits.scope = Some("read write"));
+    let attempt = fixture.begin(&["--no-browser"]);
     let (status, text) = visit(&attempt.page());
     assert!(status == 200 && text.contains("<p>mcpd is logged in to tracker. You can close this page.</p>"), "{text}");
     let ran = attempt.end().expect_code(0);
     assert!(ran.stdout.ends_with("tracker: logged in, for read, write\n"), "{ran}");
-    let saved_login = world.saved_login();
+    let saved_login = fixture.saved_login();
     assert_eq!(
         (&saved_login["url"], &saved_login["grant"]["resource"]),
-        (&world.front.url().into(), &world.front.url().into())
+        (&fixture.front.url().into(), &fixture.front.url().into())
     );
     assert!(
         saved_login["grant"]["access_token"].as_str().is_some_and(|token| token.starts_with("token-")),
@@ -34,21 +34,21 @@ fn login_is_stored_for_its_owner_only() {
     );
     assert_eq!(saved_login["grant"]["scopes"], json!(["read", "write"]));
     let mode = |path: PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
-    assert_eq!(mode(world.file()), 0o600);
-    assert_eq!(mode(world.file().parent().expect("a directory").to_owned()), 0o700);
+    assert_eq!(mode(fixture.file()), 0o600);
+    assert_eq!(mode(fixture.file().parent().expect("a directory").to_owned()), 0o700);
     let token = saved_login["grant"]["access_token"].as_str().expect("text");
     assert!(!ran.to_string().contains(token), "{ran}");
 }
 
 #[test]
 fn configured_browser_opens_the_page_without_the_state_in_its_arguments() {
-    let world = World::new();
-    let script = world.place.write("browser", "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"${0%/*}/opened\"\n");
+    let fixture = LoginFixture::new();
+    let script = fixture.place.write("browser", "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"${0%/*}/opened\"\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).expect("it is the test's own");
     let browser = format!("{} --new", script.display());
-    let attempt = world.begin_with(&[], &[("BROWSER", &browser)], Stdio::null());
+    let attempt = fixture.begin_with(&[], &[("BROWSER", &browser)], Stdio::null());
     let opened = until("the browser is started", || {
-        let text = fs::read_to_string(world.place.path("opened")).ok()?;
+        let text = fs::read_to_string(fixture.place.path("opened")).ok()?;
         text.ends_with('\n').then_some(text)
     });
     let [option, start] = opened.lines().collect::<Vec<_>>()[..] else { panic!("{opened}") };
@@ -83,14 +83,14 @@ fn fetch_as_nobody(address: &str) -> String {
 
 #[test]
 fn browser_page_waits_for_the_token_and_shows_the_result() {
-    let world = World::new();
-    world.authorization.hold_tokens(true);
-    let attempt = world.begin(&["--no-browser"]);
+    let fixture = LoginFixture::new();
+    fixture.authorization.hold_tokens(true);
+    let attempt = fixture.begin(&["--no-browser"]);
     let page = attempt.page();
     let browser = std::thread::spawn(move || visit(&page));
-    world.authorization.http().wait_request("the code is redeemed", |request| request.path == "/token");
-    assert!(!browser.is_finished() && !world.file().exists());
-    world.authorization.hold_tokens(false);
+    fixture.authorization.http().wait_request("the code is redeemed", |request| request.path == "/token");
+    assert!(!browser.is_finished() && !fixture.file().exists());
+    fixture.authorization.hold_tokens(false);
     let (status, text) = browser.join().expect("an answer");
     assert!(status == 200 && text.contains("mcpd is logged in to tracker."), "{text}");
     attempt.end().expect_code(0);
@@ -98,14 +98,14 @@ fn browser_page_waits_for_the_token_and_shows_the_result() {
 
 #[test]
 fn the_browser_reads_why_a_login_has_failed_as_text() {
-    let world = World::new();
+    let fixture = LoginFixture::new();
     for (answer, expected) in [
         (json!({"code": "made up"}), "gives no token: it says invalid_grant"),
         (json!({"code": null, "error": "<script>alert(1)</script>"}), "says &lt;script&gt;alert(1)&lt;/script&gt;"),
         (json!({"iss": "https://<b>"}), "that of another authorization server"),
     ] {
-        world.authorization.habits(|habits| habits.answer = answer);
-        let attempt = world.begin(&["--no-browser"]);
+        fixture.authorization.habits(|habits| habits.answer = answer);
+        let attempt = fixture.begin(&["--no-browser"]);
         let (_, text) = visit(&attempt.page());
         assert!(text.contains("<p>The login has failed: ") && text.contains(expected), "{expected}: {text}");
         assert!(!text.contains("<script>") && !text.contains("<b>"), "{text}");
@@ -115,11 +115,11 @@ fn the_browser_reads_why_a_login_has_failed_as_text() {
 
 #[test]
 fn a_page_on_this_machine_that_a_server_of_the_internet_names_is_not_opened() {
-    let world = World::new();
+    let fixture = LoginFixture::new();
     let pages = HttpServer::start(|_| Response::unexpected());
     let page = pages.url("/authorize");
     // It stands for a proxy, and answers for the server, whose name nobody but a proxy resolves.
-    world.front.instead(move |request| {
+    fixture.front.intercept(move |request| {
         Some(match &*request.path {
             "/mcp" => Response::status(401),
             "/.well-known/oauth-authorization-server" => Response::json(&json!({
@@ -132,25 +132,25 @@ fn a_page_on_this_machine_that_a_server_of_the_internet_names_is_not_opened() {
             _ => Response::status(404),
         })
     });
-    Setup::with(Server::at("tracker", "http://far.invalid/mcp")).write(&world.place);
-    let script = world.place.write("browser", "#!/bin/sh\ntouch \"${0%/*}/opened\"\n");
+    Setup::with(Server::at("tracker", "http://far.invalid/mcp")).write(&fixture.place);
+    let script = fixture.place.write("browser", "#!/bin/sh\ntouch \"${0%/*}/opened\"\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).expect("it is the test's own");
-    let proxy = format!("http://{}", world.front.http().address());
+    let proxy = format!("http://{}", fixture.front.http().address());
     let variables = [("HTTP_PROXY", &*proxy), ("BROWSER", script.to_str().expect("text"))];
-    let ran = world.begin_with(&[], &variables, Stdio::null()).end().expect_code(1);
+    let ran = fixture.begin_with(&[], &variables, Stdio::null()).end().expect_code(1);
     let expected = "the page of its authorization server: 127.0.0.1 is not on the public internet";
     assert!(ran.stderr.contains(expected) && ran.stdout.is_empty(), "{ran}");
-    assert!(!world.place.path("opened").exists() && pages.accepted() == 0);
+    assert!(!fixture.place.path("opened").exists() && pages.accepted() == 0);
 }
 
 #[test]
 fn the_address_that_a_browser_elsewhere_ends_up_at_can_be_pasted() {
-    let world = World::new();
-    let mut attempt = world.begin_with(&["--no-browser"], &[], Stdio::piped());
+    let fixture = LoginFixture::new();
+    let mut attempt = fixture.begin_with(&["--no-browser"], &[], Stdio::piped());
     let page = url::Url::parse(&attempt.page()).expect("a URL");
     let state = page.query_pairs().find(|(name, _)| name == "state").expect("a state").1;
     let mut stdin = attempt.child.stdin.take().expect("a pipe");
-    let registered = world.authorization.http().wait_request("mcpd registers", |request| request.path == "/register");
+    let registered = fixture.authorization.http().wait_request("mcpd registers", |request| request.path == "/register");
     assert!(registered.json()["redirect_uris"][0].as_str().is_some());
     // Another browser would show what the page sends it on to; nobody listens there for it.
     let code = code_of(&page);
@@ -170,8 +170,8 @@ fn code_of(page: &url::Url) -> String {
 
 #[test]
 fn unrelated_redirect_is_ignored() {
-    let world = World::new();
-    let attempt = world.begin(&["--no-browser"]);
+    let fixture = LoginFixture::new();
+    let attempt = fixture.begin(&["--no-browser"]);
     let mut wrong = attempt.redirect();
     for query in [None, Some("code=x"), Some("code=x&state=other"), Some("error=access_denied&state=other")] {
         wrong.set_query(query);
@@ -182,7 +182,7 @@ fn unrelated_redirect_is_ignored() {
     assert_eq!(visit(wrong.as_str()).0, 404);
     visit(&attempt.page());
     attempt.end().expect_code(0);
-    assert_eq!(world.authorization.request_count("authorization_code"), 1);
+    assert_eq!(fixture.authorization.request_count("authorization_code"), 1);
 }
 
 #[test]
@@ -204,13 +204,13 @@ fn failed_login_reports_the_reason_and_stores_nothing() {
         (|habits| habits.metadata = json!({"registration_endpoint": null}), "oauth = { client_id ="),
         (|habits| habits.resource = Some(json!({"resource": "https://evil.example/mcp"})), "is that of another server"),
     ];
-    let world = World::new();
+    let fixture = LoginFixture::new();
     for (change, expected) in cases {
-        world.authorization.habits(|habits| {
+        fixture.authorization.habits(|habits| {
             *habits = Habits::default();
             change(habits);
         });
-        let mut attempt = world.begin(&["--no-browser"]);
+        let mut attempt = fixture.begin(&["--no-browser"]);
         let shows_page = until("it shows a page or ends", || {
             let shows_page = attempt.output()[0].ends_with("\n\n");
             let has_ended = attempt.child.try_wait().expect("one's own child").is_some();
@@ -221,59 +221,59 @@ fn failed_login_reports_the_reason_and_stores_nothing() {
         }
         let ran = attempt.end().expect_code(1);
         assert!(ran.stderr.contains(expected), "{expected}: {ran}");
-        assert!(!world.file().exists(), "{expected}");
+        assert!(!fixture.file().exists(), "{expected}");
     }
 }
 
 #[test]
 fn a_place_that_others_could_read_on_the_way_is_not_gone_to() {
-    let world = World::new();
+    let fixture = LoginFixture::new();
     for (metadata, expected) in [
         (json!({"token_endpoint": "http://192.0.2.1/token"}), "the token endpoint of its authorization server"),
         (json!({"authorization_endpoint": "javascript:alert(1)"}), "the page of its authorization server"),
     ] {
-        world.authorization.habits(|habits| habits.metadata = metadata);
-        let ran = world.begin(&["--no-browser"]).end().expect_code(1);
+        fixture.authorization.habits(|habits| habits.metadata = metadata);
+        let ran = fixture.begin(&["--no-browser"]).end().expect_code(1);
         assert!(ran.stderr.contains(expected) && ran.stderr.contains("does not begin with `https://`"), "{ran}");
     }
 }
 
 #[test]
 fn login_without_an_answer_times_out() {
-    let world = World::new();
-    let ran = world.begin(&["--no-browser", "--timeout", "10ms"]).end().expect_code(1);
+    let fixture = LoginFixture::new();
+    let ran = fixture.begin(&["--no-browser", "--timeout", "10ms"]).end().expect_code(1);
     assert!(ran.stderr.contains("nobody has agreed within 10ms"), "{ran}");
-    assert!(!world.file().exists());
+    assert!(!fixture.file().exists());
 }
 
 #[test]
 fn a_server_of_an_older_version_is_its_own_authorization_server() {
     for metadata in [json!({}), json!({"registration_endpoint": null})] {
-        let world = World::new();
-        world.authorization.habits(|habits| {
+        let fixture = LoginFixture::new();
+        fixture.authorization.habits(|habits| {
             habits.resource = None;
             habits.methods = vec!["client_secret_post"];
         });
         // It serves what the authorization server does, under its own name.
-        let (authorization, front) = (world.authorization.own(), world.authorization.guard(&world.front.url()));
+        let (authorization, front) = (fixture.authorization.own(), fixture.authorization.guard(&fixture.front.url()));
         let has_metadata = metadata == json!({});
-        world.front.instead(move |request| match &*request.path {
+        fixture.front.intercept(move |request| match &*request.path {
             "/mcp" => front(request),
             path if path.starts_with("/.well-known/") && !has_metadata => Some(Response::status(404)),
             _ => Some(authorization(request)),
         });
-        let ran = world.log_in().expect_code(0);
+        let ran = fixture.log_in().expect_code(0);
         assert!(ran.stdout.ends_with("tracker: logged in\n"), "{ran}");
-        assert_eq!(world.saved_login()["grant"]["resource"], world.front.url());
+        assert_eq!(fixture.saved_login()["grant"]["resource"], fixture.front.url());
     }
 }
 
 #[test]
 fn code_of_another_authorization_server_is_rejected() {
-    let world = World::new();
-    world.authorization.habits(|habits| habits.resource = None);
-    let front = world.authorization.guard(&world.front.url());
-    let (theirs, ours) = (world.authorization.http().url(""), world.front.http().url(""));
+    let fixture = LoginFixture::new();
+    fixture.authorization.habits(|habits| habits.resource = None);
+    let front = fixture.authorization.guard(&fixture.front.url());
+    let (theirs, ours) = (fixture.authorization.http().url(""), fixture.front.http().url(""));
     let metadata = json!({
         "issuer": theirs,
         "authorization_endpoint": format!("{theirs}/authorize"),
@@ -281,69 +281,69 @@ fn code_of_another_authorization_server_is_rejected() {
         "token_endpoint": format!("{ours}/token"),
         "code_challenge_methods_supported": ["S256"],
     });
-    world.front.instead(move |request| match &*request.path {
+    fixture.front.intercept(move |request| match &*request.path {
         "/mcp" => front(request),
         "/.well-known/oauth-authorization-server" => Some(Response::json(&metadata)),
         _ => Some(Response::status(404)),
     });
-    world.log_in().expect_code(0);
-    assert_eq!(world.front.http().count(|request| request.path == "/token"), 0);
+    fixture.log_in().expect_code(0);
+    assert_eq!(fixture.front.http().count(|request| request.path == "/token"), 0);
 }
 
 #[test]
 fn a_server_that_lets_anybody_in_needs_no_login() {
-    let world = World::new();
-    world.front.as_before();
-    let ran = world.begin(&["--no-browser"]).end().expect_code(0);
+    let fixture = LoginFixture::new();
+    fixture.front.stop_intercepting();
+    let ran = fixture.begin(&["--no-browser"]).end().expect_code(0);
     assert_eq!(ran.stdout, "tracker: lets anybody in, so there is nothing to log in to\n");
 }
 
 #[test]
 fn server_without_protected_resource_metadata_is_not_treated_as_open() {
-    let world = World::new();
+    let fixture = LoginFixture::new();
     for status in [403, 404, 405, 500, 503] {
-        world.front.instead(move |_| Some(Response::status(status)));
-        let ran = world.begin(&["--no-browser"]).end().expect_code(1);
+        fixture.front.intercept(move |_| Some(Response::status(status)));
+        let ran = fixture.begin(&["--no-browser"]).end().expect_code(1);
         assert_eq!(ran.stderr, format!("mcpd: tracker: the server answers with status {status}\n"));
     }
     // One of HTTP+SSE wants to know who asks where its stream is.
-    let guard = world.authorization.guard(&world.front.url());
-    world.front.instead(move |request| match &*request.method {
+    let guard = fixture.authorization.guard(&fixture.front.url());
+    fixture.front.intercept(move |request| match &*request.method {
         "POST" => Some(Response::status(405)),
         _ => guard(request),
     });
-    world.log_in().expect_code(0);
+    fixture.log_in().expect_code(0);
 }
 
 #[test]
 fn a_login_that_cannot_be_read_is_replaced_by_the_next() {
-    let world = World::new();
-    world.log_in().expect_code(0);
+    let fixture = LoginFixture::new();
+    fixture.log_in().expect_code(0);
     for text in ["", "{}", "\u{0}", r#"{"version": 99, "url": "x"}"#] {
-        fs::write(world.file(), text).expect("it is the test's own");
-        let stands = world.run(&["login", "--json"]).expect_code(0).json()["logins"][0].clone();
+        fs::write(fixture.file(), text).expect("it is the test's own");
+        let stands = fixture.run(&["login", "--json"]).expect_code(0).json()["logins"][0].clone();
         assert_eq!(stands["login"], "unknown", "{stands}");
-        world.log_in().expect_code(0);
-        assert_eq!(world.saved_login()["url"], world.front.url());
+        fixture.log_in().expect_code(0);
+        assert_eq!(fixture.saved_login()["url"], fixture.front.url());
     }
-    fs::write(world.file(), "").expect("it is the test's own");
-    world.run(&["logout", "tracker"]).expect_code(0);
-    assert!(!world.file().exists());
+    fs::write(fixture.file(), "").expect("it is the test's own");
+    fixture.run(&["logout", "tracker"]).expect_code(0);
+    assert!(!fixture.file().exists());
 }
 
 #[test]
 fn server_without_a_url_cannot_be_logged_in_to() {
-    let world = World::new();
-    let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");
-    let setup = Setup::with(world.front.server()).server(Server::named("program")).server(header);
-    setup.write(&world.place);
+    let fixture = LoginFixture::new();
+    let header = Server::at("header", &fixture.front.url()).line("headers = { authorization = \"Bearer x\" }");
+    let setup = Setup::with(fixture.front.server()).server(Server::named("program")).server(header);
+    setup.write(&fixture.place);
     for (server, expected) in [
         ("trackers", "is no configured server: did you mean `tracker`?"),
         ("program", "is a program, which is run and not logged in to"),
         ("header", "needs no login: it has an `Authorization` header"),
     ] {
         for command in ["login", "logout"] {
-            let ran = world.run(&[command, server]).expect_code(2);
+            let ran = fixture.run(&[command, server]).expect_code(2);
             assert_eq!(ran.stderr, format!("mcpd: {server}: {expected}\n"), "{command}");
         }
     }
@@ -351,22 +351,22 @@ fn server_without_a_url_cannot_be_logged_in_to() {
 
 #[test]
 fn login_status_is_shown_without_secrets() {
-    let world = World::new();
-    let header = Server::at("header", &world.front.url()).line("headers = { authorization = \"Bearer x\" }");
-    Setup::with(world.front.server()).server(Server::named("program")).server(header).write(&world.place);
-    let stand = || world.run(&["login", "--json"]).expect_code(0).json()["logins"].clone();
+    let fixture = LoginFixture::new();
+    let header = Server::at("header", &fixture.front.url()).line("headers = { authorization = \"Bearer x\" }");
+    Setup::with(fixture.front.server()).server(Server::named("program")).server(header).write(&fixture.place);
+    let stand = || fixture.run(&["login", "--json"]).expect_code(0).json()["logins"].clone();
     assert_eq!(stand(), json!([{"server": "tracker", "login": "none"}, {"server": "header", "login": "configured"}]));
-    world.authorization.habits(|habits| habits.scope = Some("read"));
-    world.log_in().expect_code(0);
+    fixture.authorization.habits(|habits| habits.scope = Some("read"));
+    fixture.log_in().expect_code(0);
     let stands = stand();
     let row = &stands[0];
     assert_eq!((&row["login"], &row["scopes"], &row["renews"]), (&"good".into(), &json!(["read"]), &true.into()));
     assert!(row["expires_in_ms"].as_u64().is_some_and(|ms| (3_500_000..=3_600_000).contains(&ms)), "{row}");
-    assert_eq!(row["issuer"], world.authorization.http().url(""));
-    let shown = world.run(&["login"]).expect_code(0);
+    assert_eq!(row["issuer"], fixture.authorization.http().url(""));
+    let shown = fixture.run(&["login"]).expect_code(0);
     let lines: Vec<_> = shown.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
     assert_eq!(lines[1][..2], ["tracker", "good"], "{shown}");
-    let saved_login = world.saved_login();
+    let saved_login = fixture.saved_login();
     for secret in ["access_token", "refresh_token"] {
         let secret = saved_login["grant"][secret].as_str().expect("text");
         assert!(!shown.to_string().contains(secret) && !stands.to_string().contains(secret));
@@ -375,52 +375,52 @@ fn login_status_is_shown_without_secrets() {
 
 #[test]
 fn logout_deletes_the_login_and_revokes_the_token() {
-    let world = World::new();
-    let nobody = world.run(&["logout", "tracker"]).expect_code(0);
+    let fixture = LoginFixture::new();
+    let nobody = fixture.run(&["logout", "tracker"]).expect_code(0);
     assert_eq!(nobody.stdout, "tracker: nobody was logged in\n");
-    world.log_in().expect_code(0);
-    assert_eq!(world.authorization.refresh_tokens().len(), 1);
-    let ran = world.run(&["logout", "tracker"]).expect_code(0);
+    fixture.log_in().expect_code(0);
+    assert_eq!(fixture.authorization.refresh_tokens().len(), 1);
+    let ran = fixture.run(&["logout", "tracker"]).expect_code(0);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("tracker: logged out\n", ""));
-    assert!(!world.file().exists() && world.authorization.refresh_tokens().is_empty());
+    assert!(!fixture.file().exists() && fixture.authorization.refresh_tokens().is_empty());
 
-    world.authorization.habits(|habits| habits.metadata = json!({"revocation_endpoint": null}));
-    world.log_in().expect_code(0);
+    fixture.authorization.habits(|habits| habits.metadata = json!({"revocation_endpoint": null}));
+    fixture.log_in().expect_code(0);
     // It is not configured any more.
-    Setup::with(Server::named("other")).write(&world.place);
-    let ran = world.run(&["logout", "tracker"]).expect_code(0);
-    assert!(ran.stderr.contains("forgotten here only") && !world.file().exists(), "{ran}");
-    world.run(&["logout", "tracker"]).expect_code(2);
+    Setup::with(Server::named("other")).write(&fixture.place);
+    let ran = fixture.run(&["logout", "tracker"]).expect_code(0);
+    assert!(ran.stderr.contains("forgotten here only") && !fixture.file().exists(), "{ran}");
+    fixture.run(&["logout", "tracker"]).expect_code(2);
 }
 
 #[test]
 fn client_authentication_uses_the_method_that_the_authorization_server_supports() {
     for methods in [vec!["client_secret_basic"], vec!["client_secret_post"], vec!["client_secret_basic", "none"]] {
-        let world = World::new();
+        let fixture = LoginFixture::new();
         // The one that is given to who registers is the one that was asked for.
-        world.authorization.habits(|habits| habits.methods.clone_from(&methods));
-        let ran = world.log_in();
+        fixture.authorization.habits(|habits| habits.methods.clone_from(&methods));
+        let ran = fixture.log_in();
         let token_requests =
-            world.authorization.http().wait_request("it registers", |request| request.path == "/register");
+            fixture.authorization.http().wait_request("it registers", |request| request.path == "/register");
         let wished = token_requests.json()["token_endpoint_auth_method"].clone();
         assert_eq!(wished, if methods.contains(&"none") { "none" } else { methods[0] });
         ran.expect_code(0);
-        assert_eq!(world.saved_login()["grant"]["application"]["method"], methods[0]);
+        assert_eq!(fixture.saved_login()["grant"]["application"]["method"], methods[0]);
     }
 }
 
 #[test]
 fn offline_access_is_requested_if_the_server_offers_it() {
-    let world = World::new();
-    world.authorization.habits(|habits| {
+    let fixture = LoginFixture::new();
+    fixture.authorization.habits(|habits| {
         habits.resource = Some(json!({"scopes_supported": ["issues"]}));
         habits.metadata = json!({"scopes_supported": ["issues", "offline_access"]});
     });
-    let attempt = world.begin(&["--no-browser"]);
+    let attempt = fixture.begin(&["--no-browser"]);
     let page = url::Url::parse(&attempt.page()).expect("a URL");
     let token_requests: std::collections::BTreeMap<_, _> = page.query_pairs().into_owned().collect();
     assert_eq!((&*token_requests["scope"], &*token_requests["prompt"]), ("issues offline_access", "consent"));
-    assert_eq!(token_requests["resource"], world.front.url());
+    assert_eq!(token_requests["resource"], fixture.front.url());
     visit(page.as_str());
     attempt.end().expect_code(0);
 }
@@ -434,31 +434,31 @@ fn free_port() -> u16 {
 #[test]
 fn configured_client_id_replaces_registration() {
     for method in ["client_secret_basic", "client_secret_post"] {
-        let world = World::new();
+        let fixture = LoginFixture::new();
         let port = free_port();
         let terms = format!(
             "oauth = {{ client_id = \"by hand\", client_secret = \"hand's secret\", scopes = [\"mine\"], redirect_port = {port} }}"
         );
-        Setup::with(world.front.server().line(terms)).write(&world.place);
-        world.authorization.knows("by hand", "hand's secret", method);
-        world.authorization.habits(|habits| {
+        Setup::with(fixture.front.server().line(terms)).write(&fixture.place);
+        fixture.authorization.knows("by hand", "hand's secret", method);
+        fixture.authorization.habits(|habits| {
             habits.methods = vec![method];
             habits.metadata = json!({"registration_endpoint": null});
             habits.scope = Some("theirs");
         });
-        let attempt = world.begin(&["--no-browser"]);
+        let attempt = fixture.begin(&["--no-browser"]);
         assert_eq!(attempt.redirect().as_str(), format!("http://127.0.0.1:{port}/callback"));
         visit(&attempt.page());
         let ran = attempt.end().expect_code(0);
         assert!(ran.stdout.ends_with("tracker: logged in, for mine\n"), "{ran}");
-        let saved_login = fs::read_to_string(world.file()).expect("kept");
+        let saved_login = fs::read_to_string(fixture.file()).expect("kept");
         assert!(
             saved_login.contains("by hand") && !saved_login.contains("hand's secret"),
             "it is configured, not kept: {saved_login}"
         );
         // Who renews and who logs out shows it again.
-        world.run(&["logout", "tracker"]).expect_code(0);
-        assert!(world.authorization.refresh_tokens().is_empty());
+        fixture.run(&["logout", "tracker"]).expect_code(0);
+        assert!(fixture.authorization.refresh_tokens().is_empty());
     }
 }
 
@@ -466,27 +466,27 @@ fn configured_client_id_replaces_registration() {
 fn a_document_that_describes_mcpd_is_its_name_where_it_can_be_read() {
     const DOCUMENT: &str = "https://me.example/mcpd.json";
     for (can_be_read, expected) in [(true, Some(DOCUMENT)), (false, None)] {
-        let world = World::new();
+        let fixture = LoginFixture::new();
         let terms = format!("oauth = {{ client_id = \"{DOCUMENT}\" }}");
-        Setup::with(world.front.server().line(terms)).write(&world.place);
-        world.authorization.knows(DOCUMENT, "", "none");
-        world.authorization.habits(|habits| {
+        Setup::with(fixture.front.server().line(terms)).write(&fixture.place);
+        fixture.authorization.knows(DOCUMENT, "", "none");
+        fixture.authorization.habits(|habits| {
             habits.metadata = json!({"client_id_metadata_document_supported": can_be_read});
         });
-        world.log_in().expect_code(0);
-        let registered = world.authorization.http().count(|request| request.path == "/register");
+        fixture.log_in().expect_code(0);
+        let registered = fixture.authorization.http().count(|request| request.path == "/register");
         assert_eq!(registered, usize::from(!can_be_read));
-        let known_as = world.saved_login()["grant"]["application"]["id"].clone();
+        let known_as = fixture.saved_login()["grant"]["application"]["id"].clone();
         assert_eq!(known_as == DOCUMENT, expected.is_some(), "{known_as}");
     }
 }
 
 #[test]
 fn port_in_use_is_reported() {
-    let world = World::new();
+    let fixture = LoginFixture::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("it is bound").port();
-    Setup::with(world.front.server().line(format!("oauth = {{ redirect_port = {port} }}"))).write(&world.place);
-    let ran = world.begin(&["--no-browser"]).end().expect_code(1);
+    Setup::with(fixture.front.server().line(format!("oauth = {{ redirect_port = {port} }}"))).write(&fixture.place);
+    let ran = fixture.begin(&["--no-browser"]).end().expect_code(1);
     assert!(ran.stderr.contains(&format!("cannot be sent back to 127.0.0.1:{port}")), "{ran}");
 }

@@ -20,7 +20,7 @@ fn daemon_with(naming: &str, tools: &[&str]) -> Daemon {
     let tool = |name: &str| json!({ "name": name, "inputSchema": schema });
     let tools = json!({ "tools": tools.iter().map(|name| tool(name)).collect::<Vec<_>>() });
     let file = place.write("listing", tools.to_string());
-    let server = |name: &str| Server::named(name).arg("--listing").arg(&file).line("deny = ['secret']");
+    let server = |name: &str| Server::named(name).arg("--tool-list").arg(&file).line("deny = ['secret']");
     let head = format!("[daemon]\nnaming = '{naming}'");
     Setup::new().head(&head).server(server("files")).server(server("git")).start_in(&place)
 }

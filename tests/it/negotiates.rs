@@ -284,7 +284,7 @@ fn peer_with_another_protocol_affects_no_others() {
     let mut tls = Agent::connect(&daemon);
     tls.send_raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n\x00\n");
     arguments(&agent.call("a__echo", &json!({})));
-    browser.hang_up();
-    tls.hang_up();
+    browser.disconnect();
+    tls.disconnect();
     arguments(&agent.call("a__echo", &json!({})));
 }

@@ -88,7 +88,7 @@ fn log_message_with_several_possible_owners_is_dropped() {
 fn a_call_that_was_cancelled_counts_until_the_server_has_answered_it() {
     let daemon = started();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let given_up = other.start_call("s__sleep", &json!({"ms": 400, "stubborn": true}));
+    let given_up = other.start_call("s__sleep", &json!({"ms": 400, "ignore_cancel": true}));
     daemon.wait_journal("s", "\"ms\":400");
     other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": given_up}}));
     daemon.wait_journal("s", "notifications/cancelled");
@@ -149,7 +149,7 @@ fn server_is_set_to_the_most_verbose_level_of_its_agents_only_when_it_changes() 
     set_level(&mut other, "info");
     assert_eq!(code(&one.call("s__die", &json!({"how": "kill"}))), -31001);
     wait_levels(&daemon, &["error", "info", "info"]);
-    other.hang_up();
+    other.disconnect();
     wait_levels(&daemon, &["error", "info", "info", "warning"]);
     drop(one);
     arguments(&Agent::ready(&daemon).call("s__echo", &json!({})));

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::logs_in::world::World;
+use crate::logs_in::fixture::LoginFixture;
 use crate::support::{Agent, Daemon, Place, Ran, SCRIPTED, Server, Setup};
 
 fn page() -> String {
@@ -54,11 +54,11 @@ fn daemon() -> Daemon {
 
 #[test]
 fn every_member_that_is_printed_of_logins_is_documented() {
-    let world = World::new();
-    let report = || expect_documented("mcpd login", &world.run(&["login", "--json"]));
-    world.log_in().expect_code(0);
+    let fixture = LoginFixture::new();
+    let report = || expect_documented("mcpd login", &fixture.run(&["login", "--json"]));
+    fixture.log_in().expect_code(0);
     report();
-    fs::write(world.file(), "no login").expect("it is the test's own");
+    fs::write(fixture.file(), "no login").expect("it is the test's own");
     report();
 }
 

@@ -45,7 +45,7 @@ fn mixed_up(daemon: &Daemon) -> usize {
 /// Case B13.
 #[test]
 fn server_that_mixes_up_concurrent_calls_gives_no_agent_the_rows_of_another() {
-    let mixing = |server: Server| Setup::with(server.flags("--mixes-up")).start();
+    let mixing = |server: Server| Setup::with(server.flags("--mix-up-replies")).start();
     assert!(mixed_up(&mixing(Server::named("s"))) > 0, "without the key this server mixes calls up");
     assert_eq!(mixed_up(&mixing(one_at_a_time())), 0);
 }
@@ -94,7 +94,7 @@ fn queued_call_that_is_cancelled_times_out_or_is_denied_never_reaches_the_server
     cancel(&mut agent, &cancelled);
     let timed_out = agent.answer(&late);
     assert_eq!((code(&timed_out), &timed_out["error"]["data"]["outcome"]), (-31002, &json!("not_sent")));
-    leaving.hang_up();
+    leaving.disconnect();
     daemon.wait_status("counts one agent", |status| status["agents"].as_array().is_some_and(|all| all.len() == 1));
     daemon.client(&["disable", "s/danger"]).expect_code(0);
     change(&mut daemon, format!("{config}\ndeny = [\"hidden\"]"), "reloaded: ");
@@ -106,7 +106,7 @@ fn queued_call_that_is_cancelled_times_out_or_is_denied_never_reaches_the_server
     }
     arguments(&agent.answer(&last));
     assert_eq!(received(&daemon), ["first", "last"]);
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case B13.
@@ -115,7 +115,7 @@ fn timed_out_call_keeps_its_place_while_the_server_may_go_on_with_it() {
     let server = one_at_a_time().line("tool_timeouts = { sleep = \"100ms\" }");
     let daemon = Setup::with(server).start();
     let mut agent = Agent::ready(&daemon);
-    let timed_out = agent.call("s__sleep", &json!({"ms": 1500, "stubborn": true}));
+    let timed_out = agent.call("s__sleep", &json!({"ms": 1500, "ignore_cancel": true}));
     assert_eq!(code(&timed_out), -31002, "{timed_out}");
     arguments(&agent.call("s__echo", &json!({})));
     assert_eq!(daemon.row("s")["stray_responses"], 1, "the server had ended the first call");
@@ -162,7 +162,7 @@ fn server_that_is_disabled_answers_its_queued_calls() {
     }
     assert!(agent.answer(&ids[0])["error"].is_object());
     assert!(!received(&daemon).iter().any(|mark| mark != "0"));
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// A suspended call has the only place, so what goes on with it must not wait for one.
@@ -173,7 +173,7 @@ fn input_responses_do_not_wait_behind_queued_calls() {
         let mut agent = era.agent(&daemon, &json!({"sampling": {}}));
         let mut other = Agent::ready(&daemon);
         let asking = json!({"method": "sampling/createMessage", "params": {}});
-        let id = agent.start_call("s__ask_client", &asking);
+        let id = agent.start_call("s__send_request", &asking);
         let first = agent.next();
         let waiting = other.start_call("s__echo", &json!({}));
         wait_calls(&daemon, 2);
@@ -184,7 +184,7 @@ fn input_responses_do_not_wait_behind_queued_calls() {
             }
             Era::Modern => {
                 let responses: Value = inputs(&first).keys().map(|key| (key.clone(), json!({"model": "m"}))).collect();
-                agent.call_again("s__ask_client", &asking, &first, &responses)
+                agent.retry_call("s__send_request", &asking, &first, &responses)
             }
         };
         assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}), "{answer}");
@@ -199,7 +199,7 @@ fn requests_about_a_task_do_not_wait_for_a_place() {
     let params = json!({"name": "s__echo", "arguments": {"ms": 60_000}, "task": {}});
     let made = agent.request("tools/call", &params);
     let task = result(&made)["task"]["taskId"].clone();
-    let waits = agent.ask("tasks/result", &json!({ "taskId": task }));
+    let waits = agent.start_request("tasks/result", &json!({ "taskId": task }));
     result(&agent.request("tasks/get", &json!({ "taskId": task })));
     result(&agent.request("tasks/cancel", &json!({ "taskId": task })));
     agent.answer(&waits);

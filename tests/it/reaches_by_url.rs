@@ -26,19 +26,19 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::support::http::{Front, Locked, Manner, Response};
+use crate::support::http::{Behavior, Front, Locked, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments};
 
 /// A scripted server behind HTTP as `a`, and a daemon that has it and `good`, which is run by a command. The daemon is to be
 /// dropped first, so that it can take leave.
-fn start(manner: Manner) -> (Front, Daemon) {
-    start_with(manner, "", |server| server)
+fn start(behavior: Behavior) -> (Front, Daemon) {
+    start_with(behavior, "", |server| server)
 }
 
 /// The same with flags, and with more in the server's table.
-fn start_with(manner: Manner, flags: &str, change: impl FnOnce(Server) -> Server) -> (Front, Daemon) {
+fn start_with(behavior: Behavior, flags: &str, change: impl FnOnce(Server) -> Server) -> (Front, Daemon) {
     let place = Place::new();
-    let front = Front::start(&place, "a", flags, manner);
+    let front = Front::start(&place, "a", flags, behavior);
     let daemon = beside(change(front.server()), &place);
     (front, daemon)
 }

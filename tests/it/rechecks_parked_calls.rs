@@ -65,9 +65,9 @@ fn ask(agent: &mut Agent, [tool, prompt, uri]: [&str; 3]) -> [Value; 4] {
     let complete = json!({"ref": {"type": "ref/prompt", "name": prompt}, "argument": {"name": "a", "value": ""}});
     [
         agent.start_call(tool, &json!({})),
-        agent.ask("prompts/get", &json!({"name": prompt})),
-        agent.ask("resources/read", &json!({"uri": uri})),
-        agent.ask("completion/complete", &complete),
+        agent.start_request("prompts/get", &json!({"name": prompt})),
+        agent.start_request("resources/read", &json!({"uri": uri})),
+        agent.start_request("completion/complete", &complete),
     ]
 }
 
@@ -87,7 +87,7 @@ fn expect_unknown(parked: &mut Parked, change: impl FnOnce(&mut Parked)) {
     let unknown = unknown.map(|text| text.replace("never00", "danger").replace("never0", "danger"));
     assert_eq!(answers, unknown);
     parked.expect_nothing_written();
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn tool_disabled_while_its_call_is_parked_is_not_called() {
     arguments(&agent.answer(&other));
     assert_eq!(agent.answer(&danger)["error"], json!({"code": -32602, "message": "Unknown tool: s__danger"}));
     parked.expect_nothing_written();
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case H13.
@@ -185,7 +185,7 @@ fn parked_call_is_judged_by_the_list_of_the_server_that_has_started() {
         r#"{"tools":[{"name":"danger","inputSchema":{},"annotations":{"readOnlyHint":true}},{"name":"danger","inputSchema":{}}]}"#,
     ] {
         let parked = Parked::with("[profiles.default.tools]\nread_only = true", |gate, place| {
-            gated(gate, &[]).arg("--listing").arg(place.write("listing", READS))
+            gated(gate, &[]).arg("--tool-list").arg(place.write("listing", READS))
         });
         let mut agent = Agent::ready(&parked.daemon);
         agent.tools();
@@ -196,7 +196,7 @@ fn parked_call_is_judged_by_the_list_of_the_server_that_has_started() {
         let error = agent.answer(&danger)["error"].clone();
         assert_eq!(error, json!({"code": -32602, "message": "Unknown tool: s__danger"}), "{after}");
         parked.expect_nothing_written();
-        agent.hang_up();
+        agent.disconnect();
     }
 }
 
@@ -208,7 +208,7 @@ fn tool_that_a_server_registers_late_is_called_once_it_is_listed() {
     parked.wait_parked(1);
     parked.open();
     arguments(&agent.answer(&late));
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case H13.
@@ -230,7 +230,7 @@ fn tool_denied_while_its_server_does_not_read_is_not_called() {
     arguments(&agent.answer(&large));
     let journal = daemon.journal("s");
     assert!(!journal.iter().any(|line| line.contains("tools/call") && line.contains("danger")));
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -256,5 +256,5 @@ fn denied_resource_is_not_subscribed_to_again_when_its_server_restarts() {
     assert_eq!(subscribes(&daemon, "x://danger"), 1);
     change(&mut daemon, &config, "reloaded: ");
     until("it is subscribed to again", || (subscribes(&daemon, "x://danger") == 2).then_some(()));
-    agent.hang_up();
+    agent.disconnect();
 }

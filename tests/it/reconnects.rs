@@ -150,12 +150,12 @@ fn an_agent_that_was_not_introduced_yet_is_introduced_to_the_next_daemon() {
     signal(daemon.pid(), Signal::STOP);
     let params =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
-    let hello = asking.ask("initialize", &params);
+    let hello = asking.start_request("initialize", &params);
     asking.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     let early = asking.start_call("a__echo", &json!({}));
     kill(daemon);
     silent.wait_log("the daemon has gone");
-    let late = silent.ask("initialize", &params);
+    let late = silent.start_request("initialize", &params);
     let daemon = start(&place);
     assert_eq!(result(&asking.answer(&hello))["protocolVersion"], "2025-06-18");
     assert_eq!(result(&silent.answer(&late))["protocolVersion"], "2025-06-18");
@@ -212,9 +212,9 @@ fn a_question_of_a_daemon_that_has_gone_is_taken_back_and_its_id_never_comes_aga
     const SAMPLE: &str = "sampling/createMessage";
     let place = Place::new();
     let daemon = start(&place);
-    let mut shim = Shim::able(&place, &json!({"sampling": {}}));
+    let mut shim = Shim::with_capabilities(&place, &json!({"sampling": {}}));
     let ask =
-        |shim: &mut Shim| shim.start_call("a__ask_client", &json!({"method": SAMPLE, "params": {"messages": []}}));
+        |shim: &mut Shim| shim.start_call("a__send_request", &json!({"method": SAMPLE, "params": {"messages": []}}));
     let call = ask(&mut shim);
     let question = shim.expect_request(SAMPLE);
     kill(daemon);

@@ -108,7 +108,7 @@ fn missing_secret_fails_its_server_only_and_is_named() {
     let missing = place.path("no-such-file");
     let by_file = Server::named("file").env("T", &format!("${{file:{}}}", missing.display()));
     let by_cred = Server::named("cred").env("T", "${cred:no-such-credential}");
-    let by_arg = Server::named("arg").arg("--software").arg("${NO_SUCH_VARIABLE_ANYWHERE}");
+    let by_arg = Server::named("arg").arg("--server-name").arg("${NO_SUCH_VARIABLE_ANYWHERE}");
     let setup = [by_file, by_cred, by_arg].into_iter().fold(Setup::new(), Setup::server);
     let setup = setup.variable("CREDENTIALS_DIRECTORY", place.path("tmp").to_str().expect("text"));
     let daemon = setup.server(Server::named("good").flags("--bare --tool one")).start_in(&place);

@@ -188,7 +188,7 @@ fn duplicate_progress_token_leaks_no_progress_to_another_agent() {
     let (mut victim, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let theirs =
         json!({"name": "a__sleep", "arguments": {"ms": 500, "whose": "theirs"}, "_meta": {"progressToken": "t"}});
-    let theirs = victim.ask("tools/call", &theirs);
+    let theirs = victim.start_request("tools/call", &theirs);
     let sent: Value = serde_json::from_str(&daemon.wait_journal("a", "theirs")).expect("JSON");
     for meta in [r#""progressToken":"own","progressToken":ID"#, r#""progressToken":ID,"progressToken":"own""#] {
         let meta = meta.replace("ID", &sent["id"].to_string());

@@ -62,7 +62,7 @@ fn reload_replaces_three_of_twenty_servers_and_notifies_agents_once() {
         tools.iter().any(|tool| tool == "s18__more").then_some(tools)
     });
     assert!(tools.iter().any(|tool| tool == "new__echo") && !tools.iter().any(|tool| tool == "s19__echo"), "{tools:?}");
-    looking.hang_up();
+    looking.disconnect();
     arguments(&agent.answer(&call));
     agent.expect_notification("notifications/tools/list_changed");
     agent.expect_quiet();
@@ -168,7 +168,7 @@ fn a_server_that_holds_a_lock_is_ended_before_the_next_one_is_started() {
         Server::named("s").line("replace = \"stop_first\"").line("sharing = \"pool\"").flags("--exit-at-start 1");
     let ran = reload(&daemon, &[broken]).expect_code(1);
     assert!(ran.stdout.contains("failed   s: exited with code 1\n"), "{ran}");
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn calls_in_flight_end_where_they_are_and_new_ones_go_to_the_new_instance() {
     let mut agent = Agent::ready(&daemon);
     let old = u64::from(daemon.server_pid("s"));
     let soon = agent.start_call("s__sleep", &json!({"ms": 1000}));
-    let never = agent.start_call("s__sleep", &json!({"ms": 60_000, "stubborn": true}));
+    let never = agent.start_call("s__sleep", &json!({"ms": 60_000, "ignore_cancel": true}));
     daemon.wait_journal("s", "60000");
     reload(&daemon, &[other("s")]).expect_code(0);
     assert_ne!(u64::from(daemon.server_pid("s")), old);
@@ -220,12 +220,12 @@ fn no_call_is_lost_or_refused_while_a_server_is_replaced_again_and_again() {
 
 #[test]
 fn subscriptions_and_levels_move_to_the_replacement_for_each_sharing() {
-    const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one"}],"resourceTemplates":[],"logging":{}}"#;
+    const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one"}],"resourceTemplates":[],"logging":{}}"#;
     let daemon = start(&[]);
-    let shelf = daemon.place().write("shelf.json", SHELF);
+    let library = daemon.place().write("shelf.json", LIBRARY);
     let server = |number: &str, sharing: &str| {
         let line = format!("sharing = {sharing:?}");
-        Server::named("s").arg("--library").arg(&shelf).env("NUMBER", number).line(line)
+        Server::named("s").arg("--library").arg(&library).env("NUMBER", number).line(line)
     };
     reload(&daemon, &[server("0", "shared")]).expect_code(0);
     let mut agent = Agent::ready(&daemon);

@@ -149,7 +149,7 @@ fn status_answers_with_many_idle_connections() {
 #[test]
 fn terminal_escapes_of_a_server_are_not_printed() {
     let ugly = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}evil\r\nname";
-    let server = Server::named("ugly").arg("--software").arg(ugly).arg("--tool").arg("\u{1b}[31mred");
+    let server = Server::named("ugly").arg("--server-name").arg(ugly).arg("--tool").arg("\u{1b}[31mred");
     let daemon = Setup::with(server).start();
     for args in [&["status"][..], &["tools"], &["status", "--json"]] {
         let ran = daemon.client(args).expect_code(0);

@@ -69,7 +69,7 @@ fn nothing_of_it_is_altered_but_its_id() {
     let arguments = json!({"as_task": true, "id": "u"});
     let params =
         json!({"name": "s__echo", "arguments": arguments, "_meta": meta(&json!({"extensions": {EXTENSION: {}}}))});
-    agent.ask("tools/call", &params);
+    agent.start_request("tools/call", &params);
     let line = agent.next_line().expect("an answer");
     let rest = r#","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":50}"#;
     assert!(line.contains(r#""zeta":1.10,"taskId":""#) && line.contains(rest), "{line}");
@@ -82,7 +82,7 @@ fn task_is_unknown_to_other_profiles() {
     let text = id.as_str().expect("text");
     let lines = daemon.journal("s").len();
     for profile in ["other", "narrow"] {
-        assert_eq!(code(&about(&mut Agent::at(&socket(&daemon, profile)), "get", &id)), -32602, "{profile}");
+        assert_eq!(code(&about(&mut Agent::connect_to(&socket(&daemon, profile)), "get", &id)), -32602, "{profile}");
     }
     let mut agent = Agent::connect(&daemon);
     for forged in ["t".to_owned(), format!("{text}u"), text[1..].to_owned(), text.replace("s__echo", "s__sleep")] {
@@ -173,12 +173,12 @@ fn it_outlives_the_agent_that_its_instance_was_started_for() {
         let daemon = Setup::with(server.line("idle_timeout = \"200ms\"")).start();
         let mut one = Agent::connect(&daemon);
         let id = made(&mut one, "t");
-        one.hang_up();
+        one.disconnect();
         let mut other = Agent::connect(&daemon);
         assert_eq!(result(&about(&mut other, "get", &id))["status"], "input_required", "{sharing}");
         assert_eq!(plain(result(&about(&mut other, "cancel", &id))), json!({}));
         assert_eq!(result(&about(&mut other, "get", &id))["status"], "cancelled");
-        other.hang_up();
+        other.disconnect();
         until("the instance has ended", || (instances(&daemon) == Some(1)).then_some(()));
         assert_eq!(code(&about(&mut Agent::connect(&daemon), "get", &id)), -32602, "{sharing}");
     }
@@ -194,7 +194,7 @@ fn a_lazy_server_stays_up_for_it() {
     wait("s", "idle");
     let mut agent = Agent::connect(&daemon);
     let id = made(&mut agent, "t");
-    agent.hang_up();
+    agent.disconnect();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("clock__echo", &json!({})));
     wait("clock", "idle");

@@ -94,7 +94,7 @@ fn token(daemon: &Daemon, tool: &str) -> Value {
 }
 
 /// Has the server say something while no call of the agent's is unanswered but this one.
-fn say(agent: &mut Agent, method: &str, params: &Value) {
+fn notify(agent: &mut Agent, method: &str, params: &Value) {
     let line = json!({"jsonrpc": "2.0", "method": method, "params": params});
     arguments(&agent.call("s__raw", &json!({"text": format!("{line}\n")})));
 }
@@ -122,7 +122,7 @@ fn task_is_created_polled_and_awaited_with_every_byte_unchanged() {
     agent.send_raw("{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tasks/list\"}\n");
     assert_eq!(agent.next_line().expect("a line"), answer("8", &format!(r#"{{"tasks":[{}]}}"#, object("working"))));
 
-    let waiting = agent.ask("tasks/result", &json!({"taskId": "task-1"}));
+    let waiting = agent.start_request("tasks/result", &json!({"taskId": "task-1"}));
     daemon.wait_journal("s", "tasks/result");
     let id = agent.start_call("s__finish_task", &json!({"id": "task-1"}));
     let status = r#"{"jsonrpc":"2.0","method":"notifications/tasks/status","params":"#;
@@ -195,7 +195,7 @@ fn task_status_reaches_the_owner_only_and_an_unknown_task_nobody() {
     arguments(&other.call("s__raw", &json!({"text": format!("{odd}\n")})));
     assert_eq!(one.next_line().expect("a line").trim_end(), odd);
     for params in [json!({"taskId": "task-9", "status": "working"}), json!({"taskId": 1}), json!({}), Value::Null] {
-        say(&mut other, "notifications/tasks/status", &params);
+        notify(&mut other, "notifications/tasks/status", &params);
     }
     assert_eq!(daemon.row("s")["stray_notifications"], 4);
     finish(&mut other, &id);
@@ -208,14 +208,14 @@ fn task_status_reaches_the_owner_only_and_an_unknown_task_nobody() {
 #[test]
 fn status_sent_before_the_response_of_the_call_reaches_its_agent() {
     let (daemon, mut agent, mut other) = start_pair();
-    let call = agent.ask("tools/call", &json!({"name": "s__echo", "arguments": {"early": true}, "task": {}}));
+    let call = agent.start_request("tools/call", &json!({"name": "s__echo", "arguments": {"early": true}, "task": {}}));
     let first = agent.next();
     assert_eq!((&first["params"]["taskId"], &first["params"]["status"]), (&json!("task-1"), &json!("working")));
     result(&agent.answer(&call));
     // One that belongs to none of the calls that wait is nobody's.
-    let busy = agent.ask("tools/call", &json!({"name": "s__echo", "arguments": {"delay": 200}, "task": {}}));
+    let busy = agent.start_request("tools/call", &json!({"name": "s__echo", "arguments": {"delay": 200}, "task": {}}));
     daemon.wait_journal("s", "\"delay\":200");
-    say(&mut other, "notifications/tasks/status", &json!({"taskId": "x", "status": "working"}));
+    notify(&mut other, "notifications/tasks/status", &json!({"taskId": "x", "status": "working"}));
     result(&agent.answer(&busy));
     assert_eq!(daemon.row("s")["stray_notifications"], 1);
     // A task that was over before it was told of is no open one.
@@ -238,8 +238,8 @@ fn progress_goes_on_after_the_making_of_a_task_until_it_has_ended() {
     let [(first, first_token), (_, other_token)] = &tasks[..] else { panic!("two tasks") };
     assert_ne!(first_token, other_token);
     let progress = |token: &Value, n: u64| json!({"progressToken": token, "progress": n});
-    say(&mut other, "notifications/progress", &progress(first_token, 1));
-    say(&mut other, "notifications/progress", &progress(other_token, 2));
+    notify(&mut other, "notifications/progress", &progress(first_token, 1));
+    notify(&mut other, "notifications/progress", &progress(other_token, 2));
     assert_eq!(
         one.expect_notification("notifications/progress")["params"],
         json!({"progressToken": "mine", "progress": 1})
@@ -247,7 +247,7 @@ fn progress_goes_on_after_the_making_of_a_task_until_it_has_ended() {
     assert_eq!(other.expect_notification("notifications/progress")["params"]["progress"], 2);
     finish(&mut one, first);
     expect_status(&mut one, first, "completed");
-    say(&mut other, "notifications/progress", &progress(first_token, 3));
+    notify(&mut other, "notifications/progress", &progress(first_token, 3));
     one.expect_quiet();
     other.expect_quiet();
 }
@@ -297,10 +297,10 @@ fn server_without_tasks_get_leaves_the_list_with_the_last_known_status() {
     let (_daemon, mut agent, mut other) = start_pair();
     let mute = created(&mut agent, "s__echo", &json!({"mute": true}));
     let id = created(&mut agent, "s__echo", &json!({}));
-    say(&mut other, "notifications/tasks/status", &json!({"taskId": mute, "status": "input_required", "x": 1}));
+    notify(&mut other, "notifications/tasks/status", &json!({"taskId": mute, "status": "input_required", "x": 1}));
     agent.expect_notification("notifications/tasks/status");
-    let waiting = agent.ask("tasks/list", &json!({}));
-    let second = agent.ask("tasks/list", &json!({}));
+    let waiting = agent.start_request("tasks/list", &json!({}));
+    let second = agent.start_request("tasks/list", &json!({}));
     assert_eq!(status(&mut agent, &id), "working");
     for list in [&waiting, &second] {
         let answer = agent.answer(list);
@@ -313,7 +313,7 @@ fn server_without_tasks_get_leaves_the_list_with_the_last_known_status() {
 fn a_list_that_is_cancelled_is_not_answered() {
     let (_daemon, mut agent, _) = start_pair();
     created(&mut agent, "s__echo", &json!({"mute": true}));
-    let waiting = [(); 3].map(|()| agent.ask("tasks/list", &json!({})));
+    let waiting = [(); 3].map(|()| agent.start_request("tasks/list", &json!({})));
     for id in [&waiting[1], &waiting[0]] {
         agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     }
@@ -328,7 +328,7 @@ fn a_list_that_is_cancelled_is_not_answered() {
 fn a_task_is_cancelled_by_its_agent_and_an_ended_one_is_not() {
     let (daemon, mut agent, mut other) = start_pair();
     let id = created(&mut agent, "s__echo", &json!({}));
-    let waiting = agent.ask("tasks/result", &json!({"taskId": id}));
+    let waiting = agent.start_request("tasks/result", &json!({"taskId": id}));
     daemon.wait_journal("s", "tasks/result");
     assert_eq!(result(&ask(&mut agent, "cancel", &id))["status"], "cancelled");
     result(&agent.answer(&waiting));
@@ -363,14 +363,14 @@ fn task_created_after_its_agent_left_is_cancelled() {
     let [mut agent, mut leaver] = [(); 2].map(|()| Agent::ready(&daemon));
     let create = |agent: &mut Agent, tool: &str, id: &str| {
         let params = json!({"name": tool, "arguments": {"id": id, "delay": 8000}, "task": {}});
-        agent.ask("tools/call", &params)
+        agent.start_request("tools/call", &params)
     };
     let cancelled = create(&mut agent, "s__echo", "cancelled");
     create(&mut leaver, "s__echo", "left");
     let late = create(&mut agent, "s__fail", "late");
     daemon.wait_row("s", "has all three", |row| row["calls"] == 3);
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
-    leaver.hang_up();
+    leaver.disconnect();
     assert_eq!(code(&agent.answer(&late)), -31002);
     for id in ["cancelled", "left", "late"] {
         wait_cancelled(&daemon, "s", id);
@@ -387,18 +387,18 @@ fn while_a_task_is_at_work_a_servers_log_may_be_of_it() {
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let id = created(&mut one, "s__echo", &json!({}));
     let log = |data: &str| json!({"level": "error", "data": data});
-    say(&mut one, "notifications/message", &log("mine"));
-    say(&mut other, "notifications/message", &log("whose?"));
+    notify(&mut one, "notifications/message", &log("mine"));
+    notify(&mut other, "notifications/message", &log("whose?"));
     finish(&mut one, &id);
-    say(&mut other, "notifications/message", &log("other's"));
+    notify(&mut other, "notifications/message", &log("other's"));
     assert_eq!(one.expect_notification("notifications/message")["params"]["data"], "mine");
     assert_eq!(other.expect_notification("notifications/message")["params"]["data"], "other's");
     expect_status(&mut one, &id, "completed");
     // A ttl that has passed ends it as well.
     one.request("tools/call", &json!({"name": "s__echo", "arguments": {}, "task": {"ttl": 1}}));
     until("its time has passed", || {
-        say(&mut other, "notifications/message", &log("again"));
-        let id = other.ask("ping", &json!({}));
+        notify(&mut other, "notifications/message", &log("again"));
+        let id = other.start_request("ping", &json!({}));
         let next = other.next();
         let is_log = next["method"] == "notifications/message";
         if is_log {
@@ -413,15 +413,15 @@ fn while_a_task_is_at_work_a_servers_log_may_be_of_it() {
 fn task_that_survives_its_agent_may_own_server_requests() {
     let daemon = start();
     let mut one = Agent::ready(&daemon);
-    let stubborn = created(&mut one, "s__echo", &json!({"stubborn": true}));
+    let stubborn = created(&mut one, "s__echo", &json!({"ignore_cancel": true}));
     drop(one);
     wait_cancelled(&daemon, "s", stubborn.as_str().expect("text"));
-    let mut other = Agent::able(&daemon, &json!({"sampling": {}}));
+    let mut other = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
     let ask = json!({"method": "sampling/createMessage"});
-    let answer = other.call("s__ask_client", &ask);
+    let answer = other.call("s__send_request", &ask);
     assert_eq!(code(&result(&answer)["structuredContent"]), -31004);
     finish(&mut other, &stubborn);
-    let call = other.start_call("s__ask_client", &ask);
+    let call = other.start_call("s__send_request", &ask);
     let question = other.expect_request("sampling/createMessage");
     other.respond(&question, &json!({}));
     result(&other.answer(&call));
@@ -441,7 +441,7 @@ fn expired_tasks_free_their_slots() {
 fn the_tasks_of_a_server_that_dies_go_with_it() {
     let (daemon, mut agent, mut other) = start_pair();
     let id = created(&mut agent, "s__echo", &json!({}));
-    let waiting = agent.ask("tasks/result", &json!({"taskId": id}));
+    let waiting = agent.start_request("tasks/result", &json!({"taskId": id}));
     daemon.wait_journal("s", "tasks/result");
     assert_eq!(code(&other.call("s__die", &json!({"how": "kill"}))), -31001);
     assert_eq!(code(&agent.answer(&waiting)), -31001);
@@ -473,7 +473,7 @@ fn a_task_of_a_tool_that_is_denied_by_now_is_unknown() {
     let mut agent = Agent::ready(&daemon);
     let id = created(&mut agent, "s__echo", &json!({}));
     created(&mut agent, "s__sleep", &json!({}));
-    let waiting = agent.ask("tasks/result", &json!({"taskId": id}));
+    let waiting = agent.start_request("tasks/result", &json!({"taskId": id}));
     daemon.wait_journal("s", "tasks/result");
     let reload = |daemon: &mut Daemon, server: Server| {
         write(&place, &[server]);
@@ -531,7 +531,7 @@ fn each_way_of_sharing_runs_tasks() {
         one.expect_quiet();
         if sharing != "session" {
             created(&mut other, "s__echo", &json!({"id": "left"}));
-            other.hang_up();
+            other.disconnect();
             wait_cancelled(&daemon, "s", "left");
         }
     }
@@ -561,7 +561,7 @@ fn lazy_server_stays_up_for_its_pending_requests() {
     let lazy = server("s").line("start = \"lazy\"").line("idle_timeout = \"200ms\"").line("sharing = \"session\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"600ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
-    let mut agent = Agent::able(&daemon, &json!({"sampling": {}}));
+    let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
     let asking = json!({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {}});
     arguments(&agent.call("s__raw", &json!({ "text": format!("{asking}\n") })));
     let question = agent.expect_request("sampling/createMessage");
@@ -577,8 +577,8 @@ fn wait_for_a_result_lasts_as_long_as_the_server_reports_work() {
     let daemon = Setup::with(server("s").line("tool_timeouts = { echo = \"600ms\" }")).start();
     let [mut agent, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let [lasting, silent] = [(); 2].map(|()| created(&mut agent, "s__echo", &json!({})));
-    let mute = agent.ask("tasks/result", &json!({"taskId": silent}));
-    let waiting = agent.ask("tasks/result", &json!({"taskId": lasting}));
+    let mute = agent.start_request("tasks/result", &json!({"taskId": silent}));
+    let waiting = agent.start_request("tasks/result", &json!({"taskId": lasting}));
     daemon.wait_journal("s", "tasks/result");
     for n in 0..3 {
         // Each sign comes within the limit, all together take far longer.
@@ -586,7 +586,7 @@ fn wait_for_a_result_lasts_as_long_as_the_server_reports_work() {
         if n == 1 {
             assert_eq!(status(&mut agent, &lasting), "working");
         } else {
-            say(&mut other, "notifications/tasks/status", &json!({"taskId": lasting, "status": "working"}));
+            notify(&mut other, "notifications/tasks/status", &json!({"taskId": lasting, "status": "working"}));
             expect_status(&mut agent, &lasting, "working");
         }
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
 
-const SHELF: &str = r#"{"prompts":[{"name":"greet"},{"name":"secret"}],"completions":true,"logging":true,
+const LIBRARY: &str = r#"{"prompts":[{"name":"greet"},{"name":"secret"}],"completions":true,"logging":true,
     "resources":[{"uri":"x://1","name":"one"},{"uri":"x://secret/1","name":"two"}],
     "resourceTemplates":[{"uriTemplate":"x://{+id}","name":"any"}]}"#;
 
@@ -111,18 +111,18 @@ fn starts(daemon: &Daemon) -> usize {
 }
 
 /// A server with everything, for all agents and for those of `plain`, from which a part is kept.
-fn start_with_shelf() -> Daemon {
+fn start_with_library() -> Daemon {
     let place: Rc<Place> = Place::new();
     let head = "[profiles.plain]\nprompts.deny = ['*/secret']\nresources.deny = ['s/x://secret/*']\n\
                 [profiles.other]\nservers = ['other']\n[profiles.tools]\nexpose = ['tools']";
-    let shelf = place.write("shelf.json", SHELF);
-    let server = Server::named("s").flags("--tasks --instructions Read-me").arg("--library").arg(shelf);
+    let library = place.write("shelf.json", LIBRARY);
+    let server = Server::named("s").flags("--tasks --instructions Read-me").arg("--library").arg(library);
     Setup::new().head(head).server(server).server(Server::named("other")).start_in(&place)
 }
 
 #[test]
 fn prompts_resources_templates_and_completions_obey_the_profile() {
-    let daemon = start_with_shelf();
+    let daemon = start_with_library();
     for (profile, prompts, uris) in [
         ("mcp", &["s__greet", "s__secret"][..], &["x://1", "x://secret/1", "x://secret/2", "x://2"][..]),
         ("plain", &["s__greet"], &["x://1", "x://2"]),
@@ -157,7 +157,7 @@ fn prompts_resources_templates_and_completions_obey_the_profile() {
 
 #[test]
 fn updates_and_log_levels_reach_agents_whose_profile_has_the_server() {
-    let daemon = start_with_shelf();
+    let daemon = start_with_library();
     let [mut default, mut other] = ["mcp", "other"].map(|profile| agent(&daemon, profile));
     result(&default.request("resources/subscribe", &json!({ "uri": "x://1" })));
     assert_eq!(code(&other.request("resources/subscribe", &json!({ "uri": "x://1" }))), -32002);
@@ -173,7 +173,7 @@ fn updates_and_log_levels_reach_agents_whose_profile_has_the_server() {
 
 #[test]
 fn tasks_progress_and_instructions_obey_the_profile() {
-    let daemon = start_with_shelf();
+    let daemon = start_with_library();
     let [mut default, mut other] = ["mcp", "other"].map(|profile| agent(&daemon, profile));
     let params = json!({"name": "s__sleep", "arguments": {"ms": 600_000}, "task": {"ttl": 60_000}});
     assert_eq!(code(&other.request("tools/call", &params)), -32602);
@@ -185,13 +185,13 @@ fn tasks_progress_and_instructions_obey_the_profile() {
         let plain = |answer: &Value, id: &Value| answer["error"].to_string().replace(id.as_str().expect("text"), "ID");
         assert_eq!(plain(&theirs, &id), plain(&none, &json!("none")), "{method}");
     }
-    default.hang_up();
+    default.disconnect();
     let params = json!({"name": "other__echo", "arguments": {}, "_meta": {"progressToken": 1}});
     result(&other.request("tools/call", &params));
-    let mut newcomer = Agent::at(&socket(&daemon, "other"));
+    let mut newcomer = Agent::connect_to(&socket(&daemon, "other"));
     let instructions = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
     assert!(!instructions.to_string().contains("Read-me"), "{instructions}");
-    let mut newcomer = Agent::at(&socket(&daemon, "plain"));
+    let mut newcomer = Agent::connect_to(&socket(&daemon, "plain"));
     let instructions = newcomer.initialize("2025-11-25")["result"]["instructions"].clone();
     assert!(instructions.to_string().contains("Read-me"), "{instructions}");
 }

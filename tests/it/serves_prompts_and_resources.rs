@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::support::{Agent, Daemon, Place, Server, Setup, code, result};
 
 const PROMPTS: &str = r#"{"prompts":[{"zeta":1.10,"name":"greet","arguments":[]},{"name":"part"}],"completions":true}"#;
-const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one","size":1e2}],"resourceTemplates":[{"uriTemplate":"x://{id}","name":"any"}]}"#;
-const OTHER_SHELF: &str = r#"{"resources":[{"uri":"y://1","name":"mine"},{"uri":"x://1","name":"late"}],"resourceTemplates":[{"uriTemplate":"y://{+path}","name":"deep"}]}"#;
+const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one","size":1e2}],"resourceTemplates":[{"uriTemplate":"x://{id}","name":"any"}]}"#;
+const OTHER_LIBRARY: &str = r#"{"resources":[{"uri":"y://1","name":"mine"},{"uri":"x://1","name":"late"}],"resourceTemplates":[{"uriTemplate":"y://{+path}","name":"deep"}]}"#;
 
 fn with_library(place: &Rc<Place>, name: &str, library: &str) -> Server {
     Server::named(name).arg("--library").arg(place.write(&format!("{name}.json"), library))
@@ -49,7 +49,7 @@ fn prompts_are_listed_and_got_under_exposed_names_and_pass_unaltered() {
 
 #[test]
 fn a_resource_is_read_from_the_server_that_lists_it_or_has_a_template_for_it() {
-    let daemon = start(&[("a", SHELF), ("b", OTHER_SHELF)]);
+    let daemon = start(&[("a", LIBRARY), ("b", OTHER_LIBRARY)]);
     let mut agent = Agent::ready(&daemon);
     let listed = list(&mut agent, "resources/list");
     let expected = json!([{"uri": "x://1", "name": "one", "size": 100.0}, {"uri": "y://1", "name": "mine"}]);
@@ -68,7 +68,7 @@ fn a_resource_is_read_from_the_server_that_lists_it_or_has_a_template_for_it() {
 
 #[test]
 fn completion_goes_where_its_prompt_or_resource_is() {
-    let daemon = start(&[("p", PROMPTS), ("r", SHELF)]);
+    let daemon = start(&[("p", PROMPTS), ("r", LIBRARY)]);
     let mut agent = Agent::ready(&daemon);
     let argument = json!({"name": "x", "value": "y"});
     let mut complete =
@@ -102,11 +102,11 @@ fn resource_server_without_templates_lists_none_and_is_healthy() {
 
 #[test]
 fn list_change_is_announced_for_that_list_only_to_agents_that_see_it() {
-    let daemon = start(&[("p", PROMPTS), ("r", SHELF)]);
+    let daemon = start(&[("p", PROMPTS), ("r", LIBRARY)]);
     let (mut reader, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     list(&mut reader, "resources/list");
     list(&mut other, "prompts/list");
-    daemon.place().write("r.json", OTHER_SHELF);
+    daemon.place().write("r.json", OTHER_LIBRARY);
     let change = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/list_changed\"}\n";
     result(&other.call("r__raw", &json!({"text": change})));
     reader.expect_notification("notifications/resources/list_changed");

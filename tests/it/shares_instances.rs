@@ -37,7 +37,7 @@ fn each_agent_has_an_instance_of_its_own_that_goes_with_it() {
     assert_ne!(pids[0], pids[1]);
     assert_eq!(pid(&mut first), pids[0]);
     assert_eq!(instances(&daemon), ["listing", "session 1", "session 2"]);
-    first.hang_up();
+    first.disconnect();
     until("its instance is gone", || (instances(&daemon) == ["listing", "session 2"]).then_some(()));
     assert_eq!(pid(&mut second), pids[1]);
     assert_eq!(daemon.status()["servers"][0]["calls"], 4, "what an instance did is not forgotten with it");

@@ -42,7 +42,7 @@ fn a_single_call_finds_a_place_at_a_server_that_others_have_filled() {
     let row =
         daemon.wait_row("a", "has their shares in flight", |row| row["in_flight"] == 256 + 128 + 85 + 64 + 51 + 42);
     assert_eq!(row["restarts"], 0);
-    greedy.into_iter().for_each(Agent::hang_up);
+    greedy.into_iter().for_each(Agent::disconnect);
     daemon.wait_row("a", "has no call in flight", |row| row["in_flight"] == 0);
 }
 
@@ -85,7 +85,7 @@ fn a_server_that_does_not_read_is_shared_in_bytes_too() {
     modest.expect_quiet();
     let resident = resident_kib(daemon.pid());
     assert!(resident < 64 << 10, "{resident} KiB");
-    greedy.hang_up();
+    greedy.disconnect();
 }
 
 /// Case A14.
@@ -105,7 +105,7 @@ fn calling_and_cancelling_without_end_at_a_server_that_does_not_read_ends_in_ref
     }
     let refused = agent.call("a__echo", &json!({}));
     assert_eq!((code(&refused), &refused["error"]["data"]["outcome"]), (-31003, &json!("not_sent")));
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case F3.
@@ -149,7 +149,7 @@ fn an_agent_that_reads_nothing_is_cut_off_alone_and_its_calls_are_cancelled_at_t
     assert_eq!(arguments(&agent.answer(&own))["whose"], "mine");
     let cancelled = daemon.journal("a").iter().filter(|line| line.contains("notifications/cancelled")).count();
     assert!((20..=60).contains(&cancelled), "{cancelled} calls were cancelled");
-    deaf.hang_up();
+    deaf.disconnect();
 }
 
 /// The number of each progress notification up to the answer.
@@ -168,7 +168,7 @@ fn progress_until_answered(agent: &mut Agent, id: &Value) -> Vec<u64> {
 fn ask_for_progress(agent: &mut Agent, n: u64) -> Value {
     let token = "t".repeat(1000);
     let params = json!({"name": "a__progress", "arguments": {"n": n}, "_meta": {"progressToken": token}});
-    agent.ask("tools/call", &params)
+    agent.start_request("tools/call", &params)
 }
 
 fn dropped(daemon: &Daemon) -> u64 {

@@ -98,7 +98,7 @@ fn lines_name_their_instance_and_remain_after_it_has_ended() {
     let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
     write(&daemon, &mut first, "s", "one");
     write(&daemon, &mut second, "s", "two");
-    first.hang_up();
+    first.disconnect();
     daemon.wait_row("s", "has let the first go", |row| !row["instances"].to_string().contains("session 1"));
     let all = lines(&daemon, &["s"]);
     assert_eq!(texts(&all), ["one", "two"]);
@@ -194,7 +194,7 @@ fn follow_of_all_servers_shows_added_and_removed_ones() {
     let line = next();
     assert_eq!((&line["text"], &line["server"]), (&json!("two"), &json!("b")));
     follower.kill().and_then(|()| follower.wait()).expect("one's own child");
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn listing() -> Value {
 fn daemon() -> Daemon {
     let place = Place::new();
     let file = place.write("listing", listing().to_string());
-    start(&place, Server::named("files").arg("--listing").arg(file))
+    start(&place, Server::named("files").arg("--tool-list").arg(file))
 }
 
 fn start(place: &Rc<Place>, files: Server) -> Daemon {
@@ -176,7 +176,7 @@ fn ten_thousand_tools_are_listed() {
     let tool = |n: usize| json!({ "name": format!("t{n}"), "description": "x".repeat(600), "inputSchema": {} });
     let listing = json!({ "tools": (0..10_000).map(tool).collect::<Vec<_>>() });
     let file = place.write("listing", listing.to_string());
-    let daemon = Setup::with(Server::named("a").arg("--listing").arg(file).line("deny = ['t1*']")).start_in(&place);
+    let daemon = Setup::with(Server::named("a").arg("--tool-list").arg(file).line("deny = ['t1*']")).start_in(&place);
     let report = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
     assert_eq!(report["tools"].as_array().expect("a list").len(), 10_000);
     assert!(shown(&daemon, &[]).contains("8889 tools · "));

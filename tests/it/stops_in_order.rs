@@ -67,7 +67,7 @@ fn an_agent_that_reads_nothing_does_not_hold_up_the_stop() {
     }
     daemon.wait_journal("plain", "1048576");
     daemon.stop_in_order(Signal::TERM);
-    deaf.hang_up();
+    deaf.disconnect();
 }
 
 /// How long a daemon with a call in flight takes to stop when it is told so that often.

@@ -118,8 +118,9 @@ fn call_right_behind_the_death_of_its_server_is_answered_or_unknown_and_never_re
 fn a_death_is_noticed_while_a_grandchild_holds_the_pipe_open() {
     let daemon = beside(Server::named("a").flags("--hold-stdout --double-fork")).start();
     let mut agent = Agent::ready(&daemon);
-    let lingering =
-        || daemon.place().processes(None).into_iter().filter(|p| p.command.contains("--linger")).collect::<Vec<_>>();
+    let lingering = || {
+        daemon.place().processes(None).into_iter().filter(|p| p.command.contains("--stay-alive")).collect::<Vec<_>>()
+    };
     let first = lingering();
     assert_eq!(first.len(), 2, "{first:?}");
     assert!(died(&agent.call("a__die", &json!({}))));

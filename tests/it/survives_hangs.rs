@@ -37,7 +37,7 @@ fn close_stdin(daemon: &Daemon, agent: &mut Agent) -> (u32, Value) {
     // Until then, what is written there has been sent as far as can be known. It is another program from then on: what reads for
     // the first one does so beyond the end of its descriptor.
     let cmdline = format!("/proc/{first}/cmdline");
-    let lingers = || std::fs::read_to_string(&cmdline).is_ok_and(|args| args.contains("--linger"));
+    let lingers = || std::fs::read_to_string(&cmdline).is_ok_and(|args| args.contains("--stay-alive"));
     until("its stdin is closed", || lingers().then_some(()));
     (first, closing)
 }
@@ -50,7 +50,7 @@ fn a_server_that_closes_its_stdin_is_replaced_at_the_next_call_which_the_next_in
     let (first, closing) = close_stdin(&daemon, &mut agent);
     // As its agent has written it: under its own id, and with its own token.
     let params = json!({"name": "a__progress", "arguments": {"n": 1}, "_meta": {"progressToken": "mine"}});
-    let call = agent.ask("tools/call", &params);
+    let call = agent.start_request("tools/call", &params);
     let progress = agent.expect_notification("notifications/progress");
     assert_eq!(progress["params"]["progressToken"], "mine", "{progress}");
     assert!(agent.answer(&call)["error"].is_null());

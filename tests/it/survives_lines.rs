@@ -199,7 +199,7 @@ fn tool_with_an_oversized_or_missing_schema_affects_no_other_tools() {
     let bare = [r#"{"name":"bare"}"#, r#"{"name":"odd","inputSchema":7}"#];
     let all: Vec<&str> = tools.iter().map(String::as_str).chain(bare).collect();
     let listing = place.write("listing", format!(r#"{{"tools":[{}]}}"#, all.join(",")));
-    let server = Server::named("a").flags("--tool echo --listing").arg(listing);
+    let server = Server::named("a").flags("--tool echo --tool-list").arg(listing);
     let daemon = Setup::with(server).server(Server::named("good").flags("--bare --tool echo")).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     let answer = agent.request("tools/list", &json!({}));
@@ -239,7 +239,7 @@ fn a_servers_question_is_answered_at_once_and_shown_to_no_agent() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     let mut ask = |method: &str| -> Value {
-        let answer = agent.call("a__ask_client", &json!({"method": method}));
+        let answer = agent.call("a__send_request", &json!({"method": method}));
         result(&answer)["structuredContent"].clone()
     };
     assert_eq!(ask("ping")["result"], json!({}));

@@ -31,7 +31,7 @@ fn a_daemon_that_was_suspended_goes_on_where_it_was() {
         stop(daemon.pid());
         let mut newcomer = Agent::connect(&daemon);
         let call = agent.start_call("a__echo", &json!({}));
-        let greeting = newcomer.ask("ping", &json!({}));
+        let greeting = newcomer.start_request("ping", &json!({}));
         signal(daemon.pid(), Signal::CONT);
         arguments(&agent.answer(&call));
         assert_eq!(newcomer.answer(&greeting)["result"], json!({}));

@@ -146,7 +146,7 @@ fn call_of_a_server_whose_command_cannot_be_executed_fails_without_waiting() {
         let mut agent = Agent::ready(&daemon);
         let answer = answered_before_a_slow_call(&mut agent, &format!("{server}__anything"));
         expect_unavailable(&answer, server, reason);
-        agent.hang_up();
+        agent.disconnect();
     }
 }
 
@@ -166,7 +166,7 @@ fn call_of_known_tool_fails_without_waiting_once_its_command_is_gone() {
         let mut agent = Agent::ready(&daemon);
         let answer = answered_before_a_slow_call(&mut agent, "known__echo");
         expect_unavailable(&answer, "known", "program` does not exist");
-        agent.hang_up();
+        agent.disconnect();
         // The next attempt that finds the command is the end of that.
         std::os::unix::fs::symlink(SCRIPTED, &program).expect("it is gone");
         daemon.client(&["restart", "known"]).expect_code(0);

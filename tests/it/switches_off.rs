@@ -62,7 +62,7 @@ fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
     assert_eq!((daemon.server_pid("a"), agent.tools()), (before, listed));
     for mut agent in agents {
         arguments(&agent.call("a__echo", &json!({})));
-        agent.hang_up();
+        agent.disconnect();
     }
     assert_eq!(daemon.row("a")["restarts"], 0);
 }
@@ -135,7 +135,7 @@ fn a_tool_is_switched_off_by_either_of_its_names_and_then_answers_like_one_that_
     arguments(&agent.call("s__one", &json!({})));
     assert_eq!(daemon.row("s")["tools_off"], json!(["two"]));
     assert_eq!(daemon.server_pid("s"), before);
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn disabled_state_survives_reloads_and_server_restarts_but_not_a_daemon_restart(
         assert!(tools.iter().all(|tool| tool.starts_with("s__")), "{tools:?}");
         assert_eq!(code(&agent.call("s__echo", &json!({}))), -32602);
     }
-    agent.hang_up();
+    agent.disconnect();
     assert!(daemon.term().success());
     let daemon = Setup::new().config(place.path("changing.toml")).start_in(&place);
     let tools = Agent::ready(&daemon).tools();
@@ -197,7 +197,7 @@ fn disabled_tool_is_hidden_from_every_profile_under_every_name() {
     says(&daemon, &["enable", "s"], "s: ready\n");
     says(&daemon, &["enable", "s/one"], "s/one: enabled\n");
     assert_eq!(seen(), [["s__one", "s__two"], ["one", "two"], ["mcp__s__one", "mcp__s__two"]]);
-    agents.into_iter().for_each(Agent::hang_up);
+    agents.into_iter().for_each(Agent::disconnect);
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn batch_is_complete_even_if_its_server_dies_or_the_agent_finishes_writing() {
     agent.shut_down_writing();
     result(of(agent.next().as_array().expect("an array"), &json!(3)));
     agent.expect_end();
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]

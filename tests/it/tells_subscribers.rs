@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
 
-const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one"}],"resourceTemplates":[{"uriTemplate":"x://{+id}","name":"any"}],"refused":["x://no"]}"#;
+const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one"}],"resourceTemplates":[{"uriTemplate":"x://{+id}","name":"any"}],"refused":["x://no"]}"#;
 
 fn server(place: &Rc<Place>) -> Server {
-    Server::named("s").arg("--library").arg(place.write("shelf.json", SHELF))
+    Server::named("s").arg("--library").arg(place.write("shelf.json", LIBRARY))
 }
 
 fn start_with(change: impl FnOnce(Server) -> Server) -> Daemon {
@@ -84,8 +84,8 @@ fn agents_that_subscribe_at_the_same_moment_wait_for_one_answer_of_the_server() 
     daemon.wait_journal("s", "\"ms\":1000");
     let params = |uri: &str| json!({ "uri": uri });
     let asks = [&mut one, &mut other, &mut leaver]
-        .map(|agent| ["x://1", "x://no"].map(|uri| agent.ask("resources/subscribe", &params(uri))));
-    leaver.hang_up();
+        .map(|agent| ["x://1", "x://no"].map(|uri| agent.start_request("resources/subscribe", &params(uri))));
+    leaver.disconnect();
     arguments(&one.answer(&busy));
     for (agent, [accepted, refused]) in [&mut one, &mut other].into_iter().zip(&asks) {
         result(&agent.answer(accepted));
@@ -151,7 +151,7 @@ fn subscriptions_of_a_disconnected_agent_end_unless_others_share_them() {
         result(&subscribe(&mut one, uri));
     }
     result(&subscribe(&mut other, "x://1"));
-    one.hang_up();
+    one.disconnect();
     wait_requested(&daemon, "unsubscribe", "x://2", 1);
     change(&mut other, &["x://1", "x://2"]);
     expect_updated(&mut other, "x://1");
@@ -186,11 +186,11 @@ fn unsubscribe_before_the_response_leaves_no_subscription() {
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let busy = other.start_call("s__sleep", &json!({"ms": 1000}));
     daemon.wait_journal("s", "\"ms\":1000");
-    let cancelled = one.ask("resources/subscribe", &json!({"uri": "x://1"}));
+    let cancelled = one.start_request("resources/subscribe", &json!({"uri": "x://1"}));
     daemon.wait_row("s", "was sent both", |row| row["in_flight"] == 2);
     one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
-    let pending = one.ask("resources/subscribe", &json!({"uri": "x://2"}));
-    let given_up = one.ask("resources/unsubscribe", &json!({"uri": "x://2"}));
+    let pending = one.start_request("resources/subscribe", &json!({"uri": "x://2"}));
+    let given_up = one.start_request("resources/unsubscribe", &json!({"uri": "x://2"}));
     arguments(&other.answer(&busy));
     result(&one.answer(&pending));
     result(&one.answer(&given_up));
@@ -209,7 +209,7 @@ fn subscription_that_the_server_does_not_confirm_in_time_fails() {
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let busy = one.start_call("s__sleep", &json!({"ms": 1000}));
     daemon.wait_journal("s", "\"ms\":1000");
-    let asks = [&mut one, &mut other].map(|agent| agent.ask("resources/subscribe", &json!({"uri": "x://1"})));
+    let asks = [&mut one, &mut other].map(|agent| agent.start_request("resources/subscribe", &json!({"uri": "x://1"})));
     assert_eq!(code(&one.answer(&busy)), -31002);
     for (agent, id) in [&mut one, &mut other].into_iter().zip(&asks) {
         assert_eq!(code(&agent.answer(id)), -31002);
@@ -275,7 +275,7 @@ fn each_way_of_sharing_knows_its_subscribers() {
         busy.iter().for_each(|id| drop(arguments(&other.answer(id)).clone()));
         result(&subscribe(&mut other, "x://2"));
         assert_eq!(request_count(&daemon, "subscribe", "x://2"), 1, "{sharing}");
-        other.hang_up();
+        other.disconnect();
         if sharing != "session" {
             wait_requested(&daemon, "unsubscribe", "x://2", 1);
         }

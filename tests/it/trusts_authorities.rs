@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::http::{Front, Manner, Tls, authority};
+use crate::support::http::{Behavior, Front, Tls, authority};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, quoted};
 
 fn ca_file(name: &str) -> String {
@@ -37,7 +37,7 @@ fn near() -> Setup {
 #[test]
 fn server_of_a_private_authority_is_reached_with_its_ca_file() {
     let place = Place::new();
-    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     let tls = Tls::before(front.http().address());
     for host in ["localhost", "127.0.0.1"] {
         expect_served(&near().server(reached(&tls, host, &ca_file("authority"))).start_in(&Place::new()));
@@ -49,7 +49,7 @@ fn server_of_a_private_authority_is_reached_with_its_ca_file() {
 #[test]
 fn server_of_an_unknown_authority_receives_nothing() {
     let place = Place::new();
-    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     let tls = Tls::before(front.http().address());
     let elsewhere = Tls::at([127, 0, 0, 2], front.http().address());
     for (tls, host, lines, reason) in [
@@ -69,7 +69,7 @@ fn server_of_an_unknown_authority_receives_nothing() {
 #[test]
 fn the_authorities_of_the_system_are_trusted_with_and_without_a_ca_file() {
     let place = Place::new();
-    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     let tls = Tls::before(front.http().address());
     for lines in [String::new(), ca_file("another")] {
         let setup = near().variable("SSL_CERT_FILE", authority("authority").to_str().expect("text"));
@@ -81,7 +81,7 @@ fn the_authorities_of_the_system_are_trusted_with_and_without_a_ca_file() {
 #[test]
 fn a_system_without_authorities_trusts_a_ca_file_alone() {
     let place = Place::new();
-    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     let tls = Tls::before(front.http().address());
     let none = place.write("none.pem", "");
     let start = |lines: &str| {
@@ -96,7 +96,7 @@ fn a_system_without_authorities_trusts_a_ca_file_alone() {
 #[test]
 fn a_self_signed_certificate_in_the_ca_file_is_accepted_as_the_servers() {
     let place = Place::new();
-    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     let tls = Tls::presenting("self-signed", "self-signed", front.http().address());
     for host in ["localhost", "127.0.0.1"] {
         expect_served(&near().server(reached(&tls, host, &ca_file("self-signed"))).start_in(&Place::new()));
@@ -107,7 +107,7 @@ fn a_self_signed_certificate_in_the_ca_file_is_accepted_as_the_servers() {
 #[test]
 fn a_self_signed_certificate_must_be_in_the_ca_file_and_valid_for_the_name_and_the_date() {
     let place = Place::new();
-    let front = Front::start(&place, "far", "--bare --tool echo", Manner::default());
+    let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     for (presented, key, in_file, reason) in [
         ("self-signed", "self-signed", "authority", "CaUsedAsEndEntity"),
         ("self-signed-other-key", "self-signed-other-key", "self-signed", "CaUsedAsEndEntity"),

@@ -2,19 +2,19 @@
 
 use serde_json::json;
 
-use crate::logs_in::world::World;
-use crate::support::http::{Front, Manner, Response};
+use crate::logs_in::fixture::LoginFixture;
+use crate::support::http::{Behavior, Front, Response};
 use crate::support::{Agent, Place, Setup, arguments, code, until};
 
 fn locked(front: &Front) {
-    front.instead(|_| Some(Response::status(401).header("www-authenticate", "Bearer")));
+    front.intercept(|_| Some(Response::status(401).header("www-authenticate", "Bearer")));
 }
 
 /// Case I11.
 #[test]
 fn server_that_needs_a_login_is_not_retried_until_requested() {
     let place = Place::new();
-    let front = Front::start(&place, "s", "", Manner::default());
+    let front = Front::start(&place, "s", "", Behavior::default());
     locked(&front);
     let daemon = Setup::with(front.server()).start_in(&place);
     assert_eq!(daemon.row("s")["state"], "needs_login");
@@ -29,7 +29,7 @@ fn server_that_needs_a_login_is_not_retried_until_requested() {
     let tried = front.http().count(|request| request.method == "POST");
     assert_eq!(tried, 2);
     assert_eq!(daemon.row("s")["restarts_last_hour"], 0);
-    front.as_before();
+    front.stop_intercepting();
     daemon.client(&["restart", "s"]).expect_code(0);
     assert_eq!(daemon.row("s")["state"], "ready");
     daemon.client(&["status"]).expect_code(0);
@@ -39,7 +39,7 @@ fn server_that_needs_a_login_is_not_retried_until_requested() {
 #[test]
 fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
     let place = Place::new();
-    let front = Front::start(&place, "s", "", Manner::default());
+    let front = Front::start(&place, "s", "", Behavior::default());
     let daemon = Setup::with(front.server()).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("s__echo", &json!({})));
@@ -59,18 +59,18 @@ fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
 /// Case I12.
 #[test]
 fn server_whose_new_url_needs_a_login_keeps_the_old_one_until_a_reload() {
-    let world = World::new();
-    let old = Front::start(&world.place, "tracker", "", Manner::default());
-    Setup::with(old.server()).write(&world.place);
-    let daemon = world.serve();
-    Setup::with(world.front.server()).write(&world.place);
+    let fixture = LoginFixture::new();
+    let old = Front::start(&fixture.place, "tracker", "", Behavior::default());
+    Setup::with(old.server()).write(&fixture.place);
+    let daemon = fixture.serve();
+    Setup::with(fixture.front.server()).write(&fixture.place);
     let refused = daemon.client(&["reload"]).expect_code(1);
     let expected = "tracker: needs a login: run `mcpd login tracker`; it goes on as it was";
     assert!(refused.stdout.contains(expected), "{refused}");
     arguments(&Agent::ready(&daemon).call("tracker__echo", &json!({})));
-    let ran = world.log_in().expect_code(0);
+    let ran = fixture.log_in().expect_code(0);
     assert!(ran.stdout.contains("tracker: goes on as it was before it was changed, until `mcpd reload"), "{ran}");
     daemon.client(&["reload"]).expect_code(0);
     until("the session at the old one has ended", || (old.sessions() == 0).then_some(()));
-    assert_eq!(world.front.sessions(), 1);
+    assert_eq!(fixture.front.sessions(), 1);
 }

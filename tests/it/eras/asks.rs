@@ -11,7 +11,7 @@ fn start() -> Daemon {
     Setup::with(Server::named("s")).start()
 }
 
-fn able(daemon: &Daemon) -> Agent {
+fn capable_agent(daemon: &Daemon) -> Agent {
     Agent::modern(daemon, &json!({"sampling": {}, "elicitation": {"form": {}, "url": {}}}))
 }
 
@@ -35,7 +35,7 @@ fn only(answer: &Value) -> (String, Value) {
 
 /// Comes back with this for the one input that was asked for.
 fn come_back(agent: &mut Agent, arguments: &Value, required: &Value, response: &Value) -> Value {
-    agent.call_again("s__ask_client", arguments, required, &json!({only(required).0: response}))
+    agent.retry_call("s__send_request", arguments, required, &json!({only(required).0: response}))
 }
 
 fn cancel(agent: &mut Agent, call: &Value) {
@@ -45,7 +45,7 @@ fn cancel(agent: &mut Agent, call: &Value) {
 #[test]
 fn the_call_ends_with_the_question_and_goes_on_at_the_server_with_the_answer() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     for (method, params, response) in [
         (SAMPLE, json!({"maxTokens": 7, "messages": []}), json!({"model": "m", "role": "assistant", "content": {}})),
         (ELICIT, json!({"mode": "form", "message": "who?"}), json!({"action": "accept", "content": {"name": "x"}})),
@@ -57,7 +57,7 @@ fn the_call_ends_with_the_question_and_goes_on_at_the_server_with_the_answer() {
         ),
     ] {
         let arguments = question(method, &params);
-        let required = agent.call("s__ask_client", &arguments);
+        let required = agent.call("s__send_request", &arguments);
         assert_eq!(only(&required).1, json!({"method": method, "params": params}));
         assert!(!state(&required).is_empty());
         let answer = come_back(&mut agent, &arguments, &required, &response);
@@ -73,17 +73,17 @@ fn the_call_ends_with_the_question_and_goes_on_at_the_server_with_the_answer() {
 #[test]
 fn server_may_send_several_requests_during_one_call() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let mut arguments = question(SAMPLE, &json!({"n": 1.5}));
     arguments["times"] = json!(3);
-    let (mut answer, mut answered) = (agent.call("s__ask_client", &arguments), 0);
+    let (mut answer, mut answered) = (agent.call("s__send_request", &arguments), 0);
     // It asks at once; whether an answer asks for one or for several is a matter of time.
     while result(&answer)["resultType"] == "input_required" {
         let keys: Vec<_> = inputs(&answer).keys().cloned().collect();
         assert!(inputs(&answer).values().all(|input| *input == json!({"method": SAMPLE, "params": {"n": 1.5}})));
         answered += keys.len();
         let responses: Value = keys.into_iter().map(|key| (key, json!({"model": "m"}))).collect();
-        answer = agent.call_again("s__ask_client", &arguments, &answer, &responses);
+        answer = agent.retry_call("s__send_request", &arguments, &answer, &responses);
     }
     assert_eq!((answered, &got(&answer)["result"]), (3, &json!({"model": "m"})));
     agent.expect_quiet();
@@ -92,11 +92,11 @@ fn server_may_send_several_requests_during_one_call() {
 #[test]
 fn an_agent_may_come_back_on_another_connection() {
     let daemon = start();
-    let mut one = able(&daemon);
+    let mut one = capable_agent(&daemon);
     let arguments = question(ELICIT, &json!({"message": "who?"}));
-    let required = one.call("s__ask_client", &arguments);
+    let required = one.call("s__send_request", &arguments);
     drop(one);
-    let mut other = able(&daemon);
+    let mut other = capable_agent(&daemon);
     let answer = come_back(&mut other, &arguments, &required, &json!({"action": "cancel"}));
     assert_eq!(got(&answer)["result"], json!({"action": "cancel"}));
 }
@@ -116,7 +116,7 @@ fn undeclared_capability_is_refused_to_the_server_at_once() {
         for ((method, params), can) in [(SAMPLE, json!({})), (ELICIT, json!({})), (ELICIT, url.clone())].iter().zip(can)
         {
             let arguments = question(method, params);
-            let answer = agent.call("s__ask_client", &arguments);
+            let answer = agent.call("s__send_request", &arguments);
             if can {
                 let answer = come_back(&mut agent, &arguments, &answer, &json!({"x": 1}));
                 assert_eq!(got(&answer)["result"], json!({"x": 1}));
@@ -146,10 +146,10 @@ fn tool_that_fails_without_an_undeclared_capability_ends_with_the_required_one()
         let mut agent = Agent::modern(&daemon, &declared);
         let mut arguments = question(method, &params);
         arguments["fail"] = json!(true);
-        let error = &agent.call("s__ask_client", &arguments)["error"];
+        let error = &agent.call("s__send_request", &arguments)["error"];
         assert_eq!((&error["code"], &error["data"]["requiredCapabilities"]), (&json!(-32021), &required), "{error}");
         // Nothing is left of it.
-        let fine = agent.call("s__ask_client", &question(method, &params));
+        let fine = agent.call("s__send_request", &question(method, &params));
         assert!(got(&fine)["error"]["code"].is_number(), "{fine}");
     }
 }
@@ -159,17 +159,17 @@ fn tool_that_fails_without_an_undeclared_capability_ends_with_the_required_one()
 fn session_instance_may_request_what_the_current_request_declares() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
     let mut agent = Agent::modern(&daemon, &json!({}));
-    assert!(agent.tools().contains(&"s__ask_client".to_owned()), "its instance runs");
+    assert!(agent.tools().contains(&"s__send_request".to_owned()), "its instance runs");
     let asking = question(SAMPLE, &json!({}));
     agent.speak_modern(&json!({"sampling": {}}));
-    let required = agent.call("s__ask_client", &asking);
+    let required = agent.call("s__send_request", &asking);
     let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
     let declared = |line: &String| line.contains("\"sampling\"") && line.contains("\"roots\"");
     let opened: Vec<_> = daemon.journal("s").into_iter().filter(|line| line.contains("\"initialize\"")).collect();
     assert!(opened.iter().any(declared), "{opened:?}");
     agent.speak_modern(&json!({}));
-    assert!(got(&agent.call("s__ask_client", &asking))["error"]["code"].is_number());
+    assert!(got(&agent.call("s__send_request", &asking))["error"]["code"].is_number());
 }
 
 /// Case J10.
@@ -177,10 +177,10 @@ fn session_instance_may_request_what_the_current_request_declares() {
 fn a_question_that_may_be_anothers_is_refused_at_once() {
     let daemon = start();
     for neighbour in Era::BOTH {
-        let (mut one, mut other) = (able(&daemon), neighbour.agent(&daemon, &json!({"sampling": {}})));
+        let (mut one, mut other) = (capable_agent(&daemon), neighbour.agent(&daemon, &json!({"sampling": {}})));
         let busy = other.start_call("s__sleep", &json!({"ms": 60_000, "mark": format!("{neighbour:?}")}));
         daemon.wait_journal("s", &format!("\"mark\":\"{neighbour:?}\""));
-        let answer = one.call("s__ask_client", &question(SAMPLE, &json!({})));
+        let answer = one.call("s__send_request", &question(SAMPLE, &json!({})));
         assert_eq!(got(&answer)["error"]["code"], -31004, "{answer}");
         other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": busy}}));
         daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
@@ -194,11 +194,11 @@ fn a_question_that_may_be_anothers_is_refused_at_once() {
 #[test]
 fn agent_with_another_call_of_its_own_receives_the_request() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let busy = agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
     let asking = question(SAMPLE, &json!({}));
-    let required = agent.call("s__ask_client", &asking);
+    let required = agent.call("s__send_request", &asking);
     let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
     cancel(&mut agent, &busy);
@@ -211,9 +211,9 @@ fn agent_with_another_call_of_its_own_receives_the_request() {
 #[test]
 fn agent_that_has_cancelled_another_call_receives_the_request() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     for ms in [3000, 60_000] {
-        let busy = agent.start_call("s__sleep", &json!({"ms": ms, "stubborn": true}));
+        let busy = agent.start_call("s__sleep", &json!({"ms": ms, "ignore_cancel": true}));
         daemon.wait_journal("s", &format!("\"ms\":{ms}"));
         cancel(&mut agent, &busy);
         if ms == 3000 {
@@ -221,7 +221,7 @@ fn agent_that_has_cancelled_another_call_receives_the_request() {
         }
     }
     let asking = question(SAMPLE, &json!({}));
-    let required = agent.call("s__ask_client", &asking);
+    let required = agent.call("s__send_request", &asking);
     let answer = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));
     agent.expect_quiet();
@@ -230,7 +230,7 @@ fn agent_that_has_cancelled_another_call_receives_the_request() {
 #[test]
 fn concurrent_requests_of_one_call_are_bundled() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let required = |id: &str| json!({"jsonrpc": "2.0", "id": id, "method": SAMPLE, "params": {"for": id}});
     let arguments = json!({"text": format!("{}\n{}\n", required("q-1"), required("q-2")), "answer": false});
     let answer = agent.call("s__raw", &arguments);
@@ -238,7 +238,7 @@ fn concurrent_requests_of_one_call_are_bundled() {
     assert_eq!(inputs.len(), 2, "{answer}");
     let responses: Value = inputs.into_iter().map(|(key, params)| (key, json!({ "model": params["for"] }))).collect();
     let params = json!({"name": "s__raw", "arguments": arguments});
-    let id = agent.ask_again("tools/call", &params, &answer, &responses);
+    let id = agent.start_retry("tools/call", &params, &answer, &responses);
     for id in ["q-1", "q-2"] {
         let line: Value =
             serde_json::from_str(&daemon.wait_journal("s", &format!("\"model\":\"{id}\""))).expect("JSON");
@@ -251,9 +251,9 @@ fn concurrent_requests_of_one_call_are_bundled() {
 #[test]
 fn other_agents_may_call_the_server_while_a_call_is_suspended() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let asking = question(SAMPLE, &json!({}));
-    let required = agent.call("s__ask_client", &asking);
+    let required = agent.call("s__send_request", &asking);
     for era in Era::BOTH {
         let mut other = era.agent(&daemon, &json!({}));
         assert_eq!(arguments(&other.call("s__echo", &json!({"n": 1}))), &json!({"n": 1}));
@@ -266,10 +266,10 @@ fn other_agents_may_call_the_server_while_a_call_is_suspended() {
 #[test]
 fn agent_that_disconnects_before_its_request_leaves_nothing_pending() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     agent.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
-    agent.hang_up();
+    agent.disconnect();
     daemon.wait_journal("s", "notifications/cancelled");
     daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
 }
@@ -278,9 +278,9 @@ fn agent_that_disconnects_before_its_request_leaves_nothing_pending() {
 #[test]
 fn a_server_that_dies_while_its_question_waits_ends_the_call() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let asking = question(SAMPLE, &json!({}));
-    let required = agent.call("s__ask_client", &asking);
+    let required = agent.call("s__send_request", &asking);
     assert_eq!(code(&agent.call("s__die", &json!({"how": "kill"}))), -31001);
     daemon.wait_row("s", "is up again", |row| row["state"] == "ready");
     let late = come_back(&mut agent, &asking, &required, &json!({"model": "m"}));
@@ -292,10 +292,10 @@ fn a_server_that_dies_while_its_question_waits_ends_the_call() {
 #[test]
 fn retry_without_input_responses_is_answered_and_does_not_hang() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let asking = question(SAMPLE, &json!({}));
-    let required = agent.call("s__ask_client", &asking);
-    let again = agent.call_again("s__ask_client", &asking, &required, &json!({"no such": {}}));
+    let required = agent.call("s__send_request", &asking);
+    let again = agent.retry_call("s__send_request", &asking, &required, &json!({"no such": {}}));
     let again = if again["error"].is_null() { again } else { required };
     let answer = come_back(&mut agent, &asking, &again, &json!({"model": "m"}));
     assert_eq!(got(&answer)["result"], json!({"model": "m"}));

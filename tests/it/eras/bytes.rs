@@ -93,7 +93,7 @@ fn legacy_calls_get_the_members_that_the_modern_era_requires() {
 fn a_legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
     // Longer than any of the answers without it.
     let software = "x".repeat(1000);
-    let daemon = Setup::with(Era::Modern.server("new").flags(&format!("--tasks --software {software}"))).start();
+    let daemon = Setup::with(Era::Modern.server("new").flags(&format!("--tasks --server-name {software}"))).start();
     let mut agent = Agent::ready(&daemon);
     let answer = exchange(&mut agent, &call(Era::Modern, OTHER, "lean"));
     let received_line = received_line(&daemon, Era::Modern, "lean");
@@ -121,12 +121,12 @@ fn a_legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
     }
 
     for arguments in [json!({"as_task": true, "id": "t"}), json!({})] {
-        agent.ask("tools/call", &json!({"name": "new__echo", "arguments": arguments, "task": {}}));
+        agent.start_request("tools/call", &json!({"name": "new__echo", "arguments": arguments, "task": {}}));
         let made = agent.next_line().expect("an answer");
         let id = serde_json::from_str::<Value>(&made).expect("JSON")["result"]["task"]["taskId"].clone();
         assert!(id.is_string() && made.len() < 1000, "{made}");
         for act in ["get", "list", "cancel", "result"] {
-            agent.ask(&format!("tasks/{act}"), &json!({ "taskId": id }));
+            agent.start_request(&format!("tasks/{act}"), &json!({ "taskId": id }));
             let answer = agent.next_line().expect("an answer");
             assert!(answer.len() < 1000, "{act}: {answer}");
         }
@@ -153,11 +153,11 @@ fn results_of_kinds_that_mcpd_does_not_know_pass_to_modern_agents_and_are_errors
 fn tool_definitions_pass_unchanged() {
     let listing = r#"{"resultType":"complete","ttlMs":5,"cacheScope":"public","tools":[{"zeta":1.10,"name":"t","inputSchema":{"type":"object", "x":1E+2},"caf\u00e9":"\/"}]}"#;
     let place = Place::new();
-    let server = Era::Modern.server("new").arg("--listing").arg(place.write("listing", listing));
+    let server = Era::Modern.server("new").arg("--tool-list").arg(place.write("listing", listing));
     let daemon = Setup::with(server).start_in(&place);
     for era in Era::BOTH {
         let mut agent = era.agent(&daemon, &json!({}));
-        agent.ask("tools/list", &json!({}));
+        agent.start_request("tools/list", &json!({}));
         let line = agent.next_line().expect("an answer");
         let expected = r#"{"zeta":1.10,"name":"new__t","inputSchema":{"type":"object", "x":1E+2},"caf\u00e9":"\/"}"#;
         assert!(line.contains(expected), "{line}");

@@ -78,7 +78,7 @@ fn lists_are_equal_on_every_connection() {
     assert!(position("z__echo") < position("a__echo") && position("a__echo") < position("m__echo"), "as configured");
     one.call("z__echo", &json!({}));
     let mut other = Agent::modern(&daemon, &json!({"elicitation": {}, "sampling": {}}));
-    let mut legacy = Agent::able(&daemon, &json!({"roots": {}}));
+    let mut legacy = Agent::with_capabilities(&daemon, &json!({"roots": {}}));
     assert_eq!([list(&mut one), list(&mut other)], [first.clone(), first.clone()]);
     assert_eq!(list(&mut legacy), plain(&first));
 }

@@ -75,7 +75,7 @@ impl Worker {
             }
             Kind::Cancelled => call("sleep", json!({"ms": 600_000, "mark": mark})),
         };
-        let id = self.agent.ask(method, &params);
+        let id = self.agent.start_request(method, &params);
         if kind == Kind::Cancelled {
             let params = json!({"requestId": id});
             self.agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));

@@ -158,7 +158,7 @@ fn on_one_connection_each_request_is_answered_in_the_era_that_it_is_of() {
 fn modern_requests_depend_on_no_earlier_message_of_the_connection() {
     let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
     let rounds = json!([{"inputs": {"q": {"method": "sampling/createMessage", "params": {}}}, "state": "s"}]);
-    let mut agent = Agent::able(&daemon, &json!({"sampling": {}}));
+    let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
     agent.speak_modern(&json!({}));
     assert_eq!(code(&agent.call("s__need_input", &json!({"rounds": rounds}))), -32021, "this one cannot");
     agent.speak_modern(&json!({"sampling": {}}));
@@ -171,7 +171,7 @@ fn modern_requests_depend_on_no_earlier_message_of_the_connection() {
 fn modern_agent_sees_only_its_profile() {
     let setup = Setup::new().head("[profiles.reader]\nservers = [\"old\"]\ndeny = [\"*/umask\"]");
     let daemon = setup.server(Era::Legacy.server("old")).server(Era::Modern.server("new")).start();
-    let mut agent = Agent::at(&daemon.place().runtime_dir().join("reader.sock"));
+    let mut agent = Agent::connect_to(&daemon.place().runtime_dir().join("reader.sock"));
     agent.speak_modern(&json!({}));
     let tools = agent.tools();
     assert!(tools.contains(&"old__echo".into()) && !tools.iter().any(|tool| tool.starts_with("new__")), "{tools:?}");

@@ -49,7 +49,7 @@ fn subscription_reports_only_requested_kinds() {
     // A list that is the same as before need not be told.
     prompts
         .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": subscription}}));
-    prompts.hang_up();
+    prompts.disconnect();
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn each_subscription_has_the_id_of_its_request_as_it_was_spelt() {
             assert!(line.contains(TOOLS) && line.contains(&format!("\"{SUBSCRIPTION}\":{id}")), "{line}");
         }
     }
-    agents.into_iter().for_each(|(_, agent)| agent.hang_up());
+    agents.into_iter().for_each(|(_, agent)| agent.disconnect());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_connection_may_have_several_subscriptions_each_with_its_own() {
     change_tools(&daemon, Era::Legacy, "fresh");
     agent.subscription_notification(&tools, TOOLS);
     agent.expect_quiet();
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn many_listeners_are_one_subscription_at_the_server() {
         agent.subscription_notification(id, TOOLS);
         agent.expect_quiet();
     }
-    agents.into_iter().for_each(Agent::hang_up);
+    agents.into_iter().for_each(Agent::disconnect);
     wait_unsubscribed(&daemon);
 }
 
@@ -154,7 +154,7 @@ fn subscription_continues_after_a_server_restart() {
     wait_subscribed(&daemon);
     until("there, too", || (request_count(&daemon, "old", "resources/subscribe") == 2).then_some(()));
     expect_updates(&daemon, &mut agent, &id);
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case J13.
@@ -166,7 +166,7 @@ fn a_subscription_that_the_server_ends_is_made_again() {
     wait_subscribed(&daemon);
     for (round, how) in ["result", "cancelled"].into_iter().enumerate() {
         let before = request_count(&daemon, "new", "subscriptions/listen");
-        arguments(&modern(&daemon).call("new__end_listening", &json!({"how": how})));
+        arguments(&modern(&daemon).call("new__end_subscriptions", &json!({"how": how})));
         until("it is asked for again", || {
             (request_count(&daemon, "new", "subscriptions/listen") > before).then_some(())
         });
@@ -174,14 +174,14 @@ fn a_subscription_that_the_server_ends_is_made_again() {
         until("it is told", || agent.tools().contains(&format!("new__fresh{round}")).then_some(()));
         agent.subscription_notification(&id, TOOLS);
     }
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case J13.
 #[test]
 fn server_that_refuses_subscriptions_affects_no_others() {
     let place = Place::new();
-    let deaf = full(&place, Era::Modern).flags("--no-listening");
+    let deaf = full(&place, Era::Modern).flags("--no-subscriptions");
     let daemon = Setup::with(full(&place, Era::Legacy)).server(deaf).start_in(&place);
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
@@ -190,7 +190,7 @@ fn server_that_refuses_subscriptions_affects_no_others() {
     agent.subscription_notification(&id, TOOLS);
     agent.expect_quiet();
     assert_eq!(daemon.row("new")["restarts"], 0);
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_subscription_ends_with_an_answer_when_the_daemon_stops() {
     let answer = agent.answer(&id);
     assert_eq!((&result(&answer)["resultType"], &result(&answer)["_meta"][SUBSCRIPTION]), (&json!("complete"), &id));
     agent.expect_end();
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case J14.
@@ -235,7 +235,7 @@ fn denied_resource_cannot_be_subscribed_to() {
         );
     }
     agent.expect_quiet();
-    agent.hang_up();
+    agent.disconnect();
 }
 
 #[test]

@@ -162,7 +162,8 @@ fn legacy_server_configured_as_modern_fails_with_the_reason() {
 /// Case J5.
 #[test]
 fn modern_server_with_unsupported_versions_fails_and_names_them() {
-    let server = Server::named("s").flags("--era modern --supports 2027-01-01").line("handshake_timeout = \"2s\"");
+    let server =
+        Server::named("s").flags("--era modern --supported-version 2027-01-01").line("handshake_timeout = \"2s\"");
     let daemon = Setup::with(server).spawn();
     let row = daemon.wait_row("s", "has an error", |row| row["last_error"].is_string());
     assert!(row["last_error"].as_str().expect("text").contains("2027-01-01"), "{row}");

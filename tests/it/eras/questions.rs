@@ -39,7 +39,7 @@ fn calls(daemon: &Daemon) -> usize {
 #[test]
 fn input_of_a_legacy_agent_continues_the_modern_call() {
     let daemon = start();
-    let mut agent = Agent::able(&daemon, &all());
+    let mut agent = Agent::with_capabilities(&daemon, &all());
     for (method, params, response) in [
         (SAMPLE, json!({"maxTokens": 7, "messages": []}), json!({"model": "m"})),
         (
@@ -67,7 +67,7 @@ fn input_of_a_legacy_agent_continues_the_modern_call() {
 #[test]
 fn several_rounds_and_several_inputs_are_one_call_for_a_legacy_agent() {
     let daemon = start();
-    let mut agent = Agent::able(&daemon, &all());
+    let mut agent = Agent::with_capabilities(&daemon, &all());
     let sample = |n: u32| input(SAMPLE, &json!({"n": n}));
     let rounds = json!([
         {"inputs": {"a": sample(1), "b": input(ELICIT, &json!({"message": "2"}))}},
@@ -97,7 +97,7 @@ fn several_rounds_and_several_inputs_are_one_call_for_a_legacy_agent() {
 #[test]
 fn a_url_to_be_opened_has_an_id_for_a_legacy_agent() {
     let daemon = start();
-    let mut agent = Agent::able(&daemon, &all());
+    let mut agent = Agent::with_capabilities(&daemon, &all());
     let params = json!({"mode": "url", "url": "https://x", "message": "open it"});
     let call = start_call(&mut agent, &json!([{"inputs": {"q": input(ELICIT, &params)}}]));
     let mut question = agent.expect_request(ELICIT);
@@ -115,7 +115,7 @@ fn legacy_agent_receives_no_input_request_that_it_has_not_declared() {
     for (capabilities, method) in
         [(json!({}), SAMPLE), (json!({"sampling": {}}), ELICIT), (json!({"elicitation": {}}), ROOTS)]
     {
-        let mut agent = Agent::able(&daemon, &capabilities);
+        let mut agent = Agent::with_capabilities(&daemon, &capabilities);
         for unchecked in [false, true] {
             let rounds = json!([{"inputs": {"q": input(method, &json!({}))}, "unchecked": unchecked}]);
             let call = start_call(&mut agent, &rounds);
@@ -130,7 +130,7 @@ fn legacy_agent_receives_no_input_request_that_it_has_not_declared() {
 #[test]
 fn a_legacy_agent_that_answers_with_an_error_ends_the_call() {
     let daemon = start();
-    let mut agent = Agent::able(&daemon, &all());
+    let mut agent = Agent::with_capabilities(&daemon, &all());
     let call =
         start_call(&mut agent, &json!([{"inputs": {"q": input(SAMPLE, &json!({})), "r": input(ROOTS, &json!({}))}}]));
     let (question, other) = (agent.expect_request(SAMPLE), agent.expect_request(ROOTS));
@@ -140,7 +140,7 @@ fn a_legacy_agent_that_answers_with_an_error_ends_the_call() {
     assert_eq!(calls(&daemon), 1, "there is nothing to go on with");
     // What is asked for beside it may have been taken back.
     agent.respond(&other, &json!({"roots": []}));
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case J11.
@@ -148,11 +148,11 @@ fn a_legacy_agent_that_answers_with_an_error_ends_the_call() {
 fn disconnect_or_cancellation_of_a_legacy_agent_ends_the_call() {
     let daemon = start();
     let rounds = json!([{"inputs": {"q": input(SAMPLE, &json!({}))}, "state": "s"}]);
-    let mut leaver = Agent::able(&daemon, &all());
+    let mut leaver = Agent::with_capabilities(&daemon, &all());
     start_call(&mut leaver, &rounds);
     leaver.expect_request(SAMPLE);
-    leaver.hang_up();
-    let mut agent = Agent::able(&daemon, &all());
+    leaver.disconnect();
+    let mut agent = Agent::with_capabilities(&daemon, &all());
     let call = start_call(&mut agent, &rounds);
     let question = agent.expect_request(SAMPLE);
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
@@ -174,15 +174,15 @@ fn prompts_and_resources_may_need_something_too() {
     let server = Era::Modern.server("s").arg("--library").arg(place.write("library.json", library.to_string()));
     let daemon = Setup::with(server).server(full(&place, Era::Legacy)).start_in(&place);
     for (method, params) in [("prompts/get", json!({"name": "s__p"})), ("resources/read", json!({"uri": "x://1"}))] {
-        let mut legacy = Agent::able(&daemon, &all());
-        let id = legacy.ask(method, &params);
+        let mut legacy = Agent::with_capabilities(&daemon, &all());
+        let id = legacy.start_request(method, &params);
         let question = legacy.expect_request(ROOTS);
         legacy.respond(&question, &json!({"roots": []}));
         assert_eq!(result(&legacy.answer(&id))["received"]["inputResponses"], json!({"q": {"roots": []}}));
         let mut modern = Agent::modern(&daemon, &all());
         let answer = modern.request(method, &params);
         assert_eq!(inputs(&answer)["q"]["method"], ROOTS);
-        let id = modern.ask_again(method, &params, &answer, &json!({"q": {"roots": [1]}}));
+        let id = modern.start_retry(method, &params, &answer, &json!({"q": {"roots": [1]}}));
         assert_eq!(result(&modern.answer(&id))["received"]["inputResponses"], json!({"q": {"roots": [1]}}));
     }
 }

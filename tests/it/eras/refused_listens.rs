@@ -20,7 +20,7 @@ fn wait_listen(daemon: &Daemon, uri: &str, without: &str) {
 /// Case B23.
 #[test]
 fn resource_refused_by_the_server_does_not_affect_other_subscriptions() {
-    let daemon = start("--refuses-uri new://bad");
+    let daemon = start("--refuse-uri new://bad");
     let mut careless = modern(&daemon);
     careless.listen(&json!({"resourceSubscriptions": ["new://bad", "new://3", "new://aaa"]}));
     let mut agent = modern(&daemon);
@@ -38,13 +38,13 @@ fn resource_refused_by_the_server_does_not_affect_other_subscriptions() {
     assert_eq!(legacy.expect_notification(UPDATED)["params"]["uri"], "new://4");
     agent.expect_quiet();
     assert_eq!(daemon.row("new")["restarts"], 0);
-    [careless, agent].into_iter().for_each(Agent::hang_up);
+    [careless, agent].into_iter().for_each(Agent::disconnect);
 }
 
 /// Case B23.
 #[test]
 fn refused_resource_does_not_affect_others_at_a_new_instance() {
-    let daemon = start("--refuses-uri new://bad");
+    let daemon = start("--refuse-uri new://bad");
     let mut careless = modern(&daemon);
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1"]}));
@@ -54,13 +54,13 @@ fn refused_resource_does_not_affect_others_at_a_new_instance() {
     wait_listen(&daemon, "new://3", "new://bad");
     touch(&daemon, Era::Modern, &["new://1"]);
     assert_eq!(agent.subscription_notification(&id, UPDATED)["uri"], "new://1");
-    [careless, agent].into_iter().for_each(Agent::hang_up);
+    [careless, agent].into_iter().for_each(Agent::disconnect);
 }
 
 /// Case B23.
 #[test]
 fn a_subscription_that_a_server_does_not_acknowledge_ends_by_the_limit_of_a_call() {
-    let daemon = start("--no-acknowledging");
+    let daemon = start("--no-acknowledgement");
     let mut agent = Agent::ready(&daemon);
     for uri in ["new://1", "new://2"] {
         let refused = agent.request("resources/subscribe", &json!({ "uri": uri }));

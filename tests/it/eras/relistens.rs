@@ -29,7 +29,7 @@ fn a_subscription_goes_on_with_the_server_that_takes_the_place_of_another() {
     until("the next one is asked", || is_requested(2));
     until("the other next one is", || (request_count(&daemon, "new", "\"new://1\"") >= 2).then_some(()));
     expect_updates(&daemon, &mut agent, &id);
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case J14.
@@ -46,14 +46,14 @@ fn resource_denied_during_a_subscription_is_no_longer_reported() {
     touch(&daemon, Era::Modern, &["new://1", "new://2"]);
     assert_eq!(agent.subscription_notification(&updates, UPDATED)["uri"], "new://2");
     agent.expect_quiet();
-    agent.hang_up();
+    agent.disconnect();
 }
 
 /// Case J13.
 #[test]
 fn a_legacy_agent_cannot_subscribe_where_the_server_cannot_be_listened_to() {
     let place = Place::new();
-    let daemon = Setup::with(full(&place, Era::Modern).flags("--no-listening")).start_in(&place);
+    let daemon = Setup::with(full(&place, Era::Modern).flags("--no-subscriptions")).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     for _ in 0..2 {
         let refused = agent.request("resources/subscribe", &json!({"uri": "new://1"}));
@@ -105,5 +105,5 @@ fn an_agent_listens_to_a_bounded_number_of_resources() {
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     let (_, granted) = agent.listen(&json!({"resourceSubscriptions": uris(600)}));
     assert_eq!(granted["resourceSubscriptions"].as_array().map(Vec::len), Some(600));
-    agent.hang_up();
+    agent.disconnect();
 }

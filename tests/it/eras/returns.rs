@@ -10,13 +10,13 @@ fn start(sharing: &str) -> Daemon {
     Setup::with(Server::named("s").line(format!("sharing = \"{sharing}\""))).start()
 }
 
-fn able(daemon: &Daemon) -> Agent {
+fn capable_agent(daemon: &Daemon) -> Agent {
     Agent::modern(daemon, &json!({"sampling": {}}))
 }
 
 /// Those who are there for `sharing = "session"`, each with an instance of its own.
 fn two(daemon: &Daemon) -> [Agent; 2] {
-    [able(daemon), able(daemon)].map(|mut agent| {
+    [capable_agent(daemon), capable_agent(daemon)].map(|mut agent| {
         agent.tools();
         agent
     })
@@ -28,8 +28,8 @@ fn responses(required: &Value, model: &str) -> Value {
 
 /// Comes back, and does not wait.
 fn start_again(agent: &mut Agent, arguments: &Value, required: &Value) -> Value {
-    let params = json!({"name": "s__ask_client", "arguments": arguments});
-    agent.ask_again("tools/call", &params, required, &responses(required, "m"))
+    let params = json!({"name": "s__send_request", "arguments": arguments});
+    agent.start_retry("tools/call", &params, required, &responses(required, "m"))
 }
 
 fn calls(daemon: &Daemon) -> usize {
@@ -43,10 +43,10 @@ fn retry_on_another_connection_receives_the_next_request_there() {
         let daemon = start(sharing);
         let [mut one, mut other] = two(&daemon);
         let arguments = json!({"method": SAMPLE, "params": {}, "again": 1});
-        let required = one.call("s__ask_client", &arguments);
-        let again = other.call_again("s__ask_client", &arguments, &required, &responses(&required, "first"));
+        let required = one.call("s__send_request", &arguments);
+        let again = other.retry_call("s__send_request", &arguments, &required, &responses(&required, "first"));
         assert_eq!(inputs(&again).len(), 1, "{sharing}: {again}");
-        let answer = other.call_again("s__ask_client", &arguments, &again, &responses(&again, "second"));
+        let answer = other.retry_call("s__send_request", &arguments, &again, &responses(&again, "second"));
         assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "second"}), "{sharing}");
         assert_eq!(calls(&daemon), 1, "{sharing}");
         one.expect_quiet();
@@ -59,7 +59,7 @@ fn request_is_refused_while_both_connections_have_a_call_at_the_instance() {
     let daemon = start("session");
     let [mut one, mut other] = two(&daemon);
     let arguments = json!({"method": SAMPLE, "params": {}, "again": 1});
-    let required = one.call("s__ask_client", &arguments);
+    let required = one.call("s__send_request", &arguments);
     let busy = one.start_call("s__sleep", &json!({"ms": 60_000, "mark": 1}));
     daemon.wait_journal("s", "\"mark\":1");
     let id = start_again(&mut other, &arguments, &required);
@@ -75,11 +75,11 @@ fn its_end_there_reaches_the_server() {
         let daemon = start("session");
         let [mut one, mut other] = two(&daemon);
         let arguments = json!({"method": SAMPLE, "params": {}, "hang": true});
-        let required = one.call("s__ask_client", &arguments);
+        let required = one.call("s__send_request", &arguments);
         let id = start_again(&mut other, &arguments, &required);
         daemon.wait_journal("s", "\"model\":\"m\"");
         if hangs_up {
-            other.hang_up();
+            other.disconnect();
         } else {
             let params = json!({ "requestId": id });
             other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
@@ -95,10 +95,10 @@ fn call_of_a_closed_connection_stays_suspended_for_its_retry() {
     let daemon = start("session");
     let [mut one, mut other] = two(&daemon);
     let arguments = json!({"method": SAMPLE, "params": {}});
-    let required = one.call("s__ask_client", &arguments);
-    one.hang_up();
+    let required = one.call("s__send_request", &arguments);
+    one.disconnect();
     daemon.wait_status("one has gone", |status| status["agents"].as_array().is_some_and(|all| all.len() == 1));
-    let answer = other.call_again("s__ask_client", &arguments, &required, &responses(&required, "m"));
+    let answer = other.retry_call("s__send_request", &arguments, &required, &responses(&required, "m"));
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}), "{answer}");
     assert_eq!(calls(&daemon), 1, "nothing is done again");
     // The one for modern agents that have none yet is there, too.

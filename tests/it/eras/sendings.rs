@@ -9,7 +9,7 @@ const SAMPLE: &str = "sampling/createMessage";
 #[test]
 fn call_that_required_input_is_never_reported_as_not_sent() {
     let daemon = Setup::with(Era::Modern.server("s").line("call_timeout = \"2s\"")).start();
-    let mut agent = Agent::able(&daemon, &json!({"sampling": {}}));
+    let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}}));
     let rounds = json!([{"inputs": {"q": {"method": SAMPLE, "params": {}}}, "state": "s"}]);
     let call = agent.start_call("s__need_input", &json!({ "rounds": rounds }));
     let question = agent.expect_request(SAMPLE);

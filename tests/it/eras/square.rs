@@ -120,7 +120,7 @@ fn progress_comes_with_the_agents_own_token() {
     each(&daemon, |agent, speaks, server| {
         let token = format!("{speaks:?}");
         let params = json!({"name": server.tool("progress"), "arguments": {"n": 3}, "_meta": {"progressToken": token}});
-        let call = agent.ask("tools/call", &params);
+        let call = agent.start_request("tools/call", &params);
         for step in 1..=3 {
             let notification = agent.next();
             let expected = json!({"progressToken": token, "progress": step, "total": 3});

@@ -14,7 +14,7 @@ fn asking() -> Value {
     json!({"method": SAMPLE, "params": {}})
 }
 
-fn able(agent: Agent) -> Agent {
+fn make_capable(agent: Agent) -> Agent {
     let mut agent = agent;
     agent.speak_modern(&json!({"sampling": {}, "elicitation": {}}));
     agent
@@ -22,8 +22,8 @@ fn able(agent: Agent) -> Agent {
 
 /// An agent, and the answer that asks it for something.
 fn required(daemon: &Daemon) -> (Agent, Value) {
-    let mut agent = able(Agent::connect(daemon));
-    let required = agent.call("s__ask_client", &asking());
+    let mut agent = make_capable(Agent::connect(daemon));
+    let required = agent.call("s__send_request", &asking());
     assert_eq!(inputs(&required).len(), 1);
     (agent, required)
 }
@@ -33,7 +33,7 @@ fn responses(required: &Value) -> Value {
 }
 
 fn come_back(agent: &mut Agent, tool: &str, required: &Value) -> Value {
-    agent.call_again(tool, &asking(), required, &responses(required))
+    agent.retry_call(tool, &asking(), required, &responses(required))
 }
 
 fn with_state(required: &Value, state: &str) -> Value {
@@ -47,9 +47,9 @@ fn with_state(required: &Value, state: &str) -> Value {
 fn a_state_of_another_socket_is_refused_and_stays_good_on_its_own() {
     let daemon = start();
     let (mut agent, required) = required(&daemon);
-    let mut other = able(Agent::at(&daemon.place().runtime_dir().join("other.sock")));
-    assert_eq!(code(&come_back(&mut other, "s__ask_client", &required)), -32602);
-    let answer = come_back(&mut agent, "s__ask_client", &required);
+    let mut other = make_capable(Agent::connect_to(&daemon.place().runtime_dir().join("other.sock")));
+    assert_eq!(code(&come_back(&mut other, "s__send_request", &required)), -32602);
+    let answer = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
 }
 
@@ -72,10 +72,10 @@ fn a_state_that_was_tampered_with_is_refused() {
         (0..count).step_by(count.div_ceil(16)).map(flipped).filter(|state| *state != good).collect();
     wrong.extend([String::new(), good[..good.len() / 2].to_owned(), format!("{good}A"), "x".repeat(100_000)]);
     for state in &wrong {
-        let answer = come_back(&mut agent, "s__ask_client", &with_state(&required, state));
+        let answer = come_back(&mut agent, "s__send_request", &with_state(&required, state));
         assert_eq!(code(&answer), -32602, "{state:.99}: {answer:.999}");
     }
-    let answer = come_back(&mut agent, "s__ask_client", &required);
+    let answer = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}), "the good one is still good");
     assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
 }
@@ -86,16 +86,16 @@ fn a_state_is_good_for_the_call_that_it_is_of_alone() {
     let daemon = start();
     let (mut agent, required) = required(&daemon);
     assert_eq!(code(&come_back(&mut agent, "s__echo", &required)), -32602);
-    let other = agent.call_again("s__ask_client", &json!({"method": "x"}), &required, &responses(&required));
+    let other = agent.retry_call("s__send_request", &json!({"method": "x"}), &required, &responses(&required));
     assert_eq!(code(&other), -32602, "other arguments are another call");
-    result(&come_back(&mut agent, "s__ask_client", &required));
+    result(&come_back(&mut agent, "s__send_request", &required));
 }
 
 /// Case J12.
 #[test]
 fn malformed_input_responses_are_refused_before_the_server_is_called() {
     let daemon = start();
-    let mut agent = able(Agent::connect(&daemon));
+    let mut agent = make_capable(Agent::connect(&daemon));
     for responses in [json!(null), json!([]), json!({"1": 12345})] {
         let params = json!({"name": "s__echo", "arguments": {}, "inputResponses": responses});
         let refused = agent.request("tools/call", &params);
@@ -109,8 +109,8 @@ fn malformed_input_responses_are_refused_before_the_server_is_called() {
 fn a_state_is_good_once() {
     let daemon = start();
     let (mut agent, required) = required(&daemon);
-    result(&come_back(&mut agent, "s__ask_client", &required));
-    let twice = come_back(&mut agent, "s__ask_client", &required);
+    result(&come_back(&mut agent, "s__send_request", &required));
+    let twice = come_back(&mut agent, "s__send_request", &required);
     assert_eq!(code(&twice), -32602, "{twice}");
     let calls = daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count();
     assert_eq!(calls, 1, "nothing was done again");
@@ -118,10 +118,10 @@ fn a_state_is_good_once() {
 
 /// A call that was answered with a question, and that its server has answered meanwhile.
 fn answered(daemon: &Daemon) -> (Agent, Value, Value) {
-    let mut agent = able(Agent::connect(daemon));
+    let mut agent = make_capable(Agent::connect(daemon));
     let arguments = json!({"method": SAMPLE, "params": {}, "hang": true});
-    let required = agent.call("s__ask_client", &arguments);
-    let call: Value = serde_json::from_str(&daemon.wait_journal("s", "ask_client")).expect("JSON");
+    let required = agent.call("s__send_request", &arguments);
+    let call: Value = serde_json::from_str(&daemon.wait_journal("s", "send_request")).expect("JSON");
     let answer =
         json!({"jsonrpc": "2.0", "id": call["id"], "result": {"content": [], "structuredContent": {"late": 1}}});
     result(&agent.call("s__raw", &json!({"text": format!("{answer}\n")})));
@@ -133,11 +133,11 @@ fn answered(daemon: &Daemon) -> (Agent, Value, Value) {
 fn response_that_arrives_before_the_retry_is_cached_for_it() {
     let daemon = start();
     let (mut agent, arguments, required) = answered(&daemon);
-    let answer = agent.call_again("s__ask_client", &arguments, &required, &responses(&required));
+    let answer = agent.retry_call("s__send_request", &arguments, &required, &responses(&required));
     assert_eq!(result(&answer)["structuredContent"], json!({"late": 1}), "{answer}");
-    let twice = agent.call_again("s__ask_client", &arguments, &required, &responses(&required));
+    let twice = agent.retry_call("s__send_request", &arguments, &required, &responses(&required));
     assert_eq!(twice["error"]["data"]["outcome"], "unknown", "{twice}");
-    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("ask_client")).count();
+    let calls = daemon.journal("s").into_iter().filter(|line| line.contains("send_request")).count();
     assert_eq!(calls, 1, "nothing was done again");
 }
 
@@ -152,7 +152,7 @@ fn answered_suspended_call_does_not_block_requests_to_other_agents() {
     let refused: Value = serde_json::from_str(&daemon.wait_journal("s", "has ended")).expect("JSON");
     assert_eq!(refused["error"]["code"], -31001, "what it had asked for that call is refused: {refused}");
     let (mut other, required) = required(&daemon);
-    let answer = come_back(&mut other, "s__ask_client", &required);
+    let answer = come_back(&mut other, "s__send_request", &required);
     assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
 }
 
@@ -165,21 +165,21 @@ fn a_state_of_a_daemon_that_has_gone_is_refused() {
     let place = std::rc::Rc::clone(daemon.place());
     drop(daemon);
     let daemon = Setup::with(Server::named("s")).start_in(&place);
-    let mut agent = able(Agent::connect(&daemon));
-    assert_eq!(code(&come_back(&mut agent, "s__ask_client", &required)), -32602);
+    let mut agent = make_capable(Agent::connect(&daemon));
+    assert_eq!(code(&come_back(&mut agent, "s__send_request", &required)), -32602);
 }
 
 /// Case J12.
 #[test]
 fn two_suspended_calls_have_separate_states() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"pool\"")).server(Server::named("t")).start();
-    let mut one = able(Agent::connect(&daemon));
-    let mut other = able(Agent::connect(&daemon));
-    let first = one.call("s__ask_client", &asking());
-    let second = other.call("t__ask_client", &asking());
+    let mut one = make_capable(Agent::connect(&daemon));
+    let mut other = make_capable(Agent::connect(&daemon));
+    let first = one.call("s__send_request", &asking());
+    let second = other.call("t__send_request", &asking());
     assert_ne!(state(&first), state(&second));
-    assert_eq!(code(&come_back(&mut one, "s__ask_client", &second)), -32602);
-    for (agent, tool, required) in [(&mut other, "t__ask_client", &second), (&mut one, "s__ask_client", &first)] {
+    assert_eq!(code(&come_back(&mut one, "s__send_request", &second)), -32602);
+    for (agent, tool, required) in [(&mut other, "t__send_request", &second), (&mut one, "s__send_request", &first)] {
         assert_eq!(result(&come_back(agent, tool, required))["structuredContent"]["result"], json!({"model": "m"}));
     }
 }
@@ -192,7 +192,7 @@ fn state_expires_with_the_call_and_the_server_is_notified() {
     daemon.wait_journal("s", "notifications/cancelled");
     let response: Value = serde_json::from_str(&daemon.wait_journal("s", "\"ask-")).expect("JSON");
     assert!(response["error"]["code"].is_number(), "{response}");
-    assert_eq!(code(&come_back(&mut agent, "s__ask_client", &required)), -32602);
+    assert_eq!(code(&come_back(&mut agent, "s__send_request", &required)), -32602);
     agent.expect_quiet();
     assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
 }
@@ -201,14 +201,14 @@ fn state_expires_with_the_call_and_the_server_is_notified() {
 #[test]
 fn server_that_answers_without_waiting_for_input_leaves_nothing_pending() {
     let daemon = start();
-    let mut agent = able(Agent::connect(&daemon));
+    let mut agent = make_capable(Agent::connect(&daemon));
     let question = json!({"jsonrpc": "2.0", "id": "q", "method": SAMPLE, "params": {}});
     let arguments = json!({"text": format!("{question}\n")});
     let mut answer = agent.call("s__raw", &arguments);
     // Which of both the agent gets first is a matter of time.
     if result(&answer)["resultType"] == "input_required" {
         let responses = responses(&answer);
-        answer = agent.call_again("s__raw", &arguments, &answer, &responses);
+        answer = agent.retry_call("s__raw", &arguments, &answer, &responses);
     }
     assert!(answer["error"]["code"] == -32602 || answer["result"]["resultType"] == "complete", "{answer}");
     agent.expect_quiet();

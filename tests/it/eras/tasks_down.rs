@@ -121,7 +121,7 @@ fn input_of_the_agent_is_sent_as_a_task_update() {
         {"method": ELICIT, "params": {"message": "Why?"}},
     ]);
     let id = made(&mut maker, &json!({"id": "t", "asks": asks}));
-    maker.hang_up();
+    maker.disconnect();
     let mut agent = connect(&daemon);
     let state = follow(&mut agent, &id, "input_required");
     let inputs = state["inputRequests"].as_object().expect("they are there").clone();
@@ -196,7 +196,7 @@ fn task_is_unknown_to_other_profiles() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let id = made(&mut agent, &json!({"id": "t"}));
-    let mut other = Agent::at(&socket(&daemon, "other"));
+    let mut other = Agent::connect_to(&socket(&daemon, "other"));
     other.speak_modern(&capabilities());
     let mut legacy = Agent::ready(&daemon);
     let mine = legacy.request("tools/call", &json!({"name": "s__build", "arguments": {"id": "u"}, "task": {}}));
@@ -226,7 +226,7 @@ fn it_goes_with_its_server() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let id = made(&mut agent, &json!({"id": "t", "mute": true}));
-    let waiting = agent.ask("tasks/get", &json!({ "taskId": id }));
+    let waiting = agent.start_request("tasks/get", &json!({ "taskId": id }));
     agent.call("s__die", &json!({}));
     assert_eq!(code(&agent.answer(&waiting)), -31001);
     result(&agent.call("s__echo", &json!({})));
@@ -285,7 +285,7 @@ fn it_outlives_the_agent_that_its_instance_was_started_for() {
     let mut maker = connect(&daemon);
     maker.tools();
     let id = made(&mut maker, &json!({"id": "t"}));
-    maker.hang_up();
+    maker.disconnect();
     let mut agent = connect(&daemon);
     assert_eq!(result(&about(&mut agent, "get", &id))["status"], "working");
     result(&about(&mut agent, "cancel", &id));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::tasks_up::{ELICIT, RELATED, able, ask, finish, listed, request_count, start};
+use super::tasks_up::{ELICIT, RELATED, ask, capable_agent, finish, listed, request_count, start};
 use crate::support::{Agent, Daemon, arguments, code, result, until};
 
 /// Calls a tool that the server runs as a task only, the task being `id`; the id of the request.
@@ -53,7 +53,7 @@ fn a_tool_that_is_run_as_a_task_only_can_be_called_by_any_agent() {
 #[test]
 fn input_request_of_such_a_tool_reaches_its_agent() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let call = start_plainly(&mut agent, "t", &json!({"ask": true}));
     let question = agent.expect_request(ELICIT);
     assert_eq!(question["params"], json!({"message": "Who?"}), "it knows of no task");
@@ -78,7 +78,7 @@ fn cancelled_call_cancels_the_task_behind_it() {
     agent.expect_quiet();
     start_plainly(&mut agent, "u", &json!({}));
     wait_followed(&daemon, "u");
-    agent.hang_up();
+    agent.disconnect();
     until("it is cancelled", || (request_count(&daemon, "tasks/cancel", "u") == 1).then_some(()));
     daemon.wait_row("s", "has nothing left to do", |row| row["in_flight"] == 0);
 }

@@ -11,8 +11,8 @@ pub(super) fn start() -> Daemon {
     Setup::with(Era::Modern.server("s").flags("--tasks")).start()
 }
 
-pub(super) fn able(daemon: &Daemon) -> Agent {
-    Agent::able(daemon, &json!({"sampling": {}, "elicitation": {"form": {}}, "roots": {}}))
+pub(super) fn capable_agent(daemon: &Daemon) -> Agent {
+    Agent::with_capabilities(daemon, &json!({"sampling": {}, "elicitation": {"form": {}}, "roots": {}}))
 }
 
 /// Calls a tool and asks for a task that is kept so long.
@@ -43,7 +43,7 @@ pub(super) fn ask(agent: &mut Agent, act: &str, id: &Value) -> Value {
 }
 
 fn start_waiting(agent: &mut Agent, id: &str) -> Value {
-    agent.ask("tasks/result", &json!({ "taskId": id }))
+    agent.start_request("tasks/result", &json!({ "taskId": id }))
 }
 
 pub(super) fn finish(agent: &mut Agent, id: &str, status: &str) {
@@ -91,7 +91,7 @@ fn it_is_made_looked_at_and_awaited() {
 #[test]
 fn each_task_request_names_its_client_to_the_server() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     made(&mut agent, "t", &json!({"ask": true}));
     let waiting = start_waiting(&mut agent, "t");
     let question = agent.expect_request(ELICIT);
@@ -103,8 +103,11 @@ fn each_task_request_names_its_client_to_the_server() {
         let line = journal.iter().find(|line| line.contains(&format!("\"{method}\""))).expect(method);
         let meta = &serde_json::from_str::<Value>(line).expect("JSON")["params"]["_meta"];
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "test-agent", "{method}");
-        let able = &meta["io.modelcontextprotocol/clientCapabilities"];
-        assert_eq!((&able["sampling"], &able["extensions"]["io.modelcontextprotocol/tasks"]), (&json!({}), &json!({})));
+        let capable_agent = &meta["io.modelcontextprotocol/clientCapabilities"];
+        assert_eq!(
+            (&capable_agent["sampling"], &capable_agent["extensions"]["io.modelcontextprotocol/tasks"]),
+            (&json!({}), &json!({}))
+        );
     }
 }
 
@@ -112,7 +115,7 @@ fn each_task_request_names_its_client_to_the_server() {
 fn agent_with_task_support_sees_which_tools_create_tasks() {
     let place = Place::new();
     let listing = place.write("tools.json", r#"{"tools":[{"name":"echo","inputSchema":{}}]}"#);
-    let server = |name| Era::Modern.server(name).arg("--listing").arg(&listing);
+    let server = |name| Era::Modern.server(name).arg("--tool-list").arg(&listing);
     let daemon = Setup::with(server("s").flags("--tasks")).server(server("plain")).start_in(&place);
     let task_support = |agent: &mut Agent, tool: &str| {
         let tools = result(&agent.request("tools/list", &json!({})))["tools"].clone();
@@ -195,7 +198,7 @@ fn no_other_agent_knows_of_it() {
 #[test]
 fn input_request_of_a_task_reaches_the_waiting_agent() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     let inputs = json!({
         "q": {"method": ELICIT, "params": {"message": "q?", "_meta": {"x": 1}}},
         "r": {"method": "roots/list"},
@@ -223,7 +226,7 @@ fn input_request_of_a_task_reaches_the_waiting_agent() {
 #[test]
 fn agent_that_answers_with_an_error_receives_the_request_again_at_its_next_wait() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     made(&mut agent, "t", &json!({"ask": true}));
     let waiting = start_waiting(&mut agent, "t");
     let question = agent.expect_request(ELICIT);
@@ -244,7 +247,7 @@ fn agent_that_answers_with_an_error_receives_the_request_again_at_its_next_wait(
 #[test]
 fn a_server_that_does_not_take_the_answer_ends_the_waiting() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     made(&mut agent, "t", &json!({"ask": true, "deaf": true}));
     let waiting = start_waiting(&mut agent, "t");
     let question = agent.expect_request(ELICIT);
@@ -257,7 +260,7 @@ fn a_server_that_does_not_take_the_answer_ends_the_waiting() {
 #[test]
 fn completed_task_has_no_pending_input_requests() {
     let daemon = start();
-    let mut agent = able(&daemon);
+    let mut agent = capable_agent(&daemon);
     made(&mut agent, "t", &json!({"ask": true}));
     let waiting = start_waiting(&mut agent, "t");
     let question = agent.expect_request(ELICIT);
@@ -292,9 +295,9 @@ fn cancelled_task_ends_pending_waits() {
     let cancelled = ask(&mut agent, "cancel", &json!("t"));
     assert_eq!((&result(&cancelled)["taskId"], &result(&cancelled)["status"]), (&json!("t"), &json!("cancelled")));
     assert_eq!(code(&agent.answer(&waiting)), -32603);
-    made(&mut agent, "stubborn", &json!({"stubborn": true}));
+    made(&mut agent, "stubborn", &json!({"ignore_cancel": true}));
     assert_eq!(result(&ask(&mut agent, "cancel", &json!("stubborn")))["status"], "working", "it is what is true");
-    made(&mut agent, "over", &json!({"stubborn": true}));
+    made(&mut agent, "over", &json!({"ignore_cancel": true}));
     finish(&mut agent, "over", "completed");
     assert_eq!(code(&ask(&mut agent, "cancel", &json!("over"))), -32602);
 }
@@ -338,7 +341,7 @@ fn tasks_of_a_disconnected_agent_are_cancelled() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     made(&mut agent, "t", &json!({}));
-    agent.hang_up();
+    agent.disconnect();
     until("it is cancelled", || (request_count(&daemon, "tasks/cancel", "t") == 1).then_some(()));
     let journal = daemon.journal("s");
     let line = journal.iter().find(|line| line.contains("tasks/cancel")).expect("it was sent");

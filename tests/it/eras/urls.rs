@@ -29,7 +29,7 @@ fn declined_url_ends_the_call_with_the_declined_url() {
     assert_eq!(inputs(&required).keys().collect::<Vec<_>>(), ["url-1", "url-2"]);
     for (action, expected) in [("decline", "declined"), ("cancel", "cancelled")] {
         let responses = json!({"url-1": {"action": "accept"}, "url-2": {"action": action}});
-        let answer = agent.call_again("s__raw", &wants_urls(), &required, &responses);
+        let answer = agent.retry_call("s__raw", &wants_urls(), &required, &responses);
         let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {answer}"));
         assert!(message.contains("url-2") && message.contains(expected), "{answer}");
         assert_eq!(answer["error"]["data"], json!({"server": "s", "outcome": "not_sent"}), "{answer}");
@@ -42,7 +42,7 @@ fn after_all_were_opened_the_call_is_made_again() {
     let (daemon, mut agent) = start();
     let required = agent.call("s__raw", &wants_urls());
     let responses = json!({"url-1": {"action": "accept"}, "url-2": {"action": "accept"}});
-    let again = agent.call_again("s__raw", &wants_urls(), &required, &responses);
+    let again = agent.retry_call("s__raw", &wants_urls(), &required, &responses);
     assert_eq!(result(&again)["resultType"], "input_required");
     let params = json!({"name": "s__echo", "arguments": {"n": 1}, "inputResponses": responses});
     let done = agent.request("tools/call", &params);

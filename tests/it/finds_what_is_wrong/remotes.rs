@@ -1,16 +1,16 @@
 //! Servers that are reached at a URL.
 
 use super::{doctor, expect, expect_healthy, findings};
-use crate::support::http::{Front, Manner, Response};
+use crate::support::http::{Behavior, Front, Response};
 use crate::support::{Place, Server, Setup};
 
 #[test]
 fn without_a_daemon_each_is_tried_and_left_again() {
     let place = Place::new();
-    let good = Front::start(&place, "good", "--bare --tool x", Manner::default());
-    let [locked, lost] = ["locked", "lost"].map(|name| Front::start(&place, name, "", Manner::default()));
-    locked.instead(|_| Some(Response::status(401)));
-    lost.instead(|_| Some(Response::status(404)));
+    let good = Front::start(&place, "good", "--bare --tool x", Behavior::default());
+    let [locked, lost] = ["locked", "lost"].map(|name| Front::start(&place, name, "", Behavior::default()));
+    locked.intercept(|_| Some(Response::status(401)));
+    lost.intercept(|_| Some(Response::status(404)));
     let config = Setup::with(good.server())
         .server(locked.server())
         .server(lost.server())
@@ -38,7 +38,7 @@ fn without_a_daemon_each_is_tried_and_left_again() {
 #[test]
 fn unreachable_url_is_reported_with_its_proxy() {
     let place = Place::new();
-    let front = Front::start(&place, "s", "", Manner::default());
+    let front = Front::start(&place, "s", "", Behavior::default());
     let server = || Setup::with(front.server()).server(Server::at("gone", "http://127.0.0.1:9/mcp"));
     let mut daemon = Setup::with(front.server()).start_in(&place);
     expect_healthy(doctor(&daemon));

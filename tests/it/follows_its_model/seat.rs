@@ -46,7 +46,7 @@ impl Seat {
     }
 
     pub(super) fn leave(self) {
-        self.agent.hang_up();
+        self.agent.disconnect();
     }
 
     /// Its profile was removed, and it waits for nothing.
@@ -64,7 +64,7 @@ impl Seat {
 
     /// Answers to all of these, asked at once.
     pub(super) fn ask_all(&mut self, requests: &[(&str, Value)]) -> Vec<Value> {
-        let ids: Vec<_> = requests.iter().map(|(method, params)| self.agent.ask(method, params)).collect();
+        let ids: Vec<_> = requests.iter().map(|(method, params)| self.agent.start_request(method, params)).collect();
         ids.iter().map(|id| self.agent.answer(id)).collect()
     }
 
@@ -99,7 +99,7 @@ impl Seat {
     /// What it was told and was no answer: of changed lists, and nothing else. What the daemon says, it says in order.
     fn announced(&mut self) -> BTreeSet<String> {
         let mut announced = BTreeSet::new();
-        let pong = self.agent.ask("ping", &json!({}));
+        let pong = self.agent.start_request("ping", &json!({}));
         loop {
             let message = self.agent.next();
             if message["id"] == pong {

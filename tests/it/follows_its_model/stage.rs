@@ -261,7 +261,7 @@ fn configure(place: &Place, model: &Model) -> std::path::PathBuf {
     let configured = SERVERS.iter().zip(&model.servers).filter(|(_, member)| member.configured);
     let servers = configured.map(|(name, member)| {
         let server = Server::named(name).flags("--tool t0 --tool t1");
-        let server = server.arg("--listing").arg(place.path(&format!("{name}.tools")));
+        let server = server.arg("--tool-list").arg(place.path(&format!("{name}.tools")));
         let server = server.arg("--library").arg(place.path(&format!("{name}.library")));
         server.line(RULES[member.rule].0).toml(place)
     });

@@ -4,7 +4,7 @@ use std::fs;
 use std::rc::Rc;
 
 use super::fixtures::place_of;
-use crate::support::http::{Front, Manner};
+use crate::support::http::{Behavior, Front};
 use crate::support::{Daemon, Place, Setup};
 
 const SECRET: &str = "hunter2-canary";
@@ -12,7 +12,7 @@ const SECRET: &str = "hunter2-canary";
 /// A project that wants secrets of the person sent to a server of its own, and that server.
 fn project() -> (Rc<Place>, Front) {
     let place = Place::new();
-    let front = Front::start(&place, "web", "", Manner::default());
+    let front = Front::start(&place, "web", "", Behavior::default());
     fs::create_dir(place.path("home/.secrets")).expect("a directory");
     let secret = place.write("home/.secrets/t", format!("{SECRET}\n"));
     place.write("credential", format!("{SECRET}\n"));

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::support::http::{Front, Manner, Tls, Tunnel, authority};
+use crate::support::http::{Behavior, Front, Tls, Tunnel, authority};
 use crate::support::{Place, Setup};
 
 pub(super) struct Web {
@@ -13,7 +13,7 @@ pub(super) struct Web {
 
 impl Web {
     pub(super) fn new(place: &Rc<Place>) -> Self {
-        let front = Front::start(place, "web", "--bare --tool echo --tool other", Manner::default());
+        let front = Front::start(place, "web", "--bare --tool echo --tool other", Behavior::default());
         let tls = Tls::before(front.http().address());
         let tunnel = Tunnel::to(tls.address());
         Self { front, _tls: tls, tunnel }

@@ -68,7 +68,7 @@ impl Updates {
     }
 
     /// This agent was told.
-    pub(super) fn hear(&mut self, number: usize, mark: &str, uri: &str) {
+    pub(super) fn deliver(&mut self, number: usize, mark: &str, uri: &str) {
         let update = self.all.get_mut(mark).unwrap_or_else(|| panic!("nobody has changed {uri}: {mark}"));
         assert_eq!(update.uri, uri);
         update.listeners[number].received += 1;

@@ -41,7 +41,7 @@ fn server_of_a_client_receives_no_agent_capabilities() {
         let client = Client::spawn_with(owned.server("s", &[]), Guard::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
         for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
-            let result = client.call_tool("ask_client", &json!({ "method": method })).await.expect("an answer");
+            let result = client.call_tool("send_request", &json!({ "method": method })).await.expect("an answer");
             let result: Value = serde_json::from_slice(result.raw()).expect("JSON");
             assert_eq!(result["structuredContent"]["error"]["code"], -32601, "{method}");
         }

@@ -55,7 +55,7 @@ fn call_of_a_tool_that_its_lazy_server_has_changed_since_is_decided_by_the_new_l
     let listing = owned.place.write("listing.json", list(true));
     run(async {
         let start = || {
-            let flags = ["--bare", "--tool", "x", "--listing", listing.to_str().expect("text")];
+            let flags = ["--bare", "--tool", "x", "--tool-list", listing.to_str().expect("text")];
             let mut server = owned.server("s", &flags);
             server.settings.start = Start::Lazy;
             server.policy = Policy::default().read_only(true);

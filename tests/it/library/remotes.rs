@@ -5,13 +5,13 @@ use mcpd::{Client, ClientError, ClientState, Guard, Manager, ServerConfig};
 use serde_json::json;
 
 use super::{Owned, run};
-use crate::support::http::{Front, Manner, Response};
+use crate::support::http::{Behavior, Front, Response};
 use crate::support::{MCPD, Place};
 
 #[test]
 fn a_program_connects_calls_and_takes_its_leave() {
     let place = Place::new();
-    let front = Front::start(&place, "s", "", Manner::default());
+    let front = Front::start(&place, "s", "", Behavior::default());
     run(async {
         let client = Client::connect("s", front.url());
         client.initialize().await.expect("initialized");
@@ -32,8 +32,8 @@ fn a_program_connects_calls_and_takes_its_leave() {
 #[test]
 fn client_authenticates_with_a_header_and_receives_the_reason_of_a_refusal() {
     let place = Place::new();
-    let front = Front::start(&place, "s", "", Manner::default());
-    front.instead(|request| (request.header("x-key") != Some("k")).then(|| Response::status(403)));
+    let front = Front::start(&place, "s", "", Behavior::default());
+    front.intercept(|request| (request.header("x-key") != Some("k")).then(|| Response::status(403)));
     run(async {
         let client = Client::connect("s", front.url());
         let refused = client.initialize().await;
@@ -50,7 +50,7 @@ fn client_authenticates_with_a_header_and_receives_the_reason_of_a_refusal() {
 #[test]
 fn a_manager_has_servers_of_both_kinds() {
     let owned = Owned::new();
-    let front = Front::start(&owned.place, "away", "--bare --tool y", Manner::json());
+    let front = Front::start(&owned.place, "away", "--bare --tool y", Behavior::json());
     run(async {
         let setup = Setup::default().guard(Guard::Program(MCPD.into()));
         let servers = [owned.server("here", &["--bare", "--tool", "x"]), ServerConfig::remote("away", front.url())];

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{beside, expect_error, expect_well, start, start_with};
-use crate::support::http::{Front, Manner, Request, Response};
+use crate::support::http::{Behavior, Front, Request, Response};
 use crate::support::{Agent, Daemon, Place, arguments, result, until};
 
-const MANNERS: [fn() -> Manner; 3] = [Manner::default, Manner::json, Manner::old];
+const BEHAVIORS: [fn() -> Behavior; 3] = [Behavior::default, Behavior::json, Behavior::old];
 
 /// What both servers answer to a call, but for what must differ.
 fn both(agent: &mut Agent, tool: &str, arguments: &Value) -> [Value; 2] {
@@ -22,10 +22,10 @@ fn both(agent: &mut Agent, tool: &str, arguments: &Value) -> [Value; 2] {
 
 #[test]
 fn a_server_by_url_lists_and_answers_as_the_same_program_does_over_pipes() {
-    for manner in MANNERS {
-        let (_front, daemon) = start(manner());
+    for behavior in BEHAVIORS {
+        let (_front, daemon) = start(behavior());
         let mut agent = Agent::ready(&daemon);
-        let id = agent.ask("tools/list", &json!({}));
+        let id = agent.start_request("tools/list", &json!({}));
         let listed = agent.next_line().expect("a list");
         let tools = serde_json::from_str::<Value>(&listed).expect("JSON")["result"]["tools"].clone();
         let of = |server: &str| -> Vec<String> {
@@ -55,10 +55,10 @@ fn a_server_by_url_lists_and_answers_as_the_same_program_does_over_pipes() {
 
 #[test]
 fn progress_comes_in_order_and_before_the_answer_it_belongs_to() {
-    for manner in [Manner::default(), Manner::old(), Manner { has_event_ids: false, ..Manner::default() }] {
-        let (_front, daemon) = start(manner);
+    for behavior in [Behavior::default(), Behavior::old(), Behavior { has_event_ids: false, ..Behavior::default() }] {
+        let (_front, daemon) = start(behavior);
         let mut agent = Agent::ready(&daemon);
-        let call = agent.ask(
+        let call = agent.start_request(
             "tools/call",
             &json!({"name": "a__progress", "arguments": {"n": 5, "every": 5}, "_meta": {"progressToken": "mine"}}),
         );
@@ -82,7 +82,7 @@ fn later(front: &Front) -> Vec<Request> {
 #[test]
 fn each_request_carries_the_required_and_the_configured_headers() {
     let (front, daemon) =
-        start_with(Manner::default(), "", |server| server.line("headers = { X-Key = \"${KEY:-k}\" }"));
+        start_with(Behavior::default(), "", |server| server.line("headers = { X-Key = \"${KEY:-k}\" }"));
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
     let listening = front.http().wait_request("the stream is asked for", |request| request.method == "GET");
@@ -114,7 +114,7 @@ fn each_request_carries_the_required_and_the_configured_headers() {
 #[test]
 fn negotiated_version_is_sent_with_each_request() {
     for version in ["2025-03-26", "2025-06-18"] {
-        let (front, daemon) = start_with(Manner::json(), &format!("--protocol {version}"), |server| server);
+        let (front, daemon) = start_with(Behavior::json(), &format!("--protocol {version}"), |server| server);
         arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
         let call = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
         assert_eq!(call.header("mcp-protocol-version"), Some(version));
@@ -133,8 +133,8 @@ fn whatever_a_notification_is_answered_with_the_server_is_served() {
     ];
     for (number, way) in ways.into_iter().enumerate() {
         let place = Place::new();
-        let front = Front::start(&place, "a", "", Manner::default());
-        front.instead(move |request| request.rpc().starts_with("notifications/").then(way));
+        let front = Front::start(&place, "a", "", Behavior::default());
+        front.intercept(move |request| request.rpc().starts_with("notifications/").then(way));
         let daemon = beside(front.server(), &place);
         let mut agent = Agent::ready(&daemon);
         arguments(&agent.call("a__echo", &json!({})));
@@ -145,8 +145,8 @@ fn whatever_a_notification_is_answered_with_the_server_is_served() {
 
 #[test]
 fn a_call_that_is_cancelled_is_cancelled_at_the_server_under_the_id_it_knows() {
-    for manner in MANNERS {
-        let (front, daemon) = start(manner());
+    for behavior in BEHAVIORS {
+        let (front, daemon) = start(behavior());
         let mut agent = Agent::ready(&daemon);
         let call = agent.start_call("a__sleep", &json!({"ms": 60_000}));
         let sent = front.http().wait_request("the call", |request| request.rpc() == "tools/call");
@@ -170,13 +170,13 @@ fn crowd(daemon: &Daemon) {
 
 #[test]
 fn task_is_created_awaited_and_its_status_reported() {
-    for manner in MANNERS {
-        let (front, daemon) = start_with(manner(), "--tasks", |server| server);
+    for behavior in BEHAVIORS {
+        let (front, daemon) = start_with(behavior(), "--tasks", |server| server);
         let mut agent = Agent::ready(&daemon);
-        until("mcpd listens", || (front.listeners() == 1).then_some(()));
+        until("mcpd listens", || (front.stream_listeners() == 1).then_some(()));
         let params = json!({"name": "a__echo", "arguments": {"n": 1}, "task": {"ttl": null}});
         let task = result(&agent.request("tools/call", &params))["task"]["taskId"].clone();
-        let awaited = agent.ask("tasks/result", &json!({ "taskId": task }));
+        let awaited = agent.start_request("tasks/result", &json!({ "taskId": task }));
         front.http().wait_request("somebody waits for it", |request| request.rpc() == "tasks/result");
         arguments(&agent.call("a__finish_task", &json!({ "id": task })));
         assert_eq!(arguments(&agent.answer(&awaited)), &json!({"n": 1}));
@@ -187,8 +187,8 @@ fn task_is_created_awaited_and_its_status_reported() {
 
 #[test]
 fn a_hundred_calls_at_once_each_get_their_own_answer_over_connections_that_are_used_again() {
-    for manner in MANNERS {
-        let (front, daemon) = start(manner());
+    for behavior in BEHAVIORS {
+        let (front, daemon) = start(behavior());
         crowd(&daemon);
         crowd(&daemon);
         assert_eq!(front.calls("sleep"), 200);
@@ -204,10 +204,10 @@ fn a_hundred_calls_at_once_each_get_their_own_answer_over_connections_that_are_u
 /// Case I4.
 #[test]
 fn a_server_that_hangs_up_on_a_call_is_not_called_again_for_it() {
-    for manner in [Manner::default(), Manner::json()] {
-        let (front, daemon) = start(manner);
+    for behavior in [Behavior::default(), Behavior::json()] {
+        let (front, daemon) = start(behavior);
         let mut agent = Agent::ready(&daemon);
-        front.at_tool("echo", |_| Response::hang_up());
+        front.answer_tool("echo", |_| Response::disconnect());
         expect_error(&agent.call("a__echo", &json!({})), -31001, "unknown");
         assert_eq!(front.calls("echo"), 1);
         expect_well(&mut agent);
@@ -217,8 +217,8 @@ fn a_server_that_hangs_up_on_a_call_is_not_called_again_for_it() {
 
 #[test]
 fn server_whose_process_dies_ends_its_calls_once_and_returns() {
-    for manner in MANNERS {
-        let (front, daemon) = start_with(manner(), "", |server| server);
+    for behavior in BEHAVIORS {
+        let (front, daemon) = start_with(behavior(), "", |server| server);
         let mut agent = Agent::ready(&daemon);
         let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
         front.http().wait_request("the call", |request| request.rpc() == "tools/call");
@@ -235,8 +235,8 @@ fn server_whose_process_dies_ends_its_calls_once_and_returns() {
 
 #[test]
 fn without_sessions_ids_of_events_or_a_stream_a_server_is_served_all_the_same() {
-    for manner in [Manner::default(), Manner::json()] {
-        let bare = Manner { has_sessions: false, has_event_ids: false, has_stream: false, ..manner };
+    for behavior in [Behavior::default(), Behavior::json()] {
+        let bare = Behavior { has_sessions: false, has_event_ids: false, has_stream: false, ..behavior };
         let (front, daemon) = start(bare);
         let mut agent = Agent::ready(&daemon);
         arguments(&agent.call("a__echo", &json!({})));

@@ -9,7 +9,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::{beside, expect_error, expect_well, start, start_with};
-use crate::support::http::{Front, Locked, Manner, Response, Writer};
+use crate::support::http::{Behavior, Front, Locked, Response, Writer};
 use crate::support::{Agent, Daemon, Place, Server, Setup, code, field, resident_kib, result};
 
 fn answer(id: &Value) -> Value {
@@ -18,7 +18,7 @@ fn answer(id: &Value) -> Value {
 
 #[test]
 fn however_an_answer_is_framed_it_is_the_same_answer() {
-    let (front, daemon) = start(Manner::json());
+    let (front, daemon) = start(Behavior::json());
     let mut agent = Agent::ready(&daemon);
     let framings: [fn(&Value) -> Response; 8] = [
         |id| Response::json(&answer(id)),
@@ -33,7 +33,7 @@ fn however_an_answer_is_framed_it_is_the_same_answer() {
         },
     ];
     for (number, framing) in framings.into_iter().enumerate() {
-        front.at_tool("echo", framing);
+        front.answer_tool("echo", framing);
         assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1, "framing {number}");
         expect_well(&mut agent);
     }
@@ -41,17 +41,17 @@ fn however_an_answer_is_framed_it_is_the_same_answer() {
 
 #[test]
 fn json_over_several_lines_reaches_agents_on_one() {
-    let (front, daemon) = start(Manner::default());
+    let (front, daemon) = start(Behavior::default());
     let mut agent = Agent::ready(&daemon);
     let pretty = |id: &Value| serde_json::to_string_pretty(&answer(id)).expect("JSON");
     let events = move |id: &Value, end: &str| {
         let lines: String = pretty(id).lines().map(|line| format!("data: {line}{end}")).collect();
         Response::body("text/event-stream", format!("{lines}{end}"))
     };
-    front.at_tool("echo", move |id| Response::body("application/json", pretty(id).replace('\n', "\r\n")));
+    front.answer_tool("echo", move |id| Response::body("application/json", pretty(id).replace('\n', "\r\n")));
     assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
     for end in ["\n", "\r\n", "\r"] {
-        front.at_tool("echo", move |id| events(id, end));
+        front.answer_tool("echo", move |id| events(id, end));
         assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
     }
     expect_well(&mut agent);
@@ -60,7 +60,7 @@ fn json_over_several_lines_reaches_agents_on_one() {
 /// Case I7.
 #[test]
 fn malformed_response_body_ends_its_call_with_one_error() {
-    let (front, daemon) = start_with(Manner::default(), "", |server| server.line("call_timeout = \"20s\""));
+    let (front, daemon) = start_with(Behavior::default(), "", |server| server.line("call_timeout = \"20s\""));
     let mut agent = Agent::ready(&daemon);
     let oddities: [fn(&Value) -> Response; 13] = [
         |_| Response::body("text/html", "<!doctype html><title>Welcome</title>"),
@@ -85,7 +85,7 @@ fn malformed_response_body_ends_its_call_with_one_error() {
     ];
     let count = oddities.len();
     for (number, odd) in oddities.into_iter().enumerate() {
-        front.at_tool("echo", odd);
+        front.answer_tool("echo", odd);
         // `Agent::answer` fails on a response with both ends or none.
         let answer = agent.call("a__echo", &json!({}));
         if number != 2 {
@@ -101,9 +101,9 @@ fn malformed_response_body_ends_its_call_with_one_error() {
 /// Case I7.
 #[test]
 fn unexpected_and_duplicate_responses_are_dropped() {
-    let (front, daemon) = start(Manner::default());
+    let (front, daemon) = start(Behavior::default());
     let mut agent = Agent::ready(&daemon);
-    front.at_tool("echo", |id| {
+    front.answer_tool("echo", |id| {
         let strange = json!({"jsonrpc": "2.0", "id": 987_654, "result": {"n": 0}});
         let second = json!({"jsonrpc": "2.0", "id": id, "result": {"n": 2}});
         Response::body("text/event-stream", format!("data: {strange}\n\ndata: {}\n\ndata: {second}\n\n", answer(id)))
@@ -115,12 +115,12 @@ fn unexpected_and_duplicate_responses_are_dropped() {
 
 #[test]
 fn where_batches_were_negotiated_one_may_answer() {
-    let (front, daemon) = start_with(Manner::json(), "--protocol 2025-03-26", |server| server);
+    let (front, daemon) = start_with(Behavior::json(), "--protocol 2025-03-26", |server| server);
     let mut agent = Agent::ready(&daemon);
     let batch = |id: &Value| json!([{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}, answer(id)]);
-    front.at_tool("echo", move |id| Response::json(&batch(id)));
+    front.answer_tool("echo", move |id| Response::json(&batch(id)));
     assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
-    front.at_tool("echo", move |id| Response::body("text/event-stream", format!("data: {}\n\n", batch(id))));
+    front.answer_tool("echo", move |id| Response::body("text/event-stream", format!("data: {}\n\n", batch(id))));
     assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
     (0..2).for_each(|_| drop(agent.expect_notification("notifications/message")));
     expect_well(&mut agent);
@@ -129,14 +129,14 @@ fn where_batches_were_negotiated_one_may_answer() {
 /// Case I7.
 #[test]
 fn where_batches_were_not_negotiated_one_is_no_answer() {
-    let (front, daemon) = start_with(Manner::json(), "", |server| server.line("call_timeout = \"20s\""));
+    let (front, daemon) = start_with(Behavior::json(), "", |server| server.line("call_timeout = \"20s\""));
     let mut agent = Agent::ready(&daemon);
     let framings: [fn(&Value) -> Response; 2] = [
         |id| Response::json(&json!([answer(id)])),
         |id| Response::body("text/event-stream", format!("data: {}\n\n", json!([answer(id)]))),
     ];
     for framing in framings {
-        front.at_tool("echo", framing);
+        front.answer_tool("echo", framing);
         expect_error(&agent.call("a__echo", &json!({})), -32603, "unknown");
     }
     expect_well(&mut agent);
@@ -145,7 +145,7 @@ fn where_batches_were_not_negotiated_one_is_no_answer() {
 #[test]
 fn secret_echoed_by_a_server_is_not_shown() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::json());
+    let front = Front::start(&place, "a", "", Behavior::json());
     let key = place.write("key", "s3cret");
     fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("it is ours");
     let header = format!("headers = {{ X-Key = \"${{file:{}}}\" }}", key.display());
@@ -153,7 +153,7 @@ fn secret_echoed_by_a_server_is_not_shown() {
     let mut agent = Agent::ready(&daemon);
     for (head, expected) in [("no such key: ", "no such key: …"), ("x".repeat(195).as_str(), "x…")] {
         let complaint = format!("{head}s3cret");
-        front.at_tool("echo", move |_| Response::body("text/plain", complaint.clone()).with_status(403));
+        front.answer_tool("echo", move |_| Response::body("text/plain", complaint.clone()).with_status(403));
         let answer = agent.call("a__echo", &json!({})).to_string();
         assert!(answer.contains(expected) && !answer.contains("s3c"), "{answer}");
     }
@@ -164,7 +164,7 @@ fn secret_echoed_by_a_server_is_not_shown() {
 /// A server whose tool `echo` has this time, at a daemon that takes small messages only.
 fn narrow(echo_timeout: &str) -> (Front, Daemon) {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::default());
+    let front = Front::start(&place, "a", "", Behavior::default());
     let setup = Setup::with(front.server().line(format!("tool_timeouts = {{ echo = \"{echo_timeout}\" }}")))
         .server(Server::named("good"));
     let daemon = setup.head("[daemon]\nmax_message = \"256KiB\"").start_in(&place);
@@ -203,7 +203,7 @@ fn answers_over_the_limit_fail_their_call_alone_in_bounded_memory() {
         |_| without_end("", [&b"data: "[..], &[b'x'; 1 << 10], b"\n"].concat(), Response::events()),
     ];
     for (number, large) in large.into_iter().enumerate() {
-        front.at_tool("echo", large);
+        front.answer_tool("echo", large);
         let answer = agent.call("a__echo", &json!({}));
         assert_eq!(code(&answer), -31006, "{number}: {answer}");
         expect_well(&mut agent);
@@ -220,13 +220,13 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
     const SENT: usize = 6 << 20;
     for (head, kind) in [("", "application/json"), ("data: ", "text/event-stream")] {
         let (front, daemon) =
-            start_with(Manner::default(), "", |server| server.line("tool_timeouts = { echo = \"4s\" }"));
+            start_with(Behavior::default(), "", |server| server.line("tool_timeouts = { echo = \"4s\" }"));
         let mut agent = Agent::ready(&daemon);
         expect_well(&mut agent);
         let before = resident_kib(daemon.pid());
         // Neither ended nor cut.
         let writers = Arc::new(Locked::new(Vec::new()));
-        front.at_tool("echo", move |_| {
+        front.answer_tool("echo", move |_| {
             let (writer, response) = Response::stream(kind);
             let writers = Arc::clone(&writers);
             thread::spawn(move || {
@@ -240,9 +240,9 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
         (0..CALLS).for_each(|_| expect_error(&agent.next(), -31002, "unknown"));
         let most = field(daemon.pid(), "VmHWM").trim_end_matches(" kB").parse::<u64>().expect("a number") - before;
         assert!(most < ((CALLS * SENT) >> 10) as u64 / 3, "{most} KiB more");
-        front.as_before();
+        front.stop_intercepting();
         result(&agent.call("a__sleep", &json!({"ms": 0})));
-        agent.hang_up();
+        agent.disconnect();
     }
 }
 
@@ -256,12 +256,12 @@ fn a_stream_without_end_that_never_answers_costs_its_call_the_timeout_and_no_mem
     let noise =
         [": nothing\n\n".repeat(1_000), "id: 1\nretry: 5\n".repeat(1_000), "event: other\ndata: {}\n\n".repeat(1_000)];
     for noise in noise {
-        front.at_tool("echo", move |_| without_end("", noise.clone().into(), Response::events()));
+        front.answer_tool("echo", move |_| without_end("", noise.clone().into(), Response::events()));
         let silent = agent.start_call("a__echo", &json!({}));
         result(&agent.call("a__sleep", &json!({"ms": 0})));
         expect_error(&agent.answer(&silent), -31002, "unknown");
     }
-    front.as_before();
+    front.stop_intercepting();
     expect_well(&mut agent);
     let grown = resident_kib(daemon.pid()).saturating_sub(before);
     assert!(grown < 24 << 10, "{grown} KiB more");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{expect_well, start};
-use crate::support::http::Manner;
+use crate::support::http::Behavior;
 use crate::support::{Agent, arguments};
 
 /// Calls in flight.
@@ -11,14 +11,14 @@ const MANY: usize = 100;
 
 #[test]
 fn hundred_concurrent_calls_report_progress_in_order_and_end_once() {
-    for manner in [Manner::default(), Manner::old()] {
-        let (_front, daemon) = start(manner);
+    for behavior in [Behavior::default(), Behavior::old()] {
+        let (_front, daemon) = start(behavior);
         let mut agent = Agent::ready(&daemon);
         let calls: Vec<_> = (0..MANY)
             .map(|number| {
                 let arguments = json!({"n": 3, "every": number * 7 % 11});
                 let params = json!({"name": "a__progress", "arguments": arguments, "_meta": {"progressToken": number}});
-                agent.ask("tools/call", &params)
+                agent.start_request("tools/call", &params)
             })
             .collect();
         let mut steps_seen = [Some(0); MANY];
@@ -40,7 +40,7 @@ fn hundred_concurrent_calls_report_progress_in_order_and_end_once() {
 
 #[test]
 fn hundred_concurrent_calls_reuse_connections() {
-    let (front, daemon) = start(Manner::json());
+    let (front, daemon) = start(Behavior::json());
     let mut agent = Agent::ready(&daemon);
     for _ in 0..5 {
         let calls: Vec<_> = (0..MANY).map(|number| agent.start_call("a__echo", &json!({"number": number}))).collect();

@@ -11,8 +11,8 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::beside;
-use crate::support::http::{Answers, Cut, Cutter, Direction, Front, Manner};
-use crate::support::{Agent, Daemon, Place, Server, say, until};
+use crate::support::http::{Answers, Behavior, Cut, Cutter, Direction, Front};
+use crate::support::{Agent, Daemon, Place, Server, print_line, until};
 
 /// Calls of one exchange.
 const CALLS: usize = 4;
@@ -36,9 +36,9 @@ enum Ended {
 }
 
 impl World {
-    fn new(manner: Manner) -> Self {
+    fn new(behavior: Behavior) -> Self {
         let place = Place::new();
-        let front = Front::start(&place, "a", "", manner);
+        let front = Front::start(&place, "a", "", behavior);
         let cutter = Cutter::before(front.http().address());
         let through = front.url().replace(&front.http().address().to_string(), &cutter.address().to_string());
         let daemon = beside(Server::at("a", &through), &place);
@@ -51,14 +51,14 @@ impl World {
         if is_introduced {
             let _ = self.daemon.client(&["restart", "a"]);
         }
-        let list = self.agent.ask("tools/list", &json!({}));
+        let list = self.agent.start_request("tools/list", &json!({}));
         let mut open: HashMap<Value, (String, u64)> = HashMap::new();
         for n in 0..CALLS {
             let mark = format!("mark-{}-", self.ended.len() + n);
             let tool = if n % 2 == 0 { "a__echo" } else { "a__progress" };
             let arguments = json!({"mark": mark, "n": STEPS, "every": 1});
             let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": mark}});
-            open.insert(self.agent.ask("tools/call", &params), (mark, 0));
+            open.insert(self.agent.start_request("tools/call", &params), (mark, 0));
         }
         let mut is_listed = false;
         while !open.is_empty() || !is_listed {
@@ -143,11 +143,11 @@ fn from_environment(name: &str, default: u64) -> u64 {
 }
 
 /// Cuts where chance says, for some seconds.
-fn cut_everywhere(manner: Manner) {
+fn cut_everywhere(behavior: Behavior) {
     let seed = from_environment("CUTS_SEED", 1);
-    say(&format!("CUTS_SEED={seed}"));
-    let (mut rng, is_old) = (Rng::with_seed(seed), manner.answers == Answers::Old);
-    let mut world = World::new(manner);
+    print_line(&format!("CUTS_SEED={seed}"));
+    let (mut rng, is_old) = (Rng::with_seed(seed), behavior.answers == Answers::Old);
+    let mut world = World::new(behavior);
     let sizes = [world.measure(false), world.measure(true)];
     let end = Instant::now() + Duration::from_secs(from_environment("CUTS_SECONDS", 5));
     let (mut rounds, mut cuts) = (0, 0);
@@ -160,7 +160,7 @@ fn cut_everywhere(manner: Manner) {
         } else {
             Cut { direction: Direction::FromServer, after: rng.u64(..from_server), resets: rng.bool() }
         };
-        say(&format!("{rounds}: {cut:?}, introduced: {is_introduced}"));
+        print_line(&format!("{rounds}: {cut:?}, introduced: {is_introduced}"));
         world.cutter.plan(cut);
         world.exchange(is_introduced);
         cuts += u32::from(!world.cutter.give_up());
@@ -170,26 +170,26 @@ fn cut_everywhere(manner: Manner) {
     world.expect_made_once();
     let count = |what: Ended| world.ended.values().filter(|ended| **ended == what).count();
     let [done, not_sent, unknown] = [Ended::Done, Ended::NotSent, Ended::Unknown].map(count);
-    say(&format!("{rounds} rounds, {cuts} cuts; {done} calls done, {not_sent} not sent, {unknown} unknown"));
+    print_line(&format!("{rounds} rounds, {cuts} cuts; {done} calls done, {not_sent} not sent, {unknown} unknown"));
     assert!(cuts * 2 > rounds, "{cuts} cuts in {rounds} rounds show little");
     assert_eq!(world.daemon.row("a")["in_flight"], 0);
-    world.agent.hang_up();
+    world.agent.disconnect();
 }
 
 /// Case I4.
 #[test]
 fn a_cut_anywhere_ends_each_request_once_where_answers_are_events_that_can_be_sent_again() {
-    cut_everywhere(Manner { retry: Some(10), ..Manner::default() });
+    cut_everywhere(Behavior { retry: Some(10), ..Behavior::default() });
 }
 
 /// Case I4.
 #[test]
 fn a_cut_anywhere_ends_each_request_once_where_answers_are_json() {
-    cut_everywhere(Manner { retry: Some(10), ..Manner::json() });
+    cut_everywhere(Behavior { retry: Some(10), ..Behavior::json() });
 }
 
 /// Case I4.
 #[test]
 fn a_cut_anywhere_ends_each_request_once_where_all_comes_on_one_stream() {
-    cut_everywhere(Manner::old());
+    cut_everywhere(Behavior::old());
 }

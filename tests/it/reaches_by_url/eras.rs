@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use super::{beside, expect_well, silence};
-use crate::support::http::{Answers, Front, HttpServer, Manner, Response};
+use crate::support::http::{Answers, Behavior, Front, HttpServer, Response};
 use crate::support::{Agent, Place, Server, arguments, until};
 
 fn probes(front: &Front) -> usize {
@@ -22,7 +22,7 @@ fn however_a_legacy_server_takes_the_question_it_is_served() {
         || Response::status(422),
         || Response::status(500),
         || Response::status(202),
-        Response::hang_up,
+        Response::disconnect,
         || Response::body("text/html", "<html>"),
         || {
             Response::json(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "no session"}}))
@@ -31,8 +31,8 @@ fn however_a_legacy_server_takes_the_question_it_is_served() {
     ];
     for (number, way) in ways.into_iter().enumerate() {
         let place = Place::new();
-        let front = Front::start(&place, "a", "", Manner::default());
-        front.instead(move |request| (request.rpc() == "server/discover").then(way));
+        let front = Front::start(&place, "a", "", Behavior::default());
+        front.intercept(move |request| (request.rpc() == "server/discover").then(way));
         let daemon = beside(front.server(), &place);
         let mut agent = Agent::ready(&daemon);
         arguments(&agent.call("a__echo", &json!({})));
@@ -47,9 +47,9 @@ fn however_a_legacy_server_takes_the_question_it_is_served() {
 #[test]
 fn a_server_that_leaves_the_question_unanswered_is_served() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::default());
+    let front = Front::start(&place, "a", "", Behavior::default());
     let silence = silence();
-    front.instead(move |request| (request.rpc() == "server/discover").then(&silence));
+    front.intercept(move |request| (request.rpc() == "server/discover").then(&silence));
     let daemon = beside(front.server(), &place);
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
@@ -61,7 +61,7 @@ fn a_server_that_leaves_the_question_unanswered_is_served() {
 #[test]
 fn a_modern_server_that_is_slow_to_wake_is_served_though_it_takes_no_handshake() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "--era modern --discover-delay 4000", Manner::stateless(Answers::Json));
+    let front = Front::start(&place, "a", "--era modern --discover-delay 4000", Behavior::stateless(Answers::Json));
     let daemon = beside(front.server(), &place);
     daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
     let mut agent = Agent::ready(&daemon);
@@ -74,9 +74,9 @@ fn a_modern_server_that_is_slow_to_wake_is_served_though_it_takes_no_handshake()
 #[test]
 fn server_that_rejects_a_supported_version_is_probed_once_more() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "--era modern", Manner::stateless(Answers::Json));
+    let front = Front::start(&place, "a", "--era modern", Behavior::stateless(Answers::Json));
     let probe_count = AtomicUsize::new(0);
-    front.instead(move |request| {
+    front.intercept(move |request| {
         let is_first = probe_count.fetch_add(1, Ordering::SeqCst) == 0;
         let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"], "requested": "?"}});
         let refusal = json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": error});
@@ -91,14 +91,14 @@ fn server_that_rejects_a_supported_version_is_probed_once_more() {
 #[test]
 fn era_can_be_configured() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::default());
+    let front = Front::start(&place, "a", "", Behavior::default());
     let daemon = beside(front.server().line("era = \"legacy\""), &place);
     expect_well(&mut Agent::ready(&daemon));
     assert_eq!(probes(&front), 0);
     drop(daemon);
 
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::default());
+    let front = Front::start(&place, "a", "", Behavior::default());
     let daemon = beside(front.server().line("era = \"modern\""), &place);
     let row = daemon.wait_row("a", "says why", |row| row["reason"].is_string());
     assert!(row["reason"].to_string().contains("400"), "{row}");
@@ -109,12 +109,12 @@ fn era_can_be_configured() {
 #[test]
 fn detected_era_is_detected_again_once_it_is_wrong() {
     let place = Place::new();
-    let legacy = Front::start(&place, "a", "", Manner::default());
+    let legacy = Front::start(&place, "a", "", Behavior::default());
     let address = legacy.http().address();
     let daemon = beside(legacy.server(), &place);
     expect_well(&mut Agent::ready(&daemon));
     drop(legacy);
-    let modern = Front::start_at(address, &place, "a", "--era modern", Manner::stateless(Answers::Json));
+    let modern = Front::start_at(address, &place, "a", "--era modern", Behavior::stateless(Answers::Json));
     // What still belongs to the session is lost with it.
     Agent::ready(&daemon).call("a__echo", &json!({}));
     daemon.wait_row("a", "speaks otherwise", |row| row["state"] == "ready" && row["protocol"] == "2026-07-28");
@@ -125,12 +125,15 @@ fn detected_era_is_detected_again_once_it_is_wrong() {
 #[test]
 fn undetected_era_is_probed_again_at_the_next_start() {
     type Way = fn() -> Response;
-    let ways: [(Way, _); 3] =
-        [(Response::hang_up, [1, 2, 2]), (|| Response::status(500), [1, 2, 2]), (|| Response::status(400), [1, 1, 1])];
+    let ways: [(Way, _); 3] = [
+        (Response::disconnect, [1, 2, 2]),
+        (|| Response::status(500), [1, 2, 2]),
+        (|| Response::status(400), [1, 1, 1]),
+    ];
     for (way, expected) in ways {
         let place = Place::new();
-        let front = Front::start(&place, "a", "", Manner::default());
-        front.instead(move |request| (request.rpc() == "server/discover").then(way));
+        let front = Front::start(&place, "a", "", Behavior::default());
+        front.intercept(move |request| (request.rpc() == "server/discover").then(way));
         let daemon = beside(front.server(), &place);
         let found = expected.each_ref().map(|_| {
             daemon.wait_row("a", "is ready", |row| row["state"] == "ready");

@@ -3,23 +3,23 @@
 use serde_json::{Value, json};
 
 use super::{beside, expect_well, start, start_with};
-use crate::support::http::{Answers, Front, Locked, Manner, Response};
+use crate::support::http::{Answers, Behavior, Front, Locked, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, until};
 
-const MANNERS: [fn() -> Manner; 3] = [Manner::default, Manner::json, Manner::old];
+const BEHAVIORS: [fn() -> Behavior; 3] = [Behavior::default, Behavior::json, Behavior::old];
 
-fn able(daemon: &Daemon) -> Agent {
-    Agent::able(daemon, &json!({"sampling": {}, "elicitation": {}}))
+fn capable_agent(daemon: &Daemon) -> Agent {
+    Agent::with_capabilities(daemon, &json!({"sampling": {}, "elicitation": {}}))
 }
 
 fn listened_to(front: &Front) {
-    until("mcpd listens", || (front.listeners() == 1).then_some(()));
+    until("mcpd listens", || (front.stream_listeners() == 1).then_some(()));
 }
 
 #[test]
 fn list_change_is_announced_and_the_list_read_again() {
-    for manner in MANNERS {
-        let (front, daemon) = start(manner());
+    for behavior in BEHAVIORS {
+        let (front, daemon) = start(behavior());
         let mut agent = Agent::ready(&daemon);
         assert!(agent.tools().contains(&"a__umask".to_owned()));
         listened_to(&front);
@@ -39,13 +39,13 @@ fn got(answer: &Value) -> Value {
 
 #[test]
 fn server_request_reaches_the_agent_and_its_response_is_posted() {
-    for manner in MANNERS {
-        let (front, daemon) = start(manner());
-        let mut agent = able(&daemon);
+    for behavior in BEHAVIORS {
+        let (front, daemon) = start(behavior());
+        let mut agent = capable_agent(&daemon);
         listened_to(&front);
         for method in ["sampling/createMessage", "elicitation/create"] {
             let params = json!({"method": method, "params": {"messages": [], "n": 1.5}});
-            let call = agent.start_call("a__ask_client", &params);
+            let call = agent.start_call("a__send_request", &params);
             let question = agent.expect_request(method);
             assert_eq!(question["params"], params["params"]);
             agent.respond(&question, &json!({"content": method}));
@@ -60,11 +60,11 @@ fn server_request_reaches_the_agent_and_its_response_is_posted() {
 
 #[test]
 fn requests_for_mcpd_itself_are_answered_by_mcpd() {
-    for manner in MANNERS {
-        let (front, daemon) = start_with(manner(), "", |server| server.line("roots = [\"/data/notes\"]"));
+    for behavior in BEHAVIORS {
+        let (front, daemon) = start_with(behavior(), "", |server| server.line("roots = [\"/data/notes\"]"));
         let mut agent = Agent::ready(&daemon);
         listened_to(&front);
-        let mut ask = |method: &str| got(&agent.call("a__ask_client", &json!({ "method": method })));
+        let mut ask = |method: &str| got(&agent.call("a__send_request", &json!({ "method": method })));
         assert_eq!(ask("ping")["result"], json!({}));
         assert_eq!(ask("roots/list")["result"]["roots"][0]["uri"], "file:///data/notes");
         assert_eq!(ask("sampling/createMessage")["error"]["code"], -32601);
@@ -74,25 +74,26 @@ fn requests_for_mcpd_itself_are_answered_by_mcpd() {
 
 #[test]
 fn messages_right_after_the_stream_opens_are_received() {
-    for manner in MANNERS {
+    for behavior in BEHAVIORS {
         let flags = "--ask-at-start roots/list --late-tools 0";
-        let (_front, daemon) = start_with(manner(), flags, |server| server.line("roots = [\"/data/notes\"]"));
+        let (_front, daemon) = start_with(behavior(), flags, |server| server.line("roots = [\"/data/notes\"]"));
         daemon.wait_journal("a", "file:///data/notes");
         let mut agent = Agent::ready(&daemon);
         until("the late tool is listed", || agent.tools().contains(&"a__late".to_owned()).then_some(()));
         arguments(&agent.call("a__late", &json!({})));
         // Whether it was told or had it in its first list, depends.
-        agent.hang_up();
+        agent.disconnect();
     }
 }
 
 #[test]
 fn request_on_the_stream_of_a_call_reaches_the_agent_of_that_call() {
-    let (front, daemon) = start(Manner { answers: Answers::Events, ..Manner::default() });
-    let [mut one, mut other] = [(); 2].map(|()| able(&daemon));
+    let (front, daemon) = start(Behavior { answers: Answers::Events, ..Behavior::default() });
+    let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let busy = other.start_call("a__sleep", &json!({"ms": 60_000}));
     front.http().wait_request("the other's call", |request| request.rpc() == "tools/call");
-    let call = one.start_call("a__ask_client", &json!({"method": "elicitation/create", "params": {"message": "who?"}}));
+    let call =
+        one.start_call("a__send_request", &json!({"method": "elicitation/create", "params": {"message": "who?"}}));
     let question = one.expect_request("elicitation/create");
     one.respond(&question, &json!({"action": "decline"}));
     assert_eq!(got(&one.answer(&call))["result"], json!({"action": "decline"}));
@@ -104,9 +105,9 @@ fn request_on_the_stream_of_a_call_reaches_the_agent_of_that_call() {
 #[test]
 fn stream_that_never_opens_blocks_nothing() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::json());
+    let front = Front::start(&place, "a", "", Behavior::json());
     let writers = Locked::new(Vec::new());
-    front.instead(move |request| {
+    front.intercept(move |request| {
         let (writer, response) = Response::raw_stream();
         (request.method == "GET").then(|| {
             writers.lock().push(writer);
@@ -130,12 +131,12 @@ fn stream_behind_a_long_head_and_comments_is_read() {
         ("", event.to_owned()),
     ] {
         let place = Place::new();
-        let front = Front::start(&place, "a", "", Manner::json());
+        let front = Front::start(&place, "a", "", Behavior::json());
         let hints = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n";
         let policy = "x".repeat(40 << 10);
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Policy: {policy}\r\n{framing}\r\n");
         let (whole, writers) = (format!("{hints}{head}{body}"), Locked::new(Vec::new()));
-        front.instead(move |request| {
+        front.intercept(move |request| {
             (request.method == "GET").then(|| {
                 let (writer, response) = Response::raw_stream();
                 writer.write(&whole);
@@ -154,9 +155,9 @@ fn stream_behind_a_long_head_and_comments_is_read() {
 
 #[test]
 fn oversized_event_is_skipped_and_later_events_are_read() {
-    for manner in [Manner::json(), Manner::old()] {
+    for behavior in [Behavior::json(), Behavior::old()] {
         let place = Place::new();
-        let front = Front::start(&place, "a", "", manner);
+        let front = Front::start(&place, "a", "", behavior);
         let setup = Setup::with(front.server()).server(Server::named("good"));
         let daemon = setup.head("[daemon]\nmax_message = \"256KiB\"").start_in(&place);
         let mut agent = Agent::ready(&daemon);
@@ -164,7 +165,7 @@ fn oversized_event_is_skipped_and_later_events_are_read() {
         listened_to(&front);
         let large =
             json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x".repeat(300 << 10)}});
-        front.say(&large.to_string());
+        front.notify(&large.to_string());
         arguments(&agent.call("a__mutate_tools", &json!({"add": ["fresh"]})));
         agent.expect_notification("notifications/tools/list_changed");
         expect_well(&mut agent);
@@ -175,10 +176,10 @@ fn oversized_event_is_skipped_and_later_events_are_read() {
 /// Case I5.
 #[test]
 fn a_server_that_cannot_go_on_with_its_stream_is_listened_to_from_now_on() {
-    let (front, daemon) = start(Manner { retry: Some(20), ..Manner::default() });
+    let (front, daemon) = start(Behavior { retry: Some(20), ..Behavior::default() });
     let mut agent = Agent::ready(&daemon);
     listened_to(&front);
-    front.instead(|request| {
+    front.intercept(|request| {
         (request.method == "GET" && request.header("last-event-id").is_some()).then(|| Response::status(400))
     });
     front.cut_streams();

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 
 use super::{beside, expect_error, expect_well, start};
-use crate::support::http::{Front, HttpServer, Manner, Response};
+use crate::support::http::{Behavior, Front, HttpServer, Response};
 use crate::support::{Agent, Place, arguments, until};
 
 #[test]
 fn server_that_refuses_post_is_tried_with_the_sse_transport() {
     for status in [400, 404, 405] {
         let place = Place::new();
-        let front = Front::start(&place, "a", "--protocol 2024-11-05", Manner::old());
-        front.instead(move |request| {
+        let front = Front::start(&place, "a", "--protocol 2024-11-05", Behavior::old());
+        front.intercept(move |request| {
             (request.method == "POST" && request.path == "/sse").then(|| Response::status(status))
         });
         let daemon = beside(front.server(), &place);
@@ -28,7 +28,7 @@ fn server_that_refuses_post_is_tried_with_the_sse_transport() {
 
 #[test]
 fn the_end_of_its_stream_ends_its_calls_once_and_it_is_there_again() {
-    let (front, daemon) = start(Manner::old());
+    let (front, daemon) = start(Behavior::old());
     let mut agent = Agent::ready(&daemon);
     let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
@@ -41,11 +41,11 @@ fn the_end_of_its_stream_ends_its_calls_once_and_it_is_there_again() {
 
 #[test]
 fn a_handshake_that_does_not_arrive_is_begun_anew_and_not_waited_for() {
-    for way in [Response::hang_up as fn() -> Response, || Response::status(500)] {
+    for way in [Response::disconnect as fn() -> Response, || Response::status(500)] {
         let place = Place::new();
-        let front = Front::start(&place, "a", "", Manner::old());
+        let front = Front::start(&place, "a", "", Behavior::old());
         let is_first = AtomicBool::new(true);
-        front.instead(move |request| {
+        front.intercept(move |request| {
             let is_it = request.path == "/messages" && request.rpc() == "initialize";
             (is_it && is_first.swap(false, Ordering::SeqCst)).then(way)
         });

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::{start, start_with};
-use crate::support::http::{Front, Manner};
+use crate::support::http::{Behavior, Front};
 use crate::support::{Agent, Place, Server, Setup, arguments, code, result, until};
 
 /// Case H1.
 #[test]
 fn denied_tool_of_a_remote_server_is_neither_listed_nor_callable_and_causes_no_request() {
     let flags = "--bare --tool read_file --tool write_file";
-    let (front, daemon) = start_with(Manner::default(), flags, |server| server.line("deny = [\"write_*\"]"));
+    let (front, daemon) = start_with(Behavior::default(), flags, |server| server.line("deny = [\"write_*\"]"));
     let mut agent = Agent::ready(&daemon);
     assert!(agent.tools().contains(&"a__read_file".to_owned()));
     assert!(!agent.tools().contains(&"a__write_file".to_owned()));
@@ -26,7 +26,7 @@ fn denied_tool_of_a_remote_server_is_neither_listed_nor_callable_and_causes_no_r
 #[test]
 fn profiles_and_bare_names_hold_for_servers_by_url() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "--bare --tool one --tool two", Manner::json());
+    let front = Front::start(&place, "a", "--bare --tool one --tool two", Behavior::json());
     let head = "[daemon]\nnaming = \"{tool}\"\n[profiles.few]\nservers = [\"a\"]\ndeny = [\"a/two\"]";
     let other = Server::named("b").flags("--bare --tool two");
     let daemon = Setup::new().head(head).server(front.server()).server(other).start_in(&place);
@@ -45,14 +45,14 @@ fn pid(agent: &mut Agent) -> Value {
 
 #[test]
 fn with_an_instance_each_every_agent_has_a_session_of_http_that_goes_with_it() {
-    for manner in [Manner::default(), Manner::old()] {
-        let (front, daemon) = start_with(manner, "", |server| server.line("sharing = \"session\""));
+    for behavior in [Behavior::default(), Behavior::old()] {
+        let (front, daemon) = start_with(behavior, "", |server| server.line("sharing = \"session\""));
         let [mut first, mut second] = [(); 2].map(|()| Agent::ready(&daemon));
         let pids = [pid(&mut first), pid(&mut second)];
         assert_ne!(pids[0], pids[1]);
         assert_eq!(pid(&mut first), pids[0]);
         let before = front.sessions();
-        first.hang_up();
+        first.disconnect();
         until("its session ends", || (front.sessions() == before - 1).then_some(()));
         assert_eq!(pid(&mut second), pids[1]);
     }
@@ -60,7 +60,7 @@ fn with_an_instance_each_every_agent_has_a_session_of_http_that_goes_with_it() {
 
 #[test]
 fn agents_share_one_session_of_a_shared_server() {
-    let (front, daemon) = start(Manner::default());
+    let (front, daemon) = start(Behavior::default());
     let [mut first, mut second] = [(); 2].map(|()| Agent::ready(&daemon));
     assert_eq!(pid(&mut first), pid(&mut second));
     assert_eq!(front.sessions(), 1);

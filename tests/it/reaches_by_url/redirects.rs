@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{beside, expect_well};
-use crate::support::http::{Front, HttpServer, Manner, Response};
+use crate::support::http::{Behavior, Front, HttpServer, Response};
 use crate::support::{Agent, Place, Server, arguments, code, until};
 
 const SECRET: &str = "headers = { Authorization = \"Bearer s3cret\", X-Key = \"s3cret\" }";
@@ -12,8 +12,8 @@ const SECRET: &str = "headers = { Authorization = \"Bearer s3cret\", X-Key = \"s
 fn a_redirect_within_the_origin_is_followed_with_method_and_body() {
     for status in [301, 302, 307, 308] {
         let place = Place::new();
-        let front = Front::start(&place, "a", "", Manner::default());
-        front.instead(move |request| {
+        let front = Front::start(&place, "a", "", Behavior::default());
+        front.intercept(move |request| {
             (request.path == "/old").then(|| Response::status(status).header("location", "/mcp"))
         });
         let daemon = beside(Server::at("a", &front.http().url("/old")).line(SECRET), &place);
@@ -65,11 +65,11 @@ fn redirects_that_lead_nowhere_end() {
 fn a_call_that_is_redirected_elsewhere_fails_alone() {
     let place = Place::new();
     let elsewhere = HttpServer::start(|_| Response::unexpected());
-    let front = Front::start(&place, "a", "", Manner::json());
+    let front = Front::start(&place, "a", "", Behavior::json());
     let daemon = beside(front.server().line(SECRET), &place);
     let mut agent = Agent::ready(&daemon);
     let location = elsewhere.url("/mcp");
-    front.at_tool("echo", move |_| Response::status(307).header("location", &location));
+    front.answer_tool("echo", move |_| Response::status(307).header("location", &location));
     let answer = agent.call("a__echo", &json!({}));
     assert!(answer["error"]["message"].to_string().contains("origin"), "{answer}");
     assert_eq!(elsewhere.accepted(), 0);
@@ -80,8 +80,8 @@ fn a_call_that_is_redirected_elsewhere_fails_alone() {
 #[test]
 fn redirect_of_the_sse_stream_alone_receives_no_messages() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::json());
-    front.instead(|request| match (&*request.method, &*request.path) {
+    let front = Front::start(&place, "a", "", Behavior::json());
+    front.intercept(|request| match (&*request.method, &*request.path) {
         ("GET", "/mcp") => Some(Response::status(302).header("location", "/docs")),
         ("GET", "/docs") => Some(Response::body("text/html", "<p>How to use this")),
         _ => None,
@@ -97,15 +97,15 @@ fn redirect_of_the_sse_stream_alone_receives_no_messages() {
 #[test]
 fn a_page_that_a_call_is_sent_to_for_a_while_is_not_where_the_server_is() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner::json());
+    let front = Front::start(&place, "a", "", Behavior::json());
     let daemon = beside(front.server(), &place);
     let mut agent = Agent::ready(&daemon);
-    front.instead(|request| match &*request.path {
+    front.intercept(|request| match &*request.path {
         "/closed" => Some(Response::body("text/html", "<p>Closed until noon")),
         _ => (request.rpc() == "tools/call").then(|| Response::status(302).header("location", "/closed")),
     });
     code(&agent.call("a__echo", &json!({})));
-    front.as_before();
+    front.stop_intercepting();
     expect_well(&mut agent);
     assert_eq!(front.http().count(|request| request.path == "/closed"), 1);
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{expect_error, expect_well, start};
-use crate::support::http::{Front, Locked, Manner, Response};
+use crate::support::http::{Behavior, Front, Locked, Response};
 use crate::support::{Agent, Daemon, arguments, result, until};
 
 /// A server that wants to be asked again soon.
-fn quick() -> Manner {
-    Manner { retry: Some(20), ..Manner::default() }
+fn quick() -> Behavior {
+    Behavior { retry: Some(20), ..Behavior::default() }
 }
 
 fn resumptions(front: &Front) -> usize {
@@ -21,7 +21,7 @@ fn resumptions(front: &Front) -> usize {
 /// A call that tells so often of its progress, 50 ms apart, and the agent that has it; it has heard the first of it.
 fn begun(daemon: &Daemon, steps: u32) -> (Agent, Value) {
     let mut agent = Agent::ready(daemon);
-    let call = agent.ask(
+    let call = agent.start_request(
         "tools/call",
         &json!({"name": "a__progress", "arguments": {"n": steps, "every": 50}, "_meta": {"progressToken": 7}}),
     );
@@ -75,7 +75,7 @@ fn a_stream_that_is_cut_again_and_again_is_gone_on_with_every_time() {
 /// Case I5.
 #[test]
 fn a_stream_that_cannot_be_gone_on_with_ends_its_call_once_and_no_other() {
-    let (front, daemon) = start(Manner { has_event_ids: false, ..quick() });
+    let (front, daemon) = start(Behavior { has_event_ids: false, ..quick() });
     let (mut agent, call) = begun(&daemon, 100);
     front.cut_streams();
     expect_error(&end(&mut agent, &call), -31001, "unknown");
@@ -88,10 +88,10 @@ fn a_stream_that_cannot_be_gone_on_with_ends_its_call_once_and_no_other() {
 fn a_server_that_forgets_the_events_it_gave_ids_to_costs_the_call_alone() {
     let (front, daemon) = start(quick());
     let (mut agent, call) = begun(&daemon, 100);
-    front.instead(|request| request.header("last-event-id").map(|_| Response::status(400)));
+    front.intercept(|request| request.header("last-event-id").map(|_| Response::status(400)));
     front.cut_streams();
     expect_error(&end(&mut agent, &call), -31001, "unknown");
-    front.as_before();
+    front.stop_intercepting();
     expect_well(&mut agent);
 }
 
@@ -101,10 +101,10 @@ fn stream_that_cannot_be_resumed_is_given_up_after_some_attempts() {
     let (front, daemon) = start(quick());
     let (mut agent, call) = begun(&daemon, 100);
     // What it has forgotten has no events, rather than an error.
-    front.instead(|request| request.header("last-event-id").map(|_| Response::body("text/event-stream", "")));
+    front.intercept(|request| request.header("last-event-id").map(|_| Response::body("text/event-stream", "")));
     front.cut_streams();
     expect_error(&end(&mut agent, &call), -31001, "unknown");
-    front.as_before();
+    front.stop_intercepting();
     expect_well(&mut agent);
     assert_eq!(daemon.row("a")["restarts"], 0);
 }
@@ -112,10 +112,10 @@ fn stream_that_cannot_be_resumed_is_given_up_after_some_attempts() {
 /// Case I5.
 #[test]
 fn standalone_stream_is_reopened_and_misses_no_message() {
-    let (front, daemon) = start(Manner { retry: Some(20), ..Manner::json() });
+    let (front, daemon) = start(Behavior { retry: Some(20), ..Behavior::json() });
     let mut agent = Agent::ready(&daemon);
     agent.tools();
-    until("mcpd listens", || (front.listeners() == 1).then_some(()));
+    until("mcpd listens", || (front.stream_listeners() == 1).then_some(()));
     for round in 0..3 {
         front.cut_streams();
         arguments(&agent.call("a__mutate_tools", &json!({"add": [format!("tool_{round}")]})));
@@ -130,8 +130,8 @@ fn standalone_stream_is_reopened_and_misses_no_message() {
 #[test]
 fn retry_delay_of_a_server_is_respected() {
     let wait = Duration::from_millis(1_500);
-    let (front, daemon) = start(Manner { retry: Some(1_500), ..Manner::json() });
-    until("mcpd listens", || (front.listeners() == 1).then_some(()));
+    let (front, daemon) = start(Behavior { retry: Some(1_500), ..Behavior::json() });
+    until("mcpd listens", || (front.stream_listeners() == 1).then_some(()));
     let get_count = front.http().count(|request| request.method == "GET");
     let cut = Instant::now();
     front.cut_streams();
@@ -142,12 +142,12 @@ fn retry_delay_of_a_server_is_respected() {
 
 #[test]
 fn stream_ended_by_its_server_is_reopened_after_the_retry_delay() {
-    let (front, daemon) = start(Manner { retry: Some(20), ..Manner::json() });
+    let (front, daemon) = start(Behavior { retry: Some(20), ..Behavior::json() });
     let mut agent = Agent::ready(&daemon);
     agent.tools();
     // With pauses that grow, the last of them would be too long to be waited for.
     for round in 1..=6 {
-        until("mcpd listens", || (front.listeners() == 1).then_some(()));
+        until("mcpd listens", || (front.stream_listeners() == 1).then_some(()));
         front.end_streams();
         let get_count = |front: &Front| front.http().count(|request| request.method == "GET");
         until("it is asked again", || (get_count(&front) > round).then_some(()));
@@ -161,9 +161,9 @@ fn stream_ended_by_its_server_is_reopened_after_the_retry_delay() {
 fn a_call_may_be_answered_on_a_stream_that_is_not_its_own() {
     let (front, daemon) = start(quick());
     let mut agent = Agent::ready(&daemon);
-    until("mcpd listens", || (front.listeners() == 1).then_some(()));
+    until("mcpd listens", || (front.stream_listeners() == 1).then_some(()));
     let get_count = Arc::new(Locked::new(None));
-    front.at_tool("echo", {
+    front.answer_tool("echo", {
         let get_count = Arc::clone(&get_count);
         move |id| {
             *get_count.lock() = Some(id.clone());
@@ -173,7 +173,7 @@ fn a_call_may_be_answered_on_a_stream_that_is_not_its_own() {
     });
     let call = agent.start_call("a__echo", &json!({}));
     let id = until("the call comes", || get_count.lock().clone());
-    front.say(&json!({"jsonrpc": "2.0", "id": id, "result": {"n": 1}}).to_string());
+    front.notify(&json!({"jsonrpc": "2.0", "id": id, "result": {"n": 1}}).to_string());
     assert_eq!(result(&agent.answer(&call))["n"], 1);
     expect_well(&mut agent);
 }

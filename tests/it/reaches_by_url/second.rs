@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{beside, expect_error, expect_well};
-use crate::support::http::{Front, Http2, Manner, Request, authority};
+use crate::support::http::{Behavior, Front, Http2, Request, authority};
 use crate::support::{Agent, Daemon, Place, Server, arguments, quoted, until};
 
 /// Calls in flight.
@@ -12,9 +12,9 @@ const MANY: usize = 100;
 const CONNECTIONS: usize = 10;
 
 /// A scripted server behind HTTP/2 as `a`. To be dropped from the last to the first.
-fn start(manner: Manner, requests: usize) -> (Front, Http2, Daemon) {
+fn start(behavior: Behavior, requests: usize) -> (Front, Http2, Daemon) {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", manner);
+    let front = Front::start(&place, "a", "", behavior);
     let second = Http2::closing_after(requests, front.http().address());
     let trusted = format!("ca_file = {}", quoted(authority("authority")));
     let daemon = beside(Server::at("a", &second.url("/mcp")).line(&trusted), &place);
@@ -29,7 +29,7 @@ fn wait_calls(front: &Front, calls: usize) {
 
 #[test]
 fn a_hundred_calls_at_once_share_the_connection_of_a_server_that_speaks_http_2() {
-    let (_front, second, daemon) = start(Manner::default(), usize::MAX);
+    let (_front, second, daemon) = start(Behavior::default(), usize::MAX);
     let mut agent = Agent::ready(&daemon);
     for _ in 0..3 {
         let calls: Vec<_> = (0..MANY).map(|number| agent.start_call("a__echo", &json!({"number": number}))).collect();
@@ -43,7 +43,7 @@ fn a_hundred_calls_at_once_share_the_connection_of_a_server_that_speaks_http_2()
 
 #[test]
 fn a_server_that_wants_a_new_connection_now_and_then_loses_no_call() {
-    let (_front, second, daemon) = start(Manner::default(), 7);
+    let (_front, second, daemon) = start(Behavior::default(), 7);
     let mut agent = Agent::ready(&daemon);
     for number in 0..MANY {
         let answer = agent.call("a__echo", &json!({"number": number}));
@@ -55,7 +55,7 @@ fn a_server_that_wants_a_new_connection_now_and_then_loses_no_call() {
 
 #[test]
 fn a_connection_of_http_2_that_is_cut_ends_each_call_on_it_once() {
-    let (front, second, daemon) = start(Manner::json(), usize::MAX);
+    let (front, second, daemon) = start(Behavior::json(), usize::MAX);
     let mut agent = Agent::ready(&daemon);
     let calls: Vec<_> = (0..10).map(|_| agent.start_call("a__sleep", &json!({"ms": 600_000}))).collect();
     wait_calls(&front, calls.len());
@@ -68,7 +68,7 @@ fn a_connection_of_http_2_that_is_cut_ends_each_call_on_it_once() {
 
 #[test]
 fn call_on_a_refused_http2_stream_was_not_sent_and_the_server_continues() {
-    let (front, second, daemon) = start(Manner::json(), usize::MAX);
+    let (front, second, daemon) = start(Behavior::json(), usize::MAX);
     let mut agent = Agent::ready(&daemon);
     second.refuse_next();
     expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
@@ -80,13 +80,13 @@ fn call_on_a_refused_http2_stream_was_not_sent_and_the_server_continues() {
 
 #[test]
 fn a_stream_that_breaks_off_with_its_connection_of_http_2_is_gone_on_with() {
-    let (_front, second, daemon) = start(Manner::default(), usize::MAX);
+    let (_front, second, daemon) = start(Behavior::default(), usize::MAX);
     let mut agent = Agent::ready(&daemon);
     let calls: Vec<_> = (0..10)
         .map(|number| {
             let arguments = json!({"n": 3, "every": 300});
             let params = json!({"name": "a__progress", "arguments": arguments, "_meta": {"progressToken": number}});
-            agent.ask("tools/call", &params)
+            agent.start_request("tools/call", &params)
         })
         .collect();
     let mut steps_seen = vec![0; calls.len()];

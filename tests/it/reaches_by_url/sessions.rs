@@ -4,19 +4,19 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{beside, expect_well, start};
-use crate::support::http::{Front, Locked, Manner, Response};
+use crate::support::http::{Behavior, Front, Locked, Response};
 use crate::support::{Agent, Place, Server, Setup, arguments, code, result, until};
 
-const SHELF: &str = r#"{"resources":[{"uri":"x://1","name":"one"}]}"#;
+const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one"}]}"#;
 
 /// Case I6.
 #[test]
 fn a_session_that_the_server_has_forgotten_is_begun_anew_with_lists_and_subscriptions() {
-    for manner in [Manner::default(), Manner::json()] {
+    for behavior in [Behavior::default(), Behavior::json()] {
         let place = Place::new();
-        let shelf = place.write("shelf.json", SHELF);
-        let flags = format!("--library {}", shelf.to_str().expect("text"));
-        let front = Front::start(&place, "a", &flags, Manner { retry: Some(20), ..manner });
+        let library = place.write("shelf.json", LIBRARY);
+        let flags = format!("--library {}", library.to_str().expect("text"));
+        let front = Front::start(&place, "a", &flags, Behavior { retry: Some(20), ..behavior });
         let daemon = beside(front.server(), &place);
         let mut agent = Agent::ready(&daemon);
         result(&agent.request("resources/subscribe", &json!({"uri": "x://1"})));
@@ -38,7 +38,7 @@ fn a_session_that_the_server_has_forgotten_is_begun_anew_with_lists_and_subscrip
 /// Case I6.
 #[test]
 fn a_call_that_meets_a_forgotten_session_is_made_at_most_once_and_the_next_ones_work() {
-    let (front, daemon) = start(Manner { has_stream: false, ..Manner::json() });
+    let (front, daemon) = start(Behavior { has_stream: false, ..Behavior::json() });
     let mut agent = Agent::ready(&daemon);
     front.forget_sessions();
     let answer = agent.call("a__echo", &json!({"mark": "first"}));
@@ -56,8 +56,8 @@ fn a_call_that_meets_a_forgotten_session_is_made_at_most_once_and_the_next_ones_
 /// Many say 404 where a method has no handler.
 #[test]
 fn a_server_that_finds_no_stream_has_not_lost_its_session() {
-    for streamless in [404, 400] {
-        let (front, daemon) = start(Manner { has_stream: false, streamless, ..Manner::default() });
+    for no_stream_status in [404, 400] {
+        let (front, daemon) = start(Behavior { has_stream: false, no_stream_status, ..Behavior::default() });
         let mut agent = Agent::ready(&daemon);
         for n in 0..3 {
             assert_eq!(arguments(&agent.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
@@ -69,7 +69,7 @@ fn a_server_that_finds_no_stream_has_not_lost_its_session() {
 
 #[test]
 fn a_session_ends_with_the_daemon_and_with_its_server() {
-    let (front, daemon) = start(Manner::default());
+    let (front, daemon) = start(Behavior::default());
     assert_eq!(front.sessions(), 1);
     daemon.client(&["disable", "a", "--stop"]).expect_code(0);
     until("it is told", || (front.http().count(|request| request.method == "DELETE") == 1).then_some(()));
@@ -82,14 +82,14 @@ fn a_session_ends_with_the_daemon_and_with_its_server() {
 
 #[test]
 fn a_daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
-    let (front, mut daemon) = start(Manner::default());
+    let (front, mut daemon) = start(Behavior::default());
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call("a__sleep", &json!({"ms": 600_000}));
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     // It never answers that the session is over.
     let writers = Response::raw_stream();
     let (writer, response) = (writers.0, Locked::new(Some(writers.1)));
-    front.instead(move |request| if request.method == "DELETE" { response.lock().take() } else { None });
+    front.intercept(move |request| if request.method == "DELETE" { response.lock().take() } else { None });
     daemon.signal(Signal::TERM);
     assert_eq!(code(&agent.answer(&call)), -31005);
     assert!(daemon.wait_exit().success());
@@ -101,8 +101,8 @@ fn a_daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
 #[test]
 fn server_with_a_changed_url_is_replaced_and_its_session_ended() {
     let place = Place::new();
-    let [before, after] =
-        ["before", "after"].map(|tool| Front::start(&place, "a", &format!("--bare --tool {tool}"), Manner::default()));
+    let [before, after] = ["before", "after"]
+        .map(|tool| Front::start(&place, "a", &format!("--bare --tool {tool}"), Behavior::default()));
     let mut daemon = Setup::with(before.server()).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(agent.tools(), ["a__before"]);

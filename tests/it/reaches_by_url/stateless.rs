@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use super::{beside, expect_error, expect_well, silence};
-use crate::support::http::{Answers, Front, Manner, Request, Response};
+use crate::support::http::{Answers, Behavior, Front, Request, Response};
 use crate::support::{Agent, Daemon, MCPD, Place, arguments, code, result, until};
 
 const ANSWERS: [Answers; 2] = [Answers::Events, Answers::Json];
@@ -21,7 +21,7 @@ fn start_with(answers: Answers, flags: &str) -> (Front, Daemon) {
 }
 
 fn start_in(place: &std::rc::Rc<Place>, answers: Answers, flags: &str) -> (Front, Daemon) {
-    let front = Front::start(place, "a", &format!("--era modern {flags}"), Manner::stateless(answers));
+    let front = Front::start(place, "a", &format!("--era modern {flags}"), Behavior::stateless(answers));
     let daemon = beside(front.server(), place);
     (front, daemon)
 }
@@ -107,7 +107,7 @@ fn arguments_that_a_tool_wants_in_headers_are_there_and_tools_that_break_the_rul
         {"name": "sleep", "inputSchema": {"type": "object"}},
     ]);
     let listing = place.write("listing.json", json!({ "tools": tools }).to_string());
-    let (front, daemon) = start_in(&place, Answers::Json, &format!("--listing {}", listing.display()));
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool-list {}", listing.display()));
     let mut agent = Agent::ready(&daemon);
     let own: Vec<_> = agent.tools().into_iter().filter(|tool| tool.starts_with("a__")).collect();
     assert_eq!(own, ["a__good", "a__sleep"]);
@@ -132,7 +132,7 @@ fn call_with_too_many_header_parameters_is_not_sent() {
     let place = Place::new();
     let tools = json!([wants("good", "string", "Region"), {"name": "sleep", "inputSchema": {"type": "object"}}]);
     let listing = place.write("listing.json", json!({ "tools": tools }).to_string());
-    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --listing {}", listing.display()));
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --tool-list {}", listing.display()));
     let mut agent = Agent::ready(&daemon);
     for (given, fits) in
         [("x".repeat(7000), true), ("x".repeat(9000), false), ("é".repeat(4000), false), ("x".repeat(3 << 20), false)]
@@ -154,13 +154,13 @@ fn server_that_requires_other_headers_is_listed_again() {
     let place = Place::new();
     let list = |header: &str| json!({"tools": [wants("good", "string", header)]}).to_string();
     let listing = place.write("listing.json", list("Old"));
-    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --listing {}", listing.display()));
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --tool-list {}", listing.display()));
     let mut agent = Agent::ready(&daemon);
     assert!(agent.tools().contains(&"a__good".to_owned()));
     // The first legacy call has the lists read once more.
     result(&agent.call("a__good", &json!({"r": "x"})));
     place.write("listing.json", list("New"));
-    front.instead(|request| {
+    front.intercept(|request| {
         let is_refused = request.rpc() == "tools/call" && request.header("mcp-param-new").is_none();
         let error = json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": {"code": -32020, "message": "no Mcp-Param-New"}});
         is_refused.then(|| Response::json(&error).with_status(400))
@@ -183,11 +183,11 @@ fn call_waits_until_its_tool_is_listed_again_after_a_restart() {
     let place = Place::new();
     let tools = json!({"tools": [wants("good", "string", "Region")]}).to_string();
     let listing = place.write("listing.json", &tools);
-    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --listing {}", listing.display()));
+    let (front, daemon) = start_in(&place, Answers::Json, &format!("--tool good --tool-list {}", listing.display()));
     let mut agent = Agent::ready(&daemon);
     assert!(agent.tools().contains(&"a__good".to_owned()));
     let silence = silence();
-    front.instead(move |request| (request.rpc() == "tools/list").then(&silence));
+    front.intercept(move |request| (request.rpc() == "tools/list").then(&silence));
     let mut restart = place.command(MCPD);
     restart.args(["restart", "a", "--runtime-dir"]).arg(place.runtime_dir()).stdout(Stdio::null());
     let mut restart = restart.spawn().expect("it is there");
@@ -196,7 +196,7 @@ fn call_waits_until_its_tool_is_listed_again_after_a_restart() {
     daemon.wait_row("a", "has taken in the call", |row| row["calls"] == 1);
     assert_eq!(posts(&front, "tools/call").len(), 0);
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
-    front.as_before();
+    front.stop_intercepting();
     let _ = restart.kill();
     let _ = restart.wait();
 }
@@ -231,7 +231,7 @@ fn an_error_with_a_status_is_the_answer() {
     for id in [json!({"id": null}), json!({})] {
         let mut error = json!({"jsonrpc": "2.0", "error": {"code": -7, "message": "unread"}});
         error.as_object_mut().expect("an object").extend(id.as_object().expect("an object").clone());
-        front.at_tool("echo", move |_| Response::json(&error).with_status(400));
+        front.answer_tool("echo", move |_| Response::json(&error).with_status(400));
         assert_eq!(code(&agent.call("a__echo", &json!({}))), -7);
     }
     // What is said of something else is no answer.
@@ -240,10 +240,10 @@ fn an_error_with_a_status_is_the_answer() {
         (404, json!("gone"), -32603, "unknown"),
         (503, json!({"jsonrpc": "2.0", "error": {"code": -7}}), -32603, "unknown"),
     ] {
-        front.at_tool("echo", move |_| Response::json(&message).with_status(status));
+        front.answer_tool("echo", move |_| Response::json(&message).with_status(status));
         expect_error(&agent.call("a__echo", &json!({})), code, outcome);
     }
-    front.as_before();
+    front.stop_intercepting();
     expect_well(&mut agent);
 }
 
@@ -252,7 +252,7 @@ fn a_stream_that_breaks_off_ends_its_call_once_and_is_not_gone_on_with() {
     let (front, daemon) = start(Answers::Events);
     let mut agent = Agent::ready(&daemon);
     let progress = json!({"name": "a__progress", "arguments": {"n": 100, "every": 50}, "_meta": {"progressToken": 7}});
-    let call = agent.ask("tools/call", &progress);
+    let call = agent.start_request("tools/call", &progress);
     assert_eq!(agent.expect_notification("notifications/progress")["params"]["progressToken"], 7);
     front.cut_streams();
     expect_error(&agent.answer(&call), -31001, "unknown");
@@ -295,10 +295,10 @@ fn a_task_is_awaited_though_its_server_is_busy_now_and_then() {
     let mut agent = Agent::ready(&daemon);
     let call = json!({"name": "a__echo", "arguments": {"as_task": true, "id": "t"}, "task": {}});
     assert_eq!(result(&agent.request("tools/call", &call))["task"]["taskId"], "t");
-    front.instead(|request| (request.rpc() == "tasks/get").then(|| Response::status(503).header("retry-after", "0")));
-    let waiting = agent.ask("tasks/result", &json!({"taskId": "t"}));
+    front.intercept(|request| (request.rpc() == "tasks/get").then(|| Response::status(503).header("retry-after", "0")));
+    let waiting = agent.start_request("tasks/result", &json!({"taskId": "t"}));
     until("it was busy twice", || (posts(&front, "tasks/get").len() == 2).then_some(()));
-    front.as_before();
+    front.stop_intercepting();
     arguments(&agent.call("a__finish_task", &json!({"id": "t", "quiet": true})));
     assert_eq!(arguments(&agent.answer(&waiting))["id"], "t");
     assert!(posts(&front, "tasks/get").iter().all(|request| request.header("mcp-name") == Some("t")));

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::beside;
-use crate::support::http::{Answers, Front, Manner};
+use crate::support::http::{Answers, Behavior, Front};
 use crate::support::{Agent, Daemon, Place, arguments, until};
 
 const TOOLS: &str = "notifications/tools/list_changed";
@@ -22,7 +22,7 @@ fn changes_reach_subscribers_after_the_stream_was_reopened() {
         let place = Place::new();
         let library = place.write("library.json", r#"{"resources":[{"uri":"x://1","name":"r"}]}"#);
         let flags = format!("--era modern --library {}", library.display());
-        let front = Front::start(&place, "a", &flags, Manner::stateless(answers));
+        let front = Front::start(&place, "a", &flags, Behavior::stateless(answers));
         let daemon = beside(front.server(), &place);
         let mut agent = Agent::modern(&daemon, &json!({}));
         let (id, granted) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["x://1"]}));
@@ -41,6 +41,6 @@ fn changes_reach_subscribers_after_the_stream_was_reopened() {
         }
         other.expect_quiet();
         assert_eq!((&daemon.row("a")["restarts"], &daemon.row("a")["state"]), (&json!(0), &json!("ready")));
-        agent.hang_up();
+        agent.disconnect();
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{beside, expect_error, expect_well, start, start_with};
-use crate::support::http::{Front, HttpServer, Locked, Manner, Response};
+use crate::support::http::{Behavior, Front, HttpServer, Locked, Response};
 use crate::support::{Agent, Place, Server, arguments, until};
 
 /// Case I1.
@@ -22,7 +22,7 @@ fn a_server_that_is_down_is_tried_again_until_it_is_there() {
     assert!(row["reason"].to_string().contains("refused"), "{row}");
     assert!(!agent.tools().contains(&"a__echo".to_owned()));
     arguments(&agent.call("good__echo", &json!({})));
-    let front = Front::start_at(address, &place, "a", "", Manner::default());
+    let front = Front::start_at(address, &place, "a", "", Behavior::default());
     daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
     agent.expect_notification("notifications/tools/list_changed");
     expect_well(&mut agent);
@@ -35,7 +35,7 @@ fn a_server_that_is_down_is_tried_again_until_it_is_there() {
 #[test]
 fn a_server_that_goes_away_and_comes_back_is_served_again() {
     let place = Place::new();
-    let front = Front::start(&place, "a", "", Manner { retry: Some(20), ..Manner::default() });
+    let front = Front::start(&place, "a", "", Behavior { retry: Some(20), ..Behavior::default() });
     let address = front.http().address();
     let daemon = beside(front.server(), &place);
     let mut agent = Agent::ready(&daemon);
@@ -44,7 +44,7 @@ fn a_server_that_goes_away_and_comes_back_is_served_again() {
     drop(front);
     expect_error(&agent.answer(&slow), -31001, "unknown");
     daemon.wait_row("a", "is missed", |row| row["state"] == "backoff");
-    let front = Front::start_at(address, &place, "a", "", Manner::default());
+    let front = Front::start_at(address, &place, "a", "", Behavior::default());
     daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
     expect_well(&mut agent);
     assert_eq!(front.calls("sleep"), 1, "only what was called now");
@@ -97,9 +97,9 @@ fn server_that_fails_at_its_start_is_retried_and_reports_the_status() {
 #[test]
 fn rate_limited_call_reports_retry_after_and_is_not_repeated_meanwhile() {
     for status in [429, 503] {
-        let (front, daemon) = start(Manner::default());
+        let (front, daemon) = start(Behavior::default());
         let mut agent = Agent::ready(&daemon);
-        front.at_tool("echo", move |_| Response::status(status).header("retry-after", "7"));
+        front.answer_tool("echo", move |_| Response::status(status).header("retry-after", "7"));
         let answer = agent.call("a__echo", &json!({}));
         expect_error(&answer, -32603, "unknown");
         assert_eq!(answer["error"]["data"]["retryAfterMs"], 7_000, "{answer}");
@@ -112,9 +112,9 @@ fn rate_limited_call_reports_retry_after_and_is_not_repeated_meanwhile() {
 /// Case I2.
 #[test]
 fn rate_limited_server_receives_no_calls_until_the_delay_is_over() {
-    let (front, daemon) = start(Manner::default());
+    let (front, daemon) = start(Behavior::default());
     let mut agent = Agent::ready(&daemon);
-    front.at_tool("echo", |_| Response::status(429).header("retry-after", "1"));
+    front.answer_tool("echo", |_| Response::status(429).header("retry-after", "1"));
     let refused = Instant::now();
     expect_error(&agent.call("a__echo", &json!({})), -32603, "unknown");
     let answer = agent.call("a__sleep", &json!({"ms": 0}));
@@ -131,7 +131,7 @@ fn rate_limited_server_receives_no_calls_until_the_delay_is_over() {
 /// Case I9.
 #[test]
 fn a_server_that_does_not_answer_pings_has_another_session_begun() {
-    let (front, daemon) = start_with(Manner::default(), "--no-pings", |server| {
+    let (front, daemon) = start_with(Behavior::default(), "--no-pings", |server| {
         server.line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
     });
     let mut agent = Agent::ready(&daemon);
@@ -145,9 +145,9 @@ fn a_server_that_does_not_answer_pings_has_another_session_begun() {
 #[test]
 fn server_error_status_ends_one_call_as_unknown() {
     for status in [500, 502, 504] {
-        let (front, daemon) = start(Manner::json());
+        let (front, daemon) = start(Behavior::json());
         let mut agent = Agent::ready(&daemon);
-        front.at_tool("echo", move |_| Response::body("text/plain", "it broke").with_status(status));
+        front.answer_tool("echo", move |_| Response::body("text/plain", "it broke").with_status(status));
         let answer = agent.call("a__echo", &json!({}));
         assert_eq!(answer["error"]["data"]["outcome"], "unknown", "{answer}");
         let message = answer["error"]["message"].to_string();
@@ -161,7 +161,7 @@ fn server_error_status_ends_one_call_as_unknown() {
 #[test]
 fn status_counts_as_not_sent_only_if_its_specification_says_so() {
     let (front, daemon) =
-        start_with(Manner { has_sessions: false, ..Manner::json() }, "", |server| server.line("oauth = false"));
+        start_with(Behavior { has_sessions: false, ..Behavior::json() }, "", |server| server.line("oauth = false"));
     let mut agent = Agent::ready(&daemon);
     let not_sent = [400, 401, 403, 405, 407, 408, 411, 412, 413, 414, 415, 421, 425, 426, 431];
     let unknown =
@@ -169,7 +169,7 @@ fn status_counts_as_not_sent_only_if_its_specification_says_so() {
     let not_sent = not_sent.map(|status| (status, -31004, "not_sent"));
     let unknown = unknown.map(|status| (status, -32603, "unknown"));
     for (calls, (status, code, outcome)) in not_sent.into_iter().chain(unknown).enumerate() {
-        front.at_tool("echo", move |_| Response::status(status));
+        front.answer_tool("echo", move |_| Response::status(status));
         let answer = agent.call("a__echo", &json!({}));
         assert!(answer["error"]["message"].to_string().contains(&format!("HTTP {status}")), "{answer}");
         expect_error(&answer, code, outcome);
@@ -181,9 +181,9 @@ fn status_counts_as_not_sent_only_if_its_specification_says_so() {
 /// Case I6.
 #[test]
 fn a_call_that_meets_an_ended_session_was_not_sent() {
-    let (front, daemon) = start(Manner { has_stream: false, ..Manner::json() });
+    let (front, daemon) = start(Behavior { has_stream: false, ..Behavior::json() });
     let mut agent = Agent::ready(&daemon);
-    front.at_tool("echo", |_| Response::status(404));
+    front.answer_tool("echo", |_| Response::status(404));
     let answer = agent.call("a__echo", &json!({}));
     expect_error(&answer, -31004, "not_sent");
     assert!(answer["error"]["message"].to_string().contains("has ended the session"), "{answer}");
@@ -192,10 +192,10 @@ fn a_call_that_meets_an_ended_session_was_not_sent() {
 
 #[test]
 fn an_error_in_json_rpc_passes_whatever_status_it_comes_with() {
-    let (front, daemon) = start(Manner::json());
+    let (front, daemon) = start(Behavior::json());
     let mut agent = Agent::ready(&daemon);
     for status in [400, 403, 500] {
-        front.at_tool("echo", move |id| {
+        front.answer_tool("echo", move |id| {
             let error = json!({"code": -7, "message": "mine", "data": {"status": status}});
             Response::json(&json!({"jsonrpc": "2.0", "id": id, "error": error})).with_status(status)
         });
@@ -207,18 +207,18 @@ fn an_error_in_json_rpc_passes_whatever_status_it_comes_with() {
 
 #[test]
 fn a_call_that_is_forbidden_fails_alone() {
-    let (front, daemon) = start(Manner::json());
+    let (front, daemon) = start(Behavior::json());
     let mut agent = Agent::ready(&daemon);
-    front.at_tool("echo", |_| Response::status(403));
+    front.answer_tool("echo", |_| Response::status(403));
     expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
     expect_well(&mut agent);
 }
 
 #[test]
 fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_has_failed() {
-    let (front, daemon) = start_with(Manner::json(), "", |server| server.line("oauth = false"));
+    let (front, daemon) = start_with(Behavior::json(), "", |server| server.line("oauth = false"));
     let mut agent = Agent::ready(&daemon);
-    front.at_tool("echo", |_| Response::status(401));
+    front.answer_tool("echo", |_| Response::status(401));
     for _ in 0..4 {
         expect_error(&agent.call("a__echo", &json!({})), -31004, "not_sent");
         expect_well(&mut agent);
@@ -232,10 +232,10 @@ fn unauthorized_call_fails_alone_and_a_server_that_refuses_all_has_failed() {
 #[test]
 fn silent_server_costs_its_call_the_timeout_and_affects_no_others() {
     let (front, daemon) =
-        start_with(Manner::default(), "", |server| server.line("tool_timeouts = { echo = \"300ms\" }"));
+        start_with(Behavior::default(), "", |server| server.line("tool_timeouts = { echo = \"300ms\" }"));
     let mut agent = Agent::ready(&daemon);
     let writers = Arc::new(Locked::new(Vec::new()));
-    front.at_tool("echo", {
+    front.answer_tool("echo", {
         let writers = Arc::clone(&writers);
         move |_| {
             let (writer, response) = Response::raw_stream();

@@ -32,7 +32,7 @@ fn modern(place: &Place) -> Shim {
 
 /// Listens for this; gives the subscription, and what of it was granted.
 fn listen(shim: &mut Shim, filter: &Value) -> (Value, Value) {
-    let id = shim.ask("subscriptions/listen", &json!({"notifications": filter}));
+    let id = shim.start_request("subscriptions/listen", &json!({"notifications": filter}));
     let granted =
         expect_on_subscription(shim, &id, "notifications/subscriptions/acknowledged")["notifications"].clone();
     (id, granted)
@@ -80,7 +80,7 @@ fn subscription_of_a_modern_agent_continues_with_the_next_daemon() {
             let tool = format!("fresh{round}");
             let mut other = Agent::ready(&daemon);
             arguments(&other.call(&format!("{server}__mutate_tools"), &json!({"add": [tool]})));
-            other.hang_up();
+            other.disconnect();
             until("it is told", || shim.tools().contains(&format!("{server}__{tool}")).then_some(()));
             expect_on_subscription(&mut shim, &id, TOOLS_CHANGED);
         }

@@ -44,7 +44,8 @@ fn acknowledge(peer: &mut Agent, id: &Value) {
 
 /// Listens to the tools, which is acknowledged.
 fn listen(shim: &mut Shim, peer: &mut Agent) -> Value {
-    let id = shim.ask("subscriptions/listen", &with_client_meta(json!({"notifications": {"toolsListChanged": true}})));
+    let id = shim
+        .start_request("subscriptions/listen", &with_client_meta(json!({"notifications": {"toolsListChanged": true}})));
     acknowledge(peer, &id);
     shim.expect_notification(ACKNOWLEDGED);
     id
@@ -68,7 +69,7 @@ fn found(fake: &Fake) -> Agent {
 fn end(mut shim: Shim, mut peer: Agent) {
     shim.shut_down_writing();
     peer.expect_end();
-    peer.hang_up();
+    peer.disconnect();
     shim.expect_end();
 }
 
@@ -83,7 +84,7 @@ fn subscriber_is_notified_of_possibly_missed_changes_and_acknowledged_once() {
         if is_orderly {
             peer.send(&json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}}));
         }
-        peer.hang_up();
+        peer.disconnect();
         shim.wait_log("the daemon has gone");
         peer = found(&fake);
         acknowledge(&mut peer, &id);
@@ -93,9 +94,9 @@ fn subscriber_is_notified_of_possibly_missed_changes_and_acknowledged_once() {
     }
     shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     peer.expect_notification("notifications/cancelled");
-    peer.hang_up();
+    peer.disconnect();
     let mut peer = found(&fake);
-    let call = shim.ask("tools/call", &with_client_meta(json!({"name": "x"})));
+    let call = shim.start_request("tools/call", &with_client_meta(json!({"name": "x"})));
     let request = peer.next();
     assert_eq!(
         (&request["id"], &request["params"]),
@@ -112,15 +113,15 @@ fn subscriber_is_notified_of_possibly_missed_changes_and_acknowledged_once() {
 fn request_in_flight_ends_once_and_queued_requests_go_to_the_next_daemon() {
     let place = Place::new();
     let (fake, mut shim, mut peer) = start(&place);
-    let call = shim.ask("tools/call", &with_client_meta(json!({"name": "x"})));
+    let call = shim.start_request("tools/call", &with_client_meta(json!({"name": "x"})));
     peer.expect_request("tools/call");
-    peer.hang_up();
+    peer.disconnect();
     assert_eq!(outcome(&shim.answer(&call)), (-31005, "unknown"));
-    let waits = shim.ask("tools/list", &with_client_meta(json!({})));
+    let waits = shim.start_request("tools/list", &with_client_meta(json!({})));
     let mut full = fake.accept();
     full.expect_request("server/discover");
     full.send(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -31003, "message": "full"}}));
-    full.hang_up();
+    full.disconnect();
     let mut peer = found(&fake);
     let request = peer.next();
     assert_eq!((&request["id"], &request["method"]), (&waits, &json!("tools/list")));
@@ -135,7 +136,7 @@ fn a_daemon_without_the_modern_era_answers_each_request_for_itself() {
     let place = Place::new();
     let (fake, mut shim, mut peer) = start(&place);
     let id = listen(&mut shim, &mut peer);
-    peer.hang_up();
+    peer.disconnect();
     let mut peer = fake.accept();
     for _ in 0..2 {
         let request = peer.next();

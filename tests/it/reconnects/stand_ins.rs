@@ -26,7 +26,7 @@ impl Fake {
 
     /// The next connection, from the daemon's end.
     pub(super) fn accept(&self) -> Agent {
-        Agent::over(self.0.accept().expect("a connection").0)
+        Agent::from_stream(self.0.accept().expect("a connection").0)
     }
 
     /// An agent that is introduced, and its connection.
@@ -56,7 +56,10 @@ fn welcome(peer: &mut Agent, daemon: &str, protocol: &str) -> Value {
 
 fn hello(shim: &mut Shim) -> Value {
     let info = json!({"name": "x", "version": "1"});
-    shim.ask("initialize", &json!({"protocolVersion": "2099-01-01", "capabilities": {"roots": {}}, "clientInfo": info}))
+    shim.start_request(
+        "initialize",
+        &json!({"protocolVersion": "2099-01-01", "capabilities": {"roots": {}}, "clientInfo": info}),
+    )
 }
 
 #[test]
@@ -76,7 +79,7 @@ fn daemon_of_another_version_is_reported_once_and_used() {
     shim.wait_log(&format!("mcpd connect {OWN}: the daemon is 9.9.9"));
     peer.send(&json!({"jsonrpc": "2.0", "id": 41, "method": "roots/list"}));
     shim.expect_request("roots/list");
-    peer.hang_up();
+    peer.disconnect();
     shim.expect_notification("notifications/cancelled");
 
     let mut peer = fake.accept();
@@ -95,14 +98,14 @@ fn daemon_of_another_version_is_reported_once_and_used() {
     let request = shim.expect_request("roots/list");
     shim.respond(&request, &json!({"roots": []}));
     assert_eq!(peer.answer(&json!(41))["result"], json!({"roots": []}));
-    peer.hang_up();
+    peer.disconnect();
 
     let mut peer = fake.introduced_again();
     peer.expect_notification("notifications/initialized");
     assert_eq!(shim.log().matches("9.9.9").count(), 1, "{}", shim.log());
     shim.shut_down_writing();
     peer.expect_end();
-    peer.hang_up();
+    peer.disconnect();
     shim.expect_end();
 }
 
@@ -112,10 +115,10 @@ fn agent_that_the_next_daemon_cannot_serve_receives_the_reason() {
     let fake = Fake::at(&place);
     for refused in [false, true] {
         let mut shim = Shim::start(&place, &[]);
-        fake.introduced(&mut shim).hang_up();
+        fake.introduced(&mut shim).disconnect();
         let mut peer = fake.accept();
         let call = shim.start_call("x", &json!({}));
-        shim.ask("ping", &json!({}));
+        shim.start_request("ping", &json!({}));
         // The call has come before it.
         shim.next();
         if refused {
@@ -129,7 +132,7 @@ fn agent_that_the_next_daemon_cannot_serve_receives_the_reason() {
         assert_eq!(shim.wait_exit().code(), Some(1));
         let why = if refused { "refuses the agent: {\"code\":-32602" } else { "serves in version 2024-11-05 of MCP" };
         assert!(shim.log().contains(why), "{}", shim.log());
-        peer.hang_up();
+        peer.disconnect();
     }
 }
 
@@ -145,7 +148,7 @@ fn unwritten_requests_are_sent_again_and_begun_ones_are_unknown() {
     let unsent = shim.start_call("x", &json!({"unsent": true}));
     let cancelled = shim.start_call("x", &json!({"cancelled": true}));
     shim.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
-    peer.hang_up();
+    peer.disconnect();
     assert_eq!(outcome(&shim.answer(&begun)), (-31005, "unknown"));
     let mut peer = fake.introduced_again();
     let request = peer.expect_request("tools/call");
@@ -154,7 +157,7 @@ fn unwritten_requests_are_sent_again_and_begun_ones_are_unknown() {
     result(&shim.answer(&unsent));
     shim.shut_down_writing();
     peer.expect_end();
-    peer.hang_up();
+    peer.disconnect();
     shim.expect_end();
 }
 
@@ -164,11 +167,11 @@ fn a_subscription_that_could_not_be_had_at_once_is_had_when_there_are_other_reso
     let fake = Fake::at(&place);
     let mut shim = Shim::start(&place, &[]);
     let mut peer = fake.introduced(&mut shim);
-    let call = shim.ask("resources/subscribe", &json!({"uri": "x://1"}));
+    let call = shim.start_request("resources/subscribe", &json!({"uri": "x://1"}));
     let request = peer.expect_request("resources/subscribe");
     peer.respond(&request, &json!({}));
     result(&shim.answer(&call));
-    peer.hang_up();
+    peer.disconnect();
     let mut peer = fake.introduced_again();
     for is_there in [false, true] {
         let request = peer.expect_request("resources/subscribe");
@@ -184,7 +187,7 @@ fn a_subscription_that_could_not_be_had_at_once_is_had_when_there_are_other_reso
     shim.expect_notification("notifications/resources/list_changed");
     shim.shut_down_writing();
     peer.expect_end();
-    peer.hang_up();
+    peer.disconnect();
     shim.expect_end();
 }
 
@@ -201,7 +204,7 @@ fn a_daemon_warns_of_a_shim_of_another_version() {
     result(&agent.request("initialize", &params));
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     until("it warns", || daemon.log().contains("`mcpd connect` 9.9.9").then_some(()));
-    let call = agent.start_call("a__ask_client", &json!({"method": "sampling/createMessage", "params": {}}));
+    let call = agent.start_call("a__send_request", &json!({"method": "sampling/createMessage", "params": {}}));
     let question = agent.expect_request("sampling/createMessage");
     assert_eq!(question["id"], 70, "it was asked under lower ones before");
     agent.respond(&question, &json!({}));
@@ -216,13 +219,13 @@ fn overloaded_daemon_is_retried_with_growing_delays() {
     let place = Place::new();
     let fake = Fake::at(&place);
     let mut shim = Shim::start(&place, &[]);
-    fake.introduced(&mut shim).hang_up();
+    fake.introduced(&mut shim).disconnect();
     let begin = Instant::now();
     for _ in 0..8 {
         let mut peer = fake.accept();
         peer.expect_request("initialize");
         peer.send(&json!({"jsonrpc": "2.0", "id": null, "error": {"code": -31003, "message": "full"}}));
-        peer.hang_up();
+        peer.disconnect();
     }
     // Waits of 10, 20, 40 ms and so on; each may be half as long.
     assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());

@@ -44,21 +44,17 @@ impl Agent {
         Self::connect_to(&daemon.agent_socket())
     }
 
-    fn connect_to(socket: &Path) -> Self {
-        Self::over(until("the socket accepts", || UnixStream::connect(socket).ok()))
+    /// Connects to this socket and sends nothing.
+    pub(crate) fn connect_to(socket: &Path) -> Self {
+        Self::from_stream(until("the socket accepts", || UnixStream::connect(socket).ok()))
     }
 
     /// Has connected and says nothing.
-    pub(crate) fn over(stream: UnixStream) -> Self {
+    pub(crate) fn from_stream(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
         stream.set_write_timeout(Some(WAIT_LIMIT)).expect("not zero");
         let (stream, unread) = (BufReader::new(stream), VecDeque::new());
         Self { stream, unread, next_id: 1, accountable: true, meta: Map::new() }
-    }
-
-    /// Connects to another socket and says nothing.
-    pub(crate) fn at(socket: &Path) -> Self {
-        Self::connect_to(socket)
     }
 
     /// Connects and is ready to call.
@@ -76,12 +72,12 @@ impl Agent {
     /// [`Agent::ready`], having said where it works, as one in a container has to.
     pub(crate) fn working_in(daemon: &Daemon, directory: &Path) -> Self {
         let mut agent = Self::connect(daemon);
-        result(&agent.introduce("2025-11-25", &json!({}), &json!({"mcpd/cwd": directory})));
+        result(&agent.initialize_with("2025-11-25", &json!({}), &json!({"mcpd/cwd": directory})));
         agent
     }
 
     /// [`Agent::ready`], and can do this as a client.
-    pub(crate) fn able(daemon: &Daemon, capabilities: &Value) -> Self {
+    pub(crate) fn with_capabilities(daemon: &Daemon, capabilities: &Value) -> Self {
         let mut agent = Self::connect(daemon);
         result(&agent.initialize_as("2025-11-25", capabilities));
         agent
@@ -94,10 +90,10 @@ impl Agent {
 
     /// The handshake of an agent that can do this as a client; the answer to `initialize`.
     pub(crate) fn initialize_as(&mut self, version: &str, capabilities: &Value) -> Value {
-        self.introduce(version, capabilities, &json!({}))
+        self.initialize_with(version, capabilities, &json!({}))
     }
 
-    fn introduce(&mut self, version: &str, capabilities: &Value, meta: &Value) -> Value {
+    fn initialize_with(&mut self, version: &str, capabilities: &Value, meta: &Value) -> Value {
         let info = json!({"name": "test-agent", "version": "7"});
         let params = json!({
             "protocolVersion": version, "capabilities": capabilities, "clientInfo": info, "_meta": meta,
@@ -138,7 +134,7 @@ impl Agent {
     }
 
     /// Sends a request and gives its id.
-    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
+    pub(crate) fn start_request(&mut self, method: &str, params: &Value) -> Value {
         let id = Value::from(self.next_id);
         self.next_id += 1;
         let params = self.with_meta(params);
@@ -148,13 +144,13 @@ impl Agent {
 
     /// Sends a request and waits for the response.
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> Value {
-        let id = self.ask(method, params);
+        let id = self.start_request(method, params);
         self.answer(&id)
     }
 
     /// Sends a call and gives its id.
     pub(crate) fn start_call(&mut self, tool: &str, arguments: &Value) -> Value {
-        self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
+        self.start_request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
     /// Calls a tool and waits for the response.
@@ -240,7 +236,7 @@ impl Agent {
     }
 
     /// Goes away at once, whatever is left.
-    pub(crate) fn hang_up(mut self) {
+    pub(crate) fn disconnect(mut self) {
         self.accountable = false;
     }
 

@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::config::Setup;
+use super::output::print_line;
 use super::place::Place;
 use super::processes::{Process, signal};
 use super::run::{Ran, wait_exit};
-use super::say::say;
 use super::wait::{WAIT_LIMIT, poll};
 
 /// A running daemon. Dropping it stops it and fails the test if it left a process, a socket or a panic behind.
@@ -140,7 +140,7 @@ impl Drop for Daemon {
                 poll(Duration::from_secs(8), || child.try_wait().ok().flatten());
                 let _ = child.kill().and_then(|()| child.wait());
             }
-            say(&format!("--- the daemon's log\n{}---", self.log()));
+            print_line(&format!("--- the daemon's log\n{}---", self.log()));
             return;
         }
         if self.child.is_some() {

@@ -28,7 +28,7 @@ impl Era {
     /// An agent that is ready to call, and can do this as a client.
     pub(crate) fn agent(self, daemon: &Daemon, capabilities: &Value) -> Agent {
         match self {
-            Self::Legacy => Agent::able(daemon, capabilities),
+            Self::Legacy => Agent::with_capabilities(daemon, capabilities),
             Self::Modern => Agent::modern(daemon, capabilities),
         }
     }
@@ -113,25 +113,25 @@ impl Agent {
     }
 
     /// Sends a request again with what was asked for, and with the state that came with the question.
-    pub(crate) fn ask_again(&mut self, method: &str, params: &Value, required: &Value, responses: &Value) -> Value {
+    pub(crate) fn start_retry(&mut self, method: &str, params: &Value, required: &Value, responses: &Value) -> Value {
         let mut params = params.clone();
         params["inputResponses"] = responses.clone();
         if !result(required)["requestState"].is_null() {
             params["requestState"] = result(required)["requestState"].clone();
         }
-        self.ask(method, &params)
+        self.start_request(method, &params)
     }
 
-    /// [`Agent::ask_again`] for a call; waits for the response.
-    pub(crate) fn call_again(&mut self, tool: &str, arguments: &Value, required: &Value, responses: &Value) -> Value {
+    /// [`Agent::start_retry`] for a call; waits for the response.
+    pub(crate) fn retry_call(&mut self, tool: &str, arguments: &Value, required: &Value, responses: &Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
-        let id = self.ask_again("tools/call", &params, required, responses);
+        let id = self.start_retry("tools/call", &params, required, responses);
         self.answer(&id)
     }
 
     /// Listens for this, and gives the subscription with what of it was granted.
     pub(crate) fn listen(&mut self, filter: &Value) -> (Value, Value) {
-        let id = self.ask("subscriptions/listen", &json!({"notifications": filter}));
+        let id = self.start_request("subscriptions/listen", &json!({"notifications": filter}));
         let acknowledged = self.subscription_notification(&id, "notifications/subscriptions/acknowledged");
         (id, acknowledged["notifications"].clone())
     }

@@ -36,7 +36,7 @@ impl Shim {
         let log = place.path(&format!("connect-{}.log", fastrand::u64(..)));
         command.stderr(File::create(&log).expect("the test's own directory is writable"));
         let child = command.spawn().expect("mcpd starts");
-        Self { agent: Some(Agent::over(ours)), child, log, has_ended: Cell::new(false) }
+        Self { agent: Some(Agent::from_stream(ours)), child, log, has_ended: Cell::new(false) }
     }
 
     /// The command by itself. Daemons come and go beside it.
@@ -48,11 +48,11 @@ impl Shim {
 
     /// An agent that is ready to call.
     pub(crate) fn ready(place: &Place) -> Self {
-        Self::able(place, &json!({}))
+        Self::with_capabilities(place, &json!({}))
     }
 
     /// The same, which can do this as a client.
-    pub(crate) fn able(place: &Place, capabilities: &Value) -> Self {
+    pub(crate) fn with_capabilities(place: &Place, capabilities: &Value) -> Self {
         let mut shim = Self::start(place, &[]);
         result(&shim.initialize_as("2025-11-25", capabilities));
         shim

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::output::{print_line, skipped};
 use super::place::{MCPD, Place, STRANGER, TAG};
 use super::run::{Ran, run};
-use super::say::{say, skipped};
 use super::wait::poll;
 use super::{WAIT_LIMIT, quoted};
 
@@ -102,7 +102,7 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let closed = run(self.command().arg("kill-server"));
         if closed.code != Some(0) {
-            say(&format!("the terminal was not closed: {closed}"));
+            print_line(&format!("the terminal was not closed: {closed}"));
         }
     }
 }

@@ -14,10 +14,10 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::config::Setup;
+use super::output::{print_line, skipped};
 use super::place::{MCPD, Place, TAG};
 use super::processes::Process;
 use super::run::{Ran, run, wait_exit};
-use super::say::{say, skipped};
 use super::wait::until;
 
 const SCRIPT: &str = include_str!("user_manager.sh");
@@ -89,16 +89,16 @@ impl UserManager {
 
     /// Has an agent say hello through `mcpd connect` and leave.
     pub(crate) fn connect(&self) -> Ran {
-        self.say_through(MCPD, &[hello()])
+        self.send_through(MCPD, &[hello()])
     }
 
     /// Has an agent say hello through `connect` of this program, ask something, and leave.
     pub(crate) fn converse(&self, program: &str, request: &Value) -> Ran {
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        self.say_through(program, &[hello(), ready, request.clone()])
+        self.send_through(program, &[hello(), ready, request.clone()])
     }
 
-    fn say_through(&self, program: &str, messages: &[Value]) -> Ran {
+    fn send_through(&self, program: &str, messages: &[Value]) -> Ran {
         let output: String = messages.iter().map(|message| format!("{message}\n")).collect();
         let script = r#"printf %s "$1" | "$0" connect"#;
         run(self.command("sh").args(["-c", script, program, &output]))
@@ -199,7 +199,7 @@ fn hello() -> Value {
 impl Drop for UserManager {
     fn drop(&mut self) {
         if thread::panicking() {
-            say(&format!("--- the unit's log\n{}---", self.log()));
+            print_line(&format!("--- the unit's log\n{}---", self.log()));
         } else if self.property("ActiveState") == "active" {
             // Not every test has it.
             self.systemctl(&["stop", "mcpd.socket"]);

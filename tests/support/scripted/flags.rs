@@ -37,7 +37,7 @@ pub(crate) struct Flags {
     pub(crate) era: Era,
     /// A version of the modern era that it has.
     #[arg(long, default_value = "2026-07-28")]
-    pub(crate) supports: Vec<String>,
+    pub(crate) supported_version: Vec<String>,
     /// Take `server/discover` so.
     #[arg(long, value_enum, default_value_t = Probe::Served)]
     pub(crate) probe: Probe,
@@ -55,13 +55,13 @@ pub(crate) struct Flags {
     pub(crate) cache_scope: String,
     /// Refuse `subscriptions/listen`.
     #[arg(long)]
-    pub(crate) no_listening: bool,
+    pub(crate) no_subscriptions: bool,
     /// Refuse each `subscriptions/listen` that has this resource among others.
     #[arg(long)]
-    pub(crate) refuses_uri: Option<String>,
+    pub(crate) refuse_uri: Option<String>,
     /// Never acknowledge a `subscriptions/listen`.
     #[arg(long)]
-    pub(crate) no_acknowledging: bool,
+    pub(crate) no_acknowledgement: bool,
     /// Never answer `initialize`.
     #[arg(long)]
     pub(crate) init_never: bool,
@@ -79,7 +79,7 @@ pub(crate) struct Flags {
     pub(crate) protocol: Option<String>,
     /// The name to introduce itself with.
     #[arg(long, default_value = "scripted")]
-    pub(crate) software: String,
+    pub(crate) server_name: String,
     /// What to tell a model when introduced.
     #[arg(long)]
     pub(crate) instructions: Option<String>,
@@ -97,7 +97,7 @@ pub(crate) struct Flags {
     pub(crate) one_at_a_time: bool,
     /// Answer each call of `sleep` with the parameters of the last one that has begun.
     #[arg(long)]
-    pub(crate) mixes_up: bool,
+    pub(crate) mix_up_replies: bool,
     /// Leave pings unanswered.
     #[arg(long)]
     pub(crate) no_pings: bool,
@@ -154,7 +154,7 @@ pub(crate) struct Flags {
     pub(crate) bare: bool,
     /// Answer `tools/list` with the contents of this file.
     #[arg(long)]
-    pub(crate) listing: Option<PathBuf>,
+    pub(crate) tool_list: Option<PathBuf>,
     /// Offer the prompts, resources and templates in this file too, and echo what asks for one of them.
     #[arg(long)]
     pub(crate) library: Option<PathBuf>,
@@ -190,5 +190,5 @@ pub(crate) struct Flags {
     pub(crate) hand_over: Option<PathBuf>,
     /// Be a process that only stays.
     #[arg(long, hide = true)]
-    pub(crate) linger: bool,
+    pub(crate) stay_alive: bool,
 }

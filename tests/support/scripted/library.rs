@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::input::{self, Step};
+use super::input_rounds::{self, Step};
 use super::modern::Request;
 use super::server::Server;
 use super::wire::{error, response};
@@ -34,7 +34,7 @@ pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
 pub(crate) fn serve(server: &mut Server, request: &Request, params: &Value) {
     let file = server.flags.library.as_deref();
     let rounds = file.filter(|_| request.is_modern()).and_then(|file| rounds(file, params));
-    let line = match rounds.map_or(Step::Complete, |rounds| input::step(&rounds, params)) {
+    let line = match rounds.map_or(Step::Complete, |rounds| input_rounds::step(&rounds, params)) {
         Step::Refused(refusal) => refusal.line(request.id),
         Step::Required(result) => response(request.id, &result),
         Step::Complete => file

@@ -1,22 +1,22 @@
 //! What the scripted server is made of.
 //!
-//! `flags` (what the test's config asks for) → `kin` (wrappers and daughters, before any protocol) → `server` (lines,
-//! timers, methods) → `listing`, `tasks`, `tools` and `asking` (what a call does), over `wire` (bytes out, messages in) and `introspect` (what it sees
-//! of the process it is). Of the modern era alone: `modern` (what a request says of itself), `input` (results that ask for more),
-//! `extension` (tasks) and `listening` (subscriptions).
+//! `flags` (what the test's config asks for) → `helpers` (wrappers and daughters, before any protocol) → `server` (lines,
+//! timers, methods) → `tool_list`, `tasks`, `tools` and `client_requests` (what a call does), over `wire` (bytes out, messages in) and `introspect` (what it sees
+//! of the process it is). Of the modern era alone: `modern` (what a request says of itself), `input_rounds` (results that ask for more),
+//! `modern_tasks` (tasks) and `subscriptions` (subscriptions).
 
-mod asking;
-mod extension;
+mod client_requests;
 mod flags;
-mod input;
+mod helpers;
+mod input_rounds;
 mod introspect;
-mod kin;
 mod library;
-mod listening;
-mod listing;
 mod modern;
+mod modern_tasks;
 mod server;
+mod subscriptions;
 mod tasks;
+mod tool_list;
 mod tools;
 mod wire;
 
@@ -35,9 +35,9 @@ use self::wire::Output;
 pub(crate) fn run() -> ExitCode {
     let mut flags = Flags::parse();
     if flags.ignore_term {
-        kin::block_signals();
+        helpers::block_signals();
     }
-    if let Some(code) = kin::play_part(&flags) {
+    if let Some(code) = helpers::run_helper(&flags) {
         return code;
     }
     let mut output = Output::new(flags.journal.clone(), flags.crlf);

@@ -31,7 +31,7 @@ const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
 
 /// As what a request is taken.
-pub(crate) enum Manner {
+pub(crate) enum RequestEra {
     Legacy,
     Modern,
     Refused(Refusal),
@@ -54,19 +54,20 @@ impl Refusal {
 /// As what a request is to be taken.
 ///
 /// Source: MCP 2026-07-28, `basic`, "`_meta`", and `basic/versioning`.
-pub(crate) fn manner(flags: &Flags, era: Era, method: &str, params: &Value) -> Manner {
-    let (meta, refused) = (&params["_meta"], |code, message, data| Manner::Refused(Refusal { code, message, data }));
+pub(crate) fn request_era(flags: &Flags, era: Era, method: &str, params: &Value) -> RequestEra {
+    let (meta, refused) =
+        (&params["_meta"], |code, message, data| RequestEra::Refused(Refusal { code, message, data }));
     let unsupported = |requested: &Value| {
-        let data = json!({"supported": flags.supports, "requested": requested});
+        let data = json!({"supported": flags.supported_version, "requested": requested});
         refused(-32022, "Unsupported protocol version", data)
     };
     match (era, &meta[PROTOCOL]) {
-        (Era::Legacy, _) | (Era::Both, Value::Null) => Manner::Legacy,
+        (Era::Legacy, _) | (Era::Both, Value::Null) => RequestEra::Legacy,
         (Era::Modern, Value::Null) if method == "initialize" => unsupported(&params["protocolVersion"]),
-        (_, Value::String(version)) if !flags.supports.contains(version) => unsupported(&json!(version)),
+        (_, Value::String(version)) if !flags.supported_version.contains(version) => unsupported(&json!(version)),
         (_, Value::String(_)) if !meta[CAPABILITIES].is_object() => refused(-32602, "no capabilities", Value::Null),
         (_, Value::String(_)) if REMOVED.contains(&method) => refused(-32601, "Method not found", Value::Null),
-        (_, Value::String(_)) => Manner::Modern,
+        (_, Value::String(_)) => RequestEra::Modern,
         _ => refused(-32602, "no protocol version", Value::Null),
     }
 }
@@ -78,13 +79,13 @@ pub(crate) fn era_of(params: &Value) -> Era {
 
 /// The members that each result of the modern era begins with, with a comma after them.
 pub(crate) fn head(flags: &Flags, method: &str) -> String {
-    let software = quoted(&flags.software);
+    let server_name = quoted(&flags.server_name);
     let caching = if CACHEABLE.contains(&method) {
         format!(r#""ttlMs":{},"cacheScope":{},"#, flags.ttl, quoted(&flags.cache_scope))
     } else {
         String::new()
     };
-    let who = format!(r#""_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":{software},"version":"1.0"}}}}"#);
+    let who = format!(r#""_meta":{{"io.modelcontextprotocol/serverInfo":{{"name":{server_name},"version":"1.0"}}}}"#);
     format!(r#""resultType":"complete",{caching}{who},"#)
 }
 
@@ -117,15 +118,17 @@ impl Request<'_> {
 }
 
 /// Answers `server/discover`, or does what the flags say instead.
-pub(crate) fn discover(server: &mut Server, id: &str, manner: &Manner) {
-    let line = match (server.flags.probe, server.flags.discover_error, manner) {
+pub(crate) fn discover(server: &mut Server, id: &str, request_era: &RequestEra) {
+    let line = match (server.flags.probe, server.flags.discover_error, request_era) {
         (Probe::Silent, ..) => return,
         (Probe::Fatal, ..) => return server.leave = Some(ExitCode::FAILURE),
         (Probe::Garbage, ..) => response(id, "7"),
         (_, Some(code), _) => error(id, code, "not like that", ""),
-        (_, None, Manner::Refused(refusal)) => refusal.line(id),
-        (_, None, Manner::Legacy) => error(id, -32601, "Method not found", ""),
-        (_, None, Manner::Modern) => response(id, &with_head(&head(&server.flags, "server/discover"), &found(server))),
+        (_, None, RequestEra::Refused(refusal)) => refusal.line(id),
+        (_, None, RequestEra::Legacy) => error(id, -32601, "Method not found", ""),
+        (_, None, RequestEra::Modern) => {
+            response(id, &with_head(&head(&server.flags, "server/discover"), &found(server)))
+        }
     };
     match server.flags.discover_delay {
         0 => server.output.line(&line),
@@ -134,7 +137,7 @@ pub(crate) fn discover(server: &mut Server, id: &str, manner: &Manner) {
 }
 
 fn found(server: &Server) -> String {
-    let (versions, capabilities) = (json!(server.flags.supports), server.capabilities(Era::Modern));
+    let (versions, capabilities) = (json!(server.flags.supported_version), server.capabilities(Era::Modern));
     let instructions = server.flags.instructions.as_deref();
     let instructions = instructions.map(|text| format!(r#","instructions":{}"#, quoted(text))).unwrap_or_default();
     format!(r#"{{"supportedVersions":{versions},"capabilities":{{{capabilities}}}{instructions},"x-vendor":1.10}}"#)

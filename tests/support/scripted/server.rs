@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use serde_json::{Value, from_slice, from_str};
 
-use super::asking;
-use super::extension;
+use super::client_requests;
 use super::flags::{Era, Flags};
-use super::kin;
+use super::helpers;
 use super::library;
-use super::listening::{self, Listening};
-use super::listing;
-use super::modern::{self, Manner, Request};
+use super::modern::{self, Request, RequestEra};
+use super::modern_tasks;
+use super::subscriptions::{self, Subscriptions};
 use super::tasks::{self, Tasks};
+use super::tool_list;
 use super::tools::{self, Call};
 use super::wire::{Message, Output, error, quoted, response};
 
@@ -25,7 +25,7 @@ pub(crate) enum Later {
     /// Write a line for a call, unless the call is cancelled and the server heeds that.
     Answer { call: String, line: String, stubborn: bool },
     /// Answer this call with the parameters of the last one that has begun.
-    MixedUp(Call),
+    MixedUpReply(Call),
     /// Register the tool `late`.
     Register,
     /// Complete a task.
@@ -38,9 +38,9 @@ pub(crate) struct Server {
     pub(crate) output: Output,
     pub(crate) tools: Vec<String>,
     /// Calls that wait for the client's answer, by the id of the question.
-    pub(crate) pending_requests: HashMap<String, asking::Request>,
+    pub(crate) pending_requests: HashMap<String, client_requests::Request>,
     pub(crate) tasks: Tasks,
-    pub(crate) listening: Listening,
+    pub(crate) subscriptions: Subscriptions,
     /// The parameters of the last call of `sleep`.
     pub(crate) last_params: String,
     /// Set to leave the loop.
@@ -67,7 +67,7 @@ impl Server {
             output,
             pending_requests: HashMap::new(),
             tasks: Tasks::default(),
-            listening: Listening::default(),
+            subscriptions: Subscriptions::default(),
             last_params: String::new(),
             leave: None,
             initialized: false,
@@ -108,22 +108,22 @@ impl Server {
         if self.flags.era == Era::Legacy || self.initialized {
             self.output.notify("notifications/tools/list_changed", "{}");
         }
-        self.listening.list_changed(&mut self.output, "tools");
+        self.subscriptions.list_changed(&mut self.output, "tools");
     }
 
     fn end(mut self) -> ExitCode {
         self.output.note("eof");
         if let Some(ms) = self.flags.leave_delay {
-            kin::stay(Duration::from_millis(ms));
+            helpers::stay(Duration::from_millis(ms));
             self.output.note("left");
         }
-        if self.flags.ignore_eof { kin::linger() } else { ExitCode::SUCCESS }
+        if self.flags.ignore_eof { helpers::stay_alive() } else { ExitCode::SUCCESS }
     }
 
     fn fire(&mut self) {
         match self.timers.pop_first() {
             Some((_, Later::Answer { line, .. })) => self.output.line(&line),
-            Some((_, Later::MixedUp(mut call))) => {
+            Some((_, Later::MixedUpReply(mut call))) => {
                 call.params.clone_from(&self.last_params);
                 self.output.line(&call.echo());
             }
@@ -158,15 +158,15 @@ impl Server {
         if method == "initialize" && self.refuses_initialize(id) {
             return;
         }
-        let manner = self.manner(method, &pending_requests);
+        let request_era = self.request_era(method, &pending_requests);
         if method == "server/discover" {
-            modern::discover(self, id, &manner);
+            modern::discover(self, id, &request_era);
             return self.register_later();
         }
-        let head = match manner {
-            Manner::Refused(refusal) => return self.output.line(&refusal.line(id)),
-            Manner::Legacy => String::new(),
-            Manner::Modern => modern::head(&self.flags, method),
+        let head = match request_era {
+            RequestEra::Refused(refusal) => return self.output.line(&refusal.line(id)),
+            RequestEra::Legacy => String::new(),
+            RequestEra::Modern => modern::head(&self.flags, method),
         };
         self.serve_request(&Request { id, method, params, head }, &pending_requests);
     }
@@ -183,16 +183,16 @@ impl Server {
     }
 
     /// As what a request is to be taken, which the first one may have decided.
-    fn manner(&mut self, method: &str, params: &Value) -> Manner {
+    fn request_era(&mut self, method: &str, params: &Value) -> RequestEra {
         let era = match self.flags.era {
             Era::Dual => *self.opened.get_or_insert_with(|| modern::era_of(params)),
             era => era,
         };
         if self.flags.era == Era::Dual && era == Era::Legacy && modern::era_of(params) == Era::Modern {
             let message = "this connection serves the handshake protocol era";
-            return Manner::Refused(modern::Refusal { code: -32600, message, data: Value::Null });
+            return RequestEra::Refused(modern::Refusal { code: -32600, message, data: Value::Null });
         }
-        modern::manner(&self.flags, era, method, params)
+        modern::request_era(&self.flags, era, method, params)
     }
 
     fn serve_request(&mut self, request: &Request, params: &Value) {
@@ -210,15 +210,15 @@ impl Server {
                 if self.flags.announce_on_list {
                     self.list_changed();
                 }
-                let page = listing::page(self, params);
+                let page = tool_list::page(self, params);
                 self.output.line(&request.response(&page));
             }
             "tools/call" => match Call::read(id, request.params, &request.head) {
-                Some(call) if self.flags.tasks && !legacy && extension::creates_task(&call) => {
-                    extension::create(self, &call);
+                Some(call) if self.flags.tasks && !legacy && modern_tasks::creates_task(&call) => {
+                    modern_tasks::create(self, &call);
                 }
-                Some(call) if self.flags.tasks && !legacy && extension::is_refused(&call) => {
-                    self.output.line(&extension::refusal(id));
+                Some(call) if self.flags.tasks && !legacy && modern_tasks::is_refused(&call) => {
+                    self.output.line(&modern_tasks::refusal(id));
                 }
                 Some(call) => match &params["task"] {
                     Value::Null if self.flags.task_only.contains(&call.name) => {
@@ -234,9 +234,9 @@ impl Server {
                 tasks::request(self, request.method, id, params);
             }
             "tasks/get" | "tasks/cancel" | "tasks/update" if self.flags.tasks && !legacy => {
-                extension::request(self, request, params);
+                modern_tasks::request(self, request, params);
             }
-            "subscriptions/listen" if !legacy && !self.flags.no_listening => listening::open(self, id, params),
+            "subscriptions/listen" if !legacy && !self.flags.no_subscriptions => subscriptions::open(self, id, params),
             _ => library::serve(self, request, params),
         }
     }
@@ -257,7 +257,7 @@ impl Server {
             capabilities.push(tasks::capability(!self.flags.no_task_cancel));
         }
         if self.flags.tasks && era == Era::Modern {
-            capabilities.push(extension::CAPABILITY);
+            capabilities.push(modern_tasks::CAPABILITY);
         }
         capabilities.join(",")
     }
@@ -267,11 +267,11 @@ impl Server {
         let pending_requests = params["protocolVersion"].as_str().unwrap_or_default().to_owned();
         let version = quoted(self.flags.protocol.as_ref().unwrap_or(&pending_requests));
         let capabilities = self.capabilities(Era::Legacy);
-        let software = quoted(&self.flags.software);
+        let server_name = quoted(&self.flags.server_name);
         let instructions = self.flags.instructions.as_deref();
         let instructions = instructions.map(|text| format!(r#","instructions":{}"#, quoted(text))).unwrap_or_default();
         let result = format!(
-            r#"{{"protocolVersion":{version},"capabilities":{{{capabilities}}},"serverInfo":{{"name":{software},"version":"1.0"}}{instructions}}}"#
+            r#"{{"protocolVersion":{version},"capabilities":{{{capabilities}}},"serverInfo":{{"name":{server_name},"version":"1.0"}}{instructions}}}"#
         );
         let result = if self.flags.init_garbage { "7" } else { &result };
         let answer = Later::Answer { call: id.to_owned(), line: response(id, result), stubborn: true };
@@ -294,10 +294,10 @@ impl Server {
             }
             "notifications/cancelled" => {
                 let cancelled = value(params)["requestId"].to_string();
-                self.listening.cancel(&cancelled);
+                self.subscriptions.cancel(&cancelled);
                 self.timers.retain(|_, later| match later {
                     Later::Answer { call, stubborn, .. } => *stubborn || *call != cancelled,
-                    Later::Register | Later::Finish { .. } | Later::MixedUp(_) => true,
+                    Later::Register | Later::Finish { .. } | Later::MixedUpReply(_) => true,
                 });
             }
             _ => {}
@@ -312,7 +312,7 @@ impl Server {
             && !self.pending_requests.values().any(|other| other.call == pending_requests.call)
         {
             let answer: Value = from_slice(line).expect("it was read before");
-            asking::go_on(self, pending_requests, &answer);
+            client_requests::answered(self, pending_requests, &answer);
         }
     }
 }

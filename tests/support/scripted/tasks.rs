@@ -75,7 +75,7 @@ pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
         asks,
         answers: Vec::new(),
         mute: call.arguments["mute"] == true,
-        stubborn: call.arguments["stubborn"] == true,
+        stubborn: call.arguments["ignore_cancel"] == true,
         waiting: Vec::new(),
     };
     let created = format!(r#"{{"task":{},"x-beside":1.0}}"#, task.object(&id));

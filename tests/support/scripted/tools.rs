@@ -11,7 +11,7 @@ use serde_json::{Value, from_str};
 
 use super::server::{Later, Server};
 use super::wire::{error, quoted, response};
-use super::{asking, input, introspect, kin, listening, modern, tasks};
+use super::{client_requests, helpers, input_rounds, introspect, modern, subscriptions, tasks};
 
 /// The tools listed unless `--bare` is given, in this order.
 pub(crate) const BUILT_IN: &[&str] = &[
@@ -26,7 +26,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
     "close_stdout",
     "mutate_tools",
     "burst_list_changed",
-    "ask_client",
+    "send_request",
     "duplicate_reply",
     "wrong_id_reply",
     "progress",
@@ -43,7 +43,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
 ];
 
 /// Those that a server of the modern era has beside them.
-pub(crate) const MODERN: [&str; 4] = ["need_input", "log", "touch", "end_listening"];
+pub(crate) const MODERN: [&str; 4] = ["need_input", "log", "touch", "end_subscriptions"];
 
 /// One `tools/call`, with the raw text it came in.
 #[derive(Clone)]
@@ -134,14 +134,14 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "dribble" => server.output.dribble(&call.echo()),
         "stderr" => stderr(server, call),
         "stop_reading" => stop_reading(server, call),
-        "close_stdin" => drop(kin::linger_without_stdin()),
-        "close_stdout" => drop(kin::linger_without_stdout()),
+        "close_stdin" => drop(helpers::stay_without_stdin()),
+        "close_stdout" => drop(helpers::stay_without_stdout()),
         "mutate_tools" => mutate_tools(server, call),
         "burst_list_changed" => {
             (0..call.number("n")).for_each(|_| server.list_changed());
             server.output.line(&call.echo());
         }
-        "ask_client" => asking::tool(server, call),
+        "send_request" => client_requests::tool(server, call),
         "duplicate_reply" => (0..2).for_each(|_| server.output.line(&call.echo())),
         "wrong_id_reply" => wrong_id_reply(server, call),
         "progress" => progress(server, call),
@@ -150,10 +150,10 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
         "invalid_utf8" => {
             server.output.raw(&[br#"{"jsonrpc":"2.0","id":"#, id.as_bytes(), b",\"result\":\"\xff\xfe\"}\n"].concat());
         }
-        "need_input" if call.is_modern() => input::tool(server, call),
+        "need_input" if call.is_modern() => input_rounds::tool(server, call),
         "log" if call.is_modern() => modern::log(server, call),
-        "touch" => listening::touch(server, call),
-        "end_listening" => listening::end(server, call),
+        "touch" => subscriptions::touch(server, call),
+        "end_subscriptions" => subscriptions::end(server, call),
         "finish_task" | "forget_task" if server.flags.tasks => tasks::tool(server, call),
         name => match introspect::report(name, &call.arguments) {
             Some(report) => server.output.line(&call.structured(&report.to_string())),
@@ -165,14 +165,14 @@ pub(crate) fn call(server: &mut Server, call: &Call) {
 
 fn sleep(server: &mut Server, call: &Call) {
     if server.flags.one_at_a_time {
-        kin::stay(Duration::from_millis(call.number("ms")));
+        helpers::stay(Duration::from_millis(call.number("ms")));
         return server.output.line(&call.echo());
     }
-    if server.flags.mixes_up {
+    if server.flags.mix_up_replies {
         server.last_params.clone_from(&call.params);
-        return server.after(call.number("ms"), Later::MixedUp(call.clone()));
+        return server.after(call.number("ms"), Later::MixedUpReply(call.clone()));
     }
-    let stubborn = call.arguments["stubborn"] == true;
+    let stubborn = call.arguments["ignore_cancel"] == true;
     let answer = Later::Answer { call: call.id.clone(), line: call.echo(), stubborn };
     server.after(call.number("ms"), answer);
 }
@@ -180,9 +180,9 @@ fn sleep(server: &mut Server, call: &Call) {
 /// For as long as `ms` says; for ever without it.
 fn stop_reading(server: &mut Server, call: &Call) {
     match call.number("ms") {
-        0 => server.leave = Some(kin::linger()),
+        0 => server.leave = Some(helpers::stay_alive()),
         ms => {
-            kin::stay(Duration::from_millis(ms));
+            helpers::stay(Duration::from_millis(ms));
             server.output.line(&call.echo());
         }
     }

@@ -39,7 +39,7 @@ fn was_modern(answer: &Value) -> bool {
 fn expect_native_legacy(agent: &mut Agent) {
     assert!(!was_modern(&agent.call("s__echo", &json!({}))));
     for method in [SAMPLE, ELICIT] {
-        let call = agent.start_call("s__ask_client", &json!({"method": method, "params": {"mode": "form"}}));
+        let call = agent.start_call("s__send_request", &json!({"method": method, "params": {"mode": "form"}}));
         let question = agent.expect_request(method);
         agent.respond(&question, &json!({"n": 1}));
         assert_eq!(result(&agent.answer(&call))["structuredContent"]["result"], json!({"n": 1}));
@@ -74,7 +74,7 @@ fn expect_native_modern(agent: &mut Agent) {
 fn expect_bridged_modern(agent: &mut Agent) {
     assert!(!was_modern(&agent.call("s__echo", &json!({}))));
     let required =
-        agent.call("s__ask_client", &json!({"method": ELICIT, "params": {"mode": "form", "message": "who?"}}));
+        agent.call("s__send_request", &json!({"method": ELICIT, "params": {"mode": "form", "message": "who?"}}));
     assert_eq!(inputs(&required).len(), 1);
 }
 

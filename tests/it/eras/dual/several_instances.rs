@@ -23,7 +23,7 @@ fn wait_version(daemon: &Daemon, purpose: &str, expected: &str) {
 #[test]
 fn a_session_instance_uses_the_era_of_its_agent() {
     let daemon = shared_by("session");
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     let mut modern = Agent::modern(&daemon, &all());
     expect_native_legacy(&mut legacy);
     expect_native_modern(&mut modern);
@@ -41,7 +41,7 @@ fn a_session_instance_uses_the_era_of_its_agent() {
 fn an_instance_that_died_is_opened_in_the_same_era_again() {
     let daemon = shared_by("session");
     for (mut agent, expected) in
-        [(Agent::able(&daemon, &all()), "2025-11-25"), (Agent::modern(&daemon, &all()), "2026-07-28")]
+        [(Agent::with_capabilities(&daemon, &all()), "2025-11-25"), (Agent::modern(&daemon, &all()), "2026-07-28")]
     {
         let session = format!("session {}", if expected == "2025-11-25" { 1 } else { 2 });
         agent.call("s__die", &json!({"how": "kill"}));
@@ -75,7 +75,7 @@ fn a_workspace_instance_follows_its_agents_and_is_legacy_for_agents_of_both_eras
     expect_native_modern(&mut modern);
     let own = std::env::current_dir().expect("it has one").to_str().expect("text").to_owned();
     assert_eq!(version(&daemon, &own).as_deref(), Some("2026-07-28"));
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     wait_version(&daemon, &own, "2025-11-25");
     expect_native_legacy(&mut legacy);
     expect_bridged_modern(&mut modern);
@@ -88,7 +88,7 @@ fn a_workspace_keeps_its_era_while_a_call_is_at_work_there() {
     let mut modern = Agent::modern(&daemon, &all());
     let call = modern.start_call("s__sleep", &json!({"ms": 3000, "mark": "busy"}));
     daemon.wait_journal("s", "busy");
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     result(&legacy.call("s__echo", &json!({})));
     result(&modern.answer(&call));
     let own = std::env::current_dir().expect("it has one").to_str().expect("text").to_owned();
@@ -102,7 +102,7 @@ fn a_pool_follows_its_agents_and_is_legacy_for_agents_of_both_eras() {
     let daemon = shared_by("pool");
     let mut modern = Agent::modern(&daemon, &all());
     expect_native_modern(&mut modern);
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     wait_version(&daemon, "pool 1", "2025-11-25");
     expect_native_legacy(&mut legacy);
     expect_bridged_modern(&mut modern);
@@ -113,7 +113,7 @@ fn a_pool_of_a_server_of_one_era_is_not_restarted_for_an_agent_of_the_other() {
     for flags in ["--era legacy", "--era modern"] {
         let server = crate::support::Server::named("s").flags(flags).line("sharing = \"pool\"");
         let daemon = Setup::with(server).start();
-        for mut agent in [Agent::modern(&daemon, &all()), Agent::able(&daemon, &all())] {
+        for mut agent in [Agent::modern(&daemon, &all()), Agent::with_capabilities(&daemon, &all())] {
             result(&agent.call("s__echo", &json!({})));
         }
         let expected = if flags == "--era legacy" { 0 } else { 1 };

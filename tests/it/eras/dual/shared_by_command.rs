@@ -9,7 +9,7 @@ use crate::support::{Agent, Setup, until};
 #[test]
 fn a_legacy_agent_gets_elicitation_sampling_and_logs() {
     let daemon = Setup::with(dual()).start();
-    let mut agent = Agent::able(&daemon, &all());
+    let mut agent = Agent::with_capabilities(&daemon, &all());
     expect_native_legacy(&mut agent);
     expect_logs(&mut agent);
     assert_eq!(openings(&daemon), ["initialize"]);
@@ -48,7 +48,7 @@ fn a_slow_server_of_both_eras_is_spoken_to_in_the_legacy_era() {
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
     let has_both = || daemon.journal("s").iter().any(|line| line.contains("server/discover"));
     until("it has received both openings", || has_both().then_some(()));
-    expect_native_legacy(&mut Agent::able(&daemon, &all()));
+    expect_native_legacy(&mut Agent::with_capabilities(&daemon, &all()));
     assert_eq!(daemon.row("s")["restarts"], 0);
 }
 
@@ -58,6 +58,6 @@ fn the_era_is_the_same_after_a_restart() {
     assert_eq!(openings(&daemon).len(), 1);
     daemon.client(&["restart", "s"]).expect_code(0);
     until("it has started again", || (openings(&daemon).len() == 2).then_some(()));
-    expect_native_legacy(&mut Agent::able(&daemon, &all()));
+    expect_native_legacy(&mut Agent::with_capabilities(&daemon, &all()));
     assert_eq!(openings(&daemon), ["initialize", "initialize"]);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{all, expect_logs, expect_native_legacy, expect_native_modern, is_error, version, versions, was_modern};
-use crate::support::http::{Front, Manner, Request, Response};
+use crate::support::http::{Behavior, Front, Request, Response};
 use crate::support::{Agent, Daemon, Place, Setup, arguments, result, until};
 
 const LEGACY: &str = "2025-11-25";
@@ -11,7 +11,7 @@ const MODERN: &str = "2026-07-28";
 
 fn front(place: &std::rc::Rc<Place>) -> Front {
     let library = place.write("s.json", json!({"logging": true}).to_string());
-    Front::start(place, "s", &format!("--era dual --library {}", library.display()), Manner::dual())
+    Front::start(place, "s", &format!("--era dual --library {}", library.display()), Behavior::dual())
 }
 
 fn start() -> (Front, Daemon) {
@@ -24,7 +24,7 @@ fn start() -> (Front, Daemon) {
 /// The server has an instance for each era from here on.
 fn start_with_legacy_agent() -> (Front, Daemon, Agent) {
     let (front, daemon) = start();
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     expect_native_legacy(&mut legacy);
     (front, daemon, legacy)
 }
@@ -52,7 +52,7 @@ fn pair(legacy: bool, modern: bool) -> Vec<(String, String)> {
 #[test]
 fn agents_of_each_era_are_served_natively_at_once() {
     let (front, daemon) = start();
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     let mut modern = Agent::modern(&daemon, &all());
     let waiting = legacy.start_call("s__sleep", &json!({"ms": 4000}));
     expect_native_modern(&mut modern);
@@ -94,7 +94,7 @@ fn a_modern_server_is_not_sent_initialize_before_a_legacy_agent_calls() {
     let (front, daemon) = start();
     let mut modern = Agent::modern(&daemon, &all());
     expect_native_modern(&mut modern);
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     assert!(legacy.tools().contains(&"s__echo".to_owned()));
     assert_eq!(daemon.row("s")["eras"], json!(["modern"]));
     assert_eq!(front.http().count(|request| request.rpc() == "initialize"), 0);
@@ -107,7 +107,7 @@ fn a_modern_server_is_not_sent_initialize_before_a_legacy_agent_calls() {
 fn a_legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
     let (front, daemon) = start();
     let mut modern = Agent::modern(&daemon, &all());
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     let pending = modern.start_call("s__sleep", &json!({"ms": 600_000}));
     until("the call has reached the server", || (count(&front, "tools/call", true) == 1).then_some(()));
     assert!(was_modern(&legacy.call("s__echo", &json!({}))));
@@ -120,19 +120,19 @@ fn a_legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
 #[test]
 fn server_of_one_era_has_one_instance_and_is_probed_once_for_the_other() {
     let discover = "server/discover";
-    for (flags, manner, expected) in [
-        ("", Manner::default(), vec![discover, "initialize"]),
+    for (flags, behavior, expected) in [
+        ("", Behavior::default(), vec![discover, "initialize"]),
         // At its start, and for the first legacy call.
         (
             "--era modern",
-            Manner::stateless(crate::support::http::Answers::Json),
+            Behavior::stateless(crate::support::http::Answers::Json),
             vec![discover, discover, "initialize"],
         ),
     ] {
         let place = Place::new();
-        let front = Front::start(&place, "s", flags, manner);
+        let front = Front::start(&place, "s", flags, behavior);
         let daemon = Setup::with(front.server()).start_in(&place);
-        for mut agent in [Agent::able(&daemon, &all()), Agent::modern(&daemon, &all())] {
+        for mut agent in [Agent::with_capabilities(&daemon, &all()), Agent::modern(&daemon, &all())] {
             arguments(&agent.call("s__echo", &json!({})));
         }
         let row = daemon.row("s");
@@ -150,7 +150,7 @@ fn the_configured_era_is_the_only_one() {
         let place = Place::new();
         let front = front(&place);
         let daemon = Setup::with(front.server().line(format!("era = \"{era}\""))).start_in(&place);
-        for mut agent in [Agent::able(&daemon, &all()), Agent::modern(&daemon, &all())] {
+        for mut agent in [Agent::with_capabilities(&daemon, &all()), Agent::modern(&daemon, &all())] {
             arguments(&agent.call("s__echo", &json!({})));
         }
         let row = daemon.row("s");
@@ -163,12 +163,12 @@ fn the_configured_era_is_the_only_one() {
 #[test]
 fn a_failure_in_one_era_leaves_the_other_alone() {
     let (front, daemon) = start();
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     expect_native_legacy(&mut legacy);
     let mut modern = Agent::modern(&daemon, &all());
     expect_native_modern(&mut modern);
     // Everything of the session fails, so that its instance is down.
-    front.instead(|request| (!is_modern(request)).then(|| Response::status(500)));
+    front.intercept(|request| (!is_modern(request)).then(|| Response::status(500)));
     front.forget_sessions_but("stateless");
     legacy.call("s__echo", &json!({}));
     daemon.client(&["restart", "s"]);
@@ -176,17 +176,17 @@ fn a_failure_in_one_era_leaves_the_other_alone() {
     let attempts = count(&front, "initialize", false);
     until("it was tried twice more", || (count(&front, "initialize", false) > attempts + 1).then_some(()));
     expect_native_modern(&mut modern);
-    front.as_before();
+    front.stop_intercepting();
     until("it is back", || (version(&daemon, "legacy").as_deref() == Some(LEGACY)).then_some(()));
-    expect_native_legacy(&mut Agent::able(&daemon, &all()));
+    expect_native_legacy(&mut Agent::with_capabilities(&daemon, &all()));
 
-    front.instead(|request| is_modern(request).then(|| Response::status(500)));
+    front.intercept(|request| is_modern(request).then(|| Response::status(500)));
     assert!(is_error(&modern.call("s__echo", &json!({}))));
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     for _ in 0..20 {
         expect_native_legacy(&mut legacy);
     }
-    front.as_before();
+    front.stop_intercepting();
     until("the modern one is back", || (!is_error(&modern.call("s__echo", &json!({})))).then_some(()));
     expect_native_modern(&mut modern);
 }
@@ -196,7 +196,7 @@ fn restart_and_reload_serve_both_eras_again() {
     let place = Place::new();
     let front = front(&place);
     let daemon = Setup::with(front.server()).start_in(&place);
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     let mut modern = Agent::modern(&daemon, &all());
     let mut expect_both = || {
         expect_native_legacy(&mut legacy);
@@ -221,12 +221,12 @@ fn restart_and_reload_serve_both_eras_again() {
 fn a_missing_login_is_missing_for_both_eras() {
     let place = Place::new();
     let front = front(&place);
-    front.instead(|_| Some(Response::status(401).header("www-authenticate", "Bearer")));
+    front.intercept(|_| Some(Response::status(401).header("www-authenticate", "Bearer")));
     let daemon = Setup::with(front.server()).spawn_in(&place);
     daemon.wait_row("s", "needs a login", |row| row["state"] == "needs_login");
-    front.as_before();
+    front.stop_intercepting();
     daemon.client(&["restart", "s"]).expect_code(0);
-    expect_native_legacy(&mut Agent::able(&daemon, &all()));
+    expect_native_legacy(&mut Agent::with_capabilities(&daemon, &all()));
     expect_native_modern(&mut Agent::modern(&daemon, &all()));
 }
 
@@ -235,7 +235,7 @@ fn an_idle_modern_instance_is_ended_and_started_again() {
     let place = Place::new();
     let front = front(&place);
     let daemon = Setup::with(front.server().line("idle_timeout = \"300ms\"")).start_in(&place);
-    arguments(&Agent::able(&daemon, &all()).call("s__echo", &json!({})));
+    arguments(&Agent::with_capabilities(&daemon, &all()).call("s__echo", &json!({})));
     let mut modern = Agent::modern(&daemon, &all());
     for _ in 0..2 {
         expect_native_modern(&mut modern);
@@ -262,7 +262,7 @@ fn session_instances_at_a_url_use_the_era_of_their_agent() {
     let place = Place::new();
     let front = front(&place);
     let daemon = Setup::with(front.server().line("sharing = \"session\"")).start_in(&place);
-    expect_native_legacy(&mut Agent::able(&daemon, &all()));
+    expect_native_legacy(&mut Agent::with_capabilities(&daemon, &all()));
     expect_native_modern(&mut Agent::modern(&daemon, &all()));
 }
 
@@ -271,9 +271,9 @@ fn agents_of_both_eras_get_updates_of_a_resource_that_they_subscribe_to() {
     let place = Place::new();
     let library = json!({"resources": [{"uri": "s://1", "name": "one"}]});
     let library = place.write("s.json", library.to_string());
-    let front = Front::start(&place, "s", &format!("--era dual --library {}", library.display()), Manner::dual());
+    let front = Front::start(&place, "s", &format!("--era dual --library {}", library.display()), Behavior::dual());
     let daemon = Setup::with(front.server()).start_in(&place);
-    let mut legacy = Agent::able(&daemon, &all());
+    let mut legacy = Agent::with_capabilities(&daemon, &all());
     let mut modern = Agent::modern(&daemon, &all());
     result(&legacy.request("resources/subscribe", &json!({"uri": "s://1"})));
     let (subscription, _) = modern.listen(&json!({"resourceSubscriptions": ["s://1"]}));

@@ -179,7 +179,7 @@ impl Response {
     }
 
     /// No answer, but the end of the connection.
-    pub(crate) fn hang_up() -> Self {
+    pub(crate) fn disconnect() -> Self {
         Self::raw("")
     }
 

@@ -19,7 +19,7 @@ mod tunnel;
 
 pub(crate) use self::authorization::{Authorization, Habits, sent_on, visit};
 pub(crate) use self::cutter::{Cut, Cutter, Direction};
-pub(crate) use self::front::{Answers, Front, Manner};
+pub(crate) use self::front::{Answers, Behavior, Front};
 pub(crate) use self::locked::Locked;
 pub(crate) use self::message::{Request, Response};
 pub(crate) use self::second::Http2;

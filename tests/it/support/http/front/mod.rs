@@ -37,7 +37,7 @@ pub(crate) enum Answers {
 
 /// What kind of server it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct Behavior {
     pub(crate) answers: Answers,
     /// Takes each request by itself, all of them with one child.
     pub(crate) is_stateless: bool,
@@ -50,12 +50,12 @@ pub(crate) struct Manner {
     /// Has a stream for what is not about a request.
     pub(crate) has_stream: bool,
     /// The status that says that it has none.
-    pub(crate) streamless: u16,
+    pub(crate) no_stream_status: u16,
     /// Milliseconds after which it wants to be asked again for a stream that ended.
     pub(crate) retry: Option<u64>,
 }
 
-impl Default for Manner {
+impl Default for Behavior {
     fn default() -> Self {
         Self {
             answers: Answers::Events,
@@ -64,13 +64,13 @@ impl Default for Manner {
             has_sessions: true,
             has_event_ids: true,
             has_stream: true,
-            streamless: 405,
+            no_stream_status: 405,
             retry: None,
         }
     }
 }
 
-impl Manner {
+impl Behavior {
     pub(crate) fn json() -> Self {
         Self { answers: Answers::Json, ..Self::default() }
     }
@@ -98,24 +98,30 @@ pub(crate) struct Front {
 }
 
 /// Answers a request in the server's place, or leaves it to the server.
-type Instead = dyn Fn(&Request) -> Option<Response> + Send + Sync;
+type Interceptor = dyn Fn(&Request) -> Option<Response> + Send + Sync;
 
 struct Sessions {
     launch: Launch,
-    manner: Manner,
+    behavior: Behavior,
     /// `None` once the front is dropped: no child is started any more.
     all: Locked<Option<HashMap<String, Arc<Session>>>>,
-    instead: Locked<Option<Arc<Instead>>>,
+    intercept: Locked<Option<Arc<Interceptor>>>,
 }
 
 impl Front {
     /// Serves a scripted server with these flags, split at white space. It keeps its journal as `name`.
-    pub(crate) fn start(place: &Rc<Place>, name: &str, flags: &str, manner: Manner) -> Self {
-        Self::start_at("127.0.0.1:0".parse().expect("an address"), place, name, flags, manner)
+    pub(crate) fn start(place: &Rc<Place>, name: &str, flags: &str, behavior: Behavior) -> Self {
+        Self::start_at("127.0.0.1:0".parse().expect("an address"), place, name, flags, behavior)
     }
 
     /// Serves where another one has been before.
-    pub(crate) fn start_at(address: SocketAddr, place: &Rc<Place>, name: &str, flags: &str, manner: Manner) -> Self {
+    pub(crate) fn start_at(
+        address: SocketAddr,
+        place: &Rc<Place>,
+        name: &str,
+        flags: &str,
+        behavior: Behavior,
+    ) -> Self {
         let environment = place.command(SCRIPTED);
         let variables = environment.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
         let variables = variables.filter(|(name, _)| name != TAG).chain([(TAG.into(), STRANGER.into())]).collect();
@@ -123,7 +129,7 @@ impl Front {
         args.extend(["--journal".into(), journal(place, name).into_os_string()]);
         let launch = Launch { variables, args, directory: place.path("") };
         let all = Locked::new(Some(HashMap::new()));
-        let sessions = Arc::new(Sessions { launch, manner, all, instead: Locked::default() });
+        let sessions = Arc::new(Sessions { launch, behavior, all, intercept: Locked::default() });
         let http = HttpServer::start_at(address, {
             let sessions = Arc::clone(&sessions);
             move |request| sessions.answer(request)
@@ -137,7 +143,7 @@ impl Front {
     }
 
     pub(crate) fn url(&self) -> String {
-        self.http.url(if self.sessions.manner.answers == Answers::Old { "/sse" } else { "/mcp" })
+        self.http.url(if self.sessions.behavior.answers == Answers::Old { "/sse" } else { "/mcp" })
     }
 
     /// What it was asked.
@@ -146,13 +152,13 @@ impl Front {
     }
 
     /// From now on this answers, where it does.
-    pub(crate) fn instead(&self, instead: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static) {
-        *self.sessions.instead.lock() = Some(Arc::new(instead));
+    pub(crate) fn intercept(&self, intercept: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static) {
+        *self.sessions.intercept.lock() = Some(Arc::new(intercept));
     }
 
     /// From now on calls of this tool of the server's are answered so, by the id of the request.
-    pub(crate) fn at_tool(&self, tool: &'static str, answer: impl Fn(&Value) -> Response + Send + Sync + 'static) {
-        self.instead(move |request| is_call(request, tool).then(|| answer(&request.json()["id"])));
+    pub(crate) fn answer_tool(&self, tool: &'static str, answer: impl Fn(&Value) -> Response + Send + Sync + 'static) {
+        self.intercept(move |request| is_call(request, tool).then(|| answer(&request.json()["id"])));
     }
 
     /// How often calls of this tool came.
@@ -161,8 +167,8 @@ impl Front {
     }
 
     /// From now on the server answers everything itself.
-    pub(crate) fn as_before(&self) {
-        *self.sessions.instead.lock() = None;
+    pub(crate) fn stop_intercepting(&self) {
+        *self.sessions.intercept.lock() = None;
     }
 
     /// How many sessions there are.
@@ -192,13 +198,13 @@ impl Front {
     }
 
     /// Says this where what is not about a request is said.
-    pub(crate) fn say(&self, message: &str) {
+    pub(crate) fn notify(&self, message: &str) {
         self.sessions.all().iter().for_each(|(_, session)| session.routes().take(message));
     }
 
     /// How many streams are open that are not about a request.
-    pub(crate) fn listeners(&self) -> usize {
-        self.sessions.all().iter().filter(|(_, session)| session.routes().is_listened_to()).count()
+    pub(crate) fn stream_listeners(&self) -> usize {
+        self.sessions.all().iter().filter(|(_, session)| session.routes().has_listener()).count()
     }
 }
 
@@ -215,11 +221,11 @@ impl Drop for Front {
 
 impl Sessions {
     fn answer(&self, request: &Request) -> Response {
-        let instead = self.instead.lock().clone();
-        match instead.and_then(|instead| instead(request)) {
+        let intercept = self.intercept.lock().clone();
+        match intercept.and_then(|intercept| intercept(request)) {
             Some(response) => response,
-            None if self.manner.answers == Answers::Old => old::answer(self, request),
-            None if self.manner.is_stateless || (self.manner.is_dual && stateless::claims(request)) => {
+            None if self.behavior.answers == Answers::Old => old::answer(self, request),
+            None if self.behavior.is_stateless || (self.behavior.is_dual && stateless::claims(request)) => {
                 stateless::answer(self, request)
             }
             None => streamable::answer(self, request),
@@ -230,9 +236,9 @@ impl Sessions {
         let own = |(id, session): (&String, &Arc<Session>)| (id.clone(), Arc::clone(session));
         let all: Vec<_> = self.all.lock().iter().flatten().map(own).collect();
         // A session of HTTP+SSE is its stream.
-        let is_old = self.manner.answers == Answers::Old;
+        let is_old = self.behavior.answers == Answers::Old;
         let (left, there): (Vec<_>, _) =
-            all.into_iter().partition(|(_, session)| is_old && session.routes().was_left());
+            all.into_iter().partition(|(_, session)| is_old && session.routes().is_closed());
         left.iter().for_each(|(id, _)| self.end(id));
         there
     }
@@ -243,11 +249,11 @@ impl Sessions {
 
     /// A session with a server of its own; `None` at the end of the test.
     fn open(&self) -> Option<(String, Arc<Session>)> {
-        self.open_as(format!("{:016x}", fastrand::u64(..)), self.manner)
+        self.open_as(format!("{:016x}", fastrand::u64(..)), self.behavior)
     }
 
-    fn open_as(&self, id: String, manner: Manner) -> Option<(String, Arc<Session>)> {
-        let session = Session::start(&self.launch, manner);
+    fn open_as(&self, id: String, behavior: Behavior) -> Option<(String, Arc<Session>)> {
+        let session = Session::start(&self.launch, behavior);
         match &mut *self.all.lock() {
             Some(all) => all.insert(id.clone(), Arc::clone(&session)),
             None => {

@@ -7,7 +7,7 @@ use crate::support::http::{Request, Response};
 pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
     match (request.method.as_str(), request.path.as_str()) {
         ("GET", "/sse") => {
-            let Some((id, session)) = sessions.open() else { return Response::hang_up() };
+            let Some((id, session)) = sessions.open() else { return Response::disconnect() };
             let (writer, response) = Response::events();
             writer.write(format!("event: endpoint\ndata: /messages?session={id}\n\n"));
             session.routes().listen(writer);

@@ -6,14 +6,14 @@ use std::sync::mpsc::Sender;
 use serde_json::Value;
 
 use super::streams::{Stream, Style};
-use super::{Answers, Manner};
+use super::{Answers, Behavior};
 use crate::support::http::stream::Writer;
 
 /// The stream of what is not about a request.
 pub(super) const COMMON: usize = 0;
 
 /// Where the answer to a request goes.
-enum Way {
+enum ResponseTarget {
     /// To the thread that has the request.
     Waiting(Sender<String>),
     /// To a stream.
@@ -22,29 +22,29 @@ enum Way {
 
 /// What is open in one session.
 pub(super) struct Routes {
-    manner: Manner,
+    behavior: Behavior,
     /// By the id of the request, as JSON.
-    requests: HashMap<String, Way>,
+    requests: HashMap<String, ResponseTarget>,
     /// By the token, as JSON.
     progress: HashMap<String, usize>,
     streams: BTreeMap<usize, Stream>,
 }
 
 impl Routes {
-    pub(super) fn new(manner: Manner) -> Self {
+    pub(super) fn new(behavior: Behavior) -> Self {
         let streams = BTreeMap::from([(COMMON, Stream::default())]);
-        Self { manner, requests: HashMap::new(), progress: HashMap::new(), streams }
+        Self { behavior, requests: HashMap::new(), progress: HashMap::new(), streams }
     }
 
     /// The answer to this request is waited for.
     pub(super) fn wait(&mut self, request: &Value, answer: Sender<String>) {
-        self.requests.insert(request["id"].to_string(), Way::Waiting(answer));
+        self.requests.insert(request["id"].to_string(), ResponseTarget::Waiting(answer));
     }
 
     /// All about this request goes to a stream of its own.
     pub(super) fn stream(&mut self, request: &Value, writer: Writer) {
         let number = self.streams.len();
-        self.requests.insert(request["id"].to_string(), Way::Stream(number));
+        self.requests.insert(request["id"].to_string(), ResponseTarget::Stream(number));
         let token = &request["params"]["_meta"]["progressToken"];
         if !token.is_null() {
             self.progress.insert(token.to_string(), number);
@@ -76,12 +76,12 @@ impl Routes {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let id = message["id"].to_string();
         if message["method"].is_null()
-            && let Some(way) = self.requests.remove(&id)
+            && let Some(target) = self.requests.remove(&id)
         {
-            match way {
-                Way::Waiting(sender) => drop(sender.send(line.to_owned())),
-                Way::Stream(number) => {
-                    self.say(number, line);
+            match target {
+                ResponseTarget::Waiting(sender) => drop(sender.send(line.to_owned())),
+                ResponseTarget::Stream(number) => {
+                    self.send(number, line);
                     self.streams.entry(number).or_default().finish();
                 }
             }
@@ -91,14 +91,14 @@ impl Routes {
         let about = match message["method"].as_str() {
             Some("notifications/progress") => self.progress.get(&token).copied(),
             Some(_) if !message["id"].is_null() => self.newest_request(),
-            Some(_) if self.manner.is_stateless => {
+            Some(_) if self.behavior.is_stateless => {
                 let subscription = &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
                 self.stream_of(subscription).or_else(|| self.newest_request())
             }
             _ => None,
         };
         let open = about.filter(|number| self.streams.get(number).is_some_and(|stream| !stream.is_done()));
-        self.say(open.unwrap_or(COMMON), line);
+        self.send(open.unwrap_or(COMMON), line);
     }
 
     /// Whether this request has no answer yet.
@@ -107,14 +107,14 @@ impl Routes {
     }
 
     /// Whether nobody reads the stream of this request any more.
-    pub(super) fn was_abandoned(&self, id: &Value) -> bool {
-        self.stream_of(id).and_then(|number| self.streams.get(&number)).is_some_and(Stream::was_left)
+    pub(super) fn is_stream_closed(&self, id: &Value) -> bool {
+        self.stream_of(id).and_then(|number| self.streams.get(&number)).is_some_and(Stream::is_closed)
     }
 
     fn stream_of(&self, id: &Value) -> Option<usize> {
         match self.requests.get(&id.to_string())? {
-            Way::Stream(number) => Some(*number),
-            Way::Waiting(_) => None,
+            ResponseTarget::Stream(number) => Some(*number),
+            ResponseTarget::Waiting(_) => None,
         }
     }
 
@@ -126,13 +126,13 @@ impl Routes {
         self.streams.values_mut().for_each(Stream::end_connection);
     }
 
-    pub(super) fn is_listened_to(&self) -> bool {
+    pub(super) fn has_listener(&self) -> bool {
         self.streams.get(&COMMON).is_some_and(Stream::is_open)
     }
 
     /// Whether who listened to what is not about a request does so no more.
-    pub(super) fn was_left(&self) -> bool {
-        self.streams.get(&COMMON).is_some_and(Stream::was_left)
+    pub(super) fn is_closed(&self) -> bool {
+        self.streams.get(&COMMON).is_some_and(Stream::is_closed)
     }
 
     /// The server is gone.
@@ -142,16 +142,16 @@ impl Routes {
     }
 
     fn newest_request(&self) -> Option<usize> {
-        let streams = self.requests.values().filter_map(|way| match way {
-            Way::Stream(number) => Some(*number),
-            Way::Waiting(_) => None,
+        let streams = self.requests.values().filter_map(|target| match target {
+            ResponseTarget::Stream(number) => Some(*number),
+            ResponseTarget::Waiting(_) => None,
         });
         streams.max()
     }
 
-    fn say(&mut self, number: usize, line: &str) {
+    fn send(&mut self, number: usize, line: &str) {
         let style = self.style(number);
-        self.streams.entry(number).or_default().say(line, style);
+        self.streams.entry(number).or_default().send(line, style);
     }
 
     fn common(&mut self) -> &mut Stream {
@@ -159,8 +159,8 @@ impl Routes {
     }
 
     fn style(&self, number: usize) -> Style {
-        let is_old = self.manner.answers == Answers::Old;
-        Style { number, has_ids: self.manner.has_event_ids && !is_old, retry: self.manner.retry }
+        let is_old = self.behavior.answers == Answers::Old;
+        Style { number, has_ids: self.behavior.has_event_ids && !is_old, retry: self.behavior.retry }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::thread::{self, JoinHandle};
 
-use super::Manner;
+use super::Behavior;
 use super::routes::Routes;
 use crate::support::http::locked::Locked;
 use crate::support::place::SCRIPTED;
@@ -30,7 +30,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn start(launch: &Launch, manner: Manner) -> Arc<Self> {
+    pub(super) fn start(launch: &Launch, behavior: Behavior) -> Arc<Self> {
         let mut command = Command::new(SCRIPTED);
         command.env_clear().envs(launch.variables.iter().cloned()).args(&launch.args).current_dir(&launch.directory);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -39,7 +39,7 @@ impl Session {
         let session = Arc::new(Self {
             child: Locked::new(child),
             stdin: Locked::new(stdin),
-            routes: Locked::new(Routes::new(manner)),
+            routes: Locked::new(Routes::new(behavior)),
             has_ended: AtomicBool::new(false),
             reader: Locked::default(),
         });

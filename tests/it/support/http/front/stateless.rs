@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::{Answers, Manner, Sessions, streamable};
+use super::{Answers, Behavior, Sessions, streamable};
 use crate::support::http::{Request, Response};
 
 /// How often it is looked whether a request is still waited for.
@@ -39,8 +39,8 @@ pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
         let error = json!({"code": -32020, "message": format!("Header mismatch: {what}")});
         return Response::json(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error})).with_status(400);
     }
-    let Some(session) = only(sessions) else { return Response::hang_up() };
-    match sessions.manner.answers {
+    let Some(session) = only(sessions) else { return Response::disconnect() };
+    match sessions.behavior.answers {
         Answers::Events => stream(&session, request, &message),
         // A stream of its own, whatever else.
         _ if request.rpc() == "subscriptions/listen" => stream(&session, request, &message),
@@ -50,9 +50,9 @@ pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
 
 /// The one child, or another where it has left.
 fn only(sessions: &Sessions) -> Option<Arc<Session>> {
-    if sessions.manner.is_dual {
-        let manner = Manner { is_stateless: true, ..sessions.manner };
-        let other = || sessions.open_as(SHARED.to_owned(), manner).map(|(_, session)| session);
+    if sessions.behavior.is_dual {
+        let behavior = Behavior { is_stateless: true, ..sessions.behavior };
+        let other = || sessions.open_as(SHARED.to_owned(), behavior).map(|(_, session)| session);
         return sessions.get(SHARED).or_else(other);
     }
     let alive = sessions.all().into_iter().find(|(_, session)| !session.has_ended());
@@ -67,7 +67,7 @@ fn stream(session: &Arc<Session>, request: &Request, message: &Value) -> Respons
     // Whoever closes the stream cancels the request.
     thread::spawn(move || {
         while session.routes().is_awaited(&id) {
-            if session.routes().was_abandoned(&id) {
+            if session.routes().is_stream_closed(&id) {
                 let params = json!({"requestId": id, "reason": "the stream was closed"});
                 let line = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
                 return session.write(line.to_string().as_bytes());
@@ -79,7 +79,7 @@ fn stream(session: &Arc<Session>, request: &Request, message: &Value) -> Respons
 }
 
 fn whole(session: &Session, request: &Request, message: &Value) -> Response {
-    let Some(line) = streamable::ask(session, request, message) else { return Response::hang_up() };
+    let Some(line) = streamable::ask(session, request, message) else { return Response::disconnect() };
     let answer: Value = serde_json::from_str(&line).unwrap_or_default();
     let status = match answer["error"]["code"].as_i64() {
         Some(-32601) => 404,

@@ -14,9 +14,9 @@ const ID: &str = "mcp-session-id";
 pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
     match request.method.as_str() {
         "POST" => post(sessions, request),
-        "GET" if sessions.manner.has_stream => get(sessions, request),
+        "GET" if sessions.behavior.has_stream => get(sessions, request),
         "DELETE" => delete(sessions, request),
-        "GET" => Response::status(sessions.manner.streamless),
+        "GET" => Response::status(sessions.behavior.no_stream_status),
         _ => Response::status(405),
     }
 }
@@ -38,9 +38,9 @@ fn post(sessions: &Sessions, request: &Request) -> Response {
     }
     let message = request.json();
     if request.rpc() == "initialize" {
-        let Some((id, session)) = sessions.open() else { return Response::hang_up() };
+        let Some((id, session)) = sessions.open() else { return Response::disconnect() };
         let response = forward(sessions, &session, request, &message);
-        return if sessions.manner.has_sessions { response.header("mcp-session-id", &id) } else { response };
+        return if sessions.behavior.has_sessions { response.header("mcp-session-id", &id) } else { response };
     }
     match find(sessions, request) {
         Ok((_, session)) => forward(sessions, &session, request, &message),
@@ -50,7 +50,7 @@ fn post(sessions: &Sessions, request: &Request) -> Response {
 
 /// Without ids there is one session, the last that was opened.
 fn find(sessions: &Sessions, request: &Request) -> Result<(String, std::sync::Arc<Session>), Response> {
-    if !sessions.manner.has_sessions {
+    if !sessions.behavior.has_sessions {
         let alive = sessions.all().into_iter().filter(|(_, session)| !session.has_ended());
         return alive.last().ok_or_else(|| Response::status(400));
     }
@@ -63,14 +63,14 @@ fn forward(sessions: &Sessions, session: &Session, request: &Request, message: &
         session.write(&request.body);
         return Response::status(202);
     }
-    if sessions.manner.answers == Answers::Events {
+    if sessions.behavior.answers == Answers::Events {
         let (writer, response) = Response::events();
         session.routes().stream(message, writer);
         session.write(&request.body);
         return response;
     }
     // The server has left if there is none.
-    ask(session, request, message).map_or_else(Response::hang_up, |line| Response::body("application/json", line))
+    ask(session, request, message).map_or_else(Response::disconnect, |line| Response::body("application/json", line))
 }
 
 /// The whole answer to a request.
@@ -88,7 +88,7 @@ fn get(sessions: &Sessions, request: &Request) -> Response {
     };
     let (writer, response) = Response::events();
     let mut routes = session.routes();
-    match request.header("last-event-id").filter(|_| sessions.manner.has_event_ids) {
+    match request.header("last-event-id").filter(|_| sessions.behavior.has_event_ids) {
         Some(event) if !routes.can_resume(event) => return Response::status(400),
         Some(event) => routes.resume(event, writer),
         None => routes.listen(writer),

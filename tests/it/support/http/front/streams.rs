@@ -32,7 +32,7 @@ impl Style {
 
 impl Stream {
     /// Says this to who listens, or to who will.
-    pub(super) fn say(&mut self, data: &str, style: Style) {
+    pub(super) fn send(&mut self, data: &str, style: Style) {
         self.events.push(data.to_owned());
         self.tell(style);
     }
@@ -71,7 +71,7 @@ impl Stream {
     }
 
     /// Whether who listened does so no more.
-    pub(super) fn was_left(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.was_open && !self.is_open()
     }
 

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::extension;
 use super::modern::SUBSCRIPTION;
+use super::modern_tasks;
 use super::server::Server;
 use super::tools::Call;
 use super::wire::{Output, error, response};
 
 /// What each open request asked for, by its id as JSON.
 #[derive(Default)]
-pub(crate) struct Listening(BTreeMap<String, Value>);
+pub(crate) struct Subscriptions(BTreeMap<String, Value>);
 
-impl Listening {
+impl Subscriptions {
     /// The client wants no more of it.
     pub(crate) fn cancel(&mut self, id: &str) {
         self.0.remove(id);
@@ -55,16 +55,16 @@ fn meta(id: &str) -> String {
 /// Source: MCP 2026-07-28, `subscriptions/listen`.
 pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
     let filter = params["notifications"].as_object().cloned().unwrap_or_default();
-    if server.flags.refuses_uri.as_ref().is_some_and(|uri| params.to_string().contains(uri)) {
+    if server.flags.refuse_uri.as_ref().is_some_and(|uri| params.to_string().contains(uri)) {
         return server.output.line(&error(id, -32602, "there is no such resource", ""));
     }
-    if server.flags.no_acknowledging {
+    if server.flags.no_acknowledgement {
         return;
     }
     let library = server.flags.library.is_some();
     let mut granted: Map<_, _> = filter.into_iter().filter(|(key, _)| library || key == "toolsListChanged").collect();
     if let Some(ids) = params["notifications"]["taskIds"].as_array() {
-        if !extension::is_understood(&params["_meta"]) {
+        if !modern_tasks::is_understood(&params["_meta"]) {
             return server.output.line(&error(id, -32021, "Missing required client capability", ""));
         }
         let known = ids.iter().filter(|id| server.tasks.all.contains_key(&id.to_string()));
@@ -73,26 +73,26 @@ pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
     let granted = Value::Object(granted);
     let acknowledged = format!(r#"{{{},"notifications":{granted}}}"#, meta(id));
     server.output.notify("notifications/subscriptions/acknowledged", &acknowledged);
-    server.listening.0.insert(id.to_owned(), granted);
+    server.subscriptions.0.insert(id.to_owned(), granted);
 }
 
 /// The tool `touch`: says that the `lists` and the resources at `uris` have changed, and how `tasks` are.
 pub(crate) fn touch(server: &mut Server, call: &Call) {
     for kind in call.names("lists") {
-        server.listening.list_changed(&mut server.output, &kind);
+        server.subscriptions.list_changed(&mut server.output, &kind);
     }
     for uri in call.names("uris") {
-        server.listening.updated(&mut server.output, &Value::from(uri));
+        server.subscriptions.updated(&mut server.output, &Value::from(uri));
     }
     for task in call.names("tasks") {
-        extension::tell(server, &Value::from(task).to_string());
+        modern_tasks::tell(server, &Value::from(task).to_string());
     }
     server.output.line(&call.echo());
 }
 
-/// The tool `end_listening`: ends all in the way `how`: by `cancelled`, or else by results.
+/// The tool `end_subscriptions`: ends all in the way `how`: by `cancelled`, or else by results.
 pub(crate) fn end(server: &mut Server, call: &Call) {
-    for (id, _) in std::mem::take(&mut server.listening.0) {
+    for (id, _) in std::mem::take(&mut server.subscriptions.0) {
         if call.arguments["how"] == "cancelled" {
             server.output.notify("notifications/cancelled", &format!(r#"{{"requestId":{id}}}"#));
         } else {

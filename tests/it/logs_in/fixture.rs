@@ -7,17 +7,17 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use crate::support::http::{Authorization, Front, Manner, visit};
+use crate::support::http::{Authorization, Behavior, Front, visit};
 use crate::support::{Daemon, MCPD, Place, Ran, Setup, until, wait_exit};
 
 /// A server that wants a login, and who gives it.
-pub(crate) struct World {
+pub(crate) struct LoginFixture {
     pub(crate) place: Rc<Place>,
     pub(crate) authorization: Authorization,
     pub(crate) front: Front,
 }
 
-impl World {
+impl LoginFixture {
     pub(crate) fn new() -> Self {
         Self::of("")
     }
@@ -25,8 +25,8 @@ impl World {
     /// With a scripted server of these flags.
     pub(crate) fn of(flags: &str) -> Self {
         let place = Place::new();
-        let (authorization, front) = (Authorization::start(), Front::start(&place, "tracker", flags, Manner::json()));
-        front.instead(authorization.guard(&front.url()));
+        let (authorization, front) = (Authorization::start(), Front::start(&place, "tracker", flags, Behavior::json()));
+        front.intercept(authorization.guard(&front.url()));
         Setup::with(front.server()).write(&place);
         Self { place, authorization, front }
     }

@@ -5,7 +5,7 @@ use std::thread;
 
 /// Shown by the test runner for tests that failed, and only for them.
 #[expect(clippy::print_stderr, reason = "the test runner captures what this macro prints")]
-pub(crate) fn say(text: &str) {
+pub(crate) fn print_line(text: &str) {
     eprintln!("{text}");
 }
 

@@ -25,7 +25,7 @@ const SERVERS: [(&str, &str); 8] = [
 const CAPS: [usize; 3] = [128 << 10, 512 << 10, 4 << 20];
 
 /// What the configuration file says now.
-pub(crate) struct World {
+pub(crate) struct Servers {
     place: Rc<Place>,
     pub(crate) max_message: usize,
     changes: Changes,
@@ -43,13 +43,13 @@ struct Changes {
     denies: bool,
 }
 
-impl World {
+impl Servers {
     pub(crate) fn new(place: &Rc<Place>, rng: &mut Rng) -> Self {
         Self { place: Rc::clone(place), max_message: *rng.choice(&CAPS).expect("some"), changes: Changes::default() }
     }
 
     /// Every name that is ever configured.
-    pub(crate) fn servers() -> [&'static str; 8] {
+    pub(crate) fn names() -> [&'static str; 8] {
         SERVERS.map(|(name, _)| name)
     }
 
@@ -74,12 +74,12 @@ impl World {
     }
 
     /// Writes a configuration that does not hold, so that nothing may change.
-    pub(crate) fn spoil(&self) {
+    pub(crate) fn write_invalid(&self) {
         self.replace("[servers.calm]\ncommand = 5\n");
     }
 
     /// Has every server configured as at the start.
-    pub(crate) fn calm_down(&mut self) {
+    pub(crate) fn restore(&mut self) {
         self.changes = Changes::default();
         self.write();
     }

@@ -7,7 +7,7 @@ use super::wire::quoted;
 
 /// One page of the list.
 pub(crate) fn page(server: &mut Server, params: &Value) -> String {
-    if let Some(file) = &server.flags.listing {
+    if let Some(file) = &server.flags.tool_list {
         return std::fs::read_to_string(file).expect("the listing is there").trim().to_owned();
     }
     let cursor = params["cursor"].as_str();

@@ -7,14 +7,14 @@ use crate::support::{Era, SUBSCRIPTION, meta};
 
 /// What one connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Speech {
+pub(crate) enum AgentEra {
     Legacy,
     Modern,
     /// Each request is of either.
     Mixed,
 }
 
-impl Speech {
+impl AgentEra {
     pub(crate) fn choose(rng: &mut Rng) -> Self {
         *rng.choice([Self::Legacy, Self::Modern, Self::Mixed].as_slice()).expect("some")
     }
@@ -29,7 +29,7 @@ impl Speech {
     }
 
     /// What is said first.
-    pub(crate) fn introduction(self, rng: &mut Rng) -> Vec<String> {
+    pub(crate) fn opening(self, rng: &mut Rng) -> Vec<String> {
         let mut lines = Vec::new();
         if self != Self::Modern {
             let client = json!({"name": "chaos", "version": "1"});
@@ -53,7 +53,7 @@ impl Speech {
     }
 
     /// Whether it may be told this: of changed lists as one that has introduced itself, or as one that listens.
-    pub(crate) fn accepts(self, method: &str, message: &Value) -> bool {
+    pub(crate) fn may_receive(self, method: &str, message: &Value) -> bool {
         let listens = self != Self::Legacy && message["params"]["_meta"][SUBSCRIPTION] == "listen";
         match method {
             "notifications/tools/list_changed" => listens || self != Self::Modern,

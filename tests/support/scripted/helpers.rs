@@ -18,10 +18,10 @@ use super::flags::Flags;
 const LIFETIME: Duration = Duration::from_secs(120);
 
 /// Plays a part that is no server's, if the flags ask for one, and starts the daughters of one that is.
-pub(crate) fn play_part(flags: &Flags) -> Option<ExitCode> {
-    if flags.linger {
+pub(crate) fn run_helper(flags: &Flags) -> Option<ExitCode> {
+    if flags.stay_alive {
         block_signals();
-        return Some(linger());
+        return Some(stay_alive());
     }
     if let Some(socket) = &flags.hand_over {
         return Some(hand_over(socket));
@@ -37,11 +37,12 @@ pub(crate) fn play_part(flags: &Flags) -> Option<ExitCode> {
         rustix::process::setpgid(None, Some(theirs)).expect("a group of this session");
     }
     if flags.double_fork {
-        let middle = myself("--daemonize").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let middle =
+            own_command("--daemonize").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         assert!(middle.is_ok_and(|status| status.success()), "the middle of the double fork failed");
     }
     if flags.hold_stdout {
-        leave_behind(myself("--linger").stdin(Stdio::null()).stderr(Stdio::null()));
+        leave_behind(own_command("--stay-alive").stdin(Stdio::null()).stderr(Stdio::null()));
     }
     None
 }
@@ -53,7 +54,7 @@ pub(crate) fn block_signals() {
 }
 
 /// Stays and does nothing.
-pub(crate) fn linger() -> ExitCode {
+pub(crate) fn stay_alive() -> ExitCode {
     stay(LIFETIME);
     ExitCode::FAILURE
 }
@@ -67,18 +68,18 @@ pub(crate) fn stay(time: Duration) {
 }
 
 /// Closes stdout and stays under the same process id. Only returns if that fails.
-pub(crate) fn linger_without_stdout() -> std::io::Error {
-    myself("--linger").stdout(Stdio::null()).exec()
+pub(crate) fn stay_without_stdout() -> std::io::Error {
+    own_command("--stay-alive").stdout(Stdio::null()).exec()
 }
 
 /// The same for stdin.
-pub(crate) fn linger_without_stdin() -> std::io::Error {
-    myself("--linger").stdin(Stdio::null()).exec()
+pub(crate) fn stay_without_stdin() -> std::io::Error {
+    own_command("--stay-alive").stdin(Stdio::null()).exec()
 }
 
 fn daemonize() -> ExitCode {
     rustix::process::setsid().expect("a fresh child leads no process group");
-    leave_behind(&mut myself("--linger"));
+    leave_behind(&mut own_command("--stay-alive"));
     ExitCode::SUCCESS
 }
 
@@ -107,7 +108,7 @@ fn leave_behind(command: &mut Command) {
     command.spawn().expect("a child starts");
 }
 
-fn myself(part: &str) -> Command {
+fn own_command(part: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
     command.arg(part);
     command

@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::servers::{CALM, Servers};
 use crate::support::{Era, meta};
-use crate::world::{CALM, World};
 
 /// Most bytes of what is usually large. An agent is cut off when four largest messages wait for it, however it reads; as
 /// many answers as one may have open are to be less.
@@ -16,7 +16,7 @@ fn large(max_message: usize) -> usize {
 const ENVELOPE: usize = 4 << 10;
 
 /// One call.
-pub(crate) struct Deed {
+pub(crate) struct ToolCall {
     pub(crate) server: &'static str,
     pub(crate) tool: &'static str,
     /// Beside the token.
@@ -36,19 +36,19 @@ const JUNK: [&str; 6] = [
     "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"con",
 ];
 
-impl Deed {
+impl ToolCall {
     /// Something at random. In good times nothing that is a fault.
-    pub(crate) fn choose(rng: &mut Rng, good_times: bool, max_message: usize) -> Self {
-        let server = *rng.choice(World::servers().as_slice()).expect("some");
+    pub(crate) fn choose(rng: &mut Rng, no_faults: bool, max_message: usize) -> Self {
+        let server = *rng.choice(Servers::names().as_slice()).expect("some");
         // The tools of the calm one are asked for more than its share, and never for a fault.
         let server = if rng.u32(..5) == 0 { CALM } else { server };
         // Rare enough for servers to live for seconds, or most calls would only wait for restarts.
-        let fault = !good_times && server != CALM && rng.u32(..50) == 0;
+        let fault = !no_faults && server != CALM && rng.u32(..50) == 0;
         let kind = rng.u32(if fault { 80..100 } else { 0..80 });
         let (tool, arguments) = match kind {
             0..40 => ("echo", json!({"n": kind})),
             40..60 => ("sleep", json!({"ms": rng.u32(..60)})),
-            60..66 => ("sleep", json!({"ms": rng.u32(..1500), "stubborn": rng.bool()})),
+            60..66 => ("sleep", json!({"ms": rng.u32(..1500), "ignore_cancel": rng.bool()})),
             66..72 => ("progress", json!({"n": rng.u32(1..6), "every": rng.u32(..30)})),
             72..76 => ("echo", json!({"pad": rng.usize(..large(max_message))})),
             76..78 => ("echo", json!({"filler": "x".repeat(rng.usize(..large(max_message)))})),
@@ -77,7 +77,7 @@ impl Deed {
 
     /// A large request with a small answer.
     pub(crate) fn large(rng: &mut Rng) -> Self {
-        let server = *rng.choice(World::servers().as_slice()).expect("some");
+        let server = *rng.choice(Servers::names().as_slice()).expect("some");
         let arguments = json!({"code": -5, "filler": "x".repeat(rng.usize(..64 << 10))});
         Self { server, tool: "fail", arguments, progress: false }
     }

@@ -40,7 +40,7 @@ pub(crate) fn refusal(id: &str) -> String {
 /// Tells those who listen to the task with this id, as JSON, how it is.
 pub(crate) fn tell(server: &mut Server, id: &str) {
     let Some(task) = server.tasks.all.get(id) else { return };
-    server.listening.task(&mut server.output, id, &members(task, id));
+    server.subscriptions.task(&mut server.output, id, &members(task, id));
 }
 
 /// Makes a task of a call, with the id that its argument `id` says: it waits for an answer if it is to `ask`, for those that it names

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::deeds::{Choice, Deed, Effect, LEVELS, URIS, level, steps};
+use super::actions::{Action, Choice, Effect, LEVELS, URIS, level, steps};
 use super::updates::{Subscribed, Updates};
 use crate::support::Agent;
 
@@ -21,14 +21,14 @@ pub(super) struct Received {
 }
 
 struct Open {
-    deed: &'static Deed,
+    action: &'static Action,
     choice: Choice,
     progress: u64,
     /// Its answer may have been on its way.
     cancelled: bool,
 }
 
-pub(super) struct Side {
+pub(super) struct TestAgent {
     number: usize,
     agent: Agent,
     pub(super) sent: u64,
@@ -43,7 +43,7 @@ pub(super) struct Side {
     logs_due: HashSet<String>,
 }
 
-impl Side {
+impl TestAgent {
     pub(super) fn new(number: usize, agent: Agent) -> Self {
         let (open, logs_due) = (HashMap::new(), HashSet::new());
         Self { number, agent, sent: 0, received: Received::default(), served: Vec::new(), open, level: 0, logs_due }
@@ -55,34 +55,34 @@ impl Side {
     }
 
     /// Asks for this; `alone` if nothing of the other agent is unanswered.
-    pub(super) fn ask(&mut self, deed: &'static Deed, alone: bool, updates: &mut Updates, rng: &mut Rng) {
+    pub(super) fn start(&mut self, action: &'static Action, alone: bool, updates: &mut Updates, rng: &mut Rng) {
         let n = self.sent + 1;
         let mark = format!("{}-{n}", NAMES[self.number]);
         // Numbers and strings that look alike; a token that looks like the id of the next.
         let spelled = |n: u64| if n.is_multiple_of(2) { json!(n / 2) } else { json!((n / 2).to_string()) };
         let uri = *rng.choice(&URIS).expect("some");
-        let choice = Choice { mark, token: spelled(n + 1), uri, dice: rng.u64(..) };
-        let changes = matches!(deed.effect, Effect::Subscribe | Effect::Unsubscribe);
+        let choice = Choice { mark, token: spelled(n + 1), uri, random: rng.u64(..) };
+        let changes = matches!(action.effect, Effect::Subscribe | Effect::Unsubscribe);
         if changes && updates.of(self.number, uri) == Subscribed::Perhaps {
             return;
         }
         self.sent = n;
-        let (id, params) = (spelled(n), (deed.params)(&choice));
-        self.agent.send(&json!({"jsonrpc": "2.0", "id": id, "method": deed.method, "params": params}));
-        match deed.effect {
+        let (id, params) = (spelled(n), (action.params)(&choice));
+        self.agent.send(&json!({"jsonrpc": "2.0", "id": id, "method": action.method, "params": params}));
+        match action.effect {
             Effect::Subscribe | Effect::Unsubscribe => updates.set(self.number, uri, Subscribed::Perhaps),
             Effect::Update => updates.begin(&choice.mark, uri),
             Effect::Level => self.level = self.level.min(level(&choice)),
             Effect::Log if alone && level(&choice) >= self.level => drop(self.logs_due.insert(choice.mark.clone())),
             Effect::Log | Effect::Nothing | Effect::Refused | Effect::Progress => {}
         }
-        self.open.insert(id.to_string(), Open { deed, choice, progress: 0, cancelled: false });
+        self.open.insert(id.to_string(), Open { action, choice, progress: 0, cancelled: false });
     }
 
     /// Gives up something, and asks how the daemon is: with that answer it has heard of it.
     pub(super) fn cancel_one(&mut self, rng: &mut Rng) {
         let may_be = |open: &Open| {
-            matches!(open.deed.effect, Effect::Nothing | Effect::Refused | Effect::Progress) && !open.cancelled
+            matches!(open.action.effect, Effect::Nothing | Effect::Refused | Effect::Progress) && !open.cancelled
         };
         let mut ids: Vec<_> = self.open.iter().filter(|(_, open)| may_be(open)).map(|(id, _)| id.clone()).collect();
         ids.sort();
@@ -120,7 +120,7 @@ impl Side {
             // It tells by whose deed the resource has changed.
             Some("notifications/resources/updated") => {
                 let [mark, uri] = ["mark", "uri"].map(|key| params[key].as_str().expect("text"));
-                updates.hear(self.number, mark, uri);
+                updates.deliver(self.number, mark, uri);
             }
             _ if line.contains(&others) => panic!("{} was told {line}", NAMES[self.number]),
             Some("notifications/progress") => self.take_progress(params),
@@ -136,13 +136,13 @@ impl Side {
         let open = open.find(|open| open.choice.mark == params["message"]);
         let open = open.unwrap_or_else(|| panic!("progress of nothing that is open: {params}"));
         open.progress += 1;
-        assert_eq!((&params["progress"], open.deed.effect == Effect::Progress), (&json!(open.progress), true));
+        assert_eq!((&params["progress"], open.action.effect == Effect::Progress), (&json!(open.progress), true));
         self.received.progress += 1;
     }
 
     fn take_log(&mut self, params: &Value) {
         let mark = params["data"].as_str().expect("a mark");
-        let is_open = self.open.values().any(|open| open.choice.mark == mark && open.deed.effect == Effect::Log);
+        let is_open = self.open.values().any(|open| open.choice.mark == mark && open.action.effect == Effect::Log);
         let level = LEVELS.iter().position(|level| params["level"] == *level).expect("a level");
         assert!(is_open && level >= self.level, "told {params}, from {} on", LEVELS[self.level]);
         self.logs_due.remove(mark);
@@ -155,10 +155,10 @@ impl Side {
             return;
         }
         let open = self.open.remove(&answer["id"].to_string());
-        let Open { deed, choice, progress, cancelled } =
+        let Open { action, choice, progress, cancelled } =
             open.unwrap_or_else(|| panic!("answered again, or unasked: {answer}"));
-        assert!((deed.is_answer)(&choice, answer), "{} to {} is answered {answer}", deed.method, choice.mark);
-        match deed.effect {
+        assert!((action.is_answer)(&choice, answer), "{} to {} is answered {answer}", action.method, choice.mark);
+        match action.effect {
             Effect::Subscribe => updates.set(self.number, choice.uri, Subscribed::Yes),
             Effect::Unsubscribe => updates.set(self.number, choice.uri, Subscribed::No),
             Effect::Update => updates.end(&choice.mark),
@@ -167,7 +167,7 @@ impl Side {
             Effect::Log | Effect::Nothing | Effect::Refused => {}
         }
         let is_served =
-            !matches!(deed.effect, Effect::Refused | Effect::Subscribe | Effect::Unsubscribe | Effect::Level);
+            !matches!(action.effect, Effect::Refused | Effect::Subscribe | Effect::Unsubscribe | Effect::Level);
         self.served.extend(is_served.then_some(choice.mark));
     }
 }

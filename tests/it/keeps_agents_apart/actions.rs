@@ -14,7 +14,7 @@ pub(super) struct Choice {
     /// The other agent has the same.
     pub(super) token: Value,
     pub(super) uri: &'static str,
-    pub(super) dice: u64,
+    pub(super) random: u64,
 }
 
 /// What else a request means to whoever keeps the account.
@@ -35,7 +35,7 @@ pub(super) enum Effect {
 }
 
 /// A kind of request.
-pub(super) struct Deed {
+pub(super) struct Action {
     /// How often it is chosen.
     pub(super) weight: u32,
     pub(super) method: &'static str,
@@ -47,75 +47,75 @@ pub(super) struct Deed {
 
 /// How many notifications of progress there are.
 pub(super) fn steps(choice: &Choice) -> u64 {
-    1 + choice.dice % 3
+    1 + choice.random % 3
 }
 
 /// The level that is set, or that is logged with.
 pub(super) fn level(choice: &Choice) -> usize {
-    choice.dice as usize % LEVELS.len()
+    choice.random as usize % LEVELS.len()
 }
 
-const fn call(weight: u32, params: fn(&Choice) -> Value) -> Deed {
-    Deed { weight, method: "tools/call", params, is_answer: is_echo, effect: Effect::Nothing }
+const fn call(weight: u32, params: fn(&Choice) -> Value) -> Action {
+    Action { weight, method: "tools/call", params, is_answer: is_echo, effect: Effect::Nothing }
 }
 
-pub(super) const TABLE: &[Deed] = &[
+pub(super) const TABLE: &[Action] = &[
     call(12, |own| json!({"name": "s__echo", "arguments": {"mark": own.mark}})),
-    call(3, |own| json!({"name": "s__echo", "arguments": {"mark": own.mark, "pad": own.dice % 5000}})),
+    call(3, |own| json!({"name": "s__echo", "arguments": {"mark": own.mark, "pad": own.random % 5000}})),
     call(12, |own| {
-        let arguments = json!({"mark": own.mark, "ms": own.dice % 12, "stubborn": own.dice % 5 == 0});
+        let arguments = json!({"mark": own.mark, "ms": own.random % 12, "ignore_cancel": own.random % 5 == 0});
         json!({"name": "s__sleep", "arguments": arguments, "_meta": {"progressToken": own.token}})
     }),
-    Deed {
+    Action {
         effect: Effect::Progress,
         ..call(10, |own| {
-            let arguments = json!({"mark": own.mark, "message": own.mark, "n": steps(own), "every": own.dice % 5});
+            let arguments = json!({"mark": own.mark, "message": own.mark, "n": steps(own), "every": own.random % 5});
             json!({"name": "s__progress", "arguments": arguments, "_meta": {"progressToken": own.token}})
         })
     },
-    Deed {
+    Action {
         // The server asks back, and is told at once that nobody can be asked.
         is_answer: |_, answer| answer["result"]["structuredContent"]["error"]["code"].is_i64(),
         ..call(3, |own| {
             let arguments = json!({"mark": own.mark, "method": "sampling/createMessage"});
-            json!({"name": "s__ask_client", "arguments": arguments})
+            json!({"name": "s__send_request", "arguments": arguments})
         })
     },
-    Deed {
+    Action {
         is_answer: |own, answer| answer["error"]["message"] == *own.mark && answer["error"]["code"] == -7,
         ..call(6, |own| json!({"name": "s__fail", "arguments": {"mark": own.mark, "message": own.mark, "code": -7}}))
     },
-    Deed {
+    Action {
         is_answer: |own, answer| answer["error"]["message"] == format!("Unknown tool: {}", own.mark),
         effect: Effect::Refused,
         ..call(3, |own| json!({"name": own.mark, "arguments": {"mark": own.mark}}))
     },
-    Deed {
+    Action {
         weight: 8,
         method: "prompts/get",
         params: |own| json!({"name": "s__greet", "arguments": {"mark": own.mark}, "_meta": {"progressToken": own.token}}),
         is_answer: |own, answer| answer["result"]["received"]["arguments"]["mark"] == *own.mark,
         effect: Effect::Nothing,
     },
-    Deed {
+    Action {
         weight: 8,
         method: "resources/read",
         params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark, "progressToken": own.token}}),
         is_answer: |own, answer| answer["result"]["received"]["uri"] == own.uri && has_own_mark(own, answer),
         effect: Effect::Nothing,
     },
-    Deed {
+    Action {
         weight: 3,
         method: "resources/read",
         params: |own| json!({"uri": format!("z://{}", own.mark), "_meta": {"mark": own.mark}}),
         is_answer: |own, answer| answer["error"]["data"]["uri"] == format!("z://{}", own.mark),
         effect: Effect::Refused,
     },
-    Deed {
+    Action {
         weight: 6,
         method: "completion/complete",
         params: |own| {
-            let prompt = own.dice % 2 == 0;
+            let prompt = own.random % 2 == 0;
             let prompt = if prompt { json!({"type": "ref/prompt", "name": "s__greet"}) } else { Value::Null };
             let reference = if prompt.is_null() { json!({"type": "ref/resource", "uri": "x://{+id}"}) } else { prompt };
             json!({"ref": reference, "argument": {"name": "x", "value": "y"}, "_meta": {"mark": own.mark}})
@@ -123,21 +123,21 @@ pub(super) const TABLE: &[Deed] = &[
         is_answer: has_own_mark,
         effect: Effect::Nothing,
     },
-    Deed {
+    Action {
         weight: 6,
         method: "resources/subscribe",
         params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark}}),
         is_answer: |own, answer| answer["result"] == json!({}) || has_own_mark(own, answer),
         effect: Effect::Subscribe,
     },
-    Deed {
+    Action {
         weight: 6,
         method: "resources/unsubscribe",
         params: |own| json!({"uri": own.uri, "_meta": {"mark": own.mark}}),
         is_answer: |own, answer| answer["result"] == json!({}) || has_own_mark(own, answer),
         effect: Effect::Unsubscribe,
     },
-    Deed {
+    Action {
         effect: Effect::Update,
         ..call(8, |own| {
             let params = json!({"uri": own.uri, "mark": own.mark});
@@ -145,14 +145,14 @@ pub(super) const TABLE: &[Deed] = &[
             json!({"name": "s__raw", "arguments": {"mark": own.mark, "text": format!("{line}\n")}})
         })
     },
-    Deed {
+    Action {
         weight: 3,
         method: "logging/setLevel",
         params: |own| json!({"level": LEVELS[level(own)]}),
         is_answer: |_, answer| answer["result"] == json!({}),
         effect: Effect::Level,
     },
-    Deed {
+    Action {
         effect: Effect::Log,
         ..call(6, |own| {
             let params = json!({"level": LEVELS[level(own)], "data": own.mark});

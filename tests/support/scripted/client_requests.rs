@@ -37,7 +37,7 @@ fn send(server: &mut Server, request: ClientRequest) {
 }
 
 /// The client has answered this, and nothing else is asked for the call.
-pub(crate) fn go_on(server: &mut Server, request: ClientRequest, answer: &Value) {
+pub(crate) fn answered(server: &mut Server, request: ClientRequest, answer: &Value) {
     match request {
         ClientRequest { again: 0, hangs: true, .. } => {}
         ClientRequest { again: 0, fails: true, call, .. } if answer.get("error").is_some() => {

@@ -274,7 +274,7 @@ pub(crate) fn connected(server: &ServerHandle) -> Result<(), ClientError> {
     let published = server.published();
     let reason = match &published.state {
         _ if published.asleep => return Ok(()),
-        State::Failed { reason } | State::Backoff { reason, .. } => reason.clone(),
+        State::Failed { reason } | State::Backoff { reason, .. } => reason.to_string(),
         State::NeedsLogin { .. } => server::login_needed(server.name()),
         State::Stopping | State::Stopped => "was stopped".to_owned(),
         State::Starting | State::Ready { .. } | State::Unresponsive { .. } => return Ok(()),

@@ -222,6 +222,9 @@ pub struct ReloadReport {
 pub struct ReloadFailed {
     /// Its configured name.
     pub name: String,
+    /// A stable word for the reason.
+    #[serde(default)]
+    pub code: String,
     /// Why, on one line.
     pub reason: String,
     /// The instance that ran before goes on as it was. Otherwise the new one is tried again.

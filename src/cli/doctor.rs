@@ -5,7 +5,6 @@
 
 mod agents;
 mod configuration;
-mod cure;
 mod daemon;
 mod finding;
 mod page;
@@ -13,6 +12,7 @@ pub(super) mod probe;
 mod process;
 mod program;
 mod programs;
+mod remedy;
 mod remotes;
 mod runtime;
 mod servers;

@@ -226,7 +226,7 @@ impl Place {
         if !Login::is_for(remote) {
             return Err(needless());
         }
-        let client = self.clients.get(remote).await?;
+        let client = self.clients.get(remote).await.map_err(|error| error.to_string())?;
         Login::of(name, remote, client, &Logins::new(self.directory.clone())).ok_or_else(needless)
     }
 

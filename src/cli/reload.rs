@@ -91,7 +91,7 @@ fn shown(report: &ReloadReport, scope: Scope<'_>) -> String {
         .map(|(what, names, note)| format!("{what:9}{}{note}\n", names.join(", ")))
         .collect();
     let failed: Vec<_> = failed.iter().filter(|failed| scope.has(failed)).collect();
-    for ReloadFailed { name, reason, runs_on, stderr } in &failed {
+    for ReloadFailed { name, reason, runs_on, stderr, .. } in &failed {
         let then = if *runs_on { "; it goes on as it was" } else { "" };
         said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(split_searched_path(reason).0));
         stderr.iter().for_each(|line| said += &format!("    {}\n", one_line(line)));

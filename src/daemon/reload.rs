@@ -224,9 +224,9 @@ fn report(
     warnings: Vec<String>,
 ) -> ReloadReport {
     let texts = |names: Vec<Arc<str>>| names.iter().map(ToString::to_string).collect();
-    let failure = |Failed { name, reason, runs_on, stderr }: Failed| {
+    let failure = |Failed { name, code, reason, runs_on, stderr }: Failed| {
         let name = name.to_string();
-        ReloadFailed { name, reason, runs_on, stderr }
+        ReloadFailed { name, code: code.to_owned(), reason, runs_on, stderr }
     };
     ReloadReport {
         kept: texts(kept),
@@ -268,7 +268,8 @@ mod tests {
             "added a, b; removed c",
         );
         check(Changes { updated: names(&["u"]), kept: names(&["k", "u"]), ..Changes::default() }, "updated u");
-        let failed = Failed { name: "e".into(), reason: "exited".to_owned(), runs_on: true, stderr: Vec::new() };
+        let failed =
+            Failed { name: "e".into(), code: "exited", reason: "exited".to_owned(), runs_on: true, stderr: Vec::new() };
         check(Changes { changed: names(&["d"]), failed: vec![failed], ..Changes::default() }, "changed d; failed e");
     }
 }

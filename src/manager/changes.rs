@@ -1,10 +1,11 @@
 //! A new set of servers, and what became of it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
-use crate::server::ServerHandle;
+use crate::server::{ServerError, ServerHandle, login_needed};
 
 /// Lines of stderr told of a server that has failed.
 const MAX_LINES: usize = 20;
@@ -53,6 +54,8 @@ pub struct Changes {
 pub struct Failed {
     /// Its configured name.
     pub name: Arc<str>,
+    /// A stable word for the reason.
+    pub code: &'static str,
     /// Why, on one line.
     pub reason: String,
     /// The instance that ran before goes on as it was. Otherwise there is none that could, and the new one is tried again.
@@ -61,13 +64,52 @@ pub struct Failed {
     pub stderr: Vec<String>,
 }
 
+/// Why a server is not ready as it was to be.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum FailureReason {
+    /// Its start failed, or its lists cannot be used.
+    Server(ServerError),
+    /// It needs a login.
+    LoginNeeded {
+        /// Its configured name.
+        server: Arc<str>,
+    },
+    /// A later configuration has replaced this one.
+    Superseded,
+    /// It was not ready in time.
+    Timeout,
+}
+
+impl FailureReason {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Server(error) => error.code(),
+            Self::LoginNeeded { .. } => "login_needed",
+            Self::Superseded => "superseded",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+impl fmt::Display for FailureReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(error) => error.fmt(f),
+            Self::LoginNeeded { server } => f.write_str(&login_needed(server)),
+            Self::Superseded => f.write_str("a later configuration has replaced it"),
+            Self::Timeout => f.write_str("was not ready in time"),
+        }
+    }
+}
+
 impl Failed {
-    pub(super) fn of(name: &Arc<str>, reason: String) -> Self {
-        Self { name: Arc::clone(name), reason, runs_on: false, stderr: Vec::new() }
+    pub(super) fn of(name: &Arc<str>, reason: &FailureReason) -> Self {
+        let (code, reason) = (reason.code(), reason.to_string());
+        Self { name: Arc::clone(name), code, reason, runs_on: false, stderr: Vec::new() }
     }
 
     /// It did not come up, and nothing goes on in its place.
-    pub(super) fn alone(server: &ServerHandle, reason: String) -> Self {
+    pub(super) fn alone(server: &ServerHandle, reason: &FailureReason) -> Self {
         Self {
             stderr: server.stderr().last(MAX_LINES, MAX_LINE_LEN, MAX_STDERR_LEN),
             ..Self::of(server.name(), reason)
@@ -75,7 +117,7 @@ impl Failed {
     }
 
     /// A new instance did not come up, so that the one before goes on.
-    pub(super) fn beside(old: &ServerHandle, new: &ServerHandle, first_line: u64, reason: String) -> Self {
+    pub(super) fn beside(old: &ServerHandle, new: &ServerHandle, first_line: u64, reason: &FailureReason) -> Self {
         let instances = old.instances().unwrap_or_default();
         let pids: Vec<u32> = instances.iter().chain([old]).filter_map(|one| one.published().pid).collect();
         let stderr = new.stderr().last_where(

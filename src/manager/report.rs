@@ -17,7 +17,7 @@ use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::kind::{Kind, PerKind};
 use crate::server::lifecycle::State;
-use crate::server::{ServerHandle, Silence};
+use crate::server::{Published, ServerHandle, Silence};
 
 /// Lines of stderr shown of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -42,6 +42,9 @@ pub struct ServerReport {
     /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// A stable word for `reason`; without a reason, for `last_error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// Until the next start attempt, while in backoff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_in_ms: Option<u64>,
@@ -158,6 +161,9 @@ pub struct InstanceReport {
     /// Why it is in backoff or failed, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// A stable word for `reason`; without a reason, for `last_error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// Its process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
@@ -192,32 +198,34 @@ pub struct InstanceReport {
 /// What a state says beside its word.
 struct Condition {
     reason: Option<String>,
+    code: Option<String>,
     retry_in_ms: Option<u64>,
     uptime_ms: Option<u64>,
 }
 
-fn condition(state: &State) -> Condition {
-    let up = |since: &Instant| Some(millis(since.elapsed()));
-    let (reason, retry_in_ms, uptime_ms) = match state {
-        State::Ready { since } => (None, None, up(since)),
-        State::Unresponsive { up_since, reason } => (Some(reason), None, up(up_since)),
-        State::Backoff { until, reason, .. } => {
-            (Some(reason), Some(millis(until.saturating_duration_since(Instant::now()))), None)
+fn condition(published: &Published) -> Condition {
+    let up = |since: Instant| Some(millis(since.elapsed()));
+    let (retry_in_ms, uptime_ms) = match &published.state {
+        State::Ready { since } | State::Unresponsive { up_since: since, .. } => (None, up(*since)),
+        State::Backoff { until, .. } => (Some(millis(until.saturating_duration_since(Instant::now()))), None),
+        State::Failed { .. } | State::NeedsLogin { .. } | State::Starting | State::Stopping | State::Stopped => {
+            (None, None)
         }
-        State::Failed { reason } | State::NeedsLogin { reason } => (Some(reason), None, None),
-        State::Starting | State::Stopping | State::Stopped => (None, None, None),
     };
-    Condition { reason: reason.cloned(), retry_in_ms, uptime_ms }
+    let reason = published.state.reason();
+    let code = reason.or(published.last_error.as_ref()).map(|error| error.code().to_owned());
+    Condition { reason: reason.map(ToString::to_string), code, retry_in_ms, uptime_ms }
 }
 
 fn instance(handle: &ServerHandle) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
-    let Condition { reason, uptime_ms, .. } = condition(&published.state);
+    let Condition { reason, code, uptime_ms, .. } = condition(&published);
     let silence = published.silence();
     InstanceReport {
         purpose: handle.purpose().map_or_else(String::new, ToString::to_string),
         state: published.word().to_owned(),
         reason,
+        code,
         pid: published.pid,
         guard_pid: published.guard_pid,
         missed_pings: silence.pings,
@@ -254,7 +262,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     let Member { handle, config, presence, vouched, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
-    let Condition { reason, retry_in_ms, uptime_ms } = condition(&published.state);
+    let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
     let resources = |count: fn(Exposure) -> usize| count(exposure[Kind::Resources]) + count(exposure[Kind::Templates]);
     ServerReport {
         name: handle.name().to_string(),
@@ -262,6 +270,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         disabled: *presence != Presence::Shown,
         vouched: vouched.word().map(str::to_owned),
         reason,
+        code,
         retry_in_ms,
         pid: published.pid,
         guard_pid: published.guard_pid,
@@ -296,12 +305,12 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         silent_starts: totals.silent_starts,
         limits: limits::of(config, published.limits.as_ref()),
         change_failed: refused.as_ref().map(ToString::to_string),
-        last_error: published.last_error.clone(),
+        last_error: published.last_error.as_ref().map(ToString::to_string),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
-        stderr: match published.state {
+        stderr: match &published.state {
             _ if uptime_ms.is_some() => Vec::new(),
             // The last attempt had no process.
-            State::Backoff { not_executable: true, .. } => Vec::new(),
+            State::Backoff { reason, .. } if reason.is_not_executable() => Vec::new(),
             _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),
         },
     }

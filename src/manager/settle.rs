@@ -97,7 +97,7 @@ impl Manager {
                 "disabled" => Some("it has to be enabled first".to_owned()),
                 _ if !in_time => Some("it takes longer than it is waited for".to_owned()),
                 // It is being tried again.
-                "starting" => member.handle.published().last_error.clone(),
+                "starting" => member.handle.published().last_error.as_ref().map(ToString::to_string),
                 _ => None,
             };
         }
@@ -136,10 +136,7 @@ fn state(member: &Member) -> (&'static str, Option<String>) {
 
 fn reason(server: &str, state: &State) -> Option<String> {
     match state {
-        State::Unresponsive { reason, .. } | State::Backoff { reason, .. } | State::Failed { reason } => {
-            Some(reason.clone())
-        }
         State::NeedsLogin { reason } => Some(format!("{reason}; run `mcpd login {server}`")),
-        State::Starting | State::Ready { .. } | State::Stopping | State::Stopped => None,
+        state => state.reason().map(ToString::to_string),
     }
 }

@@ -7,6 +7,7 @@
 mod addresses;
 mod answer;
 mod connector;
+mod error;
 mod names;
 mod proxies;
 mod resolver;
@@ -26,6 +27,7 @@ use url::Url;
 use self::addresses::Addresses;
 pub use self::answer::Answer;
 use self::connector::Connector;
+pub use self::error::NetError;
 use self::names::Names;
 use self::proxies::Proxies;
 use self::resolver::Resolver;
@@ -84,7 +86,7 @@ impl Clients {
     ///
     /// # Errors
     /// Says why there is none: its URL is none, its `ca_file` cannot be read, or there is no certificate to trust.
-    pub async fn get(&self, remote: &Remote) -> Result<Client, String> {
+    pub async fn get(&self, remote: &Remote) -> Result<Client, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is no URL: {error}"))?;
         let tls = match &remote.ca_file {
             None => self.tls.get_or_try_init(|| Tls::new(self.roots.clone(), None)).await?.clone(),
@@ -143,7 +145,7 @@ impl Client {
     pub async fn check_supplied(&self, url: &Url) -> Result<(), String> {
         self.0.addresses.check(url).await?;
         if url.scheme() == "https" {
-            self.0.tls.ready().await?;
+            self.0.tls.ready().await.map_err(|error| error.to_string())?;
         }
         Ok(())
     }

@@ -150,9 +150,8 @@ impl Web {
         let sending = sender.send(method.clone(), url, headers.clone(), body.clone());
         match timeout_at(deadline, sending).await {
             Ok(Ok(answer)) => Ok(Opened { answer, deadline }),
-            Ok(Err(Failure::NotSent(reason) | Failure::Unprocessed(reason) | Failure::Cut(reason))) => {
-                Err(failed(url, &reason))
-            }
+            Ok(Err(Failure::NotSent(error))) => Err(failed(url, &error.to_string())),
+            Ok(Err(Failure::Unprocessed(reason) | Failure::Cut(reason))) => Err(failed(url, &reason)),
             Err(_) => Err(failed(url, TOO_LATE)),
         }
     }

@@ -1,43 +1,73 @@
-//! How a server's process has ended, as the guard reports it. Pure.
+//! How a server's process has ended. Pure; the guard sends it over its socket.
 
+use std::fmt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::size;
+
 /// The end of a process.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Exit {
-    /// For a person, on one line, such as `exited with code 1`.
-    pub(crate) reason: String,
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exit {
     /// Its exit code, unless a signal ended it.
-    pub(crate) code: Option<i32>,
+    pub code: Option<i32>,
     /// The signal that ended it.
-    pub(crate) signal: Option<i32>,
+    pub signal: Option<i32>,
+    /// The limit of its cgroup that it had reached.
+    #[serde(skip)]
+    pub limit: Option<LimitReached>,
+}
+
+/// A limit that had to do with the end of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitReached {
+    /// The kernel killed it for want of memory: over its own limit in bytes, or else over that of the machine or of mcpd.
+    Memory(Option<u64>),
+    /// It had as many tasks as it may have.
+    Tasks(usize),
 }
 
 impl Exit {
-    /// The same end for another reason.
-    pub(super) fn with_reason(self, reason: String) -> Self {
-        Self { reason, ..self }
+    /// A stable word for the end.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match (self.limit, self.code, self.signal) {
+            (Some(LimitReached::Memory(_)), ..) => "out_of_memory",
+            (Some(LimitReached::Tasks(_)), ..) => "task_limit",
+            (None, Some(_), _) => "exited",
+            (None, None, Some(_)) => "signaled",
+            (None, None, None) => "ended",
+        }
     }
 }
 
 impl From<ExitStatus> for Exit {
     fn from(status: ExitStatus) -> Self {
-        let (code, signal) = (status.code(), status.signal());
-        let reason = match (code, signal) {
-            (Some(code), _) => format!("exited with code {code}"),
-            (None, Some(signal)) => format!("was ended by signal {signal}"),
-            (None, None) => "ended".to_owned(),
-        };
-        Self { reason, code, signal }
+        Self { code: status.code(), signal: status.signal(), limit: None }
     }
 }
 
-/// The end is known, and nothing else of it.
-impl From<String> for Exit {
-    fn from(reason: String) -> Self {
-        Self { reason, code: None, signal: None }
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.limit {
+            Some(LimitReached::Memory(Some(limit))) => {
+                return write!(f, "was killed: over its memory limit of {}", size::text(limit));
+            }
+            Some(LimitReached::Memory(None)) => {
+                return f.write_str("was killed: the machine, or mcpd as a whole, was out of memory");
+            }
+            Some(LimitReached::Tasks(_)) | None => {}
+        }
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(f, "exited with code {code}")?,
+            (None, Some(signal)) => write!(f, "was ended by signal {signal}")?,
+            (None, None) => f.write_str("ended")?,
+        }
+        match self.limit {
+            Some(LimitReached::Tasks(limit)) => write!(f, "; it had reached its limit of {limit} tasks"),
+            _ => Ok(()),
+        }
     }
 }

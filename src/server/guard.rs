@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::exit::Exit;
-use super::start_failure::StartFailure;
+use super::start_error::StartError;
 use super::subtree;
 use crate::config::command_line::mistaken_for_program;
 
@@ -66,7 +66,7 @@ pub(crate) enum Report {
     /// The server runs.
     Started { pid: u32 },
     /// It could not be started.
-    NotStarted(StartFailure),
+    NotStarted(StartError),
     /// It has ended; the rest of its subtree is being killed.
     Exited(Exit),
 }
@@ -159,7 +159,7 @@ fn receive_definition(control: &UnixStream) -> io::Result<Option<Definition>> {
     Ok(if lines.buffer().is_empty() { Some(serde_json::from_str(&line)?) } else { None })
 }
 
-fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartFailure> {
+fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
     let mut command = command(definition, streams)?;
     if let Some(umask) = definition.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
@@ -167,42 +167,43 @@ fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartFai
     if definition.open_files.is_some() {
         let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
         let limit = Rlimit { current: definition.open_files, maximum };
-        rustix::process::setrlimit(Resource::Nofile, limit).map_err(|error| error.to_string())?;
+        rustix::process::setrlimit(Resource::Nofile, limit).map_err(|error| StartError::System(error.to_string()))?;
     }
     let child = command.spawn().map_err(|error| cannot_run(&command, &error))?;
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| "no process id".to_owned().into())
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
 }
 
 /// What runs the server, in a process group of its own.
-pub(super) fn command(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartFailure> {
+pub(super) fn command(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartError> {
     if !definition.cwd.is_dir() {
-        return Err(format!("working directory `{}` does not exist", definition.cwd.display()).into());
+        return Err(StartError::NoWorkingDirectory(definition.cwd.clone()));
     }
-    let mut command = Command::new(find_program(definition).map_err(StartFailure::not_executable)?);
+    let mut command = Command::new(find_program(definition)?);
     command.arg0(&definition.command).args(&definition.args).env_clear().envs(&definition.env);
     command.current_dir(&definition.cwd).process_group(0);
     command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
     Ok(command)
 }
 
-pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartFailure {
-    let reason = format!("cannot run `{}`: {error}", Path::new(command.get_program()).display());
-    StartFailure::of_execution(reason, error)
+pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartError {
+    StartError::of_execution(Path::new(command.get_program()), error)
 }
 
 /// The file to execute: `command` itself if it has a `/`, else the first executable of that name on the child's `PATH`.
-fn find_program(definition: &Definition) -> Result<PathBuf, String> {
+fn find_program(definition: &Definition) -> Result<PathBuf, StartError> {
     let command = &definition.command;
+    let not_found = |path: Option<&str>| match mistaken_for_program(command) {
+        Some(text) => StartError::CommandLine(text),
+        None => StartError::CommandNotFound { command: command.clone(), path: path.map(str::to_owned) },
+    };
     if command.contains('/') {
         let path = definition.cwd.join(command);
-        let missing = || mistaken_for_program(command).unwrap_or_else(|| format!("command `{command}` does not exist"));
-        return if path.exists() { Ok(path) } else { Err(missing()) };
+        return if path.exists() { Ok(path) } else { Err(not_found(None)) };
     }
     let path = definition.env.get("PATH").map_or("", String::as_str);
     let candidates = std::env::split_paths(path).map(|directory| directory.join(command));
     let found = candidates.into_iter().find(|candidate| is_executable(candidate));
-    let not_found = || format!("command `{command}` not found; PATH searched: {path}");
-    found.ok_or_else(|| mistaken_for_program(command).unwrap_or_else(not_found))
+    found.ok_or_else(|| not_found(Some(path)))
 }
 
 fn is_executable(path: &Path) -> bool {

@@ -24,6 +24,7 @@ use super::link::Closed;
 use crate::era;
 use crate::jsonrpc::{Malformed, Message};
 use crate::printable::excerpt;
+use crate::server::error::ServerError;
 use crate::transport::{Arrival, Incoming};
 
 /// Most characters shown of a server's own words.
@@ -48,8 +49,8 @@ struct ClientInfo {
 pub(super) enum HandshakeError {
     /// There is no way to the server any more.
     Closed(Closed),
-    /// For a person, on one line.
-    Refused(String),
+    /// The server answered, and cannot be used.
+    Refused(ServerError),
 }
 
 /// A result or an error, both raw; or why there is neither.
@@ -135,7 +136,7 @@ async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeErro
             }
         }),
         Incoming::Malformed(Malformed::BadResponse { id }) => {
-            let invalid = |method| HandshakeError::Refused(format!("its answer to `{method}` is no valid response"));
+            let invalid = |method| HandshakeError::Refused(ServerError::InvalidResponse { method });
             Ok(match instance.wire.take(&id) {
                 Some(PendingRequest::Initialize) => Some(Received::Initialized(Err(invalid("initialize")))),
                 Some(PendingRequest::Discover) => Some(Received::Discovered(Err(invalid("server/discover")))),

@@ -89,6 +89,7 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Malformed, Message, parse};
 use crate::kind::Kind;
+use crate::server::error::ServerError;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
 use crate::transport::http::{Lost, is_busy};
 use crate::transport::{Arrival, Incoming};
@@ -355,7 +356,7 @@ impl Instance {
         if let Lost::Status { status, retry_after: Some(after), .. } = &lost
             && is_busy(*status)
         {
-            self.wire.pause_until(Instant::now() + (*after).min(super::lifecycle::LONGEST_RETRY_AFTER));
+            self.wire.pause_until(Instant::now() + (*after).min(super::lifecycle::MAX_RETRY_AFTER));
         }
         let id = request.to_string();
         match self.wire.take(id.as_bytes()) {
@@ -511,8 +512,7 @@ impl Instance {
     /// Queues an agent's call, or refuses it at once. Returns whether it was queued.
     pub(super) fn call(&mut self, call: Box<Call>) -> bool {
         if let Some(left) = self.wire.paused_for() {
-            let reason = "it has asked to be left alone for a while".to_owned();
-            self.refuse(*call, Failure::Unavailable { reason, retry_after: Some(left) });
+            self.refuse(*call, Failure::Unavailable { reason: ServerError::Paused, retry_after: Some(left) });
             return false;
         }
         if call.origin.era() != self.wire.era() {
@@ -710,7 +710,7 @@ impl Instance {
         let Some(access) = &call.access else { return };
         self.count_ended();
         self.stats().errors.add_one();
-        let failure = Failure::Unavailable { reason: "it was refused".to_owned(), retry_after: None };
+        let failure = Failure::Unavailable { reason: ServerError::Hidden, retry_after: None };
         self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, false);
         call.reply.answer_unknown(access);
     }

@@ -25,6 +25,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::error::{Recovery, ServerError};
 use crate::backoff::Backoff;
 
 /// First delay before a restart.
@@ -32,7 +33,7 @@ const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay before a restart: a repaired command is picked up within it.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// The longest that a server may have itself left alone: one that errs about it is tried again within this time.
-pub(super) const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
+pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// The word for [`State::NeedsLogin`], by which reports are looked through as well.
 pub const NEEDS_LOGIN: &str = "needs_login";
@@ -51,8 +52,8 @@ pub enum State {
     Unresponsive {
         /// Since the handshake.
         up_since: Instant,
-        /// For a person, on one line.
-        reason: String,
+        /// Why it counts as unresponsive.
+        reason: ServerError,
     },
     /// Down, to be started again.
     Backoff {
@@ -60,10 +61,8 @@ pub enum State {
         attempt: u32,
         /// When the next one begins.
         until: Instant,
-        /// How the last one ended.
-        reason: String,
-        /// The command could not be executed, so calls do not wait for the next attempt.
-        not_executable: bool,
+        /// How the last one ended. If its command cannot be executed, calls do not wait for the next attempt.
+        reason: ServerError,
     },
     /// Its process is being ended.
     Stopping,
@@ -72,12 +71,12 @@ pub enum State {
     /// Cannot be started as it is configured.
     Failed {
         /// What has to be changed.
-        reason: String,
+        reason: ServerError,
     },
     /// Lets nobody in before a person has logged in to it.
     NeedsLogin {
-        /// What it said, or what is missing, on one line.
-        reason: String,
+        /// What it said, or what is missing.
+        reason: ServerError,
     },
 }
 
@@ -87,8 +86,20 @@ impl State {
     pub fn may_be_ready_by(&self, time: Instant) -> bool {
         match self {
             Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping => true,
-            Self::Backoff { until, not_executable, .. } => !not_executable && *until <= time,
+            Self::Backoff { until, reason, .. } => !reason.is_not_executable() && *until <= time,
             Self::Stopped | Self::Failed { .. } | Self::NeedsLogin { .. } => false,
+        }
+    }
+
+    /// Why it is down or unresponsive, if it is.
+    #[must_use]
+    pub fn reason(&self) -> Option<&ServerError> {
+        match self {
+            Self::Unresponsive { reason, .. }
+            | Self::Backoff { reason, .. }
+            | Self::Failed { reason }
+            | Self::NeedsLogin { reason } => Some(reason),
+            Self::Starting | Self::Ready { .. } | Self::Stopping | Self::Stopped => None,
         }
     }
 
@@ -114,34 +125,11 @@ pub enum Event {
     /// The handshake succeeded.
     Up,
     /// It does not answer.
-    Ill {
-        /// For a person, on one line.
-        reason: String,
-    },
+    Ill(ServerError),
     /// It answers.
     Well,
     /// The instance is gone, or could not be started.
-    Ended {
-        /// For a person, on one line.
-        reason: String,
-        /// How long it wants to be left alone.
-        retry_after: Option<Duration>,
-    },
-    /// The command of the server cannot be executed.
-    NotExecutable {
-        /// For a person, on one line.
-        reason: String,
-    },
-    /// The instance is gone, or could not be started, for want of a login.
-    LoginNeeded {
-        /// For a person, on one line.
-        reason: String,
-    },
-    /// The instance is gone, and will not be let in again as it is configured.
-    Refused {
-        /// For a person, on one line.
-        reason: String,
-    },
+    Ended(ServerError),
     /// The delay is over.
     Due,
     /// It is to be stopped.
@@ -149,7 +137,7 @@ pub enum Event {
     /// It is to run again.
     Start {
         /// Whether it can be, with the reason if not.
-        startable: Result<(), String>,
+        startable: Result<(), ServerError>,
         /// As in [`Lifecycle::new`].
         backoff_reset: Duration,
     },
@@ -168,7 +156,7 @@ impl Lifecycle {
     /// A server about to be started, or one that cannot be, with the reason. Without `restarts` one that has ended has
     /// failed. An instance that was up for `backoff_reset` has recovered: if it ends, the delays begin anew.
     #[must_use]
-    pub fn new(startable: Result<(), String>, restarts: bool, backoff_reset: Duration) -> Self {
+    pub fn new(startable: Result<(), ServerError>, restarts: bool, backoff_reset: Duration) -> Self {
         Self { state: first_state(startable), backoff: Backoff::new(FIRST_DELAY, MAX_DELAY), restarts, backoff_reset }
     }
 
@@ -188,38 +176,21 @@ impl Lifecycle {
     pub fn on(&mut self, event: Event, now: Instant, random: f64) {
         self.state = match (&self.state, event) {
             (State::Starting, Event::Up) => State::Ready { since: now },
-            (State::Ready { since: up_since } | State::Unresponsive { up_since, .. }, Event::Ill { reason }) => {
+            (State::Ready { since: up_since } | State::Unresponsive { up_since, .. }, Event::Ill(reason)) => {
                 State::Unresponsive { up_since: *up_since, reason }
             }
             (State::Unresponsive { up_since, .. }, Event::Well) => State::Ready { since: *up_since },
-            (
-                State::Ready { since } | State::Unresponsive { up_since: since, .. },
-                Event::Ended { reason, retry_after },
-            ) => {
+            (State::Ready { since } | State::Unresponsive { up_since: since, .. }, Event::Ended(reason)) => {
                 if now.duration_since(*since) >= self.backoff_reset {
                     self.backoff.reset();
                 }
-                self.back_off(Setback { reason, retry_after, not_executable: false }, now, random)
+                self.down(reason, now, random)
             }
-            (State::Starting, Event::Ended { reason, retry_after }) => {
-                self.back_off(Setback { reason, retry_after, not_executable: false }, now, random)
-            }
-            (State::Starting, Event::NotExecutable { reason }) => {
-                self.back_off(Setback { reason, retry_after: None, not_executable: true }, now, random)
-            }
-            (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::LoginNeeded { reason }) => {
-                State::NeedsLogin { reason }
-            }
-            (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Refused { reason }) => {
-                State::Failed { reason }
-            }
+            (State::Starting, Event::Ended(reason)) => self.down(reason, now, random),
             (State::Backoff { .. }, Event::Due) => State::Starting,
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
-            | (
-                State::Stopping,
-                Event::Ended { .. } | Event::NotExecutable { .. } | Event::LoginNeeded { .. } | Event::Refused { .. },
-            ) => State::Stopped,
+            | (State::Stopping, Event::Ended(_)) => State::Stopped,
             (State::Stopped, Event::Start { startable, backoff_reset }) => {
                 self.backoff.reset();
                 self.backoff_reset = backoff_reset;
@@ -229,25 +200,22 @@ impl Lifecycle {
         };
     }
 
-    fn back_off(&mut self, setback: Setback, now: Instant, random: f64) -> State {
-        let Setback { reason, retry_after, not_executable } = setback;
-        if !self.restarts {
-            return State::Failed { reason };
+    /// The state after an end: what brings the server back decides.
+    fn down(&mut self, reason: ServerError, now: Instant, random: f64) -> State {
+        match reason.recovery() {
+            Recovery::Login => State::NeedsLogin { reason },
+            Recovery::Reconfigure => State::Failed { reason },
+            Recovery::Retry if !self.restarts => State::Failed { reason },
+            Recovery::Retry => {
+                let retry_after = reason.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+                let until = now + self.backoff.next(random).max(retry_after);
+                State::Backoff { attempt: self.backoff.attempts(), until, reason }
+            }
         }
-        let wanted = retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
-        let until = now + self.backoff.next(random).max(wanted);
-        State::Backoff { attempt: self.backoff.attempts(), until, reason, not_executable }
     }
 }
 
-/// Why a server has to be restarted.
-struct Setback {
-    reason: String,
-    retry_after: Option<Duration>,
-    not_executable: bool,
-}
-
-fn first_state(startable: Result<(), String>) -> State {
+fn first_state(startable: Result<(), ServerError>) -> State {
     startable.map_or_else(|reason| State::Failed { reason }, |()| State::Starting)
 }
 

@@ -39,7 +39,7 @@ pub(super) enum Link {
 /// Why nothing passes on it any more.
 #[derive(Debug)]
 pub(super) enum Closed {
-    /// The server did this with one of its streams; how it ended says more.
+    /// The server closed this stream; how it ended says more.
     Stream(&'static str),
     Parted(Parting),
 }
@@ -59,7 +59,7 @@ impl Link {
     /// Writes what the server takes now. Pending if it takes nothing, ready if there is nothing to write, too.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), Closed>> {
         match self {
-            Self::Pipes { stdin, .. } => outbox.poll_write(cx, stdin).map_err(|_| Closed::Stream("closed its stdin")),
+            Self::Pipes { stdin, .. } => outbox.poll_write(cx, stdin).map_err(|_| Closed::Stream("stdin")),
             Self::Http(http) => http.poll_write(outbox).map(Ok),
         }
     }
@@ -69,7 +69,7 @@ impl Link {
         match self {
             Self::Pipes { stdout, .. } => match ready!(stdout.poll_next(cx)) {
                 Ok(Some(incoming)) => Poll::Ready(Ok(Arrival::Incoming { incoming, within: None })),
-                Ok(None) | Err(_) => Poll::Ready(Err(Closed::Stream("closed its stdout"))),
+                Ok(None) | Err(_) => Poll::Ready(Err(Closed::Stream("stdout"))),
             },
             Self::Http(http) => http.poll_next(cx).map_err(Closed::Parted),
         }

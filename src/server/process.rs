@@ -21,9 +21,9 @@ use self::cgroup::{Cgroup, Cgroups, Enforcement};
 use self::grouped::Grouped;
 use self::guarded::Guarded;
 use super::context::{Guard, Inherited};
-use super::exit::Exit;
+use super::exit::{Exit, LimitReached};
 use super::guard::Definition;
-use super::start_failure::StartFailure;
+use super::start_error::StartError;
 use super::stop_order::{Stop, StopOrder};
 use crate::config::{Limits, Program, ServerConfig, environment};
 
@@ -65,7 +65,9 @@ pub(super) enum Ended {
 /// Why there is no server.
 #[derive(Debug)]
 pub(super) enum NotStarted {
-    Refused(StartFailure),
+    Error(StartError),
+    /// It ended at once.
+    Exited(Exit),
     /// Its guard died, whatever it had started by then.
     GuardLost,
 }
@@ -86,7 +88,7 @@ pub(super) struct Spawned {
 
 /// Makes the streams and starts what keeps the server, which is checked in each `interval`. Does not wait for anything.
 pub(super) fn spawn(guard: &Guard, definition: &Definition, interval: Duration) -> Result<Spawned, NotStarted> {
-    let refused = |error: io::Error| NotStarted::Refused(format!("cannot be started: {error}").into());
+    let refused = |error: io::Error| NotStarted::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
     let program = match guard {
         // Its own executable as it was started, even if the file was replaced by an upgrade since.
@@ -155,7 +157,7 @@ impl Spawned {
         }
         self.process.seen = Some(Ended::GuardLost);
         match self.process.ended().await {
-            Ended::Exited(exit) => Err(NotStarted::Refused(exit.reason.into())),
+            Ended::Exited(exit) => Err(NotStarted::Exited(exit)),
             Ended::GuardLost => Err(NotStarted::GuardLost),
         }
     }
@@ -171,6 +173,18 @@ impl Spawned {
     }
 }
 
+impl Ended {
+    /// The same end, with the limit that had to do with it.
+    fn at_limit(&self, limit: Option<LimitReached>) -> Self {
+        match (limit, self) {
+            (Some(_), Self::Exited(exit)) => Self::Exited(Exit { limit, ..exit.clone() }),
+            // The kernel has killed the guard, too.
+            (Some(LimitReached::Memory(_)), Self::GuardLost) => Self::Exited(Exit { limit, ..Exit::default() }),
+            (Some(LimitReached::Tasks(_)), Self::GuardLost) | (None, _) => self.clone(),
+        }
+    }
+}
+
 impl Process {
     /// How the server ended, once it has. May be cancelled without loss.
     pub(super) async fn ended(&mut self) -> Ended {
@@ -183,20 +197,11 @@ impl Process {
             (None, Keeper::Grouped(grouped)) => grouped.ended().await,
         };
         let seen = self.seen.insert(seen);
-        let exit = match &*seen {
-            Ended::Exited(exit) => Some(exit.clone()),
-            Ended::GuardLost => None,
-        };
-        let explained = match &self.cgroup {
-            Some(cgroup) => cgroup.explain(exit.as_ref().map(|exit| &*exit.reason)).await,
+        let limit = match &self.cgroup {
+            Some(cgroup) => cgroup.limit_reached().await,
             None => None,
         };
-        let ended = match (explained, exit) {
-            (None, _) => seen.clone(),
-            (Some(reason), Some(exit)) => Ended::Exited(exit.with_reason(reason)),
-            (Some(reason), None) => Ended::Exited(reason.into()),
-        };
-        self.ended.insert(ended).clone()
+        self.ended.insert(seen.at_limit(limit)).clone()
     }
 
     /// Ends the server and everything it started: what has been closed to it, then SIGTERM, then SIGKILL. The caller has
@@ -258,6 +263,21 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    #[test]
+    fn lost_guard_is_explained_by_the_memory_limit_only() {
+        let killed = |exit: Exit| Ended::Exited(Exit { limit: Some(LimitReached::Memory(None)), ..exit });
+        let exited = Exit { code: Some(1), ..Exit::default() };
+        for (end, limit, expected) in [
+            (Ended::GuardLost, None, Ended::GuardLost),
+            (Ended::GuardLost, Some(LimitReached::Tasks(64)), Ended::GuardLost),
+            (Ended::GuardLost, Some(LimitReached::Memory(None)), killed(Exit::default())),
+            (Ended::Exited(exited.clone()), Some(LimitReached::Memory(None)), killed(exited.clone())),
+            (Ended::Exited(exited.clone()), None, Ended::Exited(exited)),
+        ] {
+            assert_eq!(end.at_limit(limit), expected, "{end:?} {limit:?}");
+        }
+    }
 
     #[test]
     fn what_the_configuration_chose_of_the_environment_replaces_that_of_this_process() {

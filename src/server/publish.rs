@@ -20,6 +20,7 @@ use super::told::Told;
 use crate::catalog::{List, Lists, offer_any};
 use crate::era::Eras;
 use crate::kind::{Kind, PerKind};
+use crate::server::error::ServerError;
 
 /// Wakes whoever builds catalogs and status from what servers publish.
 pub type Changed = Arc<Notify>;
@@ -69,7 +70,7 @@ pub struct Published {
     /// Whether the limits of the instance hold that runs, or was last tried; `None` if it has none.
     pub limits: Option<Enforcement>,
     /// The latest failure.
-    pub last_error: Option<String>,
+    pub last_error: Option<ServerError>,
     /// Guards that died without having ended their subtree.
     pub lost_guards: u64,
 }
@@ -218,7 +219,7 @@ impl Publisher {
     }
 
     /// Records a failure that does not change the state.
-    pub(super) fn error(&self, error: String) {
+    pub(super) fn error(&self, error: ServerError) {
         self.update(|published| published.last_error = Some(error));
     }
 }

@@ -25,7 +25,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
-use self::ending::ended;
 use self::failure_log::LastProcess;
 use self::parked_calls::ParkedCall;
 use super::context::ServerContext;
@@ -40,6 +39,7 @@ use super::role::Role;
 use super::stderr;
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
+use crate::server::error::ServerError;
 
 /// What a task is started with, whether it is that of an instance or of several.
 pub(super) struct Parts {
@@ -126,8 +126,8 @@ pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role))
     task.needs_both_eras().then(|| task.into_handover())
 }
 
-pub(super) fn startable(config: &ServerConfig) -> Result<(), String> {
-    config.launch.as_ref().map(|_| ()).map_err(ToString::to_string)
+pub(super) fn startable(config: &ServerConfig) -> Result<(), ServerError> {
+    config.launch.as_ref().map(|_| ()).map_err(|undefined| ServerError::Undefined(undefined.to_string()))
 }
 
 impl ServerTask {
@@ -158,8 +158,8 @@ impl ServerTask {
                     }
                     self.on(event);
                 }
-                State::Backoff { until, not_executable, .. } => {
-                    if not_executable {
+                State::Backoff { until, reason, .. } => {
+                    if reason.is_not_executable() {
                         self.refuse_parked();
                     }
                     let due = self.while_wanted(sleep_until(until.into())).await.is_some();
@@ -206,7 +206,7 @@ impl ServerTask {
         let event = match &config.launch {
             Ok(Launch::Program(program)) => self.one_process(program, turn).await,
             Ok(Launch::Remote(remote)) => self.one_connection(remote, turn).await,
-            Err(undefined) => ended(undefined.to_string()),
+            Err(undefined) => Event::Ended(ServerError::Undefined(undefined.to_string())),
         };
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);
@@ -222,7 +222,7 @@ impl ServerTask {
     /// It ceased to be wanted outside of [`ServerTask::serve`], which takes the event itself.
     pub(super) fn stopped(&mut self) -> Event {
         self.on(Event::Stop);
-        ended("was stopped")
+        Event::Ended(ServerError::Stopped)
     }
 
     pub(super) fn on(&mut self, event: Event) {

@@ -111,7 +111,7 @@ fn doctor_prints_each_finding_on_one_line_with_its_remedy_below() {
         below.next().is_some_and(|line| line.starts_with("          at /") && line.contains("config.toml:")),
         "{ran}"
     );
-    assert!(below.next().is_some_and(|line| line.starts_with("          → its last lines say why")), "{ran}");
+    assert!(below.next().is_some_and(|line| line.starts_with("          → fix what its last lines report")), "{ran}");
     assert_eq!(*lines.last().expect("a line"), "1 problem");
 }
 

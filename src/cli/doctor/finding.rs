@@ -10,6 +10,8 @@ pub(super) struct Finding {
     /// What was found, on one line.
     pub(super) found: String,
     pub(super) verdict: Verdict,
+    /// The code of the server error that was found.
+    pub(super) code: Option<String>,
     /// What belongs to it word for word, such as the last lines of a server.
     pub(super) lines: Vec<String>,
     /// Where the server is configured that it is about.
@@ -41,7 +43,8 @@ pub(super) struct Group {
 
 impl Finding {
     pub(super) fn fine(about: impl Into<String>, found: impl Into<String>) -> Self {
-        Self { about: about.into(), found: found.into(), verdict: Verdict::Fine, lines: Vec::new(), definition: None }
+        let (about, found) = (about.into(), found.into());
+        Self { about, found, verdict: Verdict::Fine, code: None, lines: Vec::new(), definition: None }
     }
 
     pub(super) fn warning(about: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
@@ -55,6 +58,10 @@ impl Finding {
     /// The same about the server that is defined there.
     pub(super) fn defined(self, definition: Option<&Definition>) -> Self {
         Self { definition: definition.cloned(), ..self }
+    }
+
+    pub(super) fn with_code(self, code: Option<String>) -> Self {
+        Self { code, ..self }
     }
 
     pub(super) fn with_lines(self, lines: impl IntoIterator<Item = String>) -> Self {

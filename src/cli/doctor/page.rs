@@ -139,6 +139,8 @@ struct Shown<'a> {
     about: &'a str,
     found: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<&'a str>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     lines: &'a [String],
@@ -149,9 +151,19 @@ struct Shown<'a> {
 }
 
 fn shown<'a>(group: &'static str, finding: &'a Finding) -> Shown<'a> {
-    let Finding { about, found, verdict, lines, definition } = finding;
+    let Finding { about, found, verdict, code, lines, definition } = finding;
     let (place, title) = definition.as_ref().map(|one| (&*one.place, &*one.title)).unzip();
-    Shown { group, level: verdict.word(), about, found, advice: verdict.advice(), lines, place, title }
+    Shown {
+        group,
+        level: verdict.word(),
+        about,
+        found,
+        code: code.as_deref(),
+        advice: verdict.advice(),
+        lines,
+        place,
+        title,
+    }
 }
 
 /// The whole, for programs.

@@ -1,52 +1,43 @@
-//! What to do about a server with a URL that is down, by what is said of it. Pure.
+//! The remedy for a server with a URL that is down, by the code of its error. Pure.
 
-/// What a reason holds, and what to do then; the first that fits. The words are those of the system, of rustls and of mcpd
-/// itself.
-const CURES: [(&str, &str); 17] = [
-    // Whatever is wrong there, it is not the server that is.
-    (
-        "the proxy ",
-        "start that proxy, or correct or unset the environment variable that names it; `NO_PROXY` excepts hosts from it",
-    ),
-    ("CaUsedAsEndEntity", "its certificate is self-signed: save that certificate and name its PEM file as `ca_file`"),
-    (
-        "UnknownIssuer",
-        "its certificate is signed by an authority that is not known here: name that one's PEM file as `ca_file`",
-    ),
-    (
-        "not valid for name",
-        "write the name as `url` that its certificate is for, or have it made for the one that is there",
-    ),
-    (
-        "certificate expired",
-        "its certificate has expired: whoever runs it has to renew it, unless the clock here is wrong",
-    ),
-    ("certificate not valid yet", "set the clock here: its certificate is not valid yet"),
-    ("invalid peer certificate", "whoever runs it has to mend its certificate"),
-    ("no certificates", "install the certificates of the system's authorities (`ca-certificates`)"),
-    ("`ca_file`", "write the path of a PEM file with the authority's certificate as `ca_file`"),
-    ("lookup address", "look whether the host of its `url` is written right, and whether names are resolved here"),
-    ("onnection refused", "nothing listens there: start it, or write another port in its `url`"),
-    ("unreachable", "look whether this machine has a network that leads there"),
-    ("HTTP 401", "look whether its `headers` hold what lets you in"),
-    ("HTTP 403", "look whether its `headers` hold what lets you in"),
-    ("HTTP 404", "correct the path of its `url`; many servers have `/mcp`"),
-    ("HTTP 405", "correct the path of its `url`; many servers have `/mcp`"),
-    ("speaks neither", "correct the path of its `url`; many servers have `/mcp`"),
-];
-
-/// What to do about a server at `origin` that is down for this reason.
-pub(super) fn cure(reason: &str, origin: &str) -> String {
-    let known = CURES.iter().find(|(part, _)| reason.contains(part));
-    known.map_or_else(|| look(origin), |(_, cure)| (*cure).to_owned())
+/// What to do about a server at `origin` that is down with an error of this code.
+pub(super) fn remedy(code: &str, origin: &str) -> String {
+    let remedy = match code {
+        "proxy" => {
+            "start that proxy, or correct or unset the environment variable that names it; `NO_PROXY` excludes hosts from it"
+        }
+        "certificate_self_signed" => {
+            "its certificate is self-signed: save that certificate and name its PEM file as `ca_file`"
+        }
+        "certificate_unknown_issuer" => {
+            "its certificate is signed by an unknown authority: name the PEM file of that authority as `ca_file`"
+        }
+        "certificate_wrong_name" => {
+            "use the name in its certificate as `url`, or get a certificate for the present name"
+        }
+        "certificate_expired" => {
+            "its certificate has expired: its operator has to renew it, unless the clock here is wrong"
+        }
+        "certificate_not_yet_valid" => "set the clock here: its certificate is not valid yet",
+        "certificate_invalid" => "its operator has to repair its certificate",
+        "no_certificate_authorities" => "install the certificates of the system's authorities (`ca-certificates`)",
+        "ca_file" => "write the path of a PEM file with the authority's certificate as `ca_file`",
+        "name_lookup" => "check the host of its `url`, and whether this machine can resolve names",
+        "connection_refused" => "nothing listens there: start it, or write another port in its `url`",
+        "network_unreachable" => "check whether this machine has a network that leads there",
+        "http_unauthorized" | "http_forbidden" => "check the credentials in its `headers`",
+        "http_not_found" | "http_method_not_allowed" => "correct the path of its `url`; many servers have `/mcp`",
+        _ => return check(origin),
+    };
+    remedy.to_owned()
 }
 
-/// Where mcpd itself knows no more.
-pub(super) fn look(origin: &str) -> String {
-    format!("look at how {origin} is reached from here")
+/// The remedy where the code shows no more.
+pub(super) fn check(origin: &str) -> String {
+    format!("check how this machine reaches {origin}")
 }
 
-/// The variable that sends requests to `origin` by a proxy, if one does. What `NO_PROXY` excepts is not looked at.
+/// The variable that sends requests to `origin` through a proxy, if one does. Ignores `NO_PROXY`.
 pub(super) fn proxy(origin: &str, is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
     let of_scheme =
         if origin.starts_with("https:") { ["HTTPS_PROXY", "https_proxy"] } else { ["HTTP_PROXY", "http_proxy"] };
@@ -58,28 +49,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_says_what_to_do() {
-        for (reason, part) in [
-            ("cannot be reached: invalid peer certificate: UnknownIssuer", "`ca_file`"),
-            ("cannot be reached: invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))", "is self-signed"),
-            (
-                "cannot be reached: invalid peer certificate: certificate not valid for name \"a\"; …",
-                "the name as `url`",
-            ),
-            ("cannot be reached: invalid peer certificate: certificate expired: verification time 2 …", "renew it"),
-            ("cannot be reached: invalid peer certificate: BadSignature", "mend its certificate"),
-            ("cannot be reached: Connection refused (os error 111)", "start it"),
-            ("cannot be reached: failed to lookup address information: Name or service not known", "host of its `url`"),
-            (
-                "cannot be reached: the proxy 127.0.0.1:1 (`ALL_PROXY`) cannot be reached: Connection refused (os error 111)",
-                "start that proxy",
-            ),
-            ("answers with HTTP 404: Not Found", "correct the path"),
-            ("answers with HTTP 401", "`headers`"),
-            ("answers with HTTP 503", "https://example.org is reached"),
+    fn remedy_follows_from_the_code() {
+        for (code, part) in [
+            ("certificate_unknown_issuer", "`ca_file`"),
+            ("certificate_self_signed", "is self-signed"),
+            ("certificate_wrong_name", "as `url`"),
+            ("certificate_expired", "renew it"),
+            ("certificate_invalid", "repair its certificate"),
+            ("connection_refused", "start it"),
+            ("name_lookup", "host of its `url`"),
+            ("proxy", "start that proxy"),
+            ("http_not_found", "correct the path"),
+            ("http_unauthorized", "`headers`"),
+            ("http_status", "reaches https://example.org"),
         ] {
-            let cure = cure(reason, "https://example.org");
-            assert!(cure.contains(part), "{reason}: {cure}");
+            let remedy = remedy(code, "https://example.org");
+            assert!(remedy.contains(part), "{code}: {remedy}");
         }
     }
 

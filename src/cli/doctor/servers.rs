@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::cure;
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
+use super::remedy::remedy;
 use super::remotes;
 use crate::admin::report::{NEEDS_LOGIN, ServerReport};
 use crate::cli::text;
@@ -103,11 +103,11 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
 fn late(report: &ServerReport, trial: Option<Trial>) -> Finding {
     let waited = trial.map(|trial| shown(trial.took)).unwrap_or_default();
     let found = format!("is not ready after {waited}");
-    let style = match &report.remote {
-        Some(remote) => remotes::look(&remote.origin),
+    let check = match &report.remote {
+        Some(remote) => remotes::check(&remote.origin),
         None => "look at what it waits for in its last lines".to_owned(),
     };
-    let advice = format!("{style}; if it needs so long, raise its `handshake_timeout`");
+    let advice = format!("{check}; if it needs so long, raise its `handshake_timeout`");
     Finding::problem(&*report.name, found, advice).with_lines(last_words(report))
 }
 
@@ -139,7 +139,9 @@ fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Fin
         state => state,
     };
     let found = format!("{state}{reason}{}{times}", retry.unwrap_or_default());
-    Finding::problem(&**name, found, cure::cure(probe, report, why, has_ended)).with_lines(last_words(report))
+    Finding::problem(&**name, found, remedy(probe, report, has_ended))
+        .with_code(report.code.clone())
+        .with_lines(last_words(report))
 }
 
 /// The last lines of its stderr.
@@ -152,8 +154,8 @@ fn unsteady(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
     // One at a URL has no stderr here.
-    let (style, shows) = match &report.remote {
-        Some(remote) => (remotes::look(&remote.origin), ""),
+    let (check, shows) = match &report.remote {
+        Some(remote) => (remotes::check(&remote.origin), ""),
         // Of one that wrote nothing its log has nothing.
         None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows why it was started again"),
         None => (probe.mcpd(&format!("logs {name}")), " shows what it said before it ended"),
@@ -161,12 +163,12 @@ fn unsteady(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     if report.restarts_last_hour >= OFTEN {
         let last = report.last_error.as_ref().map(|error| format!("; last: {error}")).unwrap_or_default();
         let found = format!("was restarted {} times in the last hour{last}", report.restarts_last_hour);
-        findings.push(Finding::warning(name, found, format!("{style}{shows}")));
+        findings.push(Finding::warning(name, found, format!("{check}{shows}")));
     }
     if !report.silence().is_empty() {
         let found = format!("has not answered {} in a row", report.silence());
         let then = "mcpd restarts it after three misses; pings during a call count only after a call has timed out";
-        findings.push(Finding::warning(name, found, format!("{style}; {then}")));
+        findings.push(Finding::warning(name, found, format!("{check}; {then}")));
     }
     if report.silent_starts > 0 {
         let found = "does not answer `server/discover`, which costs its first start 2s";

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use super::{Entry, ManagerTask};
 use crate::config::{ServerConfig, Start};
-use crate::manager::changes::{Changes, Failed};
+use crate::manager::changes::{Changes, Failed, FailureReason};
 use crate::manager::orders::Done;
+use crate::server::ServerError;
+use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
-use crate::server::{ServerHandle, login_needed};
 
 /// Why a server is not run as it was to be by one set, when another has come.
-const OVERTAKEN: &str = "another configuration came before this one was in force";
 
 /// Somebody who waits until a set is in force.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl ManagerTask {
             match self.became(config) {
                 Some(became) => failed.extend(became.err()),
                 None if asked.until <= now => {
-                    failed.push(Failed::of(&config.name, "it takes longer than it is waited for".to_owned()));
+                    failed.push(Failed::of(&config.name, &FailureReason::Timeout));
                 }
                 None => return None,
             }
@@ -68,14 +68,14 @@ impl ManagerTask {
         let is_to_come =
             self.changing.successors.iter().any(|one| one.config.name == config.name && one.is_like(config));
         let Some(entry) = self.servers.iter().find(|entry| entry.config.name == config.name) else {
-            return Some(Err(Failed::of(&config.name, OVERTAKEN.to_owned())));
+            return Some(Err(Failed::of(&config.name, &FailureReason::Superseded)));
         };
         if is_to_come {
             return None;
         }
         if !entry.config.runs_like(config) {
             let refused = entry.refused.as_ref().filter(|(wanted, _)| wanted.runs_like(config));
-            let overtaken = || Failed { runs_on: true, ..Failed::of(&config.name, OVERTAKEN.to_owned()) };
+            let overtaken = || Failed { runs_on: true, ..Failed::of(&config.name, &FailureReason::Superseded) };
             return Some(Err(refused.map_or_else(overtaken, |(_, failed)| failed.clone())));
         }
         let handle = &entry.running.handle;
@@ -83,7 +83,7 @@ impl ManagerTask {
             return None;
         }
         let outcome = if entry.presence.runs() { outcome(handle)? } else { Ok(()) };
-        Some(outcome.map_err(|reason| Failed::alone(handle, reason)))
+        Some(outcome.map_err(|reason| Failed::alone(handle, &reason)))
     }
 
     /// Whether the last start of a server failed that is to be run as before.
@@ -99,20 +99,21 @@ impl ManagerTask {
 }
 
 /// How a first start has ended; `None` if it has not.
-pub(super) fn outcome(server: &ServerHandle) -> Option<Result<(), String>> {
+pub(super) fn outcome(server: &ServerHandle) -> Option<Result<(), FailureReason>> {
     if server.has_ended() {
-        return Some(Err("was ended".to_owned()));
+        return Some(Err(FailureReason::Server(ServerError::Stopped)));
     }
     let published = server.published();
     if !published.attempted && !published.asleep {
         return None;
     }
     Some(match &published.state {
-        State::Backoff { reason, .. } | State::Failed { reason } => Err(reason.clone()),
-        State::NeedsLogin { .. } => Err(login_needed(server.name())),
+        State::Backoff { reason, .. } | State::Failed { reason } => Err(FailureReason::Server(reason.clone())),
+        State::NeedsLogin { .. } => Err(FailureReason::LoginNeeded { server: Arc::clone(server.name()) }),
         // It is tried again already.
         State::Starting if !published.asleep => {
-            Err(published.last_error.clone().unwrap_or_else(|| "has ended".to_owned()))
+            let error = published.last_error.clone();
+            Err(FailureReason::Server(error.unwrap_or(ServerError::Starting)))
         }
         _ => Ok(()),
     })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::outcome::outcome;
 use super::{Entry, ManagerTask};
 use crate::config::{Replace, ServerConfig};
-use crate::manager::changes::Failed;
+use crate::manager::changes::{Failed, FailureReason};
 use crate::manager::enablement::Presence;
 use crate::server::lifecycle::State;
 use crate::server::{Running, ServerHandle, SharedState, Stop};
@@ -48,14 +48,17 @@ impl Successor {
     }
 
     /// Whether it can take its place, with the reason if it cannot; `None` if that is not known yet.
-    pub(super) fn proved(&self, now: Instant) -> Option<Result<(), String>> {
+    pub(super) fn proved(&self, now: Instant) -> Option<Result<(), FailureReason>> {
         if !self.enabled {
             return Some(Ok(()));
         }
-        let late = || (now >= self.until).then(|| Err("is not ready in time".to_owned()));
+        let late = || (now >= self.until).then(|| Err(FailureReason::Timeout));
         let proved = outcome(&self.running.handle).or_else(late)?;
         // One that cannot list is ready, and of no use.
-        Some(proved.and_then(|()| self.running.handle.published().last_error.clone().map_or(Ok(()), Err)))
+        Some(proved.and_then(|()| {
+            let error = self.running.handle.published().last_error.clone();
+            error.map_or(Ok(()), |error| Err(FailureReason::Server(error)))
+        }))
     }
 
     /// When it is waited for no longer.
@@ -126,7 +129,7 @@ impl ManagerTask {
         match one.proved(now) {
             None if !one.is_alone => self.changing.successors.push(one),
             Some(Err(reason)) if !one.is_alone => {
-                let failed = Failed::beside(&entry.running.handle, &one.running.handle, one.first_line, reason);
+                let failed = Failed::beside(&entry.running.handle, &one.running.handle, one.first_line, &reason);
                 tracing::warn!(server = %failed.name, "goes on as it was, for the new instance failed: {}", failed.reason);
                 entry.refused = Some((one.config, failed));
                 self.changing.gone.push((one.running, Stop::Drain));

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use super::answer::cause;
+use super::error::{NetError, NetErrorKind};
 use super::proxies::{Proxies, Proxy};
 use super::resolver::Resolver;
 use super::stream::Stream;
@@ -57,7 +58,7 @@ impl Connector {
             Some(proxy) if is_tls => {
                 let stream = self.dial_proxy(&proxy).await?;
                 let tunnel = tunnel::open(stream, &place, proxy.authorization()).await;
-                tunnel.map_err(|reason| format!("{proxy} {reason}"))?
+                tunnel.map_err(|reason| failed(format!("{proxy} {reason}")))?
             }
             Some(proxy) => return Ok(Stream::OfProxy(Box::new(self.dial_proxy(&proxy).await?))),
         };
@@ -70,7 +71,8 @@ impl Connector {
 
     /// A connection to the proxy itself. What goes wrong with it is said of the proxy, not of the server.
     async fn dial_proxy(&mut self, proxy: &Proxy) -> Result<Stream, Error> {
-        let unreachable = |error: &(dyn StdError + 'static)| format!("{proxy} cannot be reached: {}", cause(error));
+        let unreachable =
+            |error: &(dyn StdError + 'static)| failed(format!("{proxy} cannot be reached: {}", cause(error)));
         let place = proxy.uri().clone();
         let stream = self.dialer.call(place).await.map_err(|error| unreachable(&error))?;
         let stream = Stream::Plain(stream.into_inner());
@@ -108,8 +110,13 @@ impl Connector {
     }
 }
 
-fn not_connected(proxy: &Proxy, error: &(dyn StdError + 'static)) -> String {
-    format!("{proxy} makes no connection: {}", cause(error))
+/// The proxy has failed, not the server.
+fn failed(text: String) -> NetError {
+    NetError::new(NetErrorKind::Proxy, text)
+}
+
+fn not_connected(proxy: &Proxy, error: &(dyn StdError + 'static)) -> NetError {
+    failed(format!("{proxy} makes no connection: {}", cause(error)))
 }
 
 /// As it is looked up, and as certificates have it.

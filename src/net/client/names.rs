@@ -10,6 +10,8 @@ use std::thread;
 
 use tokio::sync::{Semaphore, oneshot};
 
+use super::error::{NetError, NetErrorKind};
+
 /// Names that are looked up at once; one more waits. The system gives up a name after some ten seconds.
 const AT_ONCE: usize = 16;
 /// Of these, those of one server: where a name server is silent, that leaves others their places.
@@ -48,7 +50,9 @@ impl Names {
             drop((own, place));
         };
         thread::Builder::new().name("names".to_owned()).stack_size(STACK).spawn(lookup)?;
-        let found = answered.await.map_err(io::Error::other)??;
+        let found = answered.await.map_err(io::Error::other)?;
+        let found = found.map_err(|error| NetError::new(NetErrorKind::NameLookup, error.to_string()));
+        let found = found.map_err(io::Error::other)?;
         if found.is_empty() { Err(io::Error::other("it has no address")) } else { Ok(found) }
     }
 }

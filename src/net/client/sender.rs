@@ -14,6 +14,7 @@ use url::Url;
 
 use super::answer::{Answer, cause};
 use super::connector::Connector;
+use super::error::{NetError, NetErrorKind};
 use super::proxies::Proxies;
 
 /// How long a connection is kept that nobody uses: less than the 5 s after which the servers of Node and uvicorn close one, perhaps
@@ -38,7 +39,7 @@ pub struct Sender {
 #[derive(Debug)]
 pub enum Failure {
     /// Nothing of it has reached the server.
-    NotSent(String),
+    NotSent(NetError),
     /// It has reached the server, which says that it was not processed.
     Unprocessed(String),
     /// It may have been processed.
@@ -66,7 +67,7 @@ impl Sender {
     /// # Errors
     /// Whether it may have reached somebody, and why there is no answer. Whatever is answered is no error.
     pub async fn send(&self, method: Method, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Answer, Failure> {
-        let place = Uri::try_from(url.as_str()).map_err(|error| Failure::NotSent(error.to_string()))?;
+        let place = Uri::try_from(url.as_str()).map_err(|error| Failure::NotSent(error.to_string().into()))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.headers_mut() = headers;
@@ -80,7 +81,8 @@ impl Sender {
         let answer = self.client.request(request).await.map(Answer::new).map_err(|error| Failure::of(&error))?;
         match (proxy, answer.status()) {
             (Some(proxy), status @ StatusCode::PROXY_AUTHENTICATION_REQUIRED) => {
-                Err(Failure::NotSent(format!("{proxy} answers with HTTP {status}")))
+                let text = format!("{proxy} answers with HTTP {status}");
+                Err(Failure::NotSent(NetError::new(NetErrorKind::Proxy, text)))
             }
             (Some(proxy), StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) => {
                 Ok(answer.through(proxy))
@@ -92,13 +94,12 @@ impl Sender {
 
 impl Failure {
     fn of(error: &Error) -> Self {
-        let reason = cause(error);
         if error.is_connect() {
-            Self::NotSent(reason)
+            Self::NotSent(NetError::of(error))
         } else if is_unprocessed(error) {
-            Self::Unprocessed(reason)
+            Self::Unprocessed(cause(error))
         } else {
-            Self::Cut(reason)
+            Self::Cut(cause(error))
         }
     }
 }

@@ -21,6 +21,7 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio_rustls::TlsConnector;
 
+use super::error::{NetError, NetErrorKind};
 use super::stream::Stream;
 
 /// TLS sessions that are kept so that the next connection is cheaper: of 32 hosts, as rustls counts.
@@ -32,7 +33,7 @@ pub(super) struct Roots(Arc<OnceCell<Arc<WebPkiServerVerifier>>>);
 
 impl Roots {
     /// Reads them, if they are not there yet.
-    pub(super) async fn ready(&self) -> Result<(), String> {
+    pub(super) async fn ready(&self) -> Result<(), NetError> {
         self.0.get_or_try_init(|| on_helper(system)).await.map(|_| ())
     }
 
@@ -52,7 +53,7 @@ pub(super) struct Tls {
 
 impl Tls {
     /// With the authorities of the system, and those of `ca_file`, if there is one, which is read now.
-    pub(super) async fn new(system: Roots, ca_file: Option<PathBuf>) -> Result<Self, String> {
+    pub(super) async fn new(system: Roots, ca_file: Option<PathBuf>) -> Result<Self, NetError> {
         let own = match ca_file {
             Some(path) => Some(on_helper(move || own(&path)).await?),
             None => None,
@@ -69,7 +70,7 @@ impl Tls {
     }
 
     /// Sees that there is somebody to trust.
-    pub(super) async fn ready(&self) -> Result<(), String> {
+    pub(super) async fn ready(&self) -> Result<(), NetError> {
         self.system.ready().await.or_else(|reason| if self.has_own { Ok(()) } else { Err(reason) })
     }
 
@@ -127,7 +128,7 @@ impl CaFile {
     }
 }
 
-fn is_ca_used_as_end_entity(refusal: &Error) -> bool {
+pub(super) fn is_ca_used_as_end_entity(refusal: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = refusal else { return false };
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
@@ -191,30 +192,39 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-async fn on_helper<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+async fn on_helper<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NetError> + Send + 'static,
+) -> Result<T, NetError> {
     spawn_blocking(work).await.map_err(|error| error.to_string())?
 }
 
-fn system() -> Result<Arc<WebPkiServerVerifier>, String> {
+fn system() -> Result<Arc<WebPkiServerVerifier>, NetError> {
     let found = rustls_native_certs::load_native_certs();
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(found.certs);
     let why = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
     let help = "install the package `ca-certificates`, or set `ca_file`";
-    verifier(store).map_err(|_| format!("found no certificates of authorities on this system{why}; {help}"))
+    verifier(store).map_err(|_| {
+        NetError::new(
+            NetErrorKind::NoAuthorities,
+            format!("found no certificates of authorities on this system{why}; {help}"),
+        )
+    })
 }
 
-fn own(path: &Path) -> Result<CaFile, String> {
+fn own(path: &Path) -> Result<CaFile, NetError> {
     let shown = path.display();
-    let text = std::fs::read(path).map_err(|error| format!("cannot read its `ca_file` {shown}: {error}"))?;
-    let unreadable = |error: String| format!("its `ca_file` {shown} holds a certificate that cannot be read: {error}");
+    let failed = |text: String| NetError::new(NetErrorKind::CaFile, text);
+    let text = std::fs::read(path).map_err(|error| failed(format!("cannot read its `ca_file` {shown}: {error}")))?;
+    let unreadable =
+        |error: String| failed(format!("its `ca_file` {shown} holds a certificate that cannot be read: {error}"));
     let (mut store, mut certificates) = (RootCertStore::empty(), Vec::new());
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
         store.add(certificate.clone()).map_err(|error| unreadable(error.to_string()))?;
         certificates.push(certificate);
     }
-    let verifier = verifier(store).map_err(|_| format!("its `ca_file` {shown} holds no certificate in PEM"))?;
+    let verifier = verifier(store).map_err(|_| failed(format!("its `ca_file` {shown} holds no certificate in PEM")))?;
     Ok(CaFile { verifier, certificates })
 }
 

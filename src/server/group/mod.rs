@@ -37,12 +37,12 @@ use crate::alarm::Alarm;
 use crate::catalog::{Identity, Lists};
 use crate::config::{ServerConfig, Sharing};
 use crate::era::{Era, Eras};
+use crate::server::error::ServerError;
 
 /// Until it is looked again whether an instance that had calls is idle now.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why a call is refused for which no instance may be started.
-const TOO_MANY_DIRECTORIES: &str = "agents of this user work in too many directories at once";
 
 /// The task of such a server.
 pub(super) struct Group {
@@ -277,8 +277,9 @@ impl Group {
                 slot.running.handle.call(call).await;
             }
             None => {
-                let reason = if self.wanted.enabled { TOO_MANY_DIRECTORIES } else { "it is disabled" };
-                call.refuse(Failure::Unavailable { reason: reason.to_owned(), retry_after: None });
+                let enabled = self.wanted.enabled;
+                let reason = if enabled { ServerError::TooManyDirectories } else { ServerError::Disabled };
+                call.refuse(Failure::Unavailable { reason, retry_after: None });
             }
         }
     }

@@ -15,7 +15,10 @@ pub(super) enum Finding {
     /// It is modern, and has the version that it was asked in, though it says that it has not.
     Again,
     /// It is modern, and of no version that mcpd speaks.
-    Neither(String),
+    Neither {
+        /// Those of the server, shortened.
+        versions: String,
+    },
 }
 
 /// An error that a modern server answers shows that it is one; any other, whatever its code, that it is not.
@@ -26,21 +29,23 @@ pub(super) fn finding(outcome: Result<Bytes, Bytes>) -> Finding {
             Some(versions) if versions.iter().any(|version| version == era::MODERN) => Finding::Again,
             Some(versions) if !versions.iter().any(|version| era::known(version).is_some()) => {
                 let versions = shortened(versions.join(", ").as_bytes());
-                Finding::Neither(format!("speaks protocol versions which mcpd does not: {versions}"))
+                Finding::Neither { versions }
             }
             _ => Finding::Legacy,
         },
     }
 }
 
-fn code(error: &Bytes) -> Option<Bytes> {
-    members(error, ["code"]).ok().and_then(|[code]| code)
+/// Whether an error says that the server does not speak the version of the request.
+pub(super) fn is_version_refused(error: &Bytes) -> bool {
+    let code = members(error, ["code"]).ok().and_then(|[code]| code);
+    code.is_some_and(|code| code == era::UNSUPPORTED_VERSION.to_string())
 }
 
 /// The versions that an error names which says that the one of the request is not spoken.
 fn supported(error: &Bytes) -> Option<Vec<String>> {
     let [data] = members(error, ["data"]).ok()?;
-    if code(error)? != era::UNSUPPORTED_VERSION.to_string() {
+    if !is_version_refused(error) {
         return None;
     }
     let [supported] = members(&data?, ["supported"]).ok()?;
@@ -59,7 +64,7 @@ mod tests {
                 Finding::Modern(info) => info.protocol.to_owned(),
                 Finding::Legacy => "legacy".to_owned(),
                 Finding::Again => "again".to_owned(),
-                Finding::Neither(why) => why,
+                Finding::Neither { versions } => versions,
             }
         };
         assert_eq!(found(Ok(r#"{"supportedVersions":["2026-07-28"],"capabilities":{}}"#)), "2026-07-28");

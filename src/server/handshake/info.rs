@@ -10,6 +10,7 @@ use crate::era::{self, Era};
 use crate::instructions;
 use crate::jsonrpc::members::{members, text};
 use crate::kind::{Kind, PerKind};
+use crate::server::error::ServerError;
 use crate::server::instance::NotificationSupport;
 use crate::task_state::TaskSupport;
 
@@ -40,14 +41,14 @@ impl ServerInfo {
     ///
     /// # Errors
     /// For a person, if it is none, or of a version that mcpd does not speak.
-    pub(super) fn introduced(result: &Bytes) -> Result<Self, String> {
-        let malformed = || format!("malformed result of `initialize`: {}", shortened(result));
+    pub(super) fn introduced(result: &Bytes) -> Result<Self, ServerError> {
+        let malformed = || ServerError::MalformedInitialize { result: shortened(result) };
         let [version, capabilities, info] =
             members(result, ["protocolVersion", "capabilities", "serverInfo"]).map_err(|_| malformed())?;
         let version = version.as_ref().and_then(text).ok_or_else(malformed)?;
         let version = String::from_utf8_lossy(&version);
-        let protocol =
-            era::known(&version).ok_or_else(|| format!("speaks protocol version {version:?}, which mcpd does not"))?;
+        let unsupported = || ServerError::UnsupportedVersion { versions: shortened(version.as_bytes()) };
+        let protocol = era::known(&version).ok_or_else(unsupported)?;
         Self::read(protocol, result, &capabilities.ok_or_else(malformed)?, info.as_ref()).ok_or_else(malformed)
     }
 
@@ -112,7 +113,7 @@ mod tests {
             (Ok(info), Ok(expected)) => {
                 assert_eq!((info.protocol, info.software.as_deref(), info.offers[Kind::Tools]), expected, "{result}");
             }
-            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
             (found, _) => panic!("{result}: {found:?}"),
         }
     }

@@ -4,13 +4,15 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use super::finding::{Finding, finding};
+use super::finding::{Finding, finding, is_version_refused};
 use super::opening::{Fallback, Opening};
 use super::{HandshakeError, Opened, Outcome, Received, ServerInfo, discover, introduce, next, settle, shortened};
 use crate::era::{self, Era};
 use crate::server::era_cache::{EraSupport, Support};
+use crate::server::error::ServerError;
 use crate::server::instance::Instance;
 
 /// How long a server may leave its opening unanswered before it is sent that of the other era as well. One that is only slow loses
@@ -149,7 +151,7 @@ impl Negotiation {
                 Ok(info) => return Ok(Some(info)),
                 Err(why) => HandshakeError::Refused(why),
             },
-            Ok(Err(error)) => HandshakeError::Refused(format!("refused `initialize`: {}", shortened(&error))),
+            Ok(Err(error)) => HandshakeError::Refused(initialize_refused(&error)),
             Err(why) => why,
         };
         if let Some(modern) = self.modern.take() {
@@ -201,7 +203,9 @@ impl Negotiation {
                 discover(instance);
                 return Ok(None);
             }
-            Finding::Neither(why) => return Err(HandshakeError::Refused(why)),
+            Finding::Neither { versions } => {
+                return Err(HandshakeError::Refused(ServerError::UnsupportedVersion { versions }));
+            }
             Finding::Modern(info) => {
                 self.discover = Step::Answered;
                 (self.learned.modern, self.learned.extensions) = (Support::Confirmed, info.extensions.clone());
@@ -225,8 +229,7 @@ impl Negotiation {
                 return Ok(Some(*info));
             }
             Finding::Legacy | Finding::Again if self.is_only(Era::Modern) => {
-                let why = "does not speak MCP 2026-07-28, which `era = \"modern\"` asks for";
-                return Err(HandshakeError::Refused(why.to_owned()));
+                return Err(HandshakeError::Refused(ServerError::NoModernEra));
             }
             Finding::Legacy | Finding::Again => {}
         }
@@ -259,4 +262,8 @@ impl Negotiation {
         }
         Ok(None)
     }
+}
+
+fn initialize_refused(error: &Bytes) -> ServerError {
+    ServerError::InitializeRefused { error: shortened(error), is_modern_only: is_version_refused(error) }
 }

@@ -6,6 +6,7 @@ use super::health_checks::Callers;
 use super::{LogOwner, NewSubscription, Topic};
 use crate::catalog::List;
 use crate::kind::Kind;
+use crate::server::error::ServerError;
 
 /// What the task has to act on.
 pub(in crate::server) enum Effect {
@@ -17,9 +18,9 @@ pub(in crate::server) enum Effect {
         /// All of them are what the server offers, as far as can be known.
         settled: bool,
     },
-    /// One of its lists could not be followed to its end; the reason is for a person.
+    /// One of its lists could not be followed to its end; `reason` says why.
     NotListed {
-        reason: String,
+        reason: ServerError,
         /// The pages before the one that failed, if the list was never followed to its end.
         partial: Option<(Kind, List)>,
         settled: bool,

@@ -10,6 +10,7 @@ use crate::catalog::List;
 use crate::era::HEADER_MISMATCH;
 use crate::jsonrpc::members::{members, text};
 use crate::printable::excerpt;
+use crate::server::error::ServerError;
 use crate::server::messages::call::Failure;
 use crate::transport::http::Mirrors;
 
@@ -48,7 +49,5 @@ pub(super) fn refusal(wire: &Wire, error: &Bytes) -> Option<Failure> {
     }
     let message = members(error, ["message"]).ok().and_then(|[raw]| text(&raw?)).unwrap_or_default();
     let message = excerpt(&String::from_utf8_lossy(&message), MAX_EXCERPT_LEN);
-    let reason =
-        format!("its tools want other headers than it has listed, so they are listed again; it says: {message}");
-    Some(Failure::Unavailable { reason, retry_after: None })
+    Some(Failure::Unavailable { reason: ServerError::HeaderMismatch(message), retry_after: None })
 }

@@ -12,6 +12,7 @@ use crate::calls::Outcome;
 use crate::catalog::List;
 use crate::jsonrpc::reply::METHOD_NOT_FOUND;
 use crate::kind::{Kind, PerKind};
+use crate::server::error::ServerError;
 use crate::server::listing::{Listing, Next, Pace};
 
 /// Delay before a failed list is fetched again.
@@ -45,8 +46,7 @@ pub(super) enum Fetch {
     Continues,
     Done(Kind, List),
     Failed {
-        /// For a person.
-        reason: String,
+        reason: ServerError,
         /// The pages before the failure, if the list was never fetched before.
         partial: Option<(Kind, List)>,
     },
@@ -143,8 +143,8 @@ impl ServerLists {
         Fetch::Done(kind, list)
     }
 
-    /// Ends a fetch that has failed; `what` says what is wrong with the response.
-    pub(super) fn failed(&mut self, listing: Listing, what: &str) -> Fetch {
+    /// Ends a fetch that has failed; `problem` says what the response is.
+    pub(super) fn failed(&mut self, listing: Listing, problem: &'static str) -> Fetch {
         let kind = listing.kind();
         let mut is_first = false;
         if let Some(state) = &mut self.states[kind] {
@@ -153,8 +153,8 @@ impl ServerLists {
             state.retry_at = Some(Instant::now() + RETRY);
         }
         let partial = listing.partial().filter(|_| is_first);
-        let used = partial.as_ref().map(|list| format!("; the {} items before it are used", list.items.len()));
-        let reason = format!("its answer to `{}` {what}{}", kind.method(), used.unwrap_or_default());
+        let used = partial.as_ref().map(|list| list.items.len());
+        let reason = ServerError::List { kind, problem, used };
         Fetch::Failed { reason, partial: partial.map(|list| (kind, list)) }
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::server::lifecycle::LONGEST_RETRY_AFTER;
+use crate::server::error::ServerError;
+use crate::server::lifecycle::MAX_RETRY_AFTER;
 use crate::server::messages::call::Failure;
 use crate::transport::http::{Lost, is_busy, unprocessed};
 
@@ -14,7 +15,7 @@ pub(super) fn pause(lost: &Lost) -> Option<Duration> {
     match lost {
         Lost::Cut { .. } => Some(RETRY),
         Lost::Status { status, retry_after, .. } if is_busy(*status) => {
-            Some(retry_after.unwrap_or_default().clamp(RETRY, LONGEST_RETRY_AFTER))
+            Some(retry_after.unwrap_or_default().clamp(RETRY, MAX_RETRY_AFTER))
         }
         _ => None,
     }
@@ -22,23 +23,21 @@ pub(super) fn pause(lost: &Lost) -> Option<Duration> {
 
 /// What the agent receives, and whether the server may have acted on the call.
 pub(super) fn failure(lost: Lost) -> (Failure, bool) {
+    let error = ServerError::Disconnected(lost.parting());
     match lost {
-        Lost::NotSent { reason } => (Failure::Unavailable { reason, retry_after: None }, false),
-        Lost::Unprocessed { reason } => (Failure::Unavailable { reason, retry_after: None }, false),
+        Lost::NotSent { .. } | Lost::Unprocessed { .. } => {
+            (Failure::Unavailable { reason: error, retry_after: None }, false)
+        }
         Lost::LoginNeeded { why } => (Failure::LoginNeeded { why }, false),
-        Lost::Cut { reason } => (Failure::Died { how: reason }, true),
+        Lost::Cut { .. } => (Failure::Died { reason: error }, true),
         Lost::TooLarge => (Failure::AnswerTooLarge, true),
         Lost::NoAnswer => (Failure::AnswerMalformed, true),
-        Lost::Status { status, retry_after, said } => {
-            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
-            let reason = format!("it answers with HTTP {status}{said}");
-            match unprocessed(status) {
-                Some(statement) => {
-                    tracing::debug!(%status, "a request was not processed: {statement}");
-                    (Failure::Unavailable { reason, retry_after }, false)
-                }
-                None => (Failure::Status { status: reason, retry_after }, true),
+        Lost::Status { status, retry_after, .. } => match unprocessed(status) {
+            Some(statement) => {
+                tracing::debug!(%status, "a request was not processed: {statement}");
+                (Failure::Unavailable { reason: error, retry_after }, false)
             }
-        }
+            None => (Failure::Status { reason: error, retry_after }, true),
+        },
     }
 }

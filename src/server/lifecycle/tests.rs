@@ -1,7 +1,14 @@
 //! What leads from state to state, as tables and properties.
 
-use super::*;
+use http::StatusCode;
 use proptest::prelude::*;
+
+use super::*;
+use crate::server::error::ServerError;
+use crate::server::exit::Exit;
+use crate::server::health::Silence;
+use crate::server::start_error::StartError;
+use crate::transport::http::Parting;
 
 const STEADY: Duration = Duration::from_secs(10);
 
@@ -10,19 +17,32 @@ fn lifecycle() -> Lifecycle {
 }
 
 fn ended() -> Event {
-    ended_for(None)
+    Event::Ended(exited())
+}
+
+fn exited() -> ServerError {
+    ServerError::Exited(Exit { code: Some(1), ..Exit::default() })
 }
 
 fn ended_for(retry_after: Option<Duration>) -> Event {
-    Event::Ended { reason: "exited".to_owned(), retry_after }
+    let busy = |_| Parting::Status { status: StatusCode::SERVICE_UNAVAILABLE, retry_after, message: None };
+    Event::Ended(retry_after.map_or_else(exited, |after| ServerError::Disconnected(busy(after))))
+}
+
+fn not_found() -> ServerError {
+    ServerError::Start(StartError::CommandNotFound { command: "x".to_owned(), path: None })
+}
+
+fn token_refused() -> ServerError {
+    ServerError::Disconnected(Parting::LoginNeeded { why: "the token was refused".to_owned() })
 }
 
 fn login_needed() -> Event {
-    Event::LoginNeeded { reason: "the token was refused".to_owned() }
+    Event::Ended(token_refused())
 }
 
 fn ill() -> Event {
-    Event::Ill { reason: "is silent".to_owned() }
+    Event::Ill(ServerError::Unanswered(Silence { pings: 3, calls: 0 }))
 }
 
 fn started() -> Event {
@@ -99,7 +119,7 @@ fn a_steady_run_begins_the_delays_anew() {
 
 #[test]
 fn one_that_cannot_be_started_stays_failed() {
-    let mut lifecycle = Lifecycle::new(Err("`TOKEN` is not set".to_owned()), true, STEADY);
+    let mut lifecycle = Lifecycle::new(Err(ServerError::Undefined("`TOKEN` is not set".to_owned())), true, STEADY);
     for event in [Event::Up, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
     }
@@ -112,7 +132,7 @@ fn one_without_restarts_has_failed_once_it_ended() {
     for event in [Event::Up, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
     }
-    assert_eq!(*lifecycle.state(), State::Failed { reason: "exited".to_owned() });
+    assert_eq!(*lifecycle.state(), State::Failed { reason: exited() });
 }
 
 #[test]
@@ -122,7 +142,7 @@ fn one_that_needs_a_login_waits_for_a_person_whenever_it_is_said() {
         for event in [Event::Due, ended(), Event::Up, Event::Well, ill(), started()] {
             lifecycle.on(event, Instant::now(), 0.0);
         }
-        assert_eq!(*lifecycle.state(), State::NeedsLogin { reason: "the token was refused".to_owned() });
+        assert_eq!(*lifecycle.state(), State::NeedsLogin { reason: token_refused() });
         lifecycle.on(Event::Stop, Instant::now(), 0.0);
         assert_eq!(*lifecycle.state(), State::Stopped);
         lifecycle.on(started(), Instant::now(), 0.0);
@@ -132,9 +152,9 @@ fn one_that_needs_a_login_waits_for_a_person_whenever_it_is_said() {
 
 #[test]
 fn command_that_cannot_be_executed_is_retried_and_not_waited_for() {
-    let missing = || Event::NotExecutable { reason: "is not found".to_owned() };
+    let missing = || Event::Ended(not_found());
     let until = |state: &State| match state {
-        State::Backoff { until, reason, not_executable: true, .. } if reason == "is not found" => Some(*until),
+        State::Backoff { until, reason, .. } if *reason == not_found() => Some(*until),
         _ => None,
     };
     let lifecycle = after([missing()]);
@@ -143,7 +163,7 @@ fn command_that_cannot_be_executed_is_retried_and_not_waited_for() {
     assert!(after([ended()]).state().may_be_ready_by(Instant::now() + Duration::from_secs(60)));
     assert_eq!(*after([missing(), Event::Due]).state(), State::Starting);
     let now = after([missing(), Event::Due, ended()]);
-    assert!(matches!(now.state(), State::Backoff { attempt: 2, not_executable: false, .. }), "{now:?}");
+    assert!(matches!(now.state(), State::Backoff { attempt: 2, reason, .. } if *reason == exited()), "{now:?}");
     let mut stopping = after([Event::Stop]);
     stopping.on(missing(), Instant::now(), 0.0);
     assert_eq!(*stopping.state(), State::Stopped);
@@ -164,7 +184,7 @@ fn event(kind: u8, seconds: u64) -> Event {
         4 => login_needed(),
         5 => ill(),
         6 => Event::Well,
-        7 => Event::NotExecutable { reason: "is not found".to_owned() },
+        7 => Event::Ended(not_found()),
         _ => Event::Stop,
     }
 }
@@ -182,7 +202,7 @@ proptest! {
             let event = event(kind, wanted);
             stopped |= event == Event::Stop;
             let retry_after = match &event {
-                Event::Ended { retry_after, .. } => retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER),
+                Event::Ended(error) => error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER),
                 _ => Duration::ZERO,
             };
             lifecycle.on(event, now, random);

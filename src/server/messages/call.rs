@@ -23,6 +23,7 @@ use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::request_line::RequestLine;
+use crate::server::error::ServerError;
 use crate::server::fair_queue::MAX_WAITING_PER_SESSION;
 use crate::server::question::Question;
 use crate::server::share::MAX_IN_FLIGHT;
@@ -181,7 +182,10 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if self.to.is_some() {
-            self.pay_error(Failure::Died { how: "was lost to a fault of mcpd".to_owned() }, true);
+            self.pay_error(
+                Failure::Died { reason: ServerError::Internal("was lost to a fault of mcpd".to_owned()) },
+                true,
+            );
         }
     }
 }

@@ -30,6 +30,7 @@ use tokio::time::{sleep, timeout};
 
 use self::tree::Tree;
 use crate::config::Limits;
+use crate::server::exit::LimitReached;
 
 /// For the given cgroup to be taken over, and for an instance's to be made.
 const MAKING: Duration = Duration::from_secs(2);
@@ -127,12 +128,12 @@ fn unmade(server: &str, error: &str) -> Enforcement {
 }
 
 impl Cgroup {
-    /// What its limits had to do with an end that was seen as `how`, if that could be seen.
-    pub(super) async fn explain(&self, how: Option<&str>) -> Option<String> {
-        let (path, limits, how) = (self.path.clone()?, self.limits, how.map(str::to_owned));
+    /// The limit that had to do with the end of the instance, if one had.
+    pub(super) async fn limit_reached(&self) -> Option<LimitReached> {
+        let (path, limits) = (self.path.clone()?, self.limits);
         let reading = spawn_blocking(move || {
             let read = |name| fs::read_to_string(path.join(name)).unwrap_or_default();
-            events::explain(how.as_deref(), limits, &read("memory.events"), &read("pids.events"))
+            events::limit_reached(limits, &read("memory.events"), &read("pids.events"))
         });
         timeout(READING, reading).await.ok()?.ok()?
     }

@@ -22,8 +22,8 @@ pub(super) struct Grouped {
 }
 
 pub(super) fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Grouped, NotStarted> {
-    let mut command = Command::from(command(definition, streams).map_err(NotStarted::Refused)?);
-    let leader = command.spawn().map_err(|error| NotStarted::Refused(cannot_run(command.as_std(), &error)))?;
+    let mut command = Command::from(command(definition, streams).map_err(NotStarted::Error)?);
+    let leader = command.spawn().map_err(|error| NotStarted::Error(cannot_run(command.as_std(), &error)))?;
     let pid = leader.id().unwrap_or_default();
     let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
     Ok(Grouped { leader, pid, group })
@@ -41,7 +41,7 @@ impl Grouped {
         // without members there is nobody to hit.
         self.signal(Signal::KILL);
         self.group = None;
-        Ended::Exited(status.map_or_else(|error| Exit::from(error.to_string()), Exit::from))
+        Ended::Exited(status.map_or_else(|_| Exit::default(), Exit::from))
     }
 
     pub(super) fn terminate(&self) {

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::{Ended, NotStarted};
 use crate::alarm::Alarm;
 use crate::server::guard::{ARGV0, Definition, KILL, Report, TERMINATE};
+use crate::server::start_error::StartError;
 use crate::server::subtree;
 
 /// For a guard to be gone after it was told to kill, before it is killed itself.
@@ -100,12 +101,13 @@ impl Guarded {
 
     /// Has the guard start the server, and tells the server's process id.
     pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, NotStarted> {
-        let mut line = serde_json::to_vec(definition).map_err(|error| NotStarted::Refused(error.to_string().into()))?;
+        let mut line =
+            serde_json::to_vec(definition).map_err(|error| NotStarted::Error(StartError::System(error.to_string())))?;
         line.push(b'\n');
         self.orders.write_all(&line).await.map_err(|_| NotStarted::GuardLost)?;
         match next_report(&mut self.reports).await {
             Some(Report::Started { pid }) => Ok(pid),
-            Some(Report::NotStarted(failure)) => Err(NotStarted::Refused(failure)),
+            Some(Report::NotStarted(error)) => Err(NotStarted::Error(error)),
             _ => Err(NotStarted::GuardLost),
         }
     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
-use super::remote;
 use super::{AbortOnDrop, ServerTask};
+use crate::server::error::{Recovery, ServerError};
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 use crate::server::link::{Closed, Link};
@@ -28,7 +28,7 @@ pub(super) enum End {
     /// The server ended by itself.
     Ended(Ended),
     /// It lives, but cannot be talked to.
-    Broken(String),
+    Broken(ServerError),
     /// It is reached by HTTP, and cannot be any more.
     Parted(Parting),
     /// It is to be stopped, and its calls have ended or had their time.
@@ -43,47 +43,48 @@ impl ServerTask {
         }
         self.wait_for_next_instance();
         let is_broken = matches!(end, End::Broken(_));
-        let (how, event) = match end {
+        let error = match end {
             End::Stop => {
                 let event = self.stopped();
                 instance.fail_all(&Failure::ShuttingDown, &Failure::ShuttingDown);
                 self.end_politely(instance, process).await;
                 return event;
             }
-            End::Broken(how) => (how.clone(), ended(how)),
-            End::Parted(parting) => remote::parted(parting),
+            End::Broken(error) => error,
+            End::Parted(parting) => ServerError::Disconnected(parting),
             End::Ended(how_ended) => {
                 // If mcpd died before the orphans of a lost guard, nobody would kill them: they go first.
                 if how_ended == Ended::GuardLost {
                     self.kill(process.take()).await;
                 }
                 self.last_words(&mut instance).await;
-                let how = match how_ended {
+                match how_ended {
                     Ended::Exited(exit) => {
-                        let reason = exit.reason.clone();
-                        self.last_process.exit = Some(exit);
-                        reason
+                        self.last_process.exit = Some(exit.clone());
+                        ServerError::Exited(exit)
                     }
-                    Ended::GuardLost => "lost its guard".to_owned(),
-                };
-                (how.clone(), ended(how))
+                    Ended::GuardLost => ServerError::GuardLost,
+                }
             }
         };
-        let unsent = match &event {
-            Event::LoginNeeded { reason } => Failure::LoginNeeded { why: reason.clone() },
-            _ => Failure::Unavailable { reason: how.clone(), retry_after: None },
+        let recovery = error.recovery();
+        let unsent = match recovery {
+            Recovery::Login => Failure::LoginNeeded { why: error.to_string() },
+            Recovery::Retry | Recovery::Reconfigure => {
+                Failure::Unavailable { reason: error.clone(), retry_after: None }
+            }
         };
         // The next instance gets what this one has not seen.
-        if instance.wire.is_stdio() && matches!(event, Event::Ended { .. }) {
+        if instance.wire.is_stdio() && recovery == Recovery::Retry {
             instance.take_unsent(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
-        instance.fail_all(&Failure::Died { how }, &unsent);
+        instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
         self.kill(process).await;
         // One that can be talked to no more may still have a session.
         if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
             self.holding(http.close()).await;
         }
-        event
+        Event::Ended(error)
     }
 
     /// Ends what is left of a process, with all that it started.
@@ -142,18 +143,13 @@ impl ServerTask {
 
 /// How a server ended to which there is no way any more. If it is a process, that says so soon, or is ended for what it did.
 pub(super) async fn parted(process: &mut Option<Process>, closed: Closed) -> End {
-    let what = match closed {
+    let stream = match closed {
         Closed::Parted(parting) => return End::Parted(parting),
-        Closed::Stream(what) => what,
+        Closed::Stream(stream) => stream,
     };
-    let Some(process) = process else { return End::Broken(what.to_owned()) };
+    let Some(process) = process else { return End::Broken(ServerError::StreamClosed(stream)) };
     match timeout(EXIT_GRACE, process.ended()).await {
         Ok(ended) => End::Ended(ended),
-        Err(_) => End::Broken(what.to_owned()),
+        Err(_) => End::Broken(ServerError::StreamClosed(stream)),
     }
-}
-
-/// It is to be started again when it is due.
-pub(super) fn ended(reason: impl Into<String>) -> Event {
-    Event::Ended { reason: reason.into(), retry_after: None }
 }

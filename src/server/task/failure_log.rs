@@ -9,6 +9,7 @@ use super::ServerTask;
 use crate::config::Launch;
 use crate::era::Era;
 use crate::printable::{excerpt, one_line};
+use crate::server::error::ServerError;
 use crate::server::exit::Exit;
 use crate::server::lifecycle::{Event, State};
 
@@ -43,7 +44,7 @@ impl ServerTask {
 
     /// Logs that an instance has exited at the first request of one era, and that the server is restarted with that of the other.
     pub(super) fn log_other_era(&self, died_opening: Era, event: &Event) {
-        if let Event::Ended { reason, .. } = event {
+        if let Event::Ended(reason) = event {
             let [unanswered, next] = [died_opening, died_opening.other()].map(|era| match era {
                 Era::Legacy => "initialize",
                 Era::Modern => "server/discover",
@@ -52,7 +53,7 @@ impl ServerTask {
         }
     }
 
-    fn warn(&self, what: &str, reason: &str, retry: Option<(u32, u128)>) {
+    fn warn(&self, what: &str, reason: &ServerError, retry: Option<(u32, u128)>) {
         let LastProcess { pid, exit } = &self.last_process;
         let line = pid.and_then(|pid| self.stderr.log().last_of(pid));
         tracing::warn!(
@@ -62,7 +63,7 @@ impl ServerTask {
             signal = exit.as_ref().and_then(|exit| exit.signal),
             attempt = retry.map(|(attempt, _)| attempt),
             retry_in = retry.map(|(_, delay)| tracing::field::display(format!("{delay}ms"))),
-            reason = %one_line(&self.masked(reason)),
+            reason = %one_line(&self.masked(&reason.to_string())),
             stderr = line.map(|line| tracing::field::display(excerpt(&self.masked(&line), MAX_LINE_LEN))),
             "{what}"
         );

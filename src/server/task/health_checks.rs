@@ -6,6 +6,7 @@ use super::ServerTask;
 use super::ending::End;
 use crate::config::OnUnhealthy;
 use crate::server::control::HealthOverride;
+use crate::server::error::ServerError;
 use crate::server::health::{Act, Calls, Health, Silence};
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
@@ -43,13 +44,13 @@ impl ServerTask {
     }
 
     fn ill(&mut self, silence: Silence) -> Option<End> {
-        let reason = format!("did not answer {silence} in a row");
+        let reason = ServerError::Unanswered(silence);
         if self.config.settings.on_unhealthy == OnUnhealthy::Restart {
             return Some(End::Broken(reason));
         }
         // The reason stays as it was first published; the report has the present numbers.
         if !matches!(self.lifecycle.state(), State::Unresponsive { .. }) {
-            self.on(Event::Ill { reason });
+            self.on(Event::Ill(reason));
         }
         None
     }
@@ -58,15 +59,12 @@ impl ServerTask {
     pub(super) fn vouch(&mut self, vouched: HealthOverride) {
         match vouched {
             HealthOverride::Auto | HealthOverride::Up => self.on(Event::Well),
-            HealthOverride::Down => self.on(Event::Ill { reason: MARKED_DOWN.to_owned() }),
+            HealthOverride::Down => self.on(Event::Ill(ServerError::MarkedDown)),
         }
     }
 
     /// Why calls are not sent to an instance that could take them.
     pub(super) fn marked_down(&self) -> bool {
-        matches!(self.lifecycle.state(), State::Unresponsive { reason, .. } if reason == MARKED_DOWN)
+        matches!(self.lifecycle.state(), State::Unresponsive { reason: ServerError::MarkedDown, .. })
     }
 }
-
-/// Why a server that is said to be down gets no calls.
-pub(super) const MARKED_DOWN: &str = "was marked down by hand";

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
 use super::ServerTask;
-use super::ending::{End, ended, parted};
+use super::ending::{End, parted};
 use super::start_limit::StartLimit;
 use crate::era::{self, Era, Eras};
 use crate::server::era_cache::{EraPreference, EraSupport, Support, has_instance_for_each_era, is_remote};
+use crate::server::error::{ServerError, StartTimeout};
 use crate::server::handshake::{HandshakeError, Opened, Opening, ServerInfo, handshake};
 use crate::server::health::Silence;
 use crate::server::instance::{self, Instance};
@@ -42,7 +43,7 @@ impl ServerTask {
                 if let Link::Http(http) = instance.wire.into_link() {
                     self.holding(http.close()).await;
                 }
-                return ended("has both eras");
+                return Event::Ended(ServerError::HasBothEras);
             }
             Some(Ok(Opened { info, .. })) => {
                 self.up(&info, instance.wire.remote());
@@ -167,7 +168,7 @@ async fn open(
     let result = tokio::select! {
         result = handshake(instance, opening) => result,
         ended = ended => return Err(End::Ended(ended)),
-        reason = too_slow(limit, activity, opening) => return Err(End::Broken(reason)),
+        timeout = too_slow(limit, activity, opening) => return Err(End::Broken(ServerError::Handshake(timeout))),
     };
     match result {
         Ok(info) => Ok(info),
@@ -176,8 +177,8 @@ async fn open(
     }
 }
 
-/// Waits until the start has taken too long. Tells why.
-async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: Opening) -> String {
+/// Waits until the start has taken too long.
+async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: Opening) -> StartTimeout {
     let mut start = StartLimit::new(limit, Instant::now());
     while let Some(look) = start.next_look(Instant::now()) {
         sleep_until(look.into()).await;
@@ -187,5 +188,5 @@ async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: Open
             start.note_life(Instant::now());
         }
     }
-    start.reason(opening.method(), Instant::now())
+    start.timeout(opening.method(), Instant::now())
 }

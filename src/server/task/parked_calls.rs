@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
 use super::ServerTask;
-use super::health_checks::MARKED_DOWN;
 use crate::catalog::Lists;
 use crate::era::Era;
 use crate::kind::Kind;
 use crate::server::control::HealthOverride;
+use crate::server::error::ServerError;
 use crate::server::fair_queue;
 use crate::server::fair_queue::{Entry, FairQueue};
 use crate::server::instance::Instance;
@@ -59,17 +59,18 @@ pub(super) enum Readiness {
 
 /// Why a server in this state takes no calls now.
 pub(crate) fn failure_in(state: &State) -> Failure {
-    let unavailable = |reason: &str| Failure::Unavailable { reason: reason.to_owned(), retry_after: None };
-    let soon = |reason: &str| Failure::Unavailable { reason: reason.to_owned(), retry_after: Some(STARTING_RETRY) };
+    let soon = |reason| Failure::Unavailable { reason, retry_after: Some(STARTING_RETRY) };
     match state {
         State::Backoff { until, reason, .. } => Failure::Unavailable {
             reason: reason.clone(),
             retry_after: Some(until.saturating_duration_since(Instant::now())),
         },
-        State::Failed { reason } | State::Unresponsive { reason, .. } => unavailable(reason),
-        State::NeedsLogin { reason } => Failure::LoginNeeded { why: reason.clone() },
-        State::Ready { .. } => soon("it has not listed what it offers yet"),
-        State::Starting | State::Stopping | State::Stopped => soon("it is still starting"),
+        State::Failed { reason } | State::Unresponsive { reason, .. } => {
+            Failure::Unavailable { reason: reason.clone(), retry_after: None }
+        }
+        State::NeedsLogin { reason } => Failure::LoginNeeded { why: reason.to_string() },
+        State::Ready { .. } => soon(ServerError::NotListed),
+        State::Starting | State::Stopping | State::Stopped => soon(ServerError::Starting),
     }
 }
 
@@ -122,7 +123,9 @@ impl ServerTask {
                     }
                     State::Failed { .. } | State::NeedsLogin { .. } => self.refuse(*call, self.unavailable()),
                     _ if self.orders.vouched() == HealthOverride::Down => self.refuse(*call, self.unavailable()),
-                    State::Backoff { not_executable: true, .. } => self.refuse(*call, self.unavailable()),
+                    State::Backoff { reason, .. } if reason.is_not_executable() => {
+                        self.refuse(*call, self.unavailable())
+                    }
                     State::Backoff { until, .. } if *until > Instant::now() + START_WAIT => {
                         self.refuse(*call, self.unavailable());
                     }
@@ -264,10 +267,10 @@ impl ServerTask {
         match self.lifecycle.state() {
             State::Stopping | State::Stopped if self.orders.stop.now() > Stop::Run => Failure::ShuttingDown,
             State::Stopping | State::Stopped if !self.orders.wants_any() => {
-                Failure::Unavailable { reason: "it is disabled".to_owned(), retry_after: None }
+                Failure::Unavailable { reason: ServerError::Disabled, retry_after: None }
             }
             _ if self.orders.vouched() == HealthOverride::Down => {
-                Failure::Unavailable { reason: MARKED_DOWN.to_owned(), retry_after: None }
+                Failure::Unavailable { reason: ServerError::MarkedDown, retry_after: None }
             }
             state => failure_in(state),
         }

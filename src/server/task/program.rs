@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::ending::ended;
 use super::{AbortOnDrop, ServerTask};
 use crate::config::{Program, Secrets};
+use crate::server::error::ServerError;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
 use crate::server::process::{self, Activity, NotStarted, StderrBytes};
-use crate::server::start_failure::StartFailure;
 use crate::server::turn::Turn;
 
 /// For what a server that is gone had written to stderr to be taken in.
@@ -27,8 +26,7 @@ impl ServerTask {
         let definition = process::definition(program, host.inherited, own_env());
         let mut spawned = match process::spawn(&host.guard, &definition, self.config.settings.health_interval) {
             Ok(spawned) => spawned,
-            Err(NotStarted::Refused(failure)) => return refused(&failure, &secrets),
-            Err(NotStarted::GuardLost) => return ended("its guard died"),
+            Err(not_started) => return not_started.into_event(&secrets),
         };
         // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
         self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
@@ -57,9 +55,8 @@ impl ServerTask {
                     self.guard_lost();
                 }
                 match not_started {
-                    Some(Ok(Err(NotStarted::Refused(failure)))) => refused(&failure, &secrets),
-                    Some(Ok(_)) => ended("its guard died"),
-                    Some(Err(_)) => ended("its guard does not answer"),
+                    Some(Ok(Err(not_started))) => not_started.into_event(&secrets),
+                    Some(_) => Event::Ended(ServerError::GuardSilent),
                     None => self.stopped(),
                 }
             }
@@ -67,10 +64,14 @@ impl ServerTask {
     }
 }
 
-/// The event of a program that did not start.
-fn refused(failure: &StartFailure, secrets: &Secrets) -> Event {
-    let reason = secrets.masked(&failure.reason);
-    if failure.not_executable { Event::NotExecutable { reason } } else { ended(reason) }
+impl NotStarted {
+    fn into_event(self, secrets: &Secrets) -> Event {
+        Event::Ended(match self {
+            Self::Error(error) => error.masked(|text| secrets.masked(text)).into(),
+            Self::Exited(exit) => ServerError::Exited(exit),
+            Self::GuardLost => ServerError::GuardLost,
+        })
+    }
 }
 
 /// mcpd's own environment; what is not UTF-8 cannot be passed on.

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::ServerTask;
-use super::ending::ended;
 use crate::config::Remote;
 use crate::oauth::Login;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
 use crate::server::turn::Turn;
-use crate::transport::http::{Http, Parting};
+use crate::transport::http::Http;
 
 impl ServerTask {
     /// Connects to the server, serves the instance that it is for mcpd, and takes leave of it. Tells what its end means.
@@ -24,21 +23,8 @@ impl ServerTask {
         // Logging in has more state than all that comes behind it, and is done with it soon.
         match self.while_wanted(Box::pin(connecting)).await {
             Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, turn).await,
-            Some(Err(reason)) => ended(remote.secrets.masked(&reason)),
+            Some(Err(error)) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
             None => self.stopped(),
         }
-    }
-}
-
-/// What it means that nothing can be sent any more: for the calls, and for the server.
-pub(super) fn parted(parting: Parting) -> (String, Event) {
-    let again = |reason: String, retry_after| (reason.clone(), Event::Ended { reason, retry_after });
-    match parting {
-        Parting::Unreachable { reason, retry_after } => again(reason, retry_after),
-        Parting::SessionEnded => again("has ended the session".to_owned(), None),
-        Parting::Closed => again("has closed its stream of events".to_owned(), None),
-        Parting::Unfit { what } => again(what, None),
-        Parting::LoginNeeded { why } => (why.clone(), Event::LoginNeeded { reason: why }),
-        Parting::Refused { why } => (why.clone(), Event::Refused { reason: why }),
     }
 }

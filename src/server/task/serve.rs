@@ -14,6 +14,7 @@ use crate::alarm::Alarm;
 use crate::era;
 use crate::kind::{Kind, PerKind};
 use crate::server::control::{HealthOverride, Orders};
+use crate::server::error::ServerError;
 use crate::server::health::{Health, Silence};
 use crate::server::instance::{Effect, FromAgent, Instance};
 use crate::server::lifecycle::Event;
@@ -84,7 +85,7 @@ impl ServerTask {
     async fn relay(&mut self, instance: &mut Instance, process: &mut Option<Process>) -> Result<End, Closed> {
         let alarm = match Alarm::new() {
             Ok(alarm) => alarm,
-            Err(error) => return Ok(End::Broken(format!("cannot be served: {error}"))),
+            Err(error) => return Ok(End::Broken(ServerError::Internal(format!("cannot be served: {error}")))),
         };
         let rare = self.rare_events(process);
         rare.push(vouched(self.orders.clone(), HealthOverride::Auto));

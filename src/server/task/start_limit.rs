@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::duration;
+use crate::server::error::{StartActivity, StartTimeout};
 
 /// Longest start of a server that shows signs of life, unless its own limit is longer.
 const MAX_START: Duration = Duration::from_secs(5 * 60);
@@ -37,13 +37,13 @@ impl StartLimit {
         (now < end).then(|| end.min(now + self.limit / LOOKS))
     }
 
-    /// Why a start has taken too long whose opening is `method`, on one line.
-    pub(super) fn reason(&self, method: &str, now: Instant) -> String {
-        let took = duration::format(Duration::from_secs(now.duration_since(self.started).as_secs()));
+    /// Describes a start that has taken too long and whose first request is `method`.
+    pub(super) fn timeout(&self, method: &'static str, now: Instant) -> StartTimeout {
+        let took = Duration::from_secs(now.duration_since(self.started).as_secs());
         match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
-            (true, _) => format!("did not answer `{method}` within {}", duration::format(self.limit)),
-            (false, true) => format!("was still starting after {took}"),
-            (false, false) => format!("did not answer `{method}` within {took}, and has stopped to start"),
+            (true, _) => StartTimeout { method, took: self.limit, activity: StartActivity::Never },
+            (false, true) => StartTimeout { method, took, activity: StartActivity::Lasting },
+            (false, false) => StartTimeout { method, took, activity: StartActivity::Stopped },
         }
     }
 }
@@ -66,7 +66,7 @@ mod tests {
                 timer.note_life(now);
             }
         }
-        (now - start, timer.reason("initialize", now))
+        (now - start, timer.timeout("initialize", now).to_string())
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! How a request ends without an answer, and how all of them do. Pure.
 
+use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
 
 use super::status::is_busy;
+use crate::net::client::NetError;
 
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// Nothing of it has reached the server.
     NotSent {
-        /// For a person, on one line.
-        reason: String,
+        /// Why not.
+        reason: NetError,
     },
     /// It has reached the server, which says that it was not processed: over HTTP/2, or with a 404 because the session has ended.
     Unprocessed {
@@ -47,12 +49,19 @@ pub(crate) enum Lost {
 /// Why nothing can be sent any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Parting {
-    /// Nobody is there, or nobody who serves now.
+    /// There is no connection to the server.
     Unreachable {
-        /// For a person, on one line.
-        reason: String,
+        /// Why.
+        reason: NetError,
+    },
+    /// The server answers with an HTTP status that is an error.
+    Status {
+        /// Which one.
+        status: StatusCode,
         /// When it may be tried again.
         retry_after: Option<Duration>,
+        /// What else it said, in bounded length.
+        message: Option<String>,
     },
     /// The server knows the session no longer.
     SessionEnded,
@@ -63,16 +72,56 @@ pub(crate) enum Parting {
         /// For a person, on one line.
         why: String,
     },
-    /// It does not let mcpd in with what is configured.
-    Refused {
-        /// For a person, on one line.
-        why: String,
-    },
-    /// It does not do what the protocol asks for.
+    /// It refuses the configured headers with HTTP 401.
+    Refused,
+    /// It violates the protocol.
     Unfit {
         /// For a person, on one line.
         what: String,
     },
+}
+
+impl Parting {
+    /// A stable word for the reason.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Unreachable { reason } => reason.code(),
+            Self::Status { status, .. } => match *status {
+                StatusCode::FORBIDDEN => "http_forbidden",
+                StatusCode::NOT_FOUND => "http_not_found",
+                StatusCode::METHOD_NOT_ALLOWED => "http_method_not_allowed",
+                _ => "http_status",
+            },
+            Self::SessionEnded => "session_ended",
+            Self::Closed => "event_stream_closed",
+            Self::LoginNeeded { .. } => "login_needed",
+            Self::Refused => "http_unauthorized",
+            Self::Unfit { .. } => "protocol_violation",
+        }
+    }
+
+    /// How long the server asks to be left alone.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Status { retry_after, .. } = self { *retry_after } else { None }
+    }
+}
+
+/// The rest of a sentence that begins with the server's name.
+impl fmt::Display for Parting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { reason } => reason.fmt(f),
+            Self::Status { status, message, .. } => {
+                write!(f, "answers with HTTP {status}")?;
+                message.as_ref().map_or(Ok(()), |message| write!(f, ": {message}"))
+            }
+            Self::SessionEnded => f.write_str("has ended the session"),
+            Self::Closed => f.write_str("has closed its event stream"),
+            Self::LoginNeeded { why } => f.write_str(why),
+            Self::Refused => f.write_str("refuses the configured headers (HTTP 401)"),
+            Self::Unfit { what } => f.write_str(what),
+        }
+    }
 }
 
 impl Lost {
@@ -113,17 +162,15 @@ impl Lost {
 
     /// What it means for all, if it is said to the first.
     pub(crate) fn parting(&self) -> Parting {
-        let unreachable = |reason: &String| Parting::Unreachable { reason: reason.clone(), retry_after: None };
         match self {
-            Self::NotSent { reason } | Self::Unprocessed { reason } | Self::Cut { reason } => unreachable(reason),
+            Self::NotSent { reason } => Parting::Unreachable { reason: reason.clone() },
+            Self::Unprocessed { reason } | Self::Cut { reason } => {
+                Parting::Unreachable { reason: reason.clone().into() }
+            }
             Self::LoginNeeded { why } => Parting::LoginNeeded { why: why.clone() },
-            Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Parting::Refused {
-                why: "does not let mcpd in with the headers that are configured (HTTP 401)".to_owned(),
-            },
+            Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Parting::Refused,
             Self::Status { status, retry_after, said } => {
-                let said = said.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
-                let reason = format!("answers with HTTP {status}{said}");
-                Parting::Unreachable { reason, retry_after: *retry_after }
+                Parting::Status { status: *status, retry_after: *retry_after, message: said.clone() }
             }
             Self::TooLarge => {
                 Parting::Unfit { what: "answers the first message with more than the message cap".to_owned() }

@@ -82,7 +82,7 @@ impl Exchange {
         let place = self.report.place();
         let head = self.head(line).await.map_err(|modern::TooLong| {
             let reason = "what it wants to have of the request in headers is over 8 KiB".to_owned();
-            Lost::NotSent { reason }
+            Lost::NotSent { reason: reason.into() }
         })?;
         let (mut response, learnt) = match place.post(line, head).await {
             Ok(answered) => answered,

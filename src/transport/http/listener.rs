@@ -16,6 +16,7 @@ use super::flow::{Flow, Said};
 use super::place::Unanswered;
 use super::report::{News, Ownership, Reporter};
 use crate::backoff::Backoff;
+use crate::net::client::NetError;
 use crate::net::origin;
 
 /// Before the stream is asked for again, if the server does not say how long.
@@ -38,7 +39,7 @@ enum Ended {
     /// It is worth to ask for it again: a stream was there, and said something, lasted, or can be gone on with.
     WasGood,
     /// The server cannot be reached.
-    Unreachable(String),
+    Unreachable(NetError),
     /// Something is there, but no stream, for now.
     Failed,
     /// There is none, perhaps: it was asked for before the handshake was over, or while another one is open.
@@ -68,7 +69,7 @@ impl Listener {
                 Ended::Refused if refused >= ATTEMPTS => return,
                 Ended::Parted(parting) => return self.report.tell(News::Parted(parting)).await,
                 Ended::Unreachable(reason) if unreachable >= ATTEMPTS => {
-                    return self.report.tell(News::Parted(Parting::Unreachable { reason, retry_after: None })).await;
+                    return self.report.tell(News::Parted(Parting::Unreachable { reason })).await;
                 }
                 Ended::Unreachable(_) | Ended::Refused | Ended::Failed | Ended::WasGood => {}
             }
@@ -142,8 +143,9 @@ impl Listener {
                 self.report.learnt(learnt).await;
                 (response, base)
             }
-            Err(Unanswered::NotSent(reason) | Unanswered::Unprocessed(reason) | Unanswered::Cut(reason)) => {
-                return Parting::Unreachable { reason, retry_after: None };
+            Err(Unanswered::NotSent(reason)) => return Parting::Unreachable { reason },
+            Err(Unanswered::Unprocessed(reason) | Unanswered::Cut(reason)) => {
+                return Parting::Unreachable { reason: reason.into() };
             }
             Err(Unanswered::LoginNeeded(why) | Unanswered::NotAllowed(why)) => return Parting::LoginNeeded { why },
         };

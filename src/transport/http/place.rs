@@ -10,7 +10,7 @@ use url::Url;
 
 use super::body::Content;
 use crate::config::{Remote, Secrets};
-use crate::net::client::{Answer, Client, Failure};
+use crate::net::client::{Answer, Client, Failure, NetError};
 use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
@@ -48,7 +48,7 @@ pub(super) struct Learnt {
 #[derive(Debug)]
 pub(super) enum Unanswered {
     /// Nothing of it has reached the server.
-    NotSent(String),
+    NotSent(NetError),
     /// It has reached the server, which says that it was not processed.
     Unprocessed(String),
     /// It may have been processed.
@@ -68,7 +68,7 @@ impl fmt::Debug for Place {
 
 impl Place {
     /// The one that a configuration names.
-    pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, String> {
+    pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its URL cannot be read: {error}"))?;
         let own = headers::configured(&remote.headers)?;
         let mut get = own.clone();
@@ -183,7 +183,8 @@ impl Place {
                 }
                 status if is_redirect(status) && hops < MAX_HOPS => {
                     let Some(location) = response.headers().get(LOCATION) else { return Ok((response, learnt)) };
-                    learnt.url = Some(origin::redirect(url, location).map_err(Unanswered::NotSent)?);
+                    learnt.url =
+                        Some(origin::redirect(url, location).map_err(|reason| Unanswered::NotSent(reason.into()))?);
                     hops += 1;
                 }
                 _ => return Ok((response, learnt)),
@@ -200,7 +201,7 @@ impl Place {
         }
         login.token(self.token.as_ref()).await.map_err(|none| match none {
             NoToken::LoginNeeded { why } => Unanswered::LoginNeeded(why),
-            NoToken::Unavailable { reason } => Unanswered::NotSent(reason),
+            NoToken::Unavailable { reason } => Unanswered::NotSent(reason.into()),
         })
     }
 
@@ -245,7 +246,7 @@ fn is_redirect(status: StatusCode) -> bool {
 impl Unanswered {
     fn of(failure: Failure) -> Self {
         match failure {
-            Failure::NotSent(reason) => Self::NotSent(format!("cannot be reached: {reason}")),
+            Failure::NotSent(error) => Self::NotSent(error.prefixed("cannot be reached: ")),
             Failure::Unprocessed(reason) => Self::Unprocessed(reason),
             Failure::Cut(reason) => Self::Cut(reason),
         }

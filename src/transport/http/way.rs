@@ -19,7 +19,7 @@ use super::place::Place;
 use super::report::{Desk, News, Source};
 use super::{Mirrors, Parting, token};
 use crate::config::Remote;
-use crate::net::client::Client;
+use crate::net::client::{Client, NetError};
 use crate::oauth::Login;
 use crate::transport::{Arrival, Outbox};
 
@@ -59,7 +59,12 @@ impl Http {
     ///
     /// # Errors
     /// For a person, if its URL or its headers cannot be sent.
-    pub(crate) async fn new(remote: &Remote, client: Client, login: Option<Login>, max: usize) -> Result<Self, String> {
+    pub(crate) async fn new(
+        remote: &Remote,
+        client: Client,
+        login: Option<Login>,
+        max: usize,
+    ) -> Result<Self, NetError> {
         let mut place = Place::new(remote, client, login)?;
         let due = token::first(&mut place).await;
         let mut http = Self {

@@ -89,7 +89,7 @@ fn server_that_cannot_start_is_up_after_the_printed_remedy() {
     daemon.wait_row("one", "was tried again", |row| row["restarts"].as_u64() >= Some(2));
     let finding = expect(doctor(&daemon), "problem", "one", "exited with code 3");
     assert!(finding.get("found").contains("times in the last hour"), "{finding:?}");
-    assert!(finding.get("advice").contains("its last lines say why"), "{finding:?}");
+    assert!(finding.get("advice").contains("fix what its last lines report"), "{finding:?}");
     fs::write(needed, "").expect("the test's own");
     follow(&place, &finding).expect_code(0);
     let left = complaints(&doctor(&daemon));
@@ -221,7 +221,7 @@ fn command_found_only_in_this_shell_differs_from_a_missing_one() {
     let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` not found");
     let advice = finding.get("advice");
     assert!(advice.starts_with("install it, then `mcpd restart none "), "{finding:?}");
-    assert!(advice.contains("; or write its whole path as `command`, then `mcpd reload "), "{finding:?}");
+    assert!(advice.contains("; or write its full path as `command`, then `mcpd reload "), "{finding:?}");
 }
 
 #[test]

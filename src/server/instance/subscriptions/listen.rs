@@ -15,13 +15,13 @@ use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
+use crate::server::error::ServerError;
 use crate::server::instance::pending_request::PendingRequest;
 use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, Failure};
 use crate::server::{MAX_IN_FLIGHT, share};
 
 /// Why nobody can subscribe just now.
-const ENDED: &str = "it has ended what it was listened to by";
 
 impl Subscriptions {
     /// Opens, replaces or closes the stream if something else is wanted by now. Returns when to call this again.
@@ -62,7 +62,7 @@ impl Subscriptions {
             return call.refuse_with(&ErrorObject::new(METHOD_NOT_FOUND, why));
         }
         if let Some(left) = self.stream.pause() {
-            return call.refuse(Failure::Unavailable { reason: ENDED.to_owned(), retry_after: Some(left) });
+            return call.refuse(Failure::Unavailable { reason: ServerError::ListenEnded, retry_after: Some(left) });
         }
         let waiting = || self.stream.waiting().map(|call| (call.reply.key.session, 1));
         if waiting().count() >= MAX_IN_FLIGHT && !share::is_due(MAX_IN_FLIGHT, call.reply.key.session, 1, waiting()) {
@@ -149,7 +149,7 @@ impl Subscriptions {
         }
         if self.stream.ended(id, Instant::now(), fastrand::f64()) {
             let retry_after = self.stream.pause();
-            self.refuse_waiting(&Failure::Unavailable { reason: ENDED.to_owned(), retry_after });
+            self.refuse_waiting(&Failure::Unavailable { reason: ServerError::ListenEnded, retry_after });
         }
         Vec::new()
     }

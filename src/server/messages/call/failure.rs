@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::calls::Outcome;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
+use crate::server::error::ServerError;
 
 /// Why a call has no answer of the server's own.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,10 +22,10 @@ pub struct CallError {
 /// What happened to a call that failed on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
-    /// The server ended; `how` says so.
+    /// The server ended after the call was sent.
     Died {
-        /// Such as `exited with code 1`.
-        how: String,
+        /// How.
+        reason: ServerError,
     },
     /// No answer within its limits.
     TimedOut {
@@ -39,7 +40,7 @@ pub enum Failure {
     /// The server is down.
     Unavailable {
         /// Why.
-        reason: String,
+        reason: ServerError,
         /// Until the next start attempt.
         retry_after: Option<Duration>,
     },
@@ -56,8 +57,8 @@ pub enum Failure {
     AnswerMalformed,
     /// The server answers with an HTTP status that does not say whether the call was processed.
     Status {
-        /// For a person, on one line.
-        status: String,
+        /// With the status.
+        reason: ServerError,
         /// When another call may be made, if the server says so.
         retry_after: Option<Duration>,
     },
@@ -125,7 +126,7 @@ impl CallError {
     fn message(&self) -> String {
         let server = &self.server;
         match &self.failure {
-            Failure::Died { how } => format!("server `{server}` {how}"),
+            Failure::Died { reason } => format!("server `{server}` {reason}"),
             Failure::TimedOut { after } => {
                 format!("server `{server}` did not answer within {}", crate::duration::format(*after))
             }
@@ -137,7 +138,7 @@ impl CallError {
             Failure::ShuttingDown => format!("server `{server}` is being stopped"),
             Failure::AnswerTooLarge => format!("the answer of server `{server}` is over the message cap"),
             Failure::AnswerMalformed => format!("the answer of server `{server}` is no valid response"),
-            Failure::Status { status, .. } => format!("server `{server}` gave no result: {status}"),
+            Failure::Status { reason, .. } => format!("server `{server}` gave no result: it {reason}"),
             Failure::NotOfItsEra { what } => {
                 format!("the answer of server `{server}` is `{what}`, which this version of MCP has not")
             }

@@ -1,0 +1,274 @@
+//! Why a server is down or takes no calls, as an enum with a stable code. Pure. `Display` is the only place of its text.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::exit::Exit;
+use super::health::Silence;
+use super::start_error::StartError;
+use crate::duration;
+use crate::kind::Kind;
+use crate::net::client::NetError;
+use crate::transport::http::Parting;
+
+/// Why a server is down, takes no calls, or has failed without being down.
+///
+/// `Display` continues a sentence that begins with the server's name, on one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// A value of its configuration is undefined; the text says which.
+    Undefined(String),
+    /// Its program did not start.
+    Start(StartError),
+    /// The guard of its process died.
+    GuardLost,
+    /// The guard of its process does not answer.
+    GuardSilent,
+    /// Its process ended.
+    Exited(Exit),
+    /// It closed one of its streams, and its process goes on.
+    StreamClosed(&'static str),
+    /// A server at a URL cannot be reached any more.
+    Disconnected(Parting),
+    /// It did not finish its start in time.
+    Handshake(StartTimeout),
+    /// Its response to the first request is not a valid JSON-RPC response.
+    InvalidResponse {
+        /// The first request.
+        method: &'static str,
+    },
+    /// Its result of `initialize` is not one.
+    MalformedInitialize {
+        /// The result, shortened.
+        result: String,
+    },
+    /// It refused `initialize`.
+    InitializeRefused {
+        /// The error object, shortened.
+        error: String,
+        /// By the error, it speaks the modern era only (MCP 2026-07-28, `basic/versioning`).
+        is_modern_only: bool,
+    },
+    /// It speaks only protocol versions that mcpd does not.
+    UnsupportedVersion {
+        /// Those versions, shortened.
+        versions: String,
+    },
+    /// It lacks the modern era, which its `era` requires.
+    NoModernEra,
+    /// It is restarted to serve each era with its own instance.
+    HasBothEras,
+    /// It left pings or calls unanswered.
+    Unanswered(Silence),
+    /// The operator has marked it down.
+    MarkedDown,
+    /// The operator has disabled it.
+    Disabled,
+    /// It was stopped.
+    Stopped,
+    /// It has not finished its start.
+    Starting,
+    /// It has not listed what it offers yet.
+    NotListed,
+    /// Its response to a request for a list cannot be used.
+    List {
+        /// The list.
+        kind: Kind,
+        /// What the response is, such as `is malformed`.
+        problem: &'static str,
+        /// Items before it that are used.
+        used: Option<usize>,
+    },
+    /// It asked to be left alone for a while.
+    Paused,
+    /// It ended the stream of `subscriptions/listen`.
+    ListenEnded,
+    /// Its tools require other headers than it has listed; the text is its message.
+    HeaderMismatch(String),
+    /// A user's agents work in more directories than there may be instances.
+    TooManyDirectories,
+    /// Policy hides what the call was for, since it was sent.
+    Hidden,
+    /// A fault of mcpd or of the system.
+    Internal(String),
+}
+
+/// A start that took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartTimeout {
+    /// The unanswered request.
+    pub method: &'static str,
+    /// How long the start took.
+    pub took: Duration,
+    /// How the server spent that time.
+    pub activity: StartActivity,
+}
+
+/// The signs of life of a start that took too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartActivity {
+    /// There were none.
+    Never,
+    /// They went on to the end.
+    Lasting,
+    /// They stopped before the end.
+    Stopped,
+}
+
+/// What brings a server back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Recovery {
+    /// Another attempt.
+    Retry,
+    /// A login.
+    Login,
+    /// A change of its configuration.
+    Reconfigure,
+}
+
+impl ServerError {
+    pub(super) fn recovery(&self) -> Recovery {
+        match self {
+            Self::Disconnected(Parting::LoginNeeded { .. }) => Recovery::Login,
+            Self::Disconnected(Parting::Refused) => Recovery::Reconfigure,
+            _ => Recovery::Retry,
+        }
+    }
+
+    /// How long the server asks to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Disconnected(parting) = self { parting.retry_after() } else { None }
+    }
+
+    /// Whether the configured command cannot be executed, so that waiting for the next attempt is of no use.
+    #[must_use]
+    pub fn is_not_executable(&self) -> bool {
+        matches!(self, Self::Start(error) if error.is_lasting())
+    }
+
+    /// A stable word for the reason.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Undefined(_) => "undefined_value",
+            Self::Start(error) => error.code(),
+            Self::GuardLost => "guard_lost",
+            Self::GuardSilent => "guard_silent",
+            Self::Exited(exit) => exit.code(),
+            Self::StreamClosed(_) => "stream_closed",
+            Self::Disconnected(parting) => parting.code(),
+            Self::Handshake(timeout) => timeout.code(),
+            Self::InvalidResponse { .. } => "invalid_response",
+            Self::MalformedInitialize { .. } => "malformed_initialize",
+            Self::InitializeRefused { is_modern_only: true, .. } => "modern_only",
+            Self::InitializeRefused { is_modern_only: false, .. } => "initialize_refused",
+            Self::UnsupportedVersion { .. } => "unsupported_version",
+            Self::NoModernEra => "no_modern_era",
+            Self::HasBothEras => "has_both_eras",
+            Self::Unanswered(_) => "unanswered",
+            Self::MarkedDown => "marked_down",
+            Self::Disabled => "disabled",
+            Self::Stopped => "stopped",
+            Self::Starting => "starting",
+            Self::NotListed => "not_listed",
+            Self::List { .. } => "list_failed",
+            Self::Paused => "paused",
+            Self::ListenEnded => "listen_ended",
+            Self::HeaderMismatch(_) => "header_mismatch",
+            Self::TooManyDirectories => "too_many_directories",
+            Self::Hidden => "hidden",
+            Self::Internal(_) => "internal",
+        }
+    }
+}
+
+impl From<StartError> for ServerError {
+    fn from(error: StartError) -> Self {
+        Self::Start(error)
+    }
+}
+
+impl From<NetError> for ServerError {
+    fn from(reason: NetError) -> Self {
+        Self::Disconnected(Parting::Unreachable { reason })
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undefined(text) | Self::Internal(text) => f.write_str(text),
+            Self::Start(error) => error.fmt(f),
+            Self::GuardLost => f.write_str("lost its guard"),
+            Self::GuardSilent => f.write_str("its guard does not answer"),
+            Self::Exited(exit) => exit.fmt(f),
+            Self::StreamClosed(stream) => write!(f, "closed its {stream}"),
+            Self::Disconnected(parting) => parting.fmt(f),
+            Self::Handshake(timeout) => timeout.fmt(f),
+            Self::InvalidResponse { method } => write!(f, "its answer to `{method}` is no valid response"),
+            Self::MalformedInitialize { result } => write!(f, "malformed result of `initialize`: {result}"),
+            Self::InitializeRefused { error, .. } => write!(f, "refused `initialize`: {error}"),
+            Self::UnsupportedVersion { versions } => {
+                write!(f, "speaks only protocol versions that mcpd does not: {versions}")
+            }
+            Self::NoModernEra => f.write_str("does not speak MCP 2026-07-28, which `era = \"modern\"` requires"),
+            Self::HasBothEras => f.write_str("is restarted, as it supports both eras"),
+            Self::Unanswered(silence) => write!(f, "did not answer {silence} in a row"),
+            Self::MarkedDown => f.write_str("was marked down by hand"),
+            Self::Disabled => f.write_str("it is disabled"),
+            Self::Stopped => f.write_str("was stopped"),
+            Self::Starting => f.write_str("it is still starting"),
+            Self::NotListed => f.write_str("it has not listed what it offers yet"),
+            Self::List { kind, problem, used } => {
+                write!(f, "its answer to `{}` {problem}", kind.method())?;
+                used.map_or(Ok(()), |used| write!(f, "; the {used} items before it are used"))
+            }
+            Self::Paused => f.write_str("it asked to be left alone for a while"),
+            Self::ListenEnded => f.write_str("it ended the stream of `subscriptions/listen`"),
+            Self::HeaderMismatch(message) => {
+                write!(f, "its tools require other headers than it has listed, so mcpd lists them again: {message}")
+            }
+            Self::TooManyDirectories => f.write_str("agents of this user work in too many directories at once"),
+            Self::Hidden => f.write_str("policy hides it now"),
+        }
+    }
+}
+
+impl StartTimeout {
+    fn code(self) -> &'static str {
+        match (self.activity, self.method) {
+            (StartActivity::Lasting, _) => "start_timeout",
+            (_, "initialize") => "initialize_timeout",
+            _ => "discover_timeout",
+        }
+    }
+}
+
+impl fmt::Display for StartTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, took, activity } = self;
+        let took = duration::format(*took);
+        match activity {
+            StartActivity::Never => write!(f, "did not answer `{method}` within {took}"),
+            StartActivity::Lasting => write!(f, "was still starting after {took}"),
+            StartActivity::Stopped => write!(f, "did not answer `{method}` within {took}, and has stopped to start"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recovery_follows_from_the_error() {
+        for (error, expected) in [
+            (ServerError::Exited(Exit::default()), Recovery::Retry),
+            (ServerError::Disconnected(Parting::LoginNeeded { why: "asks for a login".to_owned() }), Recovery::Login),
+            (ServerError::Disconnected(Parting::Refused), Recovery::Reconfigure),
+        ] {
+            assert_eq!(error.recovery(), expected, "{error}");
+        }
+    }
+}

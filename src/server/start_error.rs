@@ -1,0 +1,141 @@
+//! Why the program of a server did not start. Pure; the guard sends it over its socket.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// Why the program of a server did not start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartError {
+    /// The configured command is not a program on the server's `PATH`, or not a file.
+    CommandNotFound {
+        /// As configured.
+        command: String,
+        /// The `PATH` that was searched, unless the command is a path itself.
+        path: Option<String>,
+    },
+    /// The configured command has its arguments in it. The text explains that.
+    CommandLine(String),
+    /// The system cannot execute the file: it is not a program, or not permitted.
+    NotExecutable {
+        /// The file.
+        program: PathBuf,
+        /// The system's message.
+        error: String,
+    },
+    /// The system did not execute the file this time.
+    NotExecuted {
+        /// The file.
+        program: PathBuf,
+        /// The system's message.
+        error: String,
+    },
+    /// The configured working directory does not exist.
+    NoWorkingDirectory(PathBuf),
+    /// Something that every start needs has failed, such as a pipe.
+    System(String),
+}
+
+impl StartError {
+    /// The system refused to execute a file.
+    pub(super) fn of_execution(program: &Path, error: &io::Error) -> Self {
+        let lasting = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::ACCESS, Errno::PERM, Errno::NOEXEC];
+        let is_lasting = Errno::from_io_error(error).is_some_and(|errno| lasting.contains(&errno));
+        let (program, error) = (program.to_owned(), error.to_string());
+        if is_lasting { Self::NotExecutable { program, error } } else { Self::NotExecuted { program, error } }
+    }
+
+    /// Whether a person has to change something before the command can be executed.
+    pub(super) fn is_lasting(&self) -> bool {
+        matches!(self, Self::CommandNotFound { .. } | Self::CommandLine(_) | Self::NotExecutable { .. })
+    }
+
+    /// A stable word for the reason.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::CommandNotFound { .. } => "command_not_found",
+            Self::CommandLine(_) => "command_line",
+            Self::NotExecutable { .. } => "not_executable",
+            Self::NotExecuted { .. } => "not_executed",
+            Self::NoWorkingDirectory(_) => "no_working_directory",
+            Self::System(_) => "system",
+        }
+    }
+
+    /// The same error with every text masked.
+    pub(super) fn masked(self, mask: impl Fn(&str) -> String) -> Self {
+        let path = |path: PathBuf| PathBuf::from(mask(&path.to_string_lossy()));
+        match self {
+            Self::CommandNotFound { command, path } => {
+                Self::CommandNotFound { command: mask(&command), path: path.map(|path| mask(&path)) }
+            }
+            Self::CommandLine(text) => Self::CommandLine(mask(&text)),
+            Self::NotExecutable { program, error } => {
+                Self::NotExecutable { program: path(program), error: mask(&error) }
+            }
+            Self::NotExecuted { program, error } => Self::NotExecuted { program: path(program), error: mask(&error) },
+            Self::NoWorkingDirectory(directory) => Self::NoWorkingDirectory(path(directory)),
+            Self::System(error) => Self::System(mask(&error)),
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CommandNotFound { command, path: Some(path) } => {
+                write!(f, "command `{command}` not found; PATH searched: {path}")
+            }
+            Self::CommandNotFound { command, path: None } => write!(f, "command `{command}` does not exist"),
+            Self::CommandLine(text) => f.write_str(text),
+            Self::NotExecutable { program, error } | Self::NotExecuted { program, error } => {
+                write!(f, "cannot run `{}`: {error}", program.display())
+            }
+            Self::NoWorkingDirectory(path) => write!(f, "working directory `{}` does not exist", path.display()),
+            Self::System(error) => write!(f, "cannot be started: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_about_the_file_make_a_command_not_executable() {
+        for (errno, expected) in [
+            (Errno::NOENT, true),
+            (Errno::ACCESS, true),
+            (Errno::NOEXEC, true),
+            (Errno::AGAIN, false),
+            (Errno::NOMEM, false),
+            (Errno::TXTBSY, false),
+        ] {
+            let error = StartError::of_execution(Path::new("x"), &errno.into());
+            assert_eq!(error.is_lasting(), expected, "{errno:?}");
+        }
+        assert!(!StartError::of_execution(Path::new("x"), &io::Error::other("no errno")).is_lasting());
+    }
+
+    #[test]
+    fn every_text_of_an_error_is_masked() {
+        let secret = || "a-secret".to_owned();
+        let path = || PathBuf::from(secret());
+        for error in [
+            StartError::CommandNotFound { command: secret(), path: Some(secret()) },
+            StartError::CommandLine(secret()),
+            StartError::NotExecutable { program: path(), error: secret() },
+            StartError::NotExecuted { program: path(), error: secret() },
+            StartError::NoWorkingDirectory(path()),
+            StartError::System(secret()),
+        ] {
+            let masked = error.masked(|text| text.replace("secret", "…"));
+            assert!(!masked.to_string().contains("secret") && !format!("{masked:?}").contains("secret"), "{masked:?}");
+        }
+    }
+}

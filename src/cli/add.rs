@@ -1,6 +1,6 @@
-//! `mcpd add`.
+//! `mcpd add`: adds a server to the configuration.
 
-pub(super) mod typed;
+pub(super) mod corrections;
 
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use clap::{Args, Command};
 use serde::Serialize;
 
-use self::typed::{Misplaced, is_escaped, misplaced, url_without_scheme, without_query};
-use super::config_edit::{check, next_step, our_file, secrets_of};
+use self::corrections::{is_escaped, misplaced_options, url_without_scheme, without_query};
+use super::config_edit::{EditOptions, secrets_directory};
 use super::import::write;
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
@@ -25,39 +25,31 @@ use crate::naming::is_server_name;
 use crate::printable;
 use crate::sockets::RuntimeDir;
 
-/// What is to be added.
 #[derive(Debug, Args)]
 pub(super) struct Add {
     /// Name of the server: letters, digits and `-`, with single `_` between them
     name: String,
-    /// Where it is reached, in the place of a command or a URL at the end
+    /// URL of the server, instead of a command or URL at the end
     #[arg(long)]
     url: Option<String>,
-    /// What each request to it carries; repeatable. A secret is moved to a file of its own
+    /// HTTP header of every request to the server; repeatable. A secret is moved to a file of its own
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<String>,
-    /// Certificates in PEM that are trusted for it beside the system's
+    /// Certificate authorities (PEM) to trust for this server, beside the system's
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
-    /// A variable of its environment; repeatable. A secret is moved to a file of its own
+    /// Environment variable of the server; repeatable. A secret is moved to a file of its own
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
     env: Vec<String>,
-    /// Its working directory [default: your home directory]
+    /// Working directory of the server [default: your home directory]
     #[arg(long, value_name = "DIR", conflicts_with = "url")]
     cwd: Option<String>,
-    /// Start it by its first call
+    /// Start the server at its first call, not with the daemon
     #[arg(long)]
     lazy: bool,
-    /// The configuration to add it to [default: ~/.config/mcpd/config.toml]
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Have the running daemon take the configuration over
-    #[arg(long)]
-    reload: bool,
-    /// Print what was done as JSON; with `--reload`, what came of that as another object
-    #[arg(long)]
-    json: bool,
-    /// The command that starts it, with its arguments, or the URL where it is reached. Options of mcpd go before it
+    #[command(flatten)]
+    options: EditOptions,
+    /// Command that starts the server, with its arguments, or the server's URL. Options of mcpd go before it
     #[arg(
         trailing_var_arg = true,
         required_unless_present = "url",
@@ -69,79 +61,57 @@ pub(super) struct Add {
 
 pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
     let line: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    match added(add, &line) {
-        Ok(Added { path, secrets, lines, warning }) => {
-            let said = match add.json {
-                true => json::page(&Shape { name: &add.name, file: &path, secrets }).and_then(try_print),
-                false => {
-                    try_print(format!("added {} to {}:\n\n{}", add.name, path.display(), printable::lines(&lines)))
-                }
-            };
-            if let Some(warning) = warning {
-                print_note!("{warning}");
-            }
-            for note in [note(add, &line), relative_note(add)].into_iter().flatten() {
-                print_note!("{note}");
-            }
-            said.map_or_else(|code| code, |()| next_step(directory, add.reload, add.json, &[&add.name]))
-        }
-        Err((code, error)) => fail(code, error),
-    }
+    add_server(add, &line, directory).unwrap_or_else(|code| code)
 }
 
-/// What `--json` prints.
+/// The `--json` report.
 #[derive(Serialize)]
-struct Shape<'a> {
+struct JsonReport<'a> {
     name: &'a str,
     file: &'a Path,
     secrets: Vec<PathBuf>,
 }
 
-/// A server that the configuration has now.
-struct Added {
-    path: PathBuf,
-    secrets: Vec<PathBuf>,
-    /// What was written to the configuration.
-    lines: String,
-    /// Why it will not start, as it is printed.
-    warning: Option<String>,
-}
-
-/// The server that was added; else why there is none, and with which code to end.
-fn added(add: &Add, line: &[String]) -> Result<Added, (u8, String)> {
-    let Add { name, file, .. } = add;
+/// Adds the server and prints the result. `line` is the command line.
+fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
+    let Add { name, options, .. } = add;
+    let usage = |error: String| fail(USAGE, error);
     if !is_server_name(name) {
         let fitted = fitted_name(name, "server");
-        return Err((USAGE, format!("`{}` cannot name a server: write `{fitted}`", name.escape_debug())));
+        return Err(usage(format!("`{}` cannot name a server: write `{fitted}`", name.escape_debug())));
     }
-    let path = our_file(file.as_deref()).map_err(|error| (USAGE, error))?;
-    let unreadable = |error| (USAGE, format!("cannot read {}: {error}", path.display()));
-    let found = ConfigFile::open(&path).map_err(unreadable)?;
-    let secrets = secrets_of(&path).map_err(|error| (USAGE, error))?;
-    let mut plan = Plan::new(found.text(), &[], &secrets, &Process);
-    let settings = settings(add, line).map_err(|error| (USAGE, error))?;
-    plan.put(name, settings).map_err(|error| refused(&path, &error))?;
+    let path = options.path()?;
+    let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;
+    let secrets = secrets_directory(&path).map_err(usage)?;
+    let mut plan = Plan::new(file.text(), &[], &secrets, &Process);
+    plan.put(name, settings(add, line).map_err(usage)?).map_err(|error| usage(edit_failure(&path, &error)))?;
     let (text, secrets) = plan.finish();
-    let loaded = check(file.as_deref(), &found, &text, &secrets).map_err(|error| (USAGE, error))?;
-    let added = text.strip_prefix(found.text()).unwrap_or(&text).trim();
+    let loaded = options.check(&file, &text, &secrets).map_err(usage)?;
+    let added = text.strip_prefix(file.text()).unwrap_or(&text).trim();
     let lines = added.lines().fold(String::new(), |lines, line| lines + line + "\n");
     let moved: Vec<_> = secrets.iter().map(|secret| secret.path.clone()).collect();
-    write::all(found, &text, secrets).map_err(|error| (FAILED, error))?;
+    write::all(file, &text, secrets).map_err(|error| fail(FAILED, error))?;
     moved.iter().for_each(|path| print_note!("mcpd: a secret was moved to {}", path.display()));
+    let printed = match options.json {
+        true => json::page(&JsonReport { name, file: &path, secrets: moved }).and_then(try_print),
+        false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
+    };
     let server = loaded.config.servers.iter().find(|server| *server.name == **name);
-    Ok(Added { path, secrets: moved, lines, warning: server.and_then(warning) })
+    let notes = [server.and_then(missing_command), misplaced_options_note(add, line), relative_path_note(add)];
+    notes.into_iter().flatten().for_each(|note| print_note!("{note}"));
+    printed.map(|()| options.next_step(directory, &[name]))
 }
 
-/// Why a server will not start, if its command is not there.
-fn warning(server: &ServerConfig) -> Option<String> {
+/// The warning that the server's command does not exist.
+fn missing_command(server: &ServerConfig) -> Option<String> {
     let program = server.launch.as_ref().ok()?.program()?;
     let shown = config_lints::shown(program);
     let (complaint, help) = config_lints::unfound(program, &shown, Spelling::Toml, &Process)?;
     Some(format!("warning: command `{}` {complaint}\n  help: {help}", shown.escape_debug()))
 }
 
-/// Says that an argument is a file here, which the server will not find where it runs.
-fn relative_note(add: &Add) -> Option<String> {
+/// The note that an argument names a file here, which the server will not find in its own working directory.
+fn relative_path_note(add: &Add) -> Option<String> {
     let [_, arguments @ ..] = &add.command[..] else { return None };
     let here = std::env::current_dir().ok()?;
     if add.cwd.is_some() || Process.home().is_some_and(|home| here == Path::new(&home)) {
@@ -157,27 +127,28 @@ fn relative_note(add: &Add) -> Option<String> {
     ))
 }
 
-/// Says that options of mcpd were passed to the command, and how to have mcpd use them. `line` is the command line.
-fn note(add: &Add, line: &[String]) -> Option<String> {
+/// The note that options of mcpd after the command go to the server, with the corrected command. `line` is the command line.
+fn misplaced_options_note(add: &Add, line: &[String]) -> Option<String> {
     let known = Add::augment_args(Command::new("add"));
     let takes_value = |option: &str| {
         let name = option.strip_prefix("--")?;
         let known = known.get_arguments().find(|known| known.get_long() == Some(name))?;
         Some(known.get_action().takes_values())
     };
-    let Misplaced { options, corrected } = misplaced(line, add.command.len(), takes_value)?;
-    let options: Vec<_> = options.iter().map(|option| format!("`{option}`")).collect();
-    let file = add.file.as_deref().map(|file| format!("--file {} ", shell_word(&file.to_string_lossy())));
+    let misplaced = misplaced_options(line, add.command.len(), takes_value)?;
+    let options: Vec<_> = misplaced.options.iter().map(|option| format!("`{option}`")).collect();
+    let file = add.options.file.as_deref().map(|file| format!("--file {} ", shell_word(&file.to_string_lossy())));
     Some(format!(
-        "note: {} after the command: passed on to the server. Options of mcpd go before the server's name; if you meant that, run:\n  \
-         mcpd remove {}{}\n  {corrected}",
+        "note: {} after the command: passed on to the server. Options of mcpd go before the server's name. To correct this, run:\n  \
+         mcpd remove {}{}\n  {}",
         options.join(" and "),
         file.unwrap_or_default(),
-        add.name
+        add.name,
+        misplaced.corrected
     ))
 }
 
-/// How a server is run or reached, as it was typed.
+/// The command or URL from the command line.
 enum Launch {
     Url(String),
     Command(Vec<String>),
@@ -187,7 +158,9 @@ fn launch(add: &Add, line: &[String]) -> Result<Launch, String> {
     match (&add.url, &add.command[..]) {
         (Some(url), _) => Ok(Launch::Url(url.clone())),
         (None, [url]) if is_url(url) => Ok(Launch::Url(url.clone())),
-        (None, [url, ..]) if is_url(url) => Err("what follows the URL is not used: options go before it".to_owned()),
+        (None, [url, ..]) if is_url(url) => {
+            Err("nothing may follow the URL: write options before the server's name".to_owned())
+        }
         (None, words) => {
             let meant = words.first().filter(|word| !is_program(word) && !is_escaped(line, words.len()));
             if let Some(url) = meant.and_then(|word| url_without_scheme(word)) {
@@ -202,7 +175,7 @@ fn launch(add: &Add, line: &[String]) -> Result<Launch, String> {
     }
 }
 
-/// Whether there is such a program, be there blanks in its name.
+/// Whether the whole text, blanks included, names a program.
 fn is_program(command: &str) -> bool {
     match command.contains('/') {
         true => Process.exists(Path::new(command)),
@@ -212,40 +185,34 @@ fn is_program(command: &str) -> bool {
 
 fn settings(add: &Add, line: &[String]) -> Result<Vec<(String, Setting)>, String> {
     let mut settings = match launch(add, line)? {
-        Launch::Url(url) => reached(add, &url)?,
-        Launch::Command(words) => run_by(add, &words)?,
+        Launch::Url(url) => url_settings(add, &url)?,
+        Launch::Command(words) => command_settings(add, &words)?,
     };
     settings.extend(add.lazy.then(|| ("start", Setting::from("lazy"))));
     Ok(settings.into_iter().map(|(key, setting)| (key.to_owned(), setting)).collect())
 }
 
-/// Options that are given and cannot be used.
-fn refuse(options: [(&str, bool); 2], why: &str) -> Result<(), String> {
-    match options.iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => Err(format!("`{option}` cannot be used {why}")),
-        None => Ok(()),
+fn command_settings(add: &Add, words: &[String]) -> Result<Vec<(&'static str, Setting)>, String> {
+    if let Some(option) = first_given([("--header", !add.header.is_empty()), ("--ca-file", add.ca_file.is_some())]) {
+        return Err(format!("`{option}` cannot be used with a command: it is for a server at a URL"));
     }
-}
-
-fn run_by(add: &Add, words: &[String]) -> Result<Vec<(&'static str, Setting)>, String> {
-    let unused = [("--header", !add.header.is_empty()), ("--ca-file", add.ca_file.is_some())];
-    refuse(unused, "with a command: it is for a server at a URL")?;
     let Some((command, args)) = words.split_first() else { return Err("a command is missing".to_owned()) };
-    let command = if command.contains('/') { whole(command) } else { command.clone() };
+    let command = if command.contains('/') { absolute_path(command) } else { command.clone() };
     let env = pairs("--env", &add.env, '=', "NAME=VALUE")?;
     let settings = [
         Some(("command", Setting::Text(command))),
         (!args.is_empty()).then(|| ("args", Setting::List(args.to_vec()))),
         (!env.is_empty()).then_some(("env", Setting::Table(env))),
-        add.cwd.as_deref().map(|cwd| ("cwd", Setting::Text(whole(cwd)))),
+        add.cwd.as_deref().map(|cwd| ("cwd", Setting::Text(absolute_path(cwd)))),
     ];
     Ok(settings.into_iter().flatten().collect())
 }
 
-fn reached(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String> {
-    let unused = [("--env", !add.env.is_empty()), ("--cwd", add.cwd.is_some())];
-    refuse(unused, "with a URL: it is for a server that mcpd runs")?;
-    // Where it goes to a file of its own, the configuration alone would not say so.
+fn url_settings(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String> {
+    if let Some(option) = first_given([("--env", !add.env.is_empty()), ("--cwd", add.cwd.is_some())]) {
+        return Err(format!("`{option}` cannot be used with a URL: it is for a server that mcpd starts"));
+    }
+    // A URL with a secret moves to a file, where loading the configuration would not check it.
     if let Some(complaint) = config::url_complaint(url).filter(|_| !url.contains("${")) {
         return Err(format!("the URL {complaint}"));
     }
@@ -253,37 +220,40 @@ fn reached(add: &Add, url: &str) -> Result<Vec<(&'static str, Setting)>, String>
     let settings = [
         Some(("url", Setting::from(url))),
         (!headers.is_empty()).then_some(("headers", Setting::Table(headers))),
-        add.ca_file.as_deref().map(|path| ("ca_file", Setting::Text(whole(path)))),
+        add.ca_file.as_deref().map(|path| ("ca_file", Setting::Text(absolute_path(path)))),
     ];
     Ok(settings.into_iter().flatten().collect())
 }
 
-/// What is given by an option that may be repeated, each time another name with its value. What is refused may be a secret,
-/// and is not repeated.
-fn pairs(option: &str, given: &[String], between: char, form: &str) -> Result<Vec<(String, String)>, String> {
+fn first_given(options: [(&'static str, bool); 2]) -> Option<&'static str> {
+    options.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+}
+
+/// The names and values of a repeatable option. Errors do not repeat a value, since it may be a secret.
+fn pairs(option: &str, values: &[String], separator: char, form: &str) -> Result<Vec<(String, String)>, String> {
     let mut pairs: Vec<(String, String)> = Vec::new();
-    for pair in given {
-        let Some((key, value)) = pair.split_once(between).filter(|(key, _)| !key.is_empty()) else {
-            return Err(format!("what follows `{option}` is to be of the form {form}"));
+    for pair in values {
+        let Some((key, value)) = pair.split_once(separator).filter(|(key, _)| !key.is_empty()) else {
+            return Err(format!("the value of `{option}` does not have the form {form}"));
         };
         if pairs.iter().any(|(known, _)| known == key) {
             return Err(format!("`{option} {}` is given twice", key.escape_debug()));
         }
-        // Blanks before the value of a header are no part of it. Source: RFC 9110, 5.5.
-        let value = if between == ':' { value.trim_start() } else { value };
+        // Blanks before a header's value do not belong to it. Source: RFC 9110, 5.5.
+        let value = if separator == ':' { value.trim_start() } else { value };
         pairs.push((key.to_owned(), value.to_owned()));
     }
     Ok(pairs)
 }
 
-/// A path from here on is one for a daemon that is started elsewhere.
-fn whole(path: &str) -> String {
+/// Makes a relative path absolute, since the daemon has another working directory. `~` and `${…}` stay.
+fn absolute_path(path: &str) -> String {
     let is_template = path.starts_with('~') || path.starts_with("${");
     let whole = absolute(path).ok().filter(|_| !is_template);
     whole.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
 }
 
-fn refused(path: &Path, error: &edit::EditError) -> (u8, String) {
-    let hint = if *error == edit::EditError::Syntax { ": `mcpd check` says what is wrong in it" } else { "" };
-    (USAGE, format!("{}: {error}{hint}", path.display()))
+fn edit_failure(path: &Path, error: &edit::EditError) -> String {
+    let hint = if *error == edit::EditError::Syntax { ": run `mcpd check`, which shows the line" } else { "" };
+    format!("{}: {error}{hint}", path.display())
 }

@@ -1,10 +1,12 @@
-//! What the commands that edit the configuration have in common.
+//! Options and steps of the commands that edit the configuration: `add`, `remove` and `import`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::block_on;
+use clap::Args;
+
 use super::reload::{self, Scope};
+use super::{USAGE, block_on, fail};
 use crate::config::edit::Overlay;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile, reference};
@@ -12,67 +14,85 @@ use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, Loaded};
 use crate::sockets::RuntimeDir;
 
-/// What to do with the servers of a client that mcpd runs now.
+/// How to keep a client from starting its own copies of the servers that mcpd runs.
 pub(super) const OLD_ENTRIES: &str = "In the client's own configuration, remove the servers that mcpd runs now. Otherwise the client starts its own copies.";
 
-/// The file to edit: the one that was named, else the user's.
-///
-/// # Errors
-/// If it is not in the format of our own, or there is none.
-pub(super) fn our_file(named: Option<&Path>) -> Result<PathBuf, String> {
-    let path = named.map(Path::to_owned).or_else(|| config::default_path(&Process));
-    let path = path.ok_or("no home directory: name a file with `--file FILE`")?;
-    match path.extension().is_some_and(|name| name == "json" || name == "jsonc") {
-        true => Err(format!(
-            "{}: only files in the format of mcpd itself are edited, not those of other clients",
-            path.display()
-        )),
-        false => Ok(path),
+// A doc comment here would replace the help text of the commands.
+#[derive(Debug, Args)]
+pub(super) struct EditOptions {
+    /// Configuration file to edit [default: ~/.config/mcpd/config.toml; `remove` also looks in config.d]
+    #[arg(long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+    /// Then make the running daemon reload its configuration
+    #[arg(long)]
+    pub(super) reload: bool,
+    /// Print the result as JSON; with `--reload`, the result of the reload as a second object
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl EditOptions {
+    /// The file to edit: `--file`, else the user's configuration.
+    ///
+    /// # Errors
+    /// If the file is not in mcpd's own format, or if there is no home directory.
+    pub(super) fn path(&self) -> Result<PathBuf, ExitCode> {
+        let path = self.file.clone().or_else(|| config::default_path(&Process));
+        let path = path.ok_or_else(|| fail(USAGE, "HOME is not set: name the configuration with `--file FILE`"))?;
+        match path.extension().is_some_and(|name| name == "json" || name == "jsonc") {
+            true => Err(fail(
+                USAGE,
+                format!("{} has the format of another client: mcpd edits its own TOML files only", path.display()),
+            )),
+            false => Ok(path),
+        }
+    }
+
+    /// The files to load: `--file` alone, or an empty list for the default files.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        self.file.iter().cloned().collect()
+    }
+
+    /// Loads the configuration as it would be with `text` in `file` and with the `secrets` written.
+    ///
+    /// # Errors
+    /// Every error of that configuration, for a person.
+    pub(super) fn check(&self, file: &ConfigFile, text: &str, secrets: &[SecretFile]) -> Result<Loaded, String> {
+        let overlay = Overlay::new(&Process).with(file.path(), text);
+        let overlay = secrets.iter().fold(overlay, |overlay, secret| match &secret.content {
+            Content::Known(content) => overlay.with(&secret.path, content),
+            Content::Asked(_) => overlay,
+        });
+        config::load(&self.files(), &overlay)
+            .map_err(|error| format!("not added: the configuration would not be valid\n{error}"))
+    }
+
+    /// Reloads a running daemon if `--reload` is given, else prints how to. The exit code covers the servers `names`.
+    pub(super) fn next_step(&self, directory: Option<RuntimeDir>, names: &[&str]) -> ExitCode {
+        match directory.filter(RuntimeDir::is_served) {
+            Some(directory) if self.reload => {
+                block_on(reload::run(&directory, false, self.json, Scope::Servers(names)))
+            }
+            Some(_) => {
+                print_note!("mcpd: run `mcpd reload` to apply the change to the running daemon");
+                ExitCode::SUCCESS
+            }
+            None => ExitCode::SUCCESS,
+        }
     }
 }
 
-/// The directory of secrets that are moved out of the configuration at `path`: beside it as it is named, wherever a symbolic
-/// link leads, since what that leads to may be published.
+/// The directory for secrets that are moved out of the configuration at `path`: beside the path as given, even if that is a
+/// symbolic link, because the link's target may be published.
 ///
 /// # Errors
-/// If no text of a configuration can refer to it.
-pub(super) fn secrets_of(path: &Path) -> Result<PathBuf, String> {
+/// If a configuration cannot refer to that directory.
+pub(super) fn secrets_directory(path: &Path) -> Result<PathBuf, String> {
     let directory = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).with_file_name("secrets");
     match reference(&directory, Process.home().as_deref()) {
         Some(_) => Ok(directory),
-        None => Err(format!("no text of a configuration can refer to files in {}", directory.display())),
-    }
-}
-
-/// Loads what `file` would hold, with the files it would refer to: alone if it was `named`, else where it is read by default.
-///
-/// # Errors
-/// What is wrong with it, as it is printed.
-pub(super) fn check(
-    named: Option<&Path>,
-    file: &ConfigFile,
-    text: &str,
-    secrets: &[SecretFile],
-) -> Result<Loaded, String> {
-    let overlay = Overlay::new(&Process).with(file.path(), text);
-    let overlay = secrets.iter().fold(overlay, |overlay, secret| match &secret.content {
-        Content::Known(content) => overlay.with(&secret.path, content),
-        Content::Asked(_) => overlay,
-    });
-    let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
-    config::load(&files, &overlay).map_err(|error| format!("not added: the configuration would not be valid\n{error}"))
-}
-
-/// Has a running daemon reload the configuration, if that is wanted; else says how. The exit code is about the servers with these
-/// `names`.
-pub(super) fn next_step(directory: Option<RuntimeDir>, wanted: bool, as_json: bool, names: &[&str]) -> ExitCode {
-    let running = directory.filter(RuntimeDir::is_served);
-    match running {
-        Some(directory) if wanted => block_on(reload::run(&directory, false, as_json, Scope::Servers(names))),
-        Some(_) => {
-            print_note!("mcpd: the running daemon takes it over with `mcpd reload`");
-            ExitCode::SUCCESS
+        None => {
+            Err(format!("`${{file:…}}` cannot refer to {}: the path has `$`, `}}` or a line feed", directory.display()))
         }
-        None => ExitCode::SUCCESS,
     }
 }

@@ -1,26 +1,26 @@
-//! `mcpd import`: servers of other clients, taken over into our configuration.
+//! `mcpd import`: adds the servers of other clients to mcpd's configuration.
 //!
-//! What would be written is a diff on stdout and nothing else is, so that it can be piped; what became of each server is said
-//! on stderr. `found` reads the clients' files, `diff` draws, `ask` asks, `write` writes.
+//! Only the diff goes to stdout, so that it can be piped. The outcome for each server goes to stderr.
+//! Modules: `client_files` reads, `diff` renders, `prompt` questions the user, `write` writes.
 
-pub(super) mod ask;
+mod client_files;
 pub(super) mod diff;
-mod found;
 mod json_report;
+pub(super) mod prompt;
 pub(super) mod write;
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr, stdin};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::ArgValueCandidates;
 
-use self::found::Found;
-use self::json_report::{Source, Taken, Told};
+use self::client_files::ClientFile;
+use self::json_report::{JsonReport, ServerReport, Source};
 use super::completions;
-use super::config_edit::{OLD_ENTRIES, check, next_step, our_file, secrets_of};
+use super::config_edit::{EditOptions, OLD_ENTRIES, secrets_directory};
 use super::outcome::{print_note, print_styled_note};
 use super::style::OutputStyle;
 use super::text::one_line;
@@ -31,107 +31,100 @@ use crate::config::interpolate::Process;
 use crate::config::{self, ServerConfig};
 use crate::sockets::RuntimeDir;
 
-/// What is to be imported, and how.
 #[derive(Debug, Args)]
 pub(super) struct Import {
     /// Import from this client or file only; repeatable [default: every client that is configured here]
     #[arg(long, value_name = "CLIENT|FILE", add = ArgValueCandidates::new(completions::clients))]
     from: Vec<String>,
-    /// Show what would be written, and write nothing
+    /// Print what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write without asking for anything
+    /// Write without confirmation or questions
     #[arg(short, long)]
     yes: bool,
-    /// Add a server whose name another has under a name with a number
+    /// If another server has the same name, add a number to the name
     #[arg(long)]
     rename: bool,
-    /// The configuration to add them to [default: ~/.config/mcpd/config.toml]
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Have the running daemon take the configuration over
-    #[arg(long)]
-    reload: bool,
-    /// Print what was found and done as JSON; with `--reload`, what came of that as another object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    options: EditOptions,
 }
 
 pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> ExitCode {
-    imported(import, directory).unwrap_or_else(|code| code)
+    import_servers(import, directory).unwrap_or_else(|code| code)
 }
 
-fn imported(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
-    let found = Found::look(&import.from, &Process).map_err(|error| fail(USAGE, error))?;
-    let path = our_file(import.file.as_deref()).map_err(|error| fail(USAGE, error))?;
-    let path = std::path::absolute(&path).map_err(|error| fail(USAGE, error))?;
+fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
+    let Import { from, options, .. } = import;
+    let client_files = ClientFile::read_all(from, &Process).map_err(|error| fail(USAGE, error))?;
+    let path = std::path::absolute(options.path()?).map_err(|error| fail(USAGE, error))?;
     let unreadable = |error| fail(USAGE, format!("cannot read {}: {error}", path.display()));
     let file = ConfigFile::open(&path).map_err(unreadable)?;
-    let configured = configured(import.file.as_deref())?;
-    let secrets = secrets_of(&path).map_err(|error| fail(USAGE, error))?;
+    let configured = configured(options)?;
+    let secrets = secrets_directory(&path).map_err(|error| fail(USAGE, error))?;
     let mut plan = Plan::new(file.text(), &configured, &secrets, &Process);
-    let sources = take(&found, &mut plan, import.rename);
+    let sources = plan_servers(&client_files, &mut plan, import.rename);
     let (text, mut files) = plan.finish();
-    let outcome = if found.has_errors() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
-    let added = sources.iter().map(Source::added).sum();
-    let mut told = Told::new(&path, sources, &files);
+    let has_errors = client_files.iter().any(ClientFile::has_errors);
+    let code = if has_errors { ExitCode::from(FAILED) } else { ExitCode::SUCCESS };
+    let mut report = JsonReport::new(&path, sources, &files);
+    let added = report.added().len();
     if added == 0 {
         print_note!("mcpd: there is nothing to add to {}", path.display());
-        told.print(import.json)?;
+        if options.json {
+            report.print()?;
+        }
         // An earlier command may have added servers that the daemon does not run yet.
-        let next = if import.reload && !import.dry_run {
-            next_step(directory, true, import.json, &[])
-        } else {
-            ExitCode::SUCCESS
-        };
-        return Ok(if next == ExitCode::SUCCESS { outcome } else { next });
+        let is_reloaded = options.reload && !import.dry_run;
+        let next = if is_reloaded { options.next_step(directory, &[]) } else { ExitCode::SUCCESS };
+        return Ok(if next == ExitCode::SUCCESS { code } else { next });
     }
-    check(import.file.as_deref(), &file, &text, &files).map_err(|error| fail(FAILED, error))?;
-    if !import.json {
+    options.check(&file, &text, &files).map_err(|error| fail(FAILED, error))?;
+    if !options.json {
         try_print(diff::unified(file.text(), &text, &path, OutputStyle::of_stdout().has_colour()))?;
     }
-    print_note(format_args!("{}", moved(&files)));
+    print_note(format_args!("{}", secret_lines(&files)));
     if import.dry_run {
         print_note!("mcpd: nothing is written");
-        return told.print(import.json).map(|()| outcome);
+        return if options.json { report.print().map(|()| code) } else { Ok(code) };
     }
     if !import.yes {
         if !stdin().is_terminal() || !stderr().is_terminal() {
-            return Err(fail(USAGE, "nothing is written: say `--yes`, or run it on a terminal to be asked"));
+            return Err(fail(USAGE, "nothing is written: add `--yes`, or run the command on a terminal to confirm"));
         }
-        if !ask::agrees(added, &path).map_err(|error| fail(FAILED, error))? {
+        if !prompt::confirm_import(added, &path).map_err(|error| fail(FAILED, error))? {
             print_note!("mcpd: nothing is written");
-            return Ok(outcome);
+            return Ok(code);
         }
-        ask::for_answers(&mut files).map_err(|error| fail(FAILED, error))?;
+        prompt::fill_in(&mut files).map_err(|error| fail(FAILED, error))?;
     }
     let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
     let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
-    print_note(format_args!("{}", written(added, &path, &unanswered, is_served)));
-    told.written = true;
-    told.print(import.json)?;
-    let names = told.added();
-    let next = next_step(directory, import.reload, import.json, &names);
-    Ok(if next == ExitCode::SUCCESS { outcome } else { next })
+    print_note(format_args!("{}", summary(added, &path, &unanswered, is_served)));
+    report.written = true;
+    if options.json {
+        report.print()?;
+    }
+    let next = options.next_step(directory, &report.added());
+    Ok(if next == ExitCode::SUCCESS { code } else { next })
 }
 
 /// The servers that are configured already.
-fn configured(named: Option<&Path>) -> Result<Vec<ServerConfig>, ExitCode> {
-    let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
+fn configured(options: &EditOptions) -> Result<Vec<ServerConfig>, ExitCode> {
+    let files = options.files();
     if files.iter().any(|file| !file.exists()) {
         return Ok(Vec::new());
     }
     config::load(&files, &Process).map(|loaded| loaded.config.servers).map_err(|error| {
         print_styled_note(&(error.render(OutputStyle::of_stderr().has_colour()) + "\n"));
-        fail(USAGE, "nothing is imported into a configuration with errors")
+        fail(USAGE, "nothing is imported into a configuration with errors: correct the errors above first")
     })
 }
 
-/// Plans every server that was found, and says what becomes of each.
-fn take<'f>(found: &'f Found, plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'f>> {
+/// Adds every server of the client files to the plan, and prints the outcome for each.
+fn plan_servers<'f>(files: &'f [ClientFile], plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'f>> {
     let mut sources = Vec::new();
     let colour = OutputStyle::of_stderr().has_colour();
-    for file in &found.files {
+    for file in files {
         let path = one_line(&file.path.display().to_string());
         match &file.project {
             Some(project) => {
@@ -145,23 +138,23 @@ fn take<'f>(found: &'f Found, plan: &mut Plan<'_>, rename: bool) -> Vec<Source<'
         let mut servers = Vec::new();
         for server in file.servers() {
             let outcome = plan.add(server, rename);
-            print_note!("  {}", one_line(&(line(&server.title, &outcome) + &place(server))));
-            servers.push(Taken::new(server, outcome));
+            print_note!("  {}", one_line(&(outcome_line(&server.title, &outcome) + &location(server))));
+            servers.push(ServerReport::new(server, outcome));
         }
         sources.push(Source { file: &file.path, client: file.title, servers });
     }
     sources
 }
 
-/// The project that a server is for, and the working directory that is written for it.
-fn place(server: &ForeignServer) -> String {
+/// The server's project and working directory, in parentheses.
+fn location(server: &ForeignServer) -> String {
     let project = server.project.as_ref().map(|project| format!("project {project}"));
     let cwd = server.cwd().map(|cwd| format!("cwd {cwd}"));
     let parts: Vec<_> = project.into_iter().chain(cwd).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
-fn line(title: &str, outcome: &Outcome) -> String {
+fn outcome_line(title: &str, outcome: &Outcome) -> String {
     match outcome {
         Outcome::Added(name) if name == title => format!("+ {title}"),
         Outcome::Added(name) => format!("+ {title}, as `{name}`"),
@@ -174,16 +167,15 @@ fn line(title: &str, outcome: &Outcome) -> String {
     }
 }
 
-/// Which secrets go where.
-fn moved(files: &[SecretFile]) -> String {
+fn secret_lines(files: &[SecretFile]) -> String {
     files.iter().fold(String::new(), |mut text, file| {
         let _ = writeln!(text, "secret {} goes to {}", one_line(&file.of), one_line(&file.path.display().to_string()));
         text
     })
 }
 
-/// What was done, and what to do next. `is_served` says that a daemon runs.
-fn written(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool) -> String {
+/// The result, and the next steps. `is_served`: a daemon runs.
+fn summary(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool) -> String {
     let servers = if added == 1 { "server is" } else { "servers are" };
     let mut text = format!("mcpd: {added} {servers} added to {}\n", path.display());
     for file in unanswered {

@@ -1,4 +1,4 @@
-//! `mcpd remove`.
+//! `mcpd remove`: takes servers out of the configuration files.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap_complete::ArgValueCandidates;
 use serde::Serialize;
 
 use super::completions;
-use super::config_edit::{next_step, our_file, secrets_of};
+use super::config_edit::{EditOptions, secrets_directory};
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Overlay};
@@ -18,87 +18,78 @@ use crate::known_clients::shell_word;
 use crate::sockets::RuntimeDir;
 use crate::suggest::nearest;
 
-/// What is to be removed.
 #[derive(Debug, Args)]
 pub(super) struct Remove {
-    /// Their names
+    /// Names of the servers to remove
     #[arg(required = true, value_name = "NAME", add = ArgValueCandidates::new(completions::servers))]
     names: Vec<String>,
-    /// The configuration to take them out of [default: the one they stand in: ~/.config/mcpd/config.toml, or one of config.d]
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Have the running daemon take the configuration over
-    #[arg(long)]
-    reload: bool,
-    /// Print an object for each server as JSON; with `--reload`, what came of that as another object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    options: EditOptions,
 }
 
-/// What `--json` prints of one server.
+/// The `--json` report of one server.
 #[derive(Serialize)]
-struct Shape<'a> {
+struct JsonReport<'a> {
     name: &'a str,
     file: &'a Path,
     secrets: &'a [PathBuf],
 }
 
-/// A file of the configuration, as it will be.
-struct Edited {
+/// A configuration file and its new text.
+struct Edit {
     path: PathBuf,
     file: ConfigFile,
     text: String,
 }
 
 pub(super) fn run(remove: &Remove, directory: Option<RuntimeDir>) -> ExitCode {
-    let removed = match removed(remove) {
-        Ok(removed) => removed,
-        Err((code, error)) => return fail(code, error),
-    };
+    remove_servers(remove, directory).unwrap_or_else(|code| code)
+}
+
+fn remove_servers(Remove { names, options }: &Remove, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
+    let removed = remove_from_files(names, options)?;
     for (name, path) in &removed {
-        let left = left_of(path, name);
-        let said = match remove.json {
-            true => json::page(&Shape { name, file: path, secrets: &left }).and_then(try_print),
+        let secrets = secrets_of(path, name);
+        match options.json {
+            true => json::page(&JsonReport { name, file: path, secrets: &secrets }).and_then(try_print),
             false => try_print(format!("removed {name} from {}\n", path.display())),
-        };
-        if let Err(code) = said {
-            return code;
-        }
-        for left in left {
-            let path = left.display().to_string();
+        }?;
+        for secret in secrets {
+            let path = secret.display().to_string();
             print_note!("mcpd: a secret of {name} is left in {path}; to delete it: rm {}", shell_word(&path));
         }
     }
     let names: Vec<_> = removed.iter().map(|(name, _)| *name).collect();
-    next_step(directory, remove.reload, remove.json, &names)
+    Ok(options.next_step(directory, &names))
 }
 
-/// Each server with the file that it stood in, if all could be removed; else why none was, and with which code to end.
-fn removed(Remove { names, file, .. }: &Remove) -> Result<Vec<(&str, PathBuf)>, (u8, String)> {
-    let named = our_file(file.as_deref()).map_err(|error| (USAGE, error))?;
-    let paths = if file.is_some() { vec![named] } else { ours(named) };
+/// Removes all servers or none. Returns each server with the file that had it.
+fn remove_from_files<'n>(names: &'n [String], options: &EditOptions) -> Result<Vec<(&'n str, PathBuf)>, ExitCode> {
+    let path = options.path()?;
+    let paths = if options.file.is_some() { vec![path] } else { default_files(path) };
     let mut files = Vec::new();
     for path in paths {
-        let file = ConfigFile::open(&path).map_err(|error| (USAGE, format!("{}: {error}", path.display())))?;
-        files.push(Edited { text: file.text().to_owned(), path, file });
+        let file =
+            ConfigFile::open(&path).map_err(|error| fail(USAGE, format!("cannot read {}: {error}", path.display())))?;
+        files.push(Edit { text: file.text().to_owned(), path, file });
     }
     let mut removed: Vec<(&str, PathBuf)> = Vec::new();
     for name in names {
         if !removed.iter().any(|(known, _)| known == name) {
-            removed.push((name, take_out(name, &mut files).map_err(|error| (USAGE, error))?));
+            removed.push((name, remove_from_first(name, &mut files).map_err(|error| fail(USAGE, error))?));
         }
     }
-    files.retain(|edited| edited.text != edited.file.text());
-    check(file.as_deref(), &files).map_err(|error| (USAGE, error))?;
-    for Edited { file, text, .. } in files {
-        file.write(&text).map_err(|error| (FAILED, error.to_string()))?;
+    files.retain(|edit| edit.text != edit.file.text());
+    check(options, &files).map_err(|error| fail(USAGE, error))?;
+    for Edit { file, text, .. } in files {
+        file.write(&text).map_err(|error| fail(FAILED, error))?;
     }
     Ok(removed)
 }
 
-/// Takes the server `name` out of the first file that has it, and returns the path of that.
-fn take_out(name: &str, files: &mut [Edited]) -> Result<PathBuf, String> {
-    for Edited { path, text, .. } in files.iter_mut() {
+/// Removes the server `name` from the first file that has it, and returns the file's path.
+fn remove_from_first(name: &str, files: &mut [Edit]) -> Result<PathBuf, String> {
+    for Edit { path, text, .. } in files.iter_mut() {
         match edit::remove(text, name) {
             Ok(without) => {
                 *text = without;
@@ -108,12 +99,12 @@ fn take_out(name: &str, files: &mut [Edited]) -> Result<PathBuf, String> {
             Err(error) => return Err(format!("{}: {error}", path.display())),
         }
     }
-    let known: Vec<_> = files.iter().flat_map(|edited| edit::names(&edited.text).unwrap_or_default()).collect();
+    let known: Vec<_> = files.iter().flat_map(|file| edit::names(&file.text).unwrap_or_default()).collect();
     Err(unknown(name, &known))
 }
 
-/// The user's file, and those of the directory beside it, in their order.
-fn ours(path: PathBuf) -> Vec<PathBuf> {
+/// The user's file, then the files of `config.d` beside it, in order.
+fn default_files(path: PathBuf) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(path.with_file_name("config.d")).into_iter().flatten().flatten();
     let is_one = |path: &PathBuf| {
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
@@ -124,38 +115,36 @@ fn ours(path: PathBuf) -> Vec<PathBuf> {
     std::iter::once(path).chain(more).collect()
 }
 
-/// The files that secrets of a server were moved to.
-fn left_of(config: &Path, server: &str) -> Vec<PathBuf> {
-    let entries =
-        secrets_of(config).ok().and_then(|directory| std::fs::read_dir(directory).ok()).into_iter().flatten().flatten();
-    let of_server = |name: &str| name.strip_prefix(server).is_some_and(|rest| rest.starts_with('.'));
-    let mut left: Vec<_> =
-        entries.filter(|entry| entry.file_name().to_str().is_some_and(of_server)).map(|entry| entry.path()).collect();
-    left.sort();
-    left
+/// The files that `add` or `import` wrote for the secrets of a server.
+fn secrets_of(config: &Path, server: &str) -> Vec<PathBuf> {
+    let directory = secrets_directory(config).ok();
+    let entries = directory.and_then(|directory| std::fs::read_dir(directory).ok()).into_iter().flatten().flatten();
+    let is_of_server = |name: &str| name.strip_prefix(server).is_some_and(|rest| rest.starts_with('.'));
+    let files = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_of_server));
+    let mut paths: Vec<_> = files.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
 }
 
-/// It stands in no file of ours: perhaps in another that the configuration is made of, or under another name.
+/// The error for a server that no edited file has. Names another file that has it, or a similar name.
 fn unknown(name: &str, known: &[String]) -> String {
     let elsewhere = config::load(&[], &Process).ok().and_then(|Loaded { files, .. }| {
         let has_it = |path: &PathBuf| ConfigFile::open(path).is_ok_and(|file| edit::configures(file.text(), name));
         files.into_iter().find(has_it)
     });
     match (elsewhere, nearest(name, known.iter().map(String::as_str))) {
-        (Some(path), _) => format!("server `{name}` stands in {}: take it out there", path.display()),
+        (Some(path), _) => format!("server `{name}` is configured in {}: remove it there", path.display()),
         (None, Some(nearest)) => format!("there is no server `{name}`: did you mean `{nearest}`?"),
         (None, None) => format!("there is no server `{name}`"),
     }
 }
 
-/// Refuses an edit after which a valid configuration would be invalid. `named` is the only file of the configuration, if there is
-/// one.
-fn check(named: Option<&Path>, files: &[Edited]) -> Result<(), String> {
+/// Refuses an edit that would make a valid configuration invalid.
+fn check(options: &EditOptions, edits: &[Edit]) -> Result<(), String> {
     let overlay =
-        files.iter().fold(Overlay::new(&Process), |overlay, Edited { file, text, .. }| overlay.with(file.path(), text));
-    let files: Vec<_> = named.map(Path::to_owned).into_iter().collect();
-    match config::load(&files, &overlay) {
-        Err(error) if config::load(&files, &Process).is_ok() => {
+        edits.iter().fold(Overlay::new(&Process), |overlay, Edit { file, text, .. }| overlay.with(file.path(), text));
+    match config::load(&options.files(), &overlay) {
+        Err(error) if config::load(&options.files(), &Process).is_ok() => {
             Err(format!("not removed: the configuration would not be valid\n{error}"))
         }
         _ => Ok(()),

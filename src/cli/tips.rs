@@ -6,7 +6,7 @@ use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::RESTART;
-use super::add::typed::{name_for, url_without_scheme, without_query};
+use super::add::corrections::{name_for, url_without_scheme, without_query};
 use crate::config::command_line::is_url;
 use crate::config::server_keys;
 use crate::naming::is_server_name;

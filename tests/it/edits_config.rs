@@ -70,7 +70,7 @@ fn a_server_is_added_to_a_file_that_was_not_there_and_serves() {
     let daemon = Setup::new().config(path.clone()).start_in(&place);
     arguments(&Agent::ready(&daemon).call("notes__echo", &serde_json::json!({})));
     let ran = place.client(&["remove", "notes"]).expect_code(0);
-    assert_eq!(ran.stderr, "mcpd: the running daemon takes it over with `mcpd reload`\n");
+    assert_eq!(ran.stderr, "mcpd: run `mcpd reload` to apply the change to the running daemon\n");
     let run_dir = place.runtime_dir();
     let run_dir = run_dir.to_str().expect("text");
     let reloaded = place.mcpd(&["--runtime-dir", run_dir, "add", "other", "--reload", "--", SCRIPTED]).expect_code(0);

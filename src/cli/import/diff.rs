@@ -1,4 +1,4 @@
-//! Two texts as a unified diff. One place of change is all that an import makes.
+//! A unified diff of two texts that differ in one place.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use crate::cli::text::one_line;
 use crate::printable;
 
-/// Lines around the change that are shown.
+/// Unchanged lines before and after the change.
 const CONTEXT: usize = 3;
 
-/// What turns `old` into `new`, both of them the text of the file at `path`; nothing if they are the same.
+/// The diff from `old` to `new`, both texts of the file at `path`. Empty if they are equal.
 pub(in crate::cli) fn unified(old: &str, new: &str, path: &Path, colour: bool) -> String {
     let (olds, news): (Vec<_>, Vec<_>) = (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
     let same = olds.iter().zip(&news).take_while(|(old, new)| old == new).count();
@@ -41,7 +41,7 @@ pub(in crate::cli) fn unified(old: &str, new: &str, path: &Path, colour: bool) -
     text
 }
 
-/// Adds a line, in a colour if there are any.
+/// Appends a line, in colour if `colour` is set and `code` is not empty.
 fn push(text: &mut String, colour: bool, code: &str, line: &str) {
     let _ = match line.strip_suffix('\n').filter(|_| colour && !code.is_empty()) {
         Some(line) => writeln!(text, "\u{1b}[{code}m{line}\u{1b}[0m"),
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_shown_with_what_is_above_it() {
+    fn added_lines_are_shown_with_the_lines_above_them() {
         check("", "a\n", "--- /dev/null\n+++ /c\n@@ -0,0 +1,1 @@\n+a\n");
         check("a\n", "a\n", "");
         let old = "1\n2\n3\n4\n";

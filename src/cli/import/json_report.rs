@@ -1,4 +1,4 @@
-//! What `mcpd import --json` prints.
+//! The report of `mcpd import --json`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,27 +8,25 @@ use serde::Serialize;
 use crate::cli::{json, try_print};
 use crate::config::import::{ForeignServer, Outcome, SecretFile};
 
-/// The whole.
 #[derive(Serialize)]
-pub(super) struct Told<'a> {
+pub(super) struct JsonReport<'a> {
     file: &'a Path,
-    /// Whether it was.
+    /// Whether `file` was written.
     pub(super) written: bool,
     sources: Vec<Source<'a>>,
     secrets: Vec<Secret>,
 }
 
-/// A file of another client, or one that was named.
+/// A client's file, or a file that was named with `--from`.
 #[derive(Serialize)]
 pub(super) struct Source<'a> {
     pub(super) file: &'a Path,
     pub(super) client: &'a str,
-    pub(super) servers: Vec<Taken>,
+    pub(super) servers: Vec<ServerReport>,
 }
 
-/// What becomes of one server.
 #[derive(Serialize)]
-pub(super) struct Taken {
+pub(super) struct ServerReport {
     title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     project: Option<String>,
@@ -47,39 +45,24 @@ struct Secret {
     file: PathBuf,
 }
 
-impl<'a> Told<'a> {
-    /// Nothing is written yet.
+impl<'a> JsonReport<'a> {
     pub(super) fn new(file: &'a Path, sources: Vec<Source<'a>>, secrets: &[SecretFile]) -> Self {
         let secret = |secret: &SecretFile| Secret { of: secret.of.clone(), file: secret.path.clone() };
         Self { file, written: false, sources, secrets: secrets.iter().map(secret).collect() }
     }
 
-    /// Prints it, if that is wanted.
-    pub(super) fn print(&self, wanted: bool) -> Result<(), ExitCode> {
-        if wanted { json::page(self).and_then(try_print) } else { Ok(()) }
+    pub(super) fn print(&self) -> Result<(), ExitCode> {
+        json::page(self).and_then(try_print)
     }
-}
 
-impl Told<'_> {
-    /// The names here of the servers that are added.
+    /// The names of the added servers in mcpd's configuration.
     pub(super) fn added(&self) -> Vec<&str> {
-        let servers = self.sources.iter().flat_map(|source| &source.servers).filter(|server| server.is_added());
+        let servers = self.sources.iter().flat_map(|source| &source.servers).filter(|server| server.outcome == "added");
         servers.filter_map(|server| server.name.as_deref()).collect()
     }
 }
 
-impl Source<'_> {
-    /// How many of its servers are added.
-    pub(super) fn added(&self) -> usize {
-        self.servers.iter().filter(|server| server.is_added()).count()
-    }
-}
-
-impl Taken {
-    fn is_added(&self) -> bool {
-        self.outcome == "added"
-    }
-
+impl ServerReport {
     pub(super) fn new(server: &ForeignServer, outcome: Outcome) -> Self {
         let (outcome, name, reason) = match outcome {
             Outcome::Added(name) => ("added", Some(name), None),

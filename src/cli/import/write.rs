@@ -1,4 +1,4 @@
-//! What was agreed to, written: secrets first, so that the configuration never refers to what is not there.
+//! Writes the secret files, then the configuration, so that the configuration never refers to a missing file.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -8,11 +8,8 @@ use std::path::Path;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile};
 
-/// Writes the secrets that are known and the `text` of the configuration; those that nobody has answered come back. If the
-/// configuration cannot be written, no secret stays.
-///
-/// # Errors
-/// As a sentence.
+/// Writes the known secrets and the `text` of the configuration. Returns the secrets without content. If the configuration cannot
+/// be written, the secret files are removed again.
 pub(in crate::cli) fn all(file: ConfigFile, text: &str, secrets: Vec<SecretFile>) -> Result<Vec<SecretFile>, String> {
     let (known, unanswered): (Vec<_>, Vec<_>) =
         secrets.into_iter().partition(|secret| matches!(secret.content, Content::Known(_)));
@@ -33,18 +30,14 @@ pub(in crate::cli) fn all(file: ConfigFile, text: &str, secrets: Vec<SecretFile>
     }
 }
 
-/// Writes a file that is for its owner only from its first moment on, in a directory that is.
-///
-/// # Errors
-/// As a sentence.
+/// Writes a file that only its owner can read, and makes its directory private.
 fn write_secret(path: &Path, content: &str) -> Result<(), String> {
     let cannot = |error: io::Error| format!("cannot write {}: {error}", path.display());
     ConfigFile::open(path).map_err(cannot)?.write(content).map_err(|error| error.to_string())?;
-    private(path.parent().unwrap_or(path)).map_err(cannot)
+    make_private(path.parent().unwrap_or(path)).map_err(cannot)
 }
 
-/// A directory that was there may be open to others.
-fn private(directory: &Path) -> io::Result<()> {
+fn make_private(directory: &Path) -> io::Result<()> {
     let mode = fs::metadata(directory)?.permissions().mode();
     if mode & 0o077 != 0 { fs::set_permissions(directory, Permissions::from_mode(0o700)) } else { Ok(()) }
 }

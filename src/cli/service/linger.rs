@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::cli::import::ask::is_yes;
+use crate::cli::import::prompt::confirm;
 
 /// For logind to answer, a question for a password included.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub(super) fn is_wanted() -> bool {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return false;
     }
-    is_yes("Run mcpd also while you are not logged in (loginctl enable-linger)?").unwrap_or(false)
+    confirm("Run mcpd also while you are not logged in (loginctl enable-linger)?").unwrap_or(false)
 }
 
 async fn loginctl(arguments: &[&str]) -> Result<String, String> {

@@ -124,7 +124,8 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
 
 fn described(server: &Translated, root: &Node) -> ForeignServer {
     let keys = ORDER.iter().filter_map(|key| server.entry.node.get(key));
-    let settings = keys.filter_map(|entry| Some((entry.key.clone(), setting(&entry.node)?))).collect();
+    let settings = keys.filter_map(|entry| Some((entry.key.clone(), setting(&entry.node)?)));
+    let settings = settings.filter(|(key, setting)| !is_empty(key, setting)).collect();
     let mut prompts: Vec<Prompt> = Vec::new();
     let mut impossible = None;
     for undefined in &server.missing {
@@ -149,6 +150,15 @@ fn setting(node: &Node) -> Option<Setting> {
             Some(Setting::Table(members.collect()))
         }
         _ => None,
+    }
+}
+
+/// Whether leaving the setting out means the same. An empty `allow` or `pass_env` differs from none.
+fn is_empty(key: &str, setting: &Setting) -> bool {
+    match setting {
+        Setting::Table(members) => members.is_empty(),
+        Setting::List(items) => key == "args" && items.is_empty(),
+        _ => false,
     }
 }
 

@@ -55,6 +55,23 @@ fn a_server_is_added_at_the_end_and_nothing_else_changes() {
 }
 
 #[test]
+fn empty_env_and_args_are_not_written() {
+    let json =
+        r#"{"mcpServers": {"a": {"command": "x", "args": [], "env": {}}, "b": {"url": "https://x/", "headers": {}}}}"#;
+    let (text, _, outcomes) = import("", &[], &[("/c.json", json)], false);
+    assert_eq!(outcomes, [added("a"), added("b")]);
+    assert_eq!(text, "[servers.a]\ncommand = \"x\"\n\n[servers.b]\nurl = \"https://x/\"\n");
+}
+
+#[test]
+fn entry_that_points_a_client_at_mcpd_is_neither_imported_nor_warned_about() {
+    let json = r#"{"mcpServers": {"mcpd": {"command": "/usr/bin/mcpd", "args": ["connect"]}}}"#;
+    let found = foreign(Path::new("/c.json"), json, &Table::from_rows(&[("~", "/h")]));
+    assert!(found.servers.is_empty() && found.warnings.is_empty() && found.errors.is_empty());
+    assert_eq!(found.pointers, [["/usr/bin/mcpd", "connect"]]);
+}
+
+#[test]
 fn what_is_there_is_not_added_again() {
     let config = "[servers.a]\ncommand = 'x'\ndeny = ['w*']\n[servers.b]\ncommand = 'y'\nenv = { T = '${file:~/t}' }\n";
     let json = r#"{"mcpServers": {"a": {"command": "x"}, "other": {"command": "x"}, "b": {"command": "y", "env": {"T": "ghs"}}}}"#;

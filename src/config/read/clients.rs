@@ -166,9 +166,13 @@ impl Reader<'_> {
         Some(Translated { title: entry.key.clone(), project, entry: ours, missing })
     }
 
-    /// Servers that their client does not run, and mcpd itself, which would have itself as a server.
+    /// Whether the server is left out: its client does not run it, or it is the entry that points the client at mcpd. Warns of
+    /// every server but the latter.
     fn is_skipped(&mut self, section: &Section<'_>, server: &Entry) -> bool {
         let Value::Table(entries) = &server.node.value else { return false };
+        if pointer(entries).is_some() {
+            return true;
+        }
         let get = |key: &str| entries.iter().find(|entry| entry.key == key);
         let says = |key: &str, truth: bool| {
             get(key).is_some_and(|entry| matches!(entry.node.value, Value::Bool(said) if said == truth))
@@ -177,8 +181,6 @@ impl Reader<'_> {
             ("it is switched off", "switch it on to have it run")
         } else if section.excluded.contains(&server.key) {
             ("the file says elsewhere that it is not to run", "take it off that list to have it run")
-        } else if pointer(entries).is_some() {
-            ("it is mcpd itself", "leave it to that client: this is how it reaches mcpd")
         } else if section.dialect == Dialect::Zed && get("command").is_none() && get("url").is_none() {
             ("an extension says how it is run", "configure it with the `command` that the extension runs")
         } else {

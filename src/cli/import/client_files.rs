@@ -1,4 +1,4 @@
-//! The files of other clients, read.
+//! Finds and reads the configuration files of other clients.
 
 use std::collections::HashSet;
 use std::io;
@@ -8,59 +8,49 @@ use crate::config::import::{Foreign, ForeignServer, foreign};
 use crate::config::interpolate::Sources;
 use crate::known_clients::{CLIENTS, Client};
 
-/// Largest file that is read; one client keeps its history beside its servers.
+/// Largest file that is read. Claude Code keeps its history in the same file as its servers.
 const MAX_FILE: u64 = 32 << 20;
 
-/// What there is to import from.
-pub(super) struct Found {
-    /// In the order of the clients, the user's files first.
-    pub(super) files: Vec<FoundFile>,
-}
-
-/// A file with servers, or one that cannot be read.
-pub(super) struct FoundFile {
+/// A file with servers, or a file that cannot be read.
+pub(super) struct ClientFile {
     pub(super) path: PathBuf,
-    /// Whose it is.
+    /// The client's title.
     pub(super) title: &'static str,
-    /// The directory of the project that it is for, if it is not for all.
+    /// The project directory, for a file that belongs to one project.
     pub(super) project: Option<PathBuf>,
     read: Result<Foreign, io::Error>,
 }
 
-impl Found {
-    /// Looks where `from` says, clients by their words or files by their paths; nowhere in particular: at every client.
+impl ClientFile {
+    /// Reads the files that `from` names, by client or by path, or else the files of every client: the user's files first.
     ///
     /// # Errors
-    /// If one is neither a client nor a file.
-    pub(super) fn look(from: &[String], sources: &dyn Sources) -> Result<Self, String> {
+    /// If an element of `from` is neither a client nor a file.
+    pub(super) fn read_all(from: &[String], sources: &dyn Sources) -> Result<Vec<Self>, String> {
         let all = CLIENTS.iter().flat_map(|client| files_of(client, sources));
-        let mut wanted: Vec<Wanted> = if from.is_empty() { all.collect() } else { Vec::new() };
+        let mut candidates: Vec<Candidate> = if from.is_empty() { all.collect() } else { Vec::new() };
         for from in from {
             match Client::named(from) {
-                Some(client) => wanted.extend(files_of(client, sources)),
-                None if Path::new(from).exists() => wanted.push(Wanted::named(from, sources)),
+                Some(client) => candidates.extend(files_of(client, sources)),
+                None if Path::new(from).exists() => candidates.push(Candidate::named(from, sources)),
                 None => return Err(unknown(from)),
             }
         }
         let mut seen = HashSet::new();
-        wanted.retain(|wanted| seen.insert(wanted.path.clone()));
-        let files: Vec<_> = wanted.into_iter().filter_map(|wanted| wanted.read(sources)).collect();
+        candidates.retain(|candidate| seen.insert(candidate.path.clone()));
+        let files: Vec<_> = candidates.into_iter().filter_map(|candidate| candidate.read(sources)).collect();
         if files.is_empty() {
             print_note!("mcpd: no configuration with MCP servers is found");
         }
-        Ok(Self { files })
+        Ok(files)
     }
 
-    /// Whether something could not be read.
+    /// Whether the file, or a part of it, could not be read.
     pub(super) fn has_errors(&self) -> bool {
-        self.files
-            .iter()
-            .any(|file| file.read.as_ref().map_or(true, |read| !read.errors.is_empty() || read.left_out > 0))
+        self.read.as_ref().map_or(true, |read| !read.errors.is_empty() || read.left_out > 0)
     }
-}
 
-impl FoundFile {
-    /// What there is to say of it, as it is printed.
+    /// Errors and warnings about the file, for a person.
     pub(super) fn complaints(&self, colour: bool) -> Vec<String> {
         match &self.read {
             Ok(read) if read.errors.is_empty() && !read.is_about_servers => {
@@ -80,16 +70,16 @@ impl FoundFile {
     }
 }
 
-/// A file that is to be read.
-struct Wanted {
+/// A file that may have servers.
+struct Candidate {
     path: PathBuf,
     title: &'static str,
     project: Option<PathBuf>,
-    /// Whether it was asked for by its path: then it has to be there, with servers in it.
+    /// Whether `--from` names its path. Then it has to exist and to have servers.
     is_named: bool,
 }
 
-impl Wanted {
+impl Candidate {
     fn named(path: &str, sources: &dyn Sources) -> Self {
         let path = sources.current_dir().map_or_else(|| PathBuf::from(path), |directory| directory.join(path));
         let known = CLIENTS.iter().flat_map(|client| files_of(client, sources)).find(|file| file.path == path);
@@ -97,25 +87,25 @@ impl Wanted {
         Self { path, title, project, is_named: true }
     }
 
-    /// Nothing, if it was only looked for, and has no servers.
-    fn read(self, sources: &dyn Sources) -> Option<FoundFile> {
+    /// Returns `None` for a file that nobody named and that has no servers.
+    fn read(self, sources: &dyn Sources) -> Option<ClientFile> {
         let Self { path, title, project, is_named } = self;
         let read = sources.read(&path, MAX_FILE).map(|text| foreign(&path, &text, sources));
-        let is_wanted = match &read {
+        let is_relevant = match &read {
             Ok(read) => read.is_about_servers || !read.errors.is_empty(),
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         };
-        (is_named || is_wanted).then_some(FoundFile { path, title, project, read })
+        (is_named || is_relevant).then_some(ClientFile { path, title, project, read })
     }
 }
 
-fn files_of(client: &'static Client, sources: &dyn Sources) -> Vec<Wanted> {
+fn files_of(client: &'static Client, sources: &dyn Sources) -> Vec<Candidate> {
     let of_project = client.project_files(sources);
-    let wanted = |path: PathBuf| {
+    let candidate = |path: PathBuf| {
         let project = sources.current_dir().filter(|_| of_project.contains(&path));
-        Wanted { path, title: client.title, project, is_named: false }
+        Candidate { path, title: client.title, project, is_named: false }
     };
-    client.files(sources).into_iter().map(wanted).collect()
+    client.files(sources).into_iter().map(candidate).collect()
 }
 
 fn unknown(from: &str) -> String {

@@ -1,4 +1,4 @@
-//! What people type behind `mcpd add`: URLs without a scheme, and options of mcpd behind the command.
+//! Corrections of common mistakes in the arguments of `mcpd add`: a URL without its scheme, options of mcpd after the command.
 //!
 //! Pure.
 
@@ -8,15 +8,14 @@ use crate::config::command_line::without_secrets;
 use crate::config::fitted_name;
 use crate::known_clients::shell_word;
 
-/// Labels of hosts that say nothing about the service.
+/// Host labels that do not identify a service.
 const GENERIC_LABELS: [&str; 4] = ["api", "mcp", "server", "www"];
 /// Options whose value may be a secret.
 const SECRET_OPTIONS: [&str; 2] = ["--env", "--header"];
-/// Ends the options of a command line.
 const END_OF_OPTIONS: &str = "--";
 
-/// The URL that `word` was most likely meant as, if that is one without its scheme, such as `localhost:3000/mcp`. Without a port it
-/// has to have a path, and a host that cannot be the directory of a project.
+/// Completes `word` if it is most likely a URL without its scheme, such as `localhost:3000/mcp`. A word without a port needs a path,
+/// and a host that is unlikely to be a project's directory.
 pub(in crate::cli) fn url_without_scheme(word: &str) -> Option<String> {
     if word.contains("://")
         || word.starts_with(['/', '.', '~', '$', '-', '@', '%'])
@@ -39,59 +38,59 @@ pub(in crate::cli) fn url_without_scheme(word: &str) -> Option<String> {
     (has_port || is_host && !path.is_empty()).then(|| format!("{scheme}://{word}"))
 }
 
-/// A name for the server at `url`, after its host.
+/// Derives a server name from the host of `url`.
 pub(in crate::cli) fn name_for(url: &str) -> String {
     let url = Url::parse(url).ok();
     let labels: Vec<_> = match url.as_ref().and_then(Url::host) {
         Some(Host::Domain(name)) if name != "localhost" => name.split('.').collect(),
         _ => return "local".to_owned(),
     };
-    let own = if labels.len() > 1 { &labels[..labels.len() - 1] } else { &labels[..] };
-    let telling = own.iter().find(|label| !GENERIC_LABELS.contains(label)).or(own.first());
-    fitted_name(telling.copied().unwrap_or_default(), "server")
+    let below_top = if labels.len() > 1 { &labels[..labels.len() - 1] } else { &labels[..] };
+    let label = below_top.iter().find(|label| !GENERIC_LABELS.contains(label)).or(below_top.first());
+    fitted_name(label.copied().unwrap_or_default(), "server")
 }
 
-/// `url` as it may be printed: its query may hold a secret.
+/// `url` for printing: without its query, which may contain a secret.
 pub(in crate::cli) fn without_query(url: &str) -> String {
     let cut = url.find(['?', '#']).map_or_else(|| url.to_owned(), |end| format!("{}…", &url[..end]));
     without_secrets(&[cut]).concat()
 }
 
-/// Whether `--` stands before the command, which is the last `command` words of the command line.
+/// Whether `--` precedes the command, which is the last `command` words of `line`.
 pub(super) fn is_escaped(line: &[String], command: usize) -> bool {
     let before = line.len().checked_sub(command + 1);
     before.is_some_and(|at| line[at] == END_OF_OPTIONS)
 }
 
-/// Words of a command that are options of `mcpd add`.
+/// Options of `mcpd add` that were written after the command.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Misplaced {
-    /// Without their values, in their order.
+pub(super) struct OptionCorrection {
+    /// The options in order, without values.
     pub(super) options: Vec<String>,
-    /// The command line with these options before the name, as it may be printed.
+    /// The command line with these options before the name, for printing.
     pub(super) corrected: String,
 }
 
-/// Looks for options of `mcpd add` behind the command. `line` is the whole command line, of which the last `command` words are the
-/// command. `takes_value` says of an option of `mcpd add` whether it takes a value, and `None` of any other.
-pub(super) fn misplaced(
+/// Finds options of `mcpd add` after the command. `line` is the whole command line; its last `command` words are the command.
+/// `takes_value` returns whether an option of `mcpd add` takes a value, and `None` for any other word.
+pub(super) fn misplaced_options(
     line: &[String],
     command: usize,
     takes_value: impl Fn(&str) -> Option<bool>,
-) -> Option<Misplaced> {
+) -> Option<OptionCorrection> {
     let (before, words) = line.split_at(line.len().checked_sub(command)?);
-    // What follows `--` is meant for the command.
+    // Everything after `--` belongs to the command.
     if words.is_empty() || is_escaped(line, command) {
         return None;
     }
-    let (mut options, mut moved, mut kept) = (Vec::new(), Vec::new(), vec![words[0].clone()]);
+    let (mut options, mut moved, mut remaining) = (Vec::new(), Vec::new(), vec![words[0].clone()]);
     let mut rest = words[1..].iter();
     while let Some(word) = rest.next() {
         let (option, value) = word.split_once('=').map_or((&**word, None), |(option, value)| (option, Some(value)));
         match takes_value(option).filter(|takes_value| *takes_value || value.is_none()) {
             _ if word == END_OF_OPTIONS => {
-                kept.push(word.clone());
-                kept.extend(rest.by_ref().cloned());
+                remaining.push(word.clone());
+                remaining.extend(rest.by_ref().cloned());
             }
             Some(takes_value) => {
                 options.push(option.to_owned());
@@ -99,16 +98,16 @@ pub(super) fn misplaced(
                 let values = usize::from(takes_value && value.is_none());
                 moved.extend(rest.by_ref().take(values).cloned());
             }
-            None => kept.push(word.clone()),
+            None => remaining.push(word.clone()),
         }
     }
     let add = before.iter().position(|word| word == "add")? + 1;
-    let words: Vec<_> = [&before[1..add], &moved, &before[add..], &kept].concat();
-    (!options.is_empty()).then(|| Misplaced { options, corrected: format!("mcpd {}", printed(&words)) })
+    let words: Vec<_> = [&before[1..add], &moved, &before[add..], &remaining].concat();
+    (!options.is_empty()).then(|| OptionCorrection { options, corrected: format!("mcpd {}", shell_line(&words)) })
 }
 
-/// Words as a shell reads them, without secrets.
-fn printed(words: &[String]) -> String {
+/// Quotes the words for a shell, with secrets masked.
+fn shell_line(words: &[String]) -> String {
     let mut masked = Vec::new();
     let mut is_value = false;
     for word in words {
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn server_is_named_after_the_telling_part_of_its_host() {
+    fn server_is_named_after_the_specific_label_of_its_host() {
         for (url, name) in [
             ("https://search.example.org/mcp", "search"),
             ("https://mcp.linear.app/sse", "linear"),
@@ -191,11 +190,11 @@ mod tests {
             "--file" | "--env" | "--header" => Some(true),
             _ => None,
         };
-        misplaced(&line, command, takes_value).map(|found| (found.options.join(" "), found.corrected))
+        misplaced_options(&line, command, takes_value).map(|found| (found.options.join(" "), found.corrected))
     }
 
     #[test]
-    fn options_behind_the_command_are_found_and_moved_before_the_name() {
+    fn options_after_the_command_are_found_and_moved_before_the_name() {
         for (line, expected) in [
             ("mcpd add x npx -y pkg", None),
             ("mcpd add x npx --reload", Some(("--reload", "mcpd add --reload x npx"))),

@@ -33,7 +33,7 @@ pub(crate) fn tool(server: &mut Server, call: &Call) {
 fn send(server: &mut Server, request: ClientRequest) {
     let (question, ClientRequest { method, params, .. }) = (quoted(&format!("ask-{}", server.fresh())), &request);
     server.output.line(&format!(r#"{{"jsonrpc":"2.0","id":{question},"method":{method},"params":{params}}}"#));
-    server.request.insert(question, request);
+    server.pending_requests.insert(question, request);
 }
 
 /// The client has answered this, and nothing else is asked for the call.

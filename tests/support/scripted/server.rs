@@ -38,7 +38,7 @@ pub(crate) struct Server {
     pub(crate) output: Output,
     pub(crate) tools: Vec<String>,
     /// Calls that wait for the client's answer, by the id of the question.
-    pub(crate) pending_requests: HashMap<String, client_requests::Request>,
+    pub(crate) pending_requests: HashMap<String, client_requests::ClientRequest>,
     pub(crate) tasks: Tasks,
     pub(crate) subscriptions: Subscriptions,
     /// The parameters of the last call of `sleep`.

@@ -13,7 +13,7 @@ use super::follower::{Followed, Follower};
 use super::ring::NEVER;
 use super::{Entry, Log, QUESTION_PLACES, Question, Reader};
 use crate::alarm::Alarm;
-use crate::config::Keep;
+use crate::config::CallHistory;
 use crate::moment::Anchor;
 
 /// Followers at once; one more is not taken on.
@@ -64,7 +64,7 @@ struct Keeper {
 ///
 /// # Errors
 /// If the system has no timer for it.
-pub fn start(keep: Keep) -> io::Result<(Log, Reader, Keeping)> {
+pub fn start(keep: CallHistory) -> io::Result<(Log, Reader, Keeping)> {
     let log = Log::new(keep.history);
     let (question_sender, questions) = mpsc::channel(QUESTION_PLACES);
     let keeper = Keeper {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn start_with(history: usize) -> (Log, Reader, Keeping) {
-        start(Keep { history, ..Keep::default() }).expect("a timer")
+        start(CallHistory { history, ..CallHistory::default() }).expect("a timer")
     }
 
     #[tokio::test(flavor = "current_thread")]

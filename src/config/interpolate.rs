@@ -116,7 +116,7 @@ impl Template {
     }
 
     /// As it is written.
-    pub(crate) fn spelt(&self) -> &str {
+    pub(crate) fn source(&self) -> &str {
         &self.text
     }
 

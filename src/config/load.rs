@@ -31,7 +31,7 @@ pub(super) const MAX_FILE: u64 = 4 << 20;
 pub struct Loaded {
     /// What the daemon was told.
     pub config: Config,
-    /// The same with the place of each value.
+    /// The same with the location of each value.
     pub(super) layers: Layers,
     /// What was ignored.
     pub warnings: Vec<Diagnostic>,
@@ -75,16 +75,16 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigEr
         return Err(ConfigError { stamps, ..failed });
     }
     let hint = read.is_empty().then(|| hint(default_path(sources).as_deref()));
-    Ok(Loaded { config: layers.settle(sources), layers, warnings, files: read, stamps, hint })
+    Ok(Loaded { config: layers.resolve(sources), layers, warnings, files: read, stamps, hint })
 }
 
 fn hint(path: Option<&Path>) -> String {
-    let place = match path {
+    let location = match path {
         Some(path) => format!("write {}", path.display()),
         None => "name a file with --config".to_owned(),
     };
     format!(
-        "no server is configured: `mcpd import` adds those of other clients; or {place}, for example\n\n\
+        "no server is configured: `mcpd import` adds those of other clients; or {location}, for example\n\n\
          [servers.files]\n\
          command = \"npx\"\n\
          args = [\"-y\", \"@modelcontextprotocol/server-filesystem\", \"${{HOME}}/notes\"]\n"

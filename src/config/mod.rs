@@ -13,6 +13,7 @@
 
 mod broken;
 pub(crate) mod command_line;
+mod daemon;
 pub mod diagnostic;
 pub(crate) mod edit;
 mod encoding;
@@ -20,6 +21,7 @@ pub(crate) mod environment;
 pub(crate) mod import;
 pub mod interpolate;
 mod json;
+mod keys;
 mod launch;
 mod layer;
 mod load;
@@ -41,8 +43,8 @@ mod unclosed;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
+pub use self::daemon::{CallHistory, DaemonConfig};
 pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
 pub(crate) use self::layer::url_complaint;
@@ -54,7 +56,6 @@ pub(crate) use self::read::fitted_name;
 pub use self::settings::{EraChoice, Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
 pub use self::timeouts::{CallLimit, ToolTimeouts};
-use crate::naming::Naming;
 use crate::policy::Policy;
 
 /// A JSON Schema of our own format, for editors.
@@ -86,57 +87,6 @@ impl Default for Config {
     }
 }
 
-/// The `[daemon]` table. Every key has a default.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DaemonConfig {
-    /// How a server's tool is named for agents.
-    pub naming: Naming,
-    /// Largest message in bytes that is taken from or given to a peer.
-    pub max_message_bytes: usize,
-    /// How long an agent may be silent amid a line.
-    pub line_timeout: Duration,
-    /// How long the first lists wait for servers that are not known yet.
-    pub first_list_wait: Duration,
-    /// Servers that may be starting at once.
-    pub max_starting: usize,
-    /// What is kept of calls that ended.
-    pub calls: Keep,
-    /// Whether the configuration is read again when one of its files changes.
-    pub watch: bool,
-}
-
-impl Default for DaemonConfig {
-    fn default() -> Self {
-        let (naming, calls) = (Naming::default(), Keep::default());
-        Self {
-            naming,
-            max_message_bytes: 16 << 20,
-            line_timeout: Duration::from_secs(60),
-            first_list_wait: Duration::from_secs(5),
-            max_starting: 4,
-            calls,
-            watch: false,
-        }
-    }
-}
-
-/// What is kept of calls that ended, and where.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Keep {
-    /// Entries in memory; when there are so many, the oldest is forgotten for the next.
-    pub history: usize,
-    /// Where each entry is appended as a line of JSON, if anywhere.
-    pub file: Option<PathBuf>,
-    /// Size of that file in bytes; it is renamed to `.1` rather than made larger.
-    pub max_file: usize,
-}
-
-impl Default for Keep {
-    fn default() -> Self {
-        Self { history: 1000, file: None, max_file: 10 << 20 }
-    }
-}
-
 /// One `[servers.NAME]` table, with `[defaults]` already filled in.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
@@ -148,8 +98,6 @@ pub struct ServerConfig {
     pub policy: Policy,
     /// How it is kept.
     pub settings: Settings,
-    /// Whether the arguments of its calls are kept with them.
-    pub log_arguments: bool,
 }
 
 impl ServerConfig {
@@ -160,7 +108,6 @@ impl ServerConfig {
             launch: Ok(Launch::Program(Program { command: command.into(), ..Program::default() })),
             policy: Policy::default(),
             settings: Settings::default(),
-            log_arguments: false,
         }
     }
 
@@ -212,8 +159,7 @@ impl ServerConfig {
 
     /// Whether agents get the same of `other` if it also runs like this one: the same policy, limits of calls and records of them.
     pub(crate) fn serves_like(&self, other: &Self) -> bool {
-        let settings = self.settings == other.settings && self.log_arguments == other.log_arguments;
-        settings && self.policy.has_same_rules(&other.policy)
+        self.settings == other.settings && self.policy.has_same_rules(&other.policy)
     }
 
     /// The same for its instance, with what `other` says of that which needs no other one: policy, limits of calls, what is

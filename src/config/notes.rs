@@ -1,4 +1,4 @@
-//! What stands where in the files: all that advice may be about, with its place. The checked configuration has no places.
+//! What stands where in the files: all that advice may be about, with its location. The checked configuration has no places.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::command_line::Spelling;
 use super::diagnostic::{Diagnostic, Level};
 use super::interpolate::Template;
 use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, ServerLayer};
-use super::spanned::{Place, Spanned};
+use super::spanned::{Location, Spanned};
 use crate::kind::Kind;
 
 /// Most that are looked at; of what follows, no advice is given.
@@ -21,7 +21,7 @@ const MOST_NOTES: usize = 50_000;
 pub(crate) struct Note<'a> {
     /// The table it stands in.
     pub(crate) owner: Owner<'a>,
-    place: &'a Place,
+    location: &'a Location,
     /// What it is.
     pub(crate) what: What<'a>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Note<'a> {
 pub(crate) enum Owner<'a> {
     /// `[defaults]`
     Defaults,
-    /// `[servers.NAME]`, or what another client's file has in its place.
+    /// `[servers.NAME]`, or what another client's file has in its location.
     Server(&'a Arc<str>),
     /// `[profiles.NAME]`
     Profile,
@@ -63,7 +63,7 @@ pub(crate) enum Use<'a> {
     /// The value of this header.
     Header(&'a str),
     /// A directory, or the URI of one.
-    Place,
+    Directory,
     /// Where the server is reached.
     Url,
     /// Certificates that are trusted.
@@ -77,7 +77,7 @@ impl Loaded {
     pub(crate) fn notes(&self) -> Vec<Note<'_>> {
         let mut notes = Vec::new();
         let defaults = &self.layers.defaults;
-        let timeouts = defaults.settings.calls.tool_timeouts.iter();
+        let timeouts = defaults.settings.tool_timeouts().iter();
         of_timeouts(&mut notes, Owner::Defaults, timeouts);
         of_exposures(&mut notes, Owner::Defaults, &defaults.exposures);
         self.layers.servers.iter().for_each(|server| of_server(&mut notes, server));
@@ -90,37 +90,37 @@ impl Loaded {
 impl Note<'_> {
     /// The file it stands in.
     pub(crate) fn file(&self) -> &Path {
-        &self.place.file.path
+        &self.location.file.path
     }
 
     /// How that file writes a key with its value.
     pub(crate) fn spelling(&self) -> Spelling {
-        Spelling::of(self.file(), &self.place.file.text)
+        Spelling::of(self.file(), &self.location.file.text)
     }
 
     /// A warning about it, with advice on what to write instead.
     pub(crate) fn warning(&self, message: impl Into<String>, help: impl Into<String>) -> Diagnostic {
-        Diagnostic::new(Level::Warning, &self.place.file, self.place.problem(message).help(help))
+        Diagnostic::new(Level::Warning, &self.location.file, self.location.problem(message).help(help))
     }
 }
 
 fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
     let owner = Owner::Server(&server.name.value);
-    notes.push(Note { owner, place: &server.name.place, what: What::Name });
+    notes.push(Note { owner, location: &server.name.location, what: What::Name });
     let mut add = |purpose: Use<'a>, text: &'a Spanned<Template>| {
-        notes.push(Note { owner, place: &text.place, what: What::Text(purpose, &text.value) });
+        notes.push(Note { owner, location: &text.location, what: What::Text(purpose, &text.value) });
     };
     match &server.launch {
         LaunchTemplate::Program(program) => {
             add(Use::Command, &program.command);
             program.args.iter().for_each(|arg| add(Use::Arg, arg));
             program.env.iter().for_each(|(name, value)| add(Use::Value(name), value));
-            program.cwd.iter().chain(&program.roots).for_each(|place| add(Use::Place, place));
+            program.cwd.iter().chain(&program.roots).for_each(|location| add(Use::Directory, location));
         }
         LaunchTemplate::Remote(remote) => {
             add(Use::Url, &remote.url);
             remote.headers.iter().for_each(|(name, value)| add(Use::Header(name), value));
-            remote.roots.iter().for_each(|place| add(Use::Place, place));
+            remote.roots.iter().for_each(|location| add(Use::Directory, location));
             remote.ca_file.iter().for_each(|path| add(Use::CaFile, path));
             if let Some(OAuthTemplate::On(keys)) = remote.oauth.as_ref().map(|oauth| &oauth.value) {
                 keys.client_id.iter().for_each(|id| add(Use::ClientId, id));
@@ -130,10 +130,10 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
         LaunchTemplate::Impossible(_) => {}
     }
     let settings = &server.rules.settings;
-    let limits = [("memory_max", &settings.memory_max), ("tasks_max", &settings.tasks_max)];
-    let limits = limits.into_iter().filter_map(|(key, limit)| Some((key, &limit.as_ref()?.place)));
-    notes.extend(limits.map(|(key, place)| Note { owner, place, what: What::Limit(key) }));
-    of_timeouts(notes, owner, settings.calls.tool_timeouts.iter());
+    let limits = ["memory_max", "tasks_max"].into_iter();
+    let limits = limits.filter_map(|key| Some((key, &settings.get(key)?.location)));
+    notes.extend(limits.map(|(key, location)| Note { owner, location, what: What::Limit(key) }));
+    of_timeouts(notes, owner, settings.tool_timeouts().iter());
     of_exposures(notes, owner, &server.rules.exposures);
 }
 
@@ -144,7 +144,7 @@ fn of_timeouts<'a, T: 'a>(
 ) {
     notes.extend(timeouts.map(|timeout| Note {
         owner,
-        place: &timeout.place,
+        location: &timeout.location,
         what: What::Pattern(Kind::Tools, &timeout.value.0),
     }));
 }
@@ -152,7 +152,8 @@ fn of_timeouts<'a, T: 'a>(
 fn of_exposures<'a>(notes: &mut Vec<Note<'a>>, owner: Owner<'a>, exposures: &'a [Exposure]) {
     for (kind, patterns) in exposures.iter().flat_map(|exposure| exposure.patterns.iter()) {
         let allow = patterns.allow.iter().flat_map(|allow| &allow.value);
-        let note = |glob: &'a Spanned<Glob>| Note { owner, place: &glob.place, what: What::Pattern(kind, &glob.value) };
+        let note =
+            |glob: &'a Spanned<Glob>| Note { owner, location: &glob.location, what: What::Pattern(kind, &glob.value) };
         notes.extend(allow.chain(&patterns.deny).map(note));
     }
 }
@@ -161,7 +162,11 @@ fn of_profile<'a>(notes: &mut Vec<Note<'a>>, profile: &'a ProfileLayer) {
     for (kind, rules) in profile.rules.iter() {
         for pattern in rules.allow.iter().chain(&rules.deny).flat_map(|patterns| &patterns.value) {
             let (server, key) = pattern.value.globs();
-            notes.push(Note { owner: Owner::Profile, place: &pattern.place, what: What::Scoped(kind, server, key) });
+            notes.push(Note {
+                owner: Owner::Profile,
+                location: &pattern.location,
+                what: What::Scoped(kind, server, key),
+            });
         }
     }
 }

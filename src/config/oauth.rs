@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::keys::Choice;
+
 /// Whether mcpd logs in at a server that asks for that. Source: MCP 2025-11-25, `basic/authorization`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OAuth {
@@ -36,10 +38,9 @@ pub enum OAuthGrant {
     ClientCredentials,
 }
 
-impl OAuthGrant {
-    /// Each with the text that selects it in a configuration, which is the protocol's own.
-    pub const ALL: [(&'static str, Self); 2] =
-        [("authorization_code", Self::AuthorizationCode), ("client_credentials", Self::ClientCredentials)];
+impl Choice for OAuthGrant {
+    const NAMES: &[(&str, Self)] =
+        &[("authorization_code", Self::AuthorizationCode), ("client_credentials", Self::ClientCredentials)];
 }
 
 impl Default for OAuth {

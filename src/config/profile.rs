@@ -135,7 +135,7 @@ impl Scoped {
     }
 
     /// As it is written.
-    pub(super) fn spelt(&self) -> String {
+    pub(super) fn source(&self) -> String {
         format!("{}/{}", self.server.glob(), self.key.glob())
     }
 }

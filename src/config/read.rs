@@ -6,13 +6,13 @@
 
 mod clients;
 mod fields;
+mod keys;
 mod launch;
 mod native;
 mod policy;
 mod profiles;
 mod remote;
 mod server;
-mod timeouts;
 mod values;
 
 use std::ops::Range;
@@ -26,8 +26,9 @@ pub(super) use self::policy::EXPOSED;
 pub(crate) use self::server::fitted_name;
 use super::diagnostic::SourceFile;
 use super::interpolate::Sources;
-use super::layer::{DaemonLayer, Layer};
-use super::spanned::{Place, Spanned};
+use super::keys::KeyLayer;
+use super::layer::Layer;
+use super::spanned::{Location, Spanned};
 use super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
 
 /// Whose words a file is written in.
@@ -66,7 +67,7 @@ pub(super) fn read_variable(
     value: Value,
     file: &Arc<SourceFile>,
     sources: &dyn Sources,
-) -> (DaemonLayer, Problems) {
+) -> (KeyLayer, Problems) {
     let mut reader = Reader::new(Format::Variable, file, sources);
     let node = Node { span: 0..file.text.len(), value };
     let entries = [Entry { key: key.to_owned(), key_span: 0..0, node }];
@@ -159,7 +160,7 @@ impl Reader<'_> {
         None
     }
 
-    /// What `read` makes of the value of `key`, with its place.
+    /// What `read` makes of the value of `key`, with its location.
     fn key<'t, T>(
         &mut self,
         fields: &mut Fields<'t>,
@@ -178,7 +179,7 @@ impl Reader<'_> {
 
     /// `value`, which stands at `span`.
     fn spanned_at<T>(&self, span: Range<usize>, value: T) -> Spanned<T> {
-        Spanned { value, place: Place { file: Arc::clone(self.file), span } }
+        Spanned { value, location: Location { file: Arc::clone(self.file), span } }
     }
 
     fn wrong_type(&mut self, node: &Node, what: &str, expected: &str, help: String) {

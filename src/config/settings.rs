@@ -1,108 +1,167 @@
-//! How a server is kept: the keys that may stand under `[defaults]` as well as under a server.
+//! How mcpd runs a server and limits its calls: the keys of `[defaults]` that `[servers.NAME]` overrides.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, TOOL_TIMEOUTS, choice, count, size};
 use super::timeouts::{CallLimit, ToolTimeouts};
 
-/// How a server is kept. The defaults are those of `config/mcpd.toml`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// Who shares one instance.
-    pub sharing: Sharing,
-    /// When it is started.
-    pub start: Start,
-    /// In which era it is spoken to.
-    pub era: EraChoice,
-    /// Whether every agent of an instance is told its log messages, whosever they are.
-    pub broadcast_logs: bool,
-    /// Most instances of a [`Sharing::Pool`].
-    pub max_instances: usize,
-    /// Calls of agents that one instance has at a time; the others wait. Without a number, as many as any server may have.
-    pub max_concurrent: Option<usize>,
-    /// How long an instance that nobody uses is kept, where there may be none.
-    pub idle_timeout: Duration,
-    /// Time from spawn to the end of the handshake.
-    pub handshake_timeout: Duration,
-    /// Time for one call, counted anew at each progress notification.
-    pub call_timeout: Duration,
-    /// No call takes longer, whatever progress it makes and whatever its other limits are.
-    pub call_timeout_max: Duration,
-    /// What some tools have in the place of `call_timeout`.
-    pub tool_timeouts: ToolTimeouts,
-    /// How long an instance may be silent before it is asked how it is.
-    pub health_interval: Duration,
-    /// Time for the answer.
-    pub health_timeout: Duration,
-    /// What becomes of an instance that does not answer three times in a row.
-    pub on_unhealthy: OnUnhealthy,
-    /// An instance that was up this long has recovered: if it ends, the delays before a restart begin anew.
-    pub backoff_reset: Duration,
-    /// What each instance may use of the machine.
-    pub limits: Limits,
-    /// How another instance takes the place of one that is to be run differently.
-    pub replace: Replace,
+const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
+/// More than the kernel allows is refused.
+const TASKS: RangeInclusive<usize> = 1..=4 << 20;
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
 }
 
-/// What one instance with all its descendants may use; without a number, as much as it can get.
+/// Declares [`Settings`]: for each key its documentation, field, default and rule. `config/mcpd.toml` and the JSON Schema
+/// follow by `UPDATE_CONFIG_FILES=1 cargo test --lib config::`.
+macro_rules! settings {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr, $rule:expr;)+) => {
+        /// How mcpd runs a server and limits its calls.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct Settings {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($name: $default,)+ }
+            }
+        }
+
+        impl Settings {
+            pub(super) const KEYS: &[Key<Self>] = &[
+                $(Key {
+                    name: stringify!($name),
+                    doc: concat!($($doc),+),
+                    rule: $rule,
+                    field: |settings| &mut settings.$name,
+                },)+
+            ];
+
+            /// These settings with those of `other` that apply to running instances.
+            pub(super) fn with_live_settings(&self, other: &Self) -> Self {
+                Self { $($name: if $rule.is_live { &other.$name } else { &self.$name }.clone(),)+ }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Who shares an instance: `shared` (all agents), `session` (each agent has its own), `workspace` (agents in the same
+    /// directory) or `pool` (all agents, with more instances while all are busy).
+    sharing: Sharing = Sharing::Shared, choice::<Sharing>();
+
+    /// When the server starts: `eager` (with mcpd) or `lazy` (with its first call; until then its last known tools are listed).
+    start: Start = Start::Eager, choice::<Start>();
+
+    /// Protocol era for the server: `legacy` (`initialize`, up to 2025-11-25), `modern` (2026-07-28) or `auto` (what the
+    /// server supports; if both, legacy for an instance that legacy agents may share).
+    era: EraChoice = EraChoice::Auto, choice::<EraChoice>();
+
+    /// Whether log messages of a shared instance go to all its agents. With `false`, a message goes only to the agent that
+    /// certainly caused it.
+    broadcast_logs: bool = false, FLAG;
+
+    /// Maximum number of instances of a pool.
+    max_instances: usize = 10, count(1..=1000);
+
+    /// Maximum number of concurrent calls per instance; further calls wait in a fair queue. Default: 256, and more for agents
+    /// below their share.
+    max_concurrent: Option<usize> = None, count(1..=256).example("1");
+
+    /// How long an unused instance of a pool, a workspace or a lazy server keeps running.
+    idle_timeout: Duration = seconds(300), DURATION;
+
+    /// Maximum time from the start of a server to the end of its handshake. Output on stderr and growing files, such as
+    /// downloads by `npx`, restart the timer, up to 5 minutes in total.
+    handshake_timeout: Duration = seconds(30), DURATION;
+
+    /// Maximum time for one call. Progress notifications restart the timer, up to `call_timeout_max`.
+    call_timeout: Duration = seconds(300), DURATION.live();
+
+    /// Replaces `call_timeout` for some tools, such as `{ "slow_*" = "10m" }`: globs on the server's own tool names. The
+    /// first match counts; entries of the server come before those of [defaults].
+    tool_timeouts: ToolTimeouts = ToolTimeouts::default(), TOOL_TIMEOUTS.live();
+
+    /// Maximum time for one call, whatever progress it makes. If the key is absent, a longer `call_timeout` or `tool_timeouts`
+    /// raises it.
+    call_timeout_max: Duration = seconds(3600), DURATION.live().derived_from("`call_timeout` or `tool_timeouts`");
+
+    /// How long a server may be silent before mcpd sends it a `ping`.
+    health_interval: Duration = seconds(30), DURATION;
+
+    /// Maximum time for the answer to a `ping`. While a server works on calls, a missed answer is only reported.
+    health_timeout: Duration = seconds(5), DURATION;
+
+    /// What happens to a server that misses three pings or calls in a row: `restart`, `report` (in `mcpd status`) or `ignore`
+    /// (no pings are sent).
+    on_unhealthy: OnUnhealthy = OnUnhealthy::Restart, choice::<OnUnhealthy>();
+
+    /// A server that ran this long counts as recovered: after its next crash, restart delays begin with the shortest again.
+    backoff_reset: Duration = seconds(10), DURATION;
+
+    /// How a reload replaces a running instance: `start_first` (the new one is ready before the old one stops) or `stop_first`
+    /// (for a server that holds a port or a lock).
+    replace: Replace = Replace::StartFirst, choice::<Replace>().live();
+
+    /// Memory limit of an instance with all its processes. An instance that exceeds it is killed and restarted. Requires the
+    /// systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
+    memory_max: Option<usize> = None, size(MEMORY).example("\"1GiB\"");
+
+    /// Maximum number of processes and threads of an instance. Requires the systemd unit of mcpd; otherwise `mcpd status` shows
+    /// `not enforced`.
+    tasks_max: Option<usize> = None, count(TASKS).example("256");
+
+    /// Whether the records of calls, in memory and in `call_log`, contain their arguments, up to 4 KiB each.
+    log_arguments: bool = false, FLAG.live().server_only();
+}
+
+/// Resource limits of one instance with all its descendants. `None` is no limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Memory, in bytes. An instance that needs more is killed, and started again.
+    /// Memory in bytes. An instance that exceeds it is killed and restarted.
     pub memory_max: Option<usize>,
-    /// Processes and threads. One more cannot be started.
+    /// Processes and threads. Creating one more fails.
     pub tasks_max: Option<usize>,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            sharing: Sharing::Shared,
-            start: Start::Eager,
-            era: EraChoice::Auto,
-            broadcast_logs: false,
-            max_instances: 10,
-            max_concurrent: None,
-            idle_timeout: Duration::from_secs(300),
-            handshake_timeout: Duration::from_secs(30),
-            call_timeout: Duration::from_secs(300),
-            call_timeout_max: Duration::from_secs(3600),
-            tool_timeouts: ToolTimeouts::default(),
-            health_interval: Duration::from_secs(30),
-            health_timeout: Duration::from_secs(5),
-            on_unhealthy: OnUnhealthy::Restart,
-            backoff_reset: Duration::from_secs(10),
-            limits: Limits::default(),
-            replace: Replace::StartFirst,
-        }
-    }
-}
-
 impl Settings {
-    /// How long a call of the server's own tool name may take.
+    pub(super) fn resolve(layer: &KeyLayer) -> Self {
+        let mut settings = layer.apply(Self::KEYS, Self::default());
+        if layer.get("call_timeout_max").is_none() {
+            let longest = settings.call_timeout.max(settings.tool_timeouts.longest());
+            settings.call_timeout_max = settings.call_timeout_max.max(longest);
+        }
+        settings
+    }
+
+    /// The resource limits of each instance.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        Limits { memory_max: self.memory_max, tasks_max: self.tasks_max }
+    }
+
+    /// The time limits for a call of `tool`, the server's own name.
     #[must_use]
     pub fn call_limit(&self, tool: &str) -> CallLimit {
-        self.within(self.tool_timeouts.of(tool).unwrap_or(self.call_timeout))
+        self.within_total(self.tool_timeouts.of(tool).unwrap_or(self.call_timeout))
     }
 
-    /// How long any other request may take.
+    /// The time limits for any other request.
     #[must_use]
     pub fn request_limit(&self) -> CallLimit {
-        self.within(self.call_timeout)
+        self.within_total(self.call_timeout)
     }
 
-    fn within(&self, silence: Duration) -> CallLimit {
+    fn within_total(&self, silence: Duration) -> CallLimit {
         CallLimit { silence: silence.min(self.call_timeout_max), total: self.call_timeout_max }
     }
 
-    /// Whether an instance is kept the same way.
+    /// Whether an instance with these settings also fits `other`, because they differ at most in live settings.
     pub(super) fn runs_like(&self, other: &Self) -> bool {
         self.with_live_settings(other) == *other
-    }
-
-    /// The same for its instance, with what `other` says of that which needs no other one: a call brings its own limit, and
-    /// an instance that makes way is not asked how.
-    pub(super) fn with_live_settings(&self, other: &Self) -> Self {
-        let Self { call_timeout, call_timeout_max, tool_timeouts, replace, .. } = other.clone();
-        Self { call_timeout, call_timeout_max, tool_timeouts, replace, ..self.clone() }
     }
 }
 
@@ -111,20 +170,21 @@ impl Settings {
 pub enum Sharing {
     /// All agents.
     Shared,
-    /// Nobody: each agent has its own, from its handshake to its end.
+    /// Each agent has its own instance for the time of its connection.
     Session,
     /// Agents with the same working directory.
     Workspace,
-    /// All agents, with further instances while all are busy.
+    /// All agents, with more instances while all are busy.
     Pool,
 }
 
-impl Sharing {
-    /// Each with the text that selects it in a configuration.
-    pub const ALL: [(&'static str, Self); 4] =
-        [("shared", Self::Shared), ("session", Self::Session), ("workspace", Self::Workspace), ("pool", Self::Pool)];
+impl Choice for Sharing {
+    const NAMES: &[(&str, Self)] =
+        &[("shared", Self::Shared), ("session", Self::Session), ("workspace", Self::Workspace), ("pool", Self::Pool)];
+}
 
-    /// Whether an instance knows which agents it is for.
+impl Sharing {
+    /// Whether an instance serves a known set of agents.
     #[must_use]
     pub fn is_by_agent(self) -> bool {
         matches!(self, Self::Session | Self::Workspace)
@@ -136,59 +196,53 @@ impl Sharing {
 pub enum Start {
     /// With the daemon.
     Eager,
-    /// By its first call, and again when it was stopped for being idle.
+    /// With its first call, and again after an idle stop.
     Lazy,
 }
 
-impl Start {
-    /// Each with the text that selects it in a configuration.
-    pub const ALL: [(&'static str, Self); 2] = [("eager", Self::Eager), ("lazy", Self::Lazy)];
+impl Choice for Start {
+    const NAMES: &[(&str, Self)] = &[("eager", Self::Eager), ("lazy", Self::Lazy)];
 }
 
 /// The era of MCP that a server is used in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EraChoice {
-    /// The era of its agents where it supports both; the legacy one where agents of both eras share an instance.
+    /// The era of its agents if it supports both; legacy if agents of both eras share an instance.
     Auto,
-    /// Only `initialize` is sent.
+    /// mcpd opens with `initialize`.
     Legacy,
-    /// `initialize` is never sent.
+    /// mcpd never sends `initialize`.
     Modern,
 }
 
-impl EraChoice {
-    /// Each with the text that selects it in a configuration.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("auto", Self::Auto), ("legacy", Self::Legacy), ("modern", Self::Modern)];
+impl Choice for EraChoice {
+    const NAMES: &[(&str, Self)] = &[("auto", Self::Auto), ("legacy", Self::Legacy), ("modern", Self::Modern)];
 }
 
-/// How another instance takes the place of one.
+/// How a reload replaces a running instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replace {
-    /// It is started and has listed before the one that runs ends; if it fails, that one goes on.
+    /// The new instance has listed before the old one stops. If it fails, the old one continues.
     StartFirst,
-    /// It is started when the one that runs has ended.
+    /// The new instance starts after the old one has ended.
     StopFirst,
 }
 
-impl Replace {
-    /// Each with the text that selects it in a configuration.
-    pub const ALL: [(&'static str, Self); 2] = [("start_first", Self::StartFirst), ("stop_first", Self::StopFirst)];
+impl Choice for Replace {
+    const NAMES: &[(&str, Self)] = &[("start_first", Self::StartFirst), ("stop_first", Self::StopFirst)];
 }
 
-/// What becomes of an instance that does not answer.
+/// What happens to an instance that does not answer pings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUnhealthy {
-    /// Another takes its place.
+    /// It is restarted.
     Restart,
-    /// `mcpd status` says so.
+    /// `mcpd status` reports it.
     Report,
-    /// It is not asked.
+    /// No pings are sent.
     Ignore,
 }
 
-impl OnUnhealthy {
-    /// Each with the text that selects it in a configuration.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("restart", Self::Restart), ("report", Self::Report), ("ignore", Self::Ignore)];
+impl Choice for OnUnhealthy {
+    const NAMES: &[(&str, Self)] = &[("restart", Self::Restart), ("report", Self::Report), ("ignore", Self::Ignore)];
 }

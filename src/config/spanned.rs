@@ -7,27 +7,27 @@ use std::sync::Arc;
 use super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::tree::Problem;
 
-/// A value and the place that says it. Where nothing says one there is none, and the built-in default holds.
+/// A value and the location that says it. Where nothing says one there is none, and the built-in default holds.
 #[derive(Debug, Clone)]
 pub(super) struct Spanned<T> {
     pub(super) value: T,
-    pub(super) place: Place,
+    pub(super) location: Location,
 }
 
 /// A part of a file, or a variable.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) file: Arc<SourceFile>,
     pub(super) span: Range<usize>,
 }
 
-impl Place {
+impl Location {
     /// A complaint about it.
     pub(super) fn problem(&self, message: impl Into<String>) -> Problem {
         Problem::new(self.span.clone(), message)
     }
 
-    /// An error, made of a [`Place::problem`].
+    /// An error, made of a [`Location::problem`].
     pub(super) fn error(&self, problem: Problem) -> Diagnostic {
         Diagnostic::new(Level::Error, &self.file, problem)
     }
@@ -39,7 +39,7 @@ impl Place {
 }
 
 /// `FILE:LINE:COLUMN`, or the name of a variable.
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file.address(self.span.start))
     }

@@ -21,7 +21,7 @@ struct Argument<'a> {
 }
 
 fn of_server(args: &[Argument<'_>]) -> Vec<Diagnostic> {
-    let texts: Vec<_> = args.iter().map(|arg| arg.template.spelt()).collect();
+    let texts: Vec<_> = args.iter().map(|arg| arg.template.source()).collect();
     let secrets = secret::in_arguments(&texts);
     let is_secret = |(index, arg): &(usize, &Argument<'_>)| arg.template.names_secret() || secrets.contains(index);
     let warning = |(_, arg): (usize, &Argument<'_>)| {

@@ -14,7 +14,7 @@ pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
     let commands = look.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
     let complaints = commands.filter_map(|(server, note, _, template)| {
         let Ok(Launch::Program(program)) = &server.launch else { return None };
-        let (complaint, help) = unfound(program, template.spelt(), note.spelling(), look.sources)?;
+        let (complaint, help) = unfound(program, template.source(), note.spelling(), look.sources)?;
         Some(note.warning(format!("command `{}` {complaint}", shown(program).escape_debug()), help))
     });
     complaints.collect()

@@ -31,7 +31,7 @@ pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
 }
 
 fn in_the_clear(name: &str, template: &Template, remote: &Remote, note: &Note<'_>) -> Option<Diagnostic> {
-    let is_it = template.names_secret() || is_secret(name, template.spelt());
+    let is_it = template.names_secret() || is_secret(name, template.source());
     let host = Some(host_in_the_clear(&remote.url)?).filter(|_| is_it)?;
     let message = format!("`{}` looks like a secret, and goes to {host} without encryption", name.escape_debug());
     Some(note.warning(message, "write an `https://` URL, if the server has one"))

@@ -1,7 +1,7 @@
 //! What no black box can provoke: a bug of the daemon's own.
 
 use super::*;
-use crate::config::{self, Keep, interpolate::Process};
+use crate::config::{self, CallHistory, interpolate::Process};
 
 #[tokio::test]
 async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_does_not_say_that_all_is_well() {
@@ -22,7 +22,7 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let server = manager.view().borrow().servers[0].handle.clone();
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
     let pid = server.published().pid.expect("it runs");
-    let (calls, reader, _keeping) = calls::start(Keep::default()).expect("a timer");
+    let (calls, reader, _keeping) = calls::start(CallHistory::default()).expect("a timer");
     let logs = Logs { calls, reader, log: logging::Control::default() };
     let (refused, stamps) = (watch::Sender::new(None).subscribe(), watch::Sender::new(Vec::new()).subscribe());
     let limits = (limits, TaskTokenKey::generate().expect("random numbers"));

@@ -134,7 +134,7 @@ impl Spawned {
 
     /// Puts what will be the server under its limits; `None` if it has none.
     pub(super) async fn limit(&mut self, cgroups: &Cgroups, config: &ServerConfig) -> Option<Enforcement> {
-        let limits = config.settings.limits;
+        let limits = config.settings.limits();
         if limits == Limits::default() {
             return None;
         }

@@ -764,7 +764,7 @@ impl<T: Transport> Session<T> {
     /// Sends a request to a server, unless the agent has too much unanswered.
     fn send(&mut self, request: RoutedRequest, to: Destination<'_>, view: &View) {
         let Destination { member, server, tool, rename, access, limit, matter } = to;
-        let record = self.recorder.begin(&request, server.name(), tool, member.config.log_arguments);
+        let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
         if let Some(limit) = self.limit_reached(&request, &matter) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
             self.recorder.end(record, Some(server), Outcome::Overloaded, line.len());

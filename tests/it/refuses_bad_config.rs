@@ -54,7 +54,7 @@ fn a_value_that_makes_no_sense_is_refused_at_the_value() {
     refused("[servers.a]\ncommand = \"\"\n", "5:11", &["command"]);
     refused("[servers.a]\ncommand = \"x\"\ncall_timeout = \"soon\"\n", "6:16", &["call_timeout"]);
     refused("[servers.a]\ncommand = \"x\"\ndeny = [\"a\", \"[z\"]\n", "6:14", &["[z"]);
-    refused("[daemon]\nnaming = \"{tool}_{server}\"\n", "5:10", &["naming scheme"]);
+    refused("[daemon]\nnaming = \"{tool}_{server}\"\n", "5:10", &["not a value of `naming`"]);
     refused("[daemon]\nmax_message = \"much\"\n", "5:15", &["max_message"]);
     refused("[daemon]\nmax_name_length = 3\n", "5:19", &["max_name_length"]);
 }

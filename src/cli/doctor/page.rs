@@ -111,7 +111,7 @@ fn line(finding: &Finding, width: usize, signs: Signs, style: OutputStyle) -> St
 
 /// Where the server is configured, and the name that it has there if mcpd had to change it.
 fn place(finding: &Finding) -> Option<String> {
-    let Definition { title, place, .. } = finding.definition.as_ref()?;
+    let Definition { title, location: place, .. } = finding.definition.as_ref()?;
     Some(if *title == finding.about { place.clone() } else { format!("{place}, where it is called `{title}`") })
 }
 
@@ -152,7 +152,7 @@ struct Shown<'a> {
 
 fn shown<'a>(group: &'static str, finding: &'a Finding) -> Shown<'a> {
     let Finding { about, found, verdict, code, lines, definition } = finding;
-    let (place, title) = definition.as_ref().map(|one| (&*one.place, &*one.title)).unzip();
+    let (place, title) = definition.as_ref().map(|one| (&*one.location, &*one.title)).unzip();
     Shown {
         group,
         level: verdict.word(),

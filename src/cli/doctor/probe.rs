@@ -136,7 +136,7 @@ impl DaemonProbe {
     /// What to edit to change the definition of the server `name`.
     pub(super) fn definition(&self, name: &str) -> String {
         match self.definitions.get(name) {
-            Some(Definition { title, place, is_native: false }) => format!("`{title}` at {place}"),
+            Some(Definition { title, location: place, is_native: false }) => format!("`{title}` at {place}"),
             _ => format!("[servers.{name}]"),
         }
     }

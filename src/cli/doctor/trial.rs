@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
 use super::servers::{Told, Trial};
-use crate::config::{Launch, Limits, ServerConfig, Sharing, Start};
+use crate::config::{Launch, ServerConfig, Sharing, Start};
 use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
 use crate::server::{Guard, ServerContext, Turns};
@@ -60,6 +60,6 @@ fn tried(server: &ServerConfig, cwd: Option<&str>) -> ServerConfig {
     let mut server = if wants_cwd { server.at(cwd) } else { server.clone() };
     server.settings.sharing = Sharing::Shared;
     server.settings.start = Start::Eager;
-    server.settings.limits = Limits::default();
+    (server.settings.memory_max, server.settings.tasks_max) = (None, None);
     server
 }

@@ -121,7 +121,7 @@ fn references_are_told_from_what_may_be_secret() {
         ("${agent:cwd}", "${agent:cwd}"),
     ] {
         let template = Template::parse(text).expect("well-formed");
-        assert_eq!((template.references().as_str(), template.spelt()), (expected, text));
+        assert_eq!((template.references().as_str(), template.source()), (expected, text));
         assert!(!format!("{template:?}").contains("hunter2"));
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::daemon::NAMING_KEYS;
+use super::super::keys::KeyLayer;
 use super::super::profile::{Narrowing, Profile, Scoped, ScopedRules};
 use super::super::spanned::{Spanned, or_default, values};
-use super::NamingLayer;
 use crate::kind::{Kind, PerKind};
 use crate::naming::Naming;
 
@@ -17,7 +18,7 @@ pub(in crate::config) struct ProfileLayer {
     pub(in crate::config) rules: PerKind<ScopedRulesLayer>,
     pub(in crate::config) expose: Option<Spanned<Vec<Kind>>>,
     pub(in crate::config) read_only: Option<Spanned<bool>>,
-    pub(in crate::config) naming: NamingLayer,
+    pub(in crate::config) naming: KeyLayer,
     pub(in crate::config) allow_uids: Option<Spanned<BTreeSet<u32>>>,
 }
 
@@ -29,7 +30,7 @@ pub(in crate::config) struct ScopedRulesLayer {
 }
 
 impl ScopedRulesLayer {
-    pub(in crate::config) fn settle(&self) -> ScopedRules {
+    pub(in crate::config) fn resolve(&self) -> ScopedRules {
         let all = |patterns: &Spanned<Vec<Spanned<Scoped>>>| values(&patterns.value);
         ScopedRules { allow: self.allow.as_ref().map(all), deny: self.deny.as_ref().map(all).unwrap_or_default() }
     }
@@ -37,10 +38,10 @@ impl ScopedRulesLayer {
 
 impl ProfileLayer {
     /// With what all profiles have that say nothing else.
-    pub(in crate::config) fn settle(&self, naming: &Naming) -> Profile {
+    pub(in crate::config) fn resolve(&self, naming: &Naming) -> Profile {
         let servers = self.servers.as_ref().map(|servers| values(&servers.value).into_iter().collect());
         let narrowing = Narrowing {
-            rules: PerKind::from_fn(|kind| self.rules[kind].settle()),
+            rules: PerKind::from_fn(|kind| self.rules[kind].resolve()),
             expose: self.expose.as_ref().map(|kinds| kinds.value.clone()),
             read_only: or_default(self.read_only.as_ref(), false),
         };
@@ -49,7 +50,7 @@ impl ProfileLayer {
             name: Arc::clone(&self.name.value),
             servers,
             narrowing,
-            naming: self.naming.settle(naming),
+            naming: self.naming.apply(NAMING_KEYS, naming.clone()),
             allow_uids,
         }
     }

@@ -3,13 +3,13 @@
 use super::super::read::Format;
 use super::{Loaded, parse};
 
-/// The place in a file that defines a server.
+/// The location in a file that defines a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Definition {
     /// What the file calls the server; another client may give it a name that mcpd has to change.
     pub(crate) title: String,
     /// `FILE:LINE`.
-    pub(crate) place: String,
+    pub(crate) location: String,
     /// Whether the file has mcpd's own format, with tables such as `[servers.files]`.
     pub(crate) is_native: bool,
 }
@@ -18,13 +18,13 @@ impl Loaded {
     /// The definition of `server`; `None` if there is no such server.
     pub(crate) fn definition(&self, server: &str) -> Option<Definition> {
         let layer = self.layers.servers.iter().find(|layer| *layer.name.value == *server)?;
-        let place = &layer.name.place;
-        let written = place.file.text.get(place.span.clone()).unwrap_or_default();
+        let location = &layer.name.location;
+        let written = location.file.text.get(location.span.clone()).unwrap_or_default();
         let title = match serde_json::from_str(written) {
             Ok(title) => title,
             Err(_) => written.trim_matches(['"', '\'']).to_owned(),
         };
-        let is_native = parse(&place.file.path, &place.file.text).0 == Format::Native;
-        Some(Definition { title, place: place.line(), is_native })
+        let is_native = parse(&location.file.path, &location.file.text).0 == Format::Native;
+        Some(Definition { title, location: location.line(), is_native })
     }
 }

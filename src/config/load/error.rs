@@ -23,7 +23,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// The complaints that have a place, in the order of files and lines.
+    /// The complaints that have a location, in the order of files and lines.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
@@ -46,7 +46,7 @@ impl ConfigError {
         &self.stamps
     }
 
-    /// The first error on one line, with its place.
+    /// The first error on one line, with its location.
     #[must_use]
     pub fn first(&self) -> String {
         if let Some((path, error)) = self.unreadable.first() {

@@ -9,7 +9,7 @@ use super::super::encoding::NotUtf8;
 use super::super::interpolate::{FileId, FileText, Sources};
 use super::super::layer::Layer;
 use super::super::read::{Format, Problems, is_codex, read};
-use super::super::spanned::{Place, Spanned};
+use super::super::spanned::{Location, Spanned};
 use super::super::tree::{Parsed, Problem};
 use super::super::{json, toml};
 use super::error::ConfigError;
@@ -87,11 +87,11 @@ impl<'a> Loading<'a> {
 
     fn include(&mut self, included: &Spanned<PathBuf>) {
         let read = self.sources.file(&included.value, MAX_FILE);
-        self.take(&included.value, read, Some(&included.place));
+        self.take(&included.value, read, Some(&included.location));
     }
 
     /// Puts a file on top of those that were read, if it is not among them; `from` is what includes it.
-    fn take(&mut self, path: &Path, read: io::Result<FileText>, from: Option<&Place>) {
+    fn take(&mut self, path: &Path, read: io::Result<FileText>, from: Option<&Location>) {
         self.failed.tried.push(path.to_owned());
         let file = match read.and_then(|file| distrust(file.permissions, self.sources.user()).map_or(Ok(file), Err)) {
             Ok(file) => file,
@@ -100,9 +100,9 @@ impl<'a> Loading<'a> {
                 return self.refuse(path, error, from);
             }
         };
-        if let (Some(cycle), Some(place)) = (self.cycle(&file.id, path), from) {
-            let problem = place.problem(format!("files include each other in a cycle: {cycle}"));
-            return self.complain(place.error(problem.help("remove it, or another `include` of the cycle")));
+        if let (Some(cycle), Some(location)) = (self.cycle(&file.id, path), from) {
+            let problem = location.problem(format!("files include each other in a cycle: {cycle}"));
+            return self.complain(location.error(problem.help("remove it, or another `include` of the cycle")));
         }
         if self.open.len() > MAX_INCLUDE_DEPTH {
             let complaint = format!("files include each other more than {MAX_INCLUDE_DEPTH} deep");
@@ -147,15 +147,15 @@ impl<'a> Loading<'a> {
         Some(files.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" → "))
     }
 
-    fn refuse(&mut self, path: &Path, error: io::Error, from: Option<&Place>) {
+    fn refuse(&mut self, path: &Path, error: io::Error, from: Option<&Location>) {
         if let Some(wrong) = error.get_ref().and_then(|error| error.downcast_ref::<NotUtf8>()) {
             return self.complain(not_utf8(path, wrong));
         }
-        let Some(place) = from else {
+        let Some(location) = from else {
             self.layers.mark_partial();
             return self.failed.unreadable.push((path.to_owned(), error));
         };
-        self.complain(place.error(place.problem(format!("cannot read {}: {error}", path.display()))));
+        self.complain(location.error(location.problem(format!("cannot read {}: {error}", path.display()))));
     }
 
     /// Refuses the configuration for want of a file.

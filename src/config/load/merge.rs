@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::Config;
 use super::super::diagnostic::Diagnostic;
 use super::super::interpolate::Sources;
-use super::super::layer::{DaemonLayer, DefaultsLayer, Layer, NarrowingLayer, ServerLayer};
+use super::super::keys::KeyLayer;
+use super::super::layer::{DefaultsLayer, Layer, NarrowingLayer, ServerLayer};
 use super::super::spanned::Spanned;
+use super::super::{Config, DaemonConfig};
 use super::profiles::ProfileLayers;
 
 /// The layers added so far, later ones on top.
 #[derive(Debug, Default)]
 pub(in crate::config) struct Layers {
-    pub(in crate::config) daemon: DaemonLayer,
+    pub(in crate::config) daemon: KeyLayer,
     pub(in crate::config) defaults: DefaultsLayer,
     /// In the order in which they were configured.
     pub(in crate::config) servers: Vec<ServerLayer>,
@@ -29,8 +30,8 @@ impl Layers {
     pub(super) fn add(&mut self, layer: Layer) -> Vec<Diagnostic> {
         let Layer { includes: _, daemon, defaults, servers, narrowings, server_names, profiles, is_partial } = layer;
         self.is_partial |= is_partial;
-        self.daemon = daemon.over(std::mem::take(&mut self.daemon));
-        self.defaults = defaults.over(std::mem::take(&mut self.defaults));
+        self.daemon = daemon.merge(std::mem::take(&mut self.daemon));
+        self.defaults = defaults.merge(std::mem::take(&mut self.defaults));
         let mut wrong = self.profiles.add(server_names, profiles);
         // What is narrowed is of another file, so those of this one come later.
         wrong.extend(narrowings.into_iter().flat_map(|narrowing| self.narrow(narrowing)));
@@ -46,10 +47,10 @@ impl Layers {
     fn add_server(&mut self, server: ServerLayer) -> Option<Diagnostic> {
         let name = &server.name;
         if let Some(first) = self.by_name.get(&name.value) {
-            let problem = name.place.problem(format!("server `{}` is configured twice", name.value));
-            let first = &self.servers[*first].name.place;
+            let problem = name.location.problem(format!("server `{}` is configured twice", name.value));
+            let first = &self.servers[*first].name.location;
             let problem = problem.label(format!("the first is at {first}"));
-            return Some(name.place.error(problem.help("remove one of the two, or give it another name")));
+            return Some(name.location.error(problem.help("remove one of the two, or give it another name")));
         }
         self.by_name.insert(Arc::clone(&name.value), self.servers.len());
         self.servers.push(server);
@@ -62,17 +63,18 @@ impl Layers {
             if self.is_partial {
                 return Vec::new();
             }
-            let problem = name.place.problem(format!("server `{}` has no `command`", name.value));
+            let problem = name.location.problem(format!("server `{}` has no `command`", name.value));
             let help = "write `command = \"npx\"`, or a `url`: no layer below this file configures it";
-            return vec![name.place.error(problem.help(help))];
+            return vec![name.location.error(problem.help(help))];
         };
-        let first = server.name.place.clone();
+        let first = server.name.location.clone();
         let lower = std::mem::take(&mut server.rules);
-        server.rules = rules.over(lower);
+        server.rules = rules.merge(lower);
         let complain = |key: Spanned<String>| {
             let message = format!("`{}` of server `{}` is set where that is not configured", key.value, name.value);
-            let problem = key.place.problem(message).label(format!("it is configured at {first}"));
-            key.place.error(problem.help("set it there: elsewhere a server can only be narrowed, and kept another way"))
+            let problem = key.location.problem(message).label(format!("it is configured at {first}"));
+            key.location
+                .error(problem.help("set it there: elsewhere a server can only be narrowed, and kept another way"))
         };
         misplaced.into_iter().map(complain).collect()
     }
@@ -83,12 +85,12 @@ impl Layers {
     }
 
     /// The configuration, with a default wherever no file says anything.
-    pub(super) fn settle(&self, sources: &dyn Sources) -> Config {
-        let daemon = self.daemon.settle();
+    pub(super) fn resolve(&self, sources: &dyn Sources) -> Config {
+        let daemon = DaemonConfig::resolve(&self.daemon);
         Config {
-            profiles: self.profiles.settle(&daemon.naming),
+            profiles: self.profiles.resolve(&daemon.naming),
             daemon,
-            servers: self.servers.iter().map(|server| server.settle(&self.defaults, sources)).collect(),
+            servers: self.servers.iter().map(|server| server.resolve(&self.defaults, sources)).collect(),
         }
     }
 }

@@ -31,21 +31,21 @@ impl ProfileLayers {
     fn add_one(&mut self, profile: ProfileLayer) -> Option<Diagnostic> {
         let name = &profile.name;
         let problem = if let Some(first) = self.by_name.get(&name.value) {
-            let first = &self.all[*first].name.place;
-            let problem = name.place.problem(format!("profile `{}` is configured twice", name.value));
+            let first = &self.all[*first].name.location;
+            let problem = name.location.problem(format!("profile `{}` is configured twice", name.value));
             problem.label(format!("the first is at {first}")).help("remove one of the two, or give it another name")
         } else if self.all.len() == MAX_PROFILES {
             if std::mem::replace(&mut self.too_many, true) {
                 return None;
             }
-            let problem = name.place.problem(format!("there are more than {MAX_PROFILES} profiles"));
+            let problem = name.location.problem(format!("there are more than {MAX_PROFILES} profiles"));
             problem.help("let agents that see the same share one: any number of them can")
         } else {
             self.by_name.insert(Arc::clone(&name.value), self.all.len());
             self.all.push(profile);
             return None;
         };
-        Some(name.place.error(problem))
+        Some(name.location.error(problem))
     }
 
     /// Names of servers that no file configures.
@@ -62,15 +62,15 @@ impl ProfileLayers {
                     [] => "configure it as `[servers.NAME]`".to_owned(),
                     known => suggestion(&server.value, known),
                 };
-                wrong.push(server.place.error(server.place.problem(message).help(help)));
+                wrong.push(server.location.error(server.location.problem(message).help(help)));
             }
         }
         wrong
     }
 
     /// All of them, the one first that is always there.
-    pub(super) fn settle(&self, naming: &Naming) -> Vec<Arc<Profile>> {
-        let mut profiles: Vec<_> = self.all.iter().map(|layer| Arc::new(layer.settle(naming))).collect();
+    pub(super) fn resolve(&self, naming: &Naming) -> Vec<Arc<Profile>> {
+        let mut profiles: Vec<_> = self.all.iter().map(|layer| Arc::new(layer.resolve(naming))).collect();
         match profiles.iter().position(|profile| *profile.name == *Profile::DEFAULT) {
             Some(default) => profiles[..=default].rotate_right(1),
             None => profiles.insert(0, Arc::new(Profile::whole(naming.clone()))),

@@ -5,6 +5,7 @@ mod clients;
 mod dialects;
 mod example;
 mod files;
+mod generated;
 mod layers;
 mod narrows;
 mod native;

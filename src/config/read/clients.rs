@@ -156,8 +156,8 @@ impl Reader<'_> {
         let mut build = Build::new(section.dialect, variables, &entry.key_span);
         self.in_our_words(section, &mut fields, &mut build);
         self.finish_loosely(fields);
-        for (place, shown) in build.literal_references() {
-            self.warn(Problem::new(place, format!("`{shown}` is plain text in this file")).help(LITERAL_HELP));
+        for (location, shown) in build.literal_references() {
+            self.warn(Problem::new(location, format!("`{shown}` is plain text in this file")).help(LITERAL_HELP));
         }
         let (table, missing) = build.finish();
         let node = Node { span: entry.node.span.clone(), value: Value::Table(table) };

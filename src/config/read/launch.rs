@@ -96,9 +96,9 @@ impl Reader<'_> {
     }
 
     /// A key that says nothing of such a server.
-    pub(super) fn misplaced(&mut self, entry: Option<&Entry>, place: &str) {
+    pub(super) fn misplaced(&mut self, entry: Option<&Entry>, location: &str) {
         let Some(entry) = entry else { return };
-        let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {place}", entry.key));
+        let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {location}", entry.key));
         match self.format {
             Format::Native | Format::Variable => self.error(problem.help("remove it")),
             Format::Clients | Format::Codex => self.warn(problem.help("it is ignored")),
@@ -186,7 +186,7 @@ impl Reader<'_> {
         templates
     }
 
-    /// The keys of a table of texts, each with its place and its value.
+    /// The keys of a table of texts, each with its location and its value.
     pub(super) fn texts_by_name<'t>(
         &mut self,
         entry: &'t Entry,

@@ -1,34 +1,14 @@
 //! Our own format: `[daemon]`, `[defaults]`, `[servers.NAME]` and `[profiles.NAME]`, each key strictly.
 
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use super::super::DaemonConfig;
-use super::super::layer::{
-    DaemonLayer, DefaultsLayer, Layer, NamingLayer, NarrowingLayer, ServerLayer, ServerRules, SettingsLayer,
-};
-use super::super::settings::{EraChoice, OnUnhealthy, Replace, Settings, Sharing, Start};
+use super::super::keys::KeyLayer;
+use super::super::layer::{DefaultsLayer, Layer, NarrowingLayer, ServerLayer, ServerRules};
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use super::fields::{Fields, joined, suggestion};
 use super::launch::{LaunchKeys, Said};
-use crate::config::Keep;
-use crate::naming::{MIN_LENGTH, Naming, Scheme};
-
-const MAX_NAME_LENGTH: usize = 128;
-const MAX_INSTANCES: usize = 1000;
-/// Calls that an instance has at a time without the key, at least.
-const MAX_CONCURRENT: usize = 256;
-const MAX_STARTING: usize = 1000;
-/// Of a message, and of a file.
-const SIZES: RangeInclusive<u64> = 64 << 10..=1 << 30;
-/// Memory of an instance.
-const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
-/// Processes and threads of an instance; the kernel knows no more.
-const TASKS: RangeInclusive<usize> = 1..=4 << 20;
-/// Calls that are kept in memory.
-const HISTORY: RangeInclusive<usize> = 10..=10_000;
 
 /// How other clients say what kind of server it is.
 const OF_OTHER_CLIENTS: [&str; 2] = ["type", "transport"];
@@ -97,46 +77,17 @@ impl Reader<'_> {
         files
     }
 
-    fn daemon(&mut self, entry: &Entry) -> DaemonLayer {
+    fn daemon(&mut self, entry: &Entry) -> KeyLayer {
         let mut fields = Fields::new("`[daemon]`", self.table(&entry.node, "`daemon`", "write `[daemon]`"));
         let layer = self.daemon_keys(&mut fields);
         self.finish(fields);
         layer
     }
 
-    pub(super) fn daemon_keys(&mut self, fields: &mut Fields<'_>) -> DaemonLayer {
-        let (daemon, calls) = (DaemonConfig::default(), Keep::default());
-        DaemonLayer {
-            naming: self.naming(fields),
-            max_message: self.key(fields, "max_message", |reader, entry| reader.size(entry, SIZES, "16MiB")),
-            line_timeout: self.key(fields, "line_timeout", Self::duration),
-            first_list_wait: self.key(fields, "first_list_wait", Self::duration),
-            max_starting: self.key(fields, "max_starting", |reader, entry| {
-                reader.integer(entry, 1..=MAX_STARTING, daemon.max_starting)
-            }),
-            call_history: self
-                .key(fields, "call_history", |reader, entry| reader.integer(entry, HISTORY, calls.history)),
-            call_log: self.key(fields, "call_log", |reader, entry| reader.file_path(entry, "~/mcpd-calls.jsonl")),
-            call_log_max: self.key(fields, "call_log_max", |reader, entry| reader.size(entry, SIZES, "10MiB")),
-            watch: self.key(fields, "watch", Self::boolean),
-        }
-    }
-
-    /// How exposed names are made.
-    pub(super) fn naming(&mut self, fields: &mut Fields<'_>) -> NamingLayer {
-        let default = Naming::default().max_length;
-        NamingLayer {
-            scheme: self.key(fields, "naming", |reader, entry| reader.one_of(entry, "naming scheme", &Scheme::ALL)),
-            max_length: self.key(fields, "max_name_length", |reader, entry| {
-                reader.integer(entry, MIN_LENGTH..=MAX_NAME_LENGTH, default)
-            }),
-        }
-    }
-
     fn defaults(&mut self, entry: &Entry) -> DefaultsLayer {
         let mut fields = Fields::new("`[defaults]`", self.table(&entry.node, "`defaults`", "write `[defaults]`"));
         let layer = DefaultsLayer {
-            settings: self.settings(&mut fields),
+            settings: self.settings(&mut fields, false),
             pass_env: fields.take("pass_env").map(|entry| self.variable_names(entry)).unwrap_or_default(),
             exposures: self.default_exposure(&mut fields).into_iter().collect(),
         };
@@ -161,14 +112,13 @@ impl Reader<'_> {
                 self.error(problem.help("remove it: `command` or `url` is enough"));
             }
         }
-        let settings = self.settings(&mut fields);
-        let log_arguments = self.key(&mut fields, "log_arguments", Self::boolean);
+        let settings = self.settings(&mut fields, true);
         let exposure = self.exposure(entry, &mut fields);
         let keys = LaunchKeys::native(&mut fields);
         let launch = self.launch(entry, &keys);
         self.finish(fields);
         let name = self.spanned_at(entry.key_span.clone(), named?);
-        let rules = ServerRules { exposures: vec![exposure?], settings, log_arguments };
+        let rules = ServerRules { exposures: vec![exposure?], settings };
         Some(match launch? {
             Said::Launch(launch) => NativeServer::Configured(Box::new(ServerLayer { name, launch: *launch, rules })),
             // What is wrong may be what would have configured it.
@@ -177,54 +127,19 @@ impl Reader<'_> {
         })
     }
 
-    fn settings(&mut self, fields: &mut Fields<'_>) -> SettingsLayer {
-        let most = Settings::default().max_instances;
-        SettingsLayer {
-            sharing: self
-                .key(fields, "sharing", |reader, entry| reader.one_of(entry, "way of `sharing`", &Sharing::ALL)),
-            start: self.key(fields, "start", |reader, entry| reader.one_of(entry, "way to `start`", &Start::ALL)),
-            era: self.key(fields, "era", |reader, entry| reader.one_of(entry, "choice of `era`", &EraChoice::ALL)),
-            broadcast_logs: self.key(fields, "broadcast_logs", Self::boolean),
-            max_instances: self
-                .key(fields, "max_instances", |reader, entry| reader.integer(entry, 1..=MAX_INSTANCES, most)),
-            max_concurrent: self
-                .key(fields, "max_concurrent", |reader, entry| reader.integer(entry, 1..=MAX_CONCURRENT, 1)),
-            idle_timeout: self.key(fields, "idle_timeout", Self::duration),
-            handshake_timeout: self.key(fields, "handshake_timeout", Self::duration),
-            calls: self.call_timeouts(fields),
-            health_interval: self.key(fields, "health_interval", Self::duration),
-            health_timeout: self.key(fields, "health_timeout", Self::duration),
-            on_unhealthy: self.key(fields, "on_unhealthy", |reader, entry| {
-                reader.one_of(entry, "value of `on_unhealthy`", &OnUnhealthy::ALL)
-            }),
-            backoff_reset: self.key(fields, "backoff_reset", Self::duration),
-            memory_max: self.key(fields, "memory_max", |reader, entry| reader.size(entry, MEMORY, "1GiB")),
-            tasks_max: self.key(fields, "tasks_max", |reader, entry| reader.integer(entry, TASKS, 256)),
-            replace: self
-                .key(fields, "replace", |reader, entry| reader.one_of(entry, "way to `replace`", &Replace::ALL)),
-        }
-    }
-
-    /// The value that one of a few texts selects.
-    pub(super) fn one_of<T: Copy>(&mut self, entry: &Entry, what: &str, choices: &[(&'static str, T)]) -> Option<T> {
-        let text = self.string(&entry.node, &format!("`{}`", entry.key))?;
-        self.choice(&entry.node, text, what, choices)
-    }
-
-    /// The same of the `text` at `node`.
-    pub(super) fn choice<T: Copy>(
+    /// The one of `names` that `text` is.
+    pub(super) fn one_of(
         &mut self,
         node: &Node,
         text: &str,
-        what: &str,
-        choices: &[(&'static str, T)],
-    ) -> Option<T> {
-        let found = choices.iter().find(|(spelt, _)| *spelt == text);
+        key: &str,
+        names: &[&'static str],
+    ) -> Option<&'static str> {
+        let found = names.iter().find(|name| **name == text);
         if found.is_none() {
-            let known: Vec<_> = choices.iter().map(|(spelt, _)| *spelt).collect();
-            let problem = Problem::new(node.span.clone(), format!("`{}` is no {what}", text.escape_debug()));
-            self.error(problem.help(suggestion(text, &known)));
+            let message = format!("`{}` is not a value of `{key}`", text.escape_debug());
+            self.error(Problem::new(node.span.clone(), message).help(suggestion(text, names)));
         }
-        found.map(|(_, choice)| *choice)
+        found.copied()
     }
 }

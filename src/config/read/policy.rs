@@ -45,25 +45,28 @@ impl Reader<'_> {
     }
 
     fn with_patterns(&mut self, exposure: Exposure, kind: Kind, patterns: Patterns) -> Option<Exposure> {
-        let allowed = patterns.allow.as_ref().map(|allow| &allow.place);
-        let place = allowed.or(patterns.deny.first().map(|pattern| &pattern.place)).map(|place| place.span.clone());
+        let allowed = patterns.allow.as_ref().map(|allow| &allow.location);
+        let location =
+            allowed.or(patterns.deny.first().map(|pattern| &pattern.location)).map(|location| location.span.clone());
         match exposure.with(kind, patterns) {
             Ok(exposure) => Some(exposure),
             Err(error) => {
-                self.too_large(place.unwrap_or_default(), &error);
+                self.too_large(location.unwrap_or_default(), &error);
                 None
             }
         }
     }
 
-    pub(super) fn too_large(&mut self, place: std::ops::Range<usize>, error: &globset::Error) {
-        let problem = Problem::new(place, format!("these patterns are too large: {error}"));
+    pub(super) fn too_large(&mut self, location: std::ops::Range<usize>, error: &globset::Error) {
+        let problem = Problem::new(location, format!("these patterns are too large: {error}"));
         self.error(problem.help("write fewer or shorter patterns"));
     }
 
     pub(super) fn exposed(&mut self, entry: &Entry) -> Vec<Kind> {
         let kinds = self.strings(entry, r#"["tools", "resources", "prompts"]"#);
-        kinds.into_iter().filter_map(|(node, text)| self.choice(node, text, "kind to `expose`", &EXPOSED)).collect()
+        let names = EXPOSED.map(|(name, _)| name);
+        let known = kinds.into_iter().filter_map(|(node, text)| self.one_of(node, text, "expose", &names));
+        known.filter_map(|name| EXPOSED.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)).collect()
     }
 
     /// `[servers.NAME.tools]` and `[profiles.NAME.tools]`

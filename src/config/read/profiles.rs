@@ -77,10 +77,10 @@ impl Reader<'_> {
     fn scoped(&mut self, kind: Kind, fields: &mut Fields<'_>) -> ScopedRulesLayer {
         let allow = self.key(fields, "allow", |reader, entry| Some(reader.scoped_patterns(entry)));
         let deny = self.key(fields, "deny", |reader, entry| Some(reader.scoped_patterns(entry)));
-        let place = allow.as_ref().or(deny.as_ref()).map(|patterns| patterns.place.span.clone());
+        let location = allow.as_ref().or(deny.as_ref()).map(|patterns| patterns.location.span.clone());
         let layer = ScopedRulesLayer { allow, deny };
-        if let (Err(error), Some(place)) = (layer.settle().compile(kind), place) {
-            self.too_large(place, &error);
+        if let (Err(error), Some(location)) = (layer.resolve().compile(kind), location) {
+            self.too_large(location, &error);
         }
         layer
     }

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::super::interpolate::Template;
+use super::super::keys::Choice;
 use super::super::layer::{
     OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope, is_whole,
     url_complaint,
@@ -16,8 +17,7 @@ use super::launch::LaunchKeys;
 
 /// Ports that a browser may be sent back to.
 const PORTS: RangeInclusive<usize> = 1..=u16::MAX as usize;
-/// One of them, as an example.
-const SOME_PORT: usize = 8765;
+const PORT_EXAMPLE: &str = "8765";
 
 impl Reader<'_> {
     pub(super) fn remote(&mut self, server: &Entry, url: &Entry, keys: &LaunchKeys<'_>) -> Option<RemoteTemplate> {
@@ -109,7 +109,7 @@ impl Reader<'_> {
             self.error(problem.help("write the `client_id` that it goes with, or remove it"));
         }
         let grant = fields.take("grant");
-        let grant = grant.and_then(|entry| Some((entry, self.one_of(entry, "`grant`", &OAuthGrant::ALL)?)));
+        let grant = grant.and_then(|entry| Some((entry, self.grant(entry)?)));
         if let Some((entry, OAuthGrant::ClientCredentials)) = grant
             && (client_id.is_none() || secret.is_none())
         {
@@ -120,10 +120,17 @@ impl Reader<'_> {
         let grant = grant.map(|(entry, grant)| self.spanned(&entry.node, grant));
         let scopes = fields.take("scopes").map(|entry| self.scopes(entry)).unwrap_or_default();
         let redirect_port = self.key(fields, "redirect_port", |reader, entry| {
-            reader.integer(entry, PORTS, SOME_PORT).and_then(|port| u16::try_from(port).ok())
+            reader.integer(entry, &PORTS, PORT_EXAMPLE).and_then(|port| u16::try_from(port).ok())
         });
         let client_secret = secret.and_then(|entry| self.credential(entry));
         OAuthTableTemplate { grant, client_id, client_secret, scopes, redirect_port }
+    }
+
+    fn grant(&mut self, entry: &Entry) -> Option<OAuthGrant> {
+        let names: Vec<_> = OAuthGrant::NAMES.iter().map(|(name, _)| *name).collect();
+        let text = self.string(&entry.node, "`grant`")?;
+        let name = self.one_of(&entry.node, text, "grant", &names)?;
+        OAuthGrant::NAMES.iter().find(|(known, _)| *known == name).map(|(_, grant)| *grant)
     }
 
     fn credential(&mut self, entry: &Entry) -> Option<Spanned<Template>> {

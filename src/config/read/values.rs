@@ -14,7 +14,7 @@ use super::{Format, Reader};
 use crate::policy;
 
 /// Longest timeout; beyond it a sum with the clock could overflow.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Reader<'_> {
     pub(super) fn duration(&mut self, entry: &Entry) -> Option<Duration> {
@@ -35,7 +35,7 @@ impl Reader<'_> {
         };
         let complaint = match humantime::parse_duration(text) {
             Ok(Duration::ZERO) => "must be longer than nothing".to_owned(),
-            Ok(duration) if duration > LONGEST => "must be at most a year".to_owned(),
+            Ok(duration) if duration > MAX_DURATION => "must be at most a year".to_owned(),
             Ok(duration) => return Some(duration),
             Err(error) => format!("is no duration: {error}"),
         };
@@ -53,9 +53,9 @@ impl Reader<'_> {
     }
 
     /// A number of bytes, or a text such as `16MiB`.
-    pub(super) fn size(&mut self, entry: &Entry, range: RangeInclusive<u64>, example: &str) -> Option<usize> {
+    pub(super) fn size(&mut self, entry: &Entry, range: &RangeInclusive<u64>, example: &str) -> Option<usize> {
         let what = format!("`{}`", entry.key);
-        let help = self.assignment(&entry.key, &format!("\"{example}\""));
+        let help = self.assignment(&entry.key, example);
         let bytes = match &entry.node.value {
             Value::Integer(bytes) => u64::try_from(*bytes).ok(),
             Value::String(text) => {
@@ -80,9 +80,9 @@ impl Reader<'_> {
         fitting
     }
 
-    pub(super) fn integer(&mut self, entry: &Entry, range: RangeInclusive<usize>, default: usize) -> Option<usize> {
+    pub(super) fn integer(&mut self, entry: &Entry, range: &RangeInclusive<usize>, example: &str) -> Option<usize> {
         let what = format!("`{}` must be a whole number from {} to {}", entry.key, range.start(), range.end());
-        let help = self.assignment(&entry.key, &default.to_string());
+        let help = self.assignment(&entry.key, example);
         let Value::Integer(number) = entry.node.value else {
             let problem = Problem::new(entry.node.span.clone(), what);
             self.error(problem.label(format!("this is {}", entry.node.value.type_name())).help(help));
@@ -98,7 +98,7 @@ impl Reader<'_> {
     /// The whole path of a file, filled in.
     pub(super) fn file_path(&mut self, entry: &Entry, example: &str) -> Option<PathBuf> {
         let what = format!("`{}`", entry.key);
-        let help = self.assignment(&entry.key, &format!("\"{example}\"")) + ", or begin it with `/`";
+        let help = self.assignment(&entry.key, example) + ", or begin it with `/`";
         let path = self.filled_path(&entry.node, &what, &help)?;
         if path.is_absolute() {
             return Some(path);

@@ -1,7 +1,7 @@
 //! Lines of TOML, each value with a comment that says where it comes from.
 
-use super::super::edit::{toml_key, toml_string};
-use super::super::spanned::{Place, Spanned};
+use super::super::edit::toml_key;
+use super::super::spanned::{Location, Spanned};
 
 /// What is shown so far.
 #[derive(Default)]
@@ -14,28 +14,24 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Opens a table; `place` is where it stands.
-    pub(super) fn table(&mut self, name: &str, place: Option<&Place>) {
+    /// Opens a table; `location` is where it stands.
+    pub(super) fn table(&mut self, name: &str, location: Option<&Location>) {
         self.close();
         name.clone_into(&mut self.table);
-        let comment = place.map(|place| format!(" # {}", place.line())).unwrap_or_default();
+        let comment = location.map(|location| format!(" # {}", location.line())).unwrap_or_default();
         self.text += &format!("[{name}]{comment}\n");
     }
 
-    /// A value that is said, or else the one that holds where none is, if any does.
-    pub(super) fn value<T>(
-        &mut self,
-        key: &str,
-        said: Option<&Spanned<T>>,
-        unset: Option<&T>,
-        spell: impl Fn(&T) -> String,
-    ) {
-        let (value, comment) = match (said, unset) {
-            (Some(Spanned { value, place }), _) => (value, place.line()),
-            (None, Some(unset)) => (unset, "default".to_owned()),
-            (None, None) => return,
-        };
-        self.text += &format!("{key} = {} # {comment}\n", spell(value));
+    /// A value that a layer sets.
+    pub(super) fn value<T>(&mut self, key: &str, value: Option<&Spanned<T>>, serialize: impl Fn(&T) -> String) {
+        if let Some(Spanned { value, location }) = value {
+            self.text += &format!("{key} = {} # {}\n", serialize(value), location.line());
+        }
+    }
+
+    /// A value that no layer sets.
+    pub(super) fn default_value(&mut self, key: &str, value: &str) {
+        self.text += &format!("{key} = {value} # default\n");
     }
 
     /// A list that may come from several places. One that nobody has said anything for is empty.
@@ -43,17 +39,18 @@ impl Page {
         &mut self,
         key: &str,
         items: impl Iterator<Item = &'s Spanned<T>>,
-        spell: impl Fn(&T) -> String,
+        serialize: impl Fn(&T) -> String,
     ) {
-        let items: Vec<_> = items.map(|item| (spell(&item.value), item.place.line())).collect();
+        let items: Vec<_> = items.map(|item| (serialize(&item.value), item.location.line())).collect();
         self.text += &match items.as_slice() {
             [] => format!("{key} = [] # default\n"),
-            [(_, first), rest @ ..] if rest.iter().all(|(_, place)| place == first) => {
+            [(_, first), rest @ ..] if rest.iter().all(|(_, location)| location == first) => {
                 let items: Vec<_> = items.iter().map(|(item, _)| item.as_str()).collect();
                 format!("{key} = [{}] # {first}\n", items.join(", "))
             }
             items => {
-                let items: String = items.iter().map(|(item, place)| format!("    {item}, # {place}\n")).collect();
+                let items: String =
+                    items.iter().map(|(item, location)| format!("    {item}, # {location}\n")).collect();
                 format!("{key} = [\n{items}]\n")
             }
         };
@@ -64,7 +61,7 @@ impl Page {
         &mut self,
         key: &str,
         members: impl Iterator<Item = (&'s str, &'s Spanned<T>)>,
-        spell: impl Fn(&T) -> String,
+        serialize: impl Fn(&T) -> String,
     ) {
         let mut seen = Vec::new();
         let mut lines = String::new();
@@ -72,7 +69,7 @@ impl Page {
             // Of two layers that say the same key the upper one comes first, and counts.
             if !seen.contains(&name) {
                 seen.push(name);
-                lines += &format!("{} = {} # {}\n", toml_key(name), spell(&member.value), member.place.line());
+                lines += &format!("{} = {} # {}\n", toml_key(name), serialize(&member.value), member.location.line());
             }
         }
         if !lines.is_empty() {
@@ -106,12 +103,4 @@ impl Page {
             self.text.push('\n');
         }
     }
-}
-
-pub(super) fn quoted(text: &str) -> String {
-    toml_string(text)
-}
-
-pub(super) fn on_or_off(truth: &bool) -> String {
-    truth.to_string()
 }

@@ -2,21 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use super::super::daemon::NAMING_KEYS;
+use super::super::edit::toml_string;
 use super::super::layer::ProfileLayer;
-use super::page::{Page, on_or_off, quoted};
-use super::servers::spelt_kinds;
-use super::show_naming;
+use super::page::Page;
+use super::servers::kinds_text;
+use super::show_keys;
 use crate::kind::Kind;
 
 pub(super) fn show(profile: &ProfileLayer, page: &mut Page) {
     let ProfileLayer { name, servers, rules: _, expose, read_only, naming, allow_uids } = profile;
-    page.table(&format!("profiles.{}", name.value), Some(&name.place));
-    page.value("servers", servers.as_ref(), None, |servers| list(servers.iter().map(|server| quoted(&server.value))));
+    page.table(&format!("profiles.{}", name.value), Some(&name.location));
+    page.value("servers", servers.as_ref(), |servers| list(servers.iter().map(|server| toml_string(&server.value))));
     show_rules(profile, Kind::Tools, page);
-    page.value("expose", expose.as_ref(), None, |kinds| spelt_kinds(kinds));
-    show_naming(naming, None, page);
-    page.value("allow_uids", allow_uids.as_ref(), None, |uids: &BTreeSet<u32>| list(uids.iter().map(u32::to_string)));
-    page.inner("tools", |page| page.value("read_only", read_only.as_ref(), None, on_or_off));
+    page.value("expose", expose.as_ref(), |kinds| kinds_text(kinds));
+    show_keys(NAMING_KEYS.iter(), naming, false, page);
+    page.value("allow_uids", allow_uids.as_ref(), |uids: &BTreeSet<u32>| list(uids.iter().map(u32::to_string)));
+    page.inner("tools", |page| page.value("read_only", read_only.as_ref(), bool::to_string));
     for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
         page.inner(key, |page| show_rules(profile, kind, page));
     }
@@ -25,8 +27,8 @@ pub(super) fn show(profile: &ProfileLayer, page: &mut Page) {
 fn show_rules(profile: &ProfileLayer, kind: Kind, page: &mut Page) {
     let rules = &profile.rules[kind];
     for (key, patterns) in [("allow", &rules.allow), ("deny", &rules.deny)] {
-        page.value(key, patterns.as_ref(), None, |patterns| {
-            list(patterns.iter().map(|pattern| quoted(&pattern.value.spelt())))
+        page.value(key, patterns.as_ref(), |patterns| {
+            list(patterns.iter().map(|pattern| toml_string(&pattern.value.source())))
         });
     }
 }

@@ -1,6 +1,8 @@
 //! One server: what its tables say, without what `[defaults]` says of all.
 
+use super::super::edit::toml_string;
 use super::super::interpolate::Template;
+use super::super::keys::Choice;
 use super::super::layer::{
     Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProgramTemplate, RemoteTemplate,
     ServerLayer, ServerRules,
@@ -8,40 +10,40 @@ use super::super::layer::{
 use super::super::oauth::OAuthGrant;
 use super::super::read::EXPOSED;
 use super::super::secret::{in_arguments, is_secret_value};
+use super::super::settings::Settings;
 use super::super::spanned::Spanned;
-use super::page::{Page, on_or_off, quoted};
-use super::{one_of, show_settings};
+use super::page::Page;
+use super::show_keys;
 use crate::kind::Kind;
 
 pub(super) fn show(server: &ServerLayer, page: &mut Page) {
     let ServerLayer { name, launch, rules } = server;
-    page.table(&format!("servers.{}", name.value), Some(&name.place));
+    page.table(&format!("servers.{}", name.value), Some(&name.location));
     match launch {
         LaunchTemplate::Program(program) => show_program(program, page),
         LaunchTemplate::Remote(remote) => show_remote(remote, page),
         LaunchTemplate::Impossible(reason) => page.comment(&format!("It cannot be run: {reason}")),
     }
-    let ServerRules { exposures, settings, log_arguments } = rules;
+    let ServerRules { exposures, settings } = rules;
     show_exposures(exposures, page);
-    show_settings(settings, None, page);
-    page.value("log_arguments", log_arguments.as_ref(), None, on_or_off);
+    show_keys(Settings::KEYS.iter(), settings, false, page);
 }
 
 fn show_program(program: &ProgramTemplate, page: &mut Page) {
     let ProgramTemplate { command, args, env, pass_env, cwd, roots } = program;
-    page.value("command", Some(command), None, spelt);
-    show_list("args", &args_without_secrets(args), |text| quoted(text), page);
-    show_list("pass_env", pass_env, |name| quoted(name), page);
-    page.value("cwd", cwd.as_ref(), None, spelt);
-    show_list("roots", roots, spelt, page);
+    page.value("command", Some(command), template_text);
+    show_list("args", &args_without_secrets(args), |text| toml_string(text), page);
+    show_list("pass_env", pass_env, |name| toml_string(name), page);
+    page.value("cwd", cwd.as_ref(), template_text);
+    show_list("roots", roots, template_text, page);
     page.members("env", env.iter().map(|(name, text)| (name.as_str(), text)), masked);
 }
 
 fn show_remote(remote: &RemoteTemplate, page: &mut Page) {
     let RemoteTemplate { url, headers, roots, ca_file, oauth } = remote;
-    page.value("url", Some(url), None, spelt_url);
-    show_list("roots", roots, spelt, page);
-    page.value("ca_file", ca_file.as_ref(), None, spelt);
+    page.value("url", Some(url), url_text);
+    show_list("roots", roots, template_text, page);
+    page.value("ca_file", ca_file.as_ref(), template_text);
     if let Some(oauth) = oauth {
         show_oauth(oauth, page);
     }
@@ -50,24 +52,29 @@ fn show_remote(remote: &RemoteTemplate, page: &mut Page) {
 
 fn show_oauth(oauth: &Spanned<OAuthTemplate>, page: &mut Page) {
     match &oauth.value {
-        OAuthTemplate::Off => page.value("oauth", Some(oauth), None, |_| on_or_off(&false)),
+        OAuthTemplate::Off => page.value("oauth", Some(oauth), |_| "false".to_owned()),
         OAuthTemplate::On(keys) => page.inner("oauth", |page| {
             let OAuthTableTemplate { grant, client_id, client_secret, scopes, redirect_port } = &**keys;
-            page.value("grant", grant.as_ref(), None, |grant| one_of(&OAuthGrant::ALL, *grant));
-            page.value("client_id", client_id.as_ref(), None, spelt);
-            page.value("client_secret", client_secret.as_ref(), None, masked);
-            show_list("scopes", scopes, |scope| quoted(scope), page);
-            page.value("redirect_port", redirect_port.as_ref(), None, ToString::to_string);
+            page.value("grant", grant.as_ref(), grant_text);
+            page.value("client_id", client_id.as_ref(), template_text);
+            page.value("client_secret", client_secret.as_ref(), masked);
+            show_list("scopes", scopes, |scope| toml_string(scope), page);
+            page.value("redirect_port", redirect_port.as_ref(), ToString::to_string);
         }),
     }
+}
+
+fn grant_text(grant: &OAuthGrant) -> String {
+    let name = OAuthGrant::NAMES.iter().find(|(_, known)| known == grant).map_or("", |(name, _)| name);
+    toml_string(name)
 }
 
 /// What is exposed. One table can say it once only, so what further layers allow and expose are comments.
 fn show_exposures(exposures: &[Exposure], page: &mut Page) {
     let mut exposed = exposures.iter().filter_map(|exposure| exposure.expose.as_ref());
-    page.value("expose", exposed.next(), None, |kinds| spelt_kinds(kinds));
+    page.value("expose", exposed.next(), |kinds| kinds_text(kinds));
     for more in exposed {
-        page.comment(&format!("and of these only {} # {}", spelt_kinds(&more.value), more.place.line()));
+        page.comment(&format!("and of these only {} # {}", kinds_text(&more.value), more.location.line()));
     }
     show_patterns(exposures, Kind::Tools, page);
     for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
@@ -75,53 +82,55 @@ fn show_exposures(exposures: &[Exposure], page: &mut Page) {
     }
     let read_only = exposures.iter().filter_map(|exposure| exposure.read_only.as_ref());
     let strictest = read_only.max_by_key(|read_only| read_only.value);
-    page.inner("tools", |page| page.value("read_only", strictest, None, on_or_off));
+    page.inner("tools", |page| page.value("read_only", strictest, bool::to_string));
 }
 
 fn show_patterns(exposures: &[Exposure], kind: Kind, page: &mut Page) {
     let patterns = || exposures.iter().map(|exposure| &exposure.patterns[kind]);
     let mut allowed = patterns().filter_map(|Patterns { allow, .. }| allow.as_ref());
-    let spell = |allow: &Vec<Spanned<globset::Glob>>| {
-        let texts: Vec<_> = allow.iter().map(|pattern| quoted(pattern.value.glob())).collect();
+    let serialize = |allow: &Vec<Spanned<globset::Glob>>| {
+        let texts: Vec<_> = allow.iter().map(|pattern| toml_string(pattern.value.glob())).collect();
         format!("[{}]", texts.join(", "))
     };
-    page.value("allow", allowed.next(), None, spell);
+    page.value("allow", allowed.next(), serialize);
     for more in allowed {
-        page.comment(&format!("and of these only {} # {}", spell(&more.value), more.place.line()));
+        page.comment(&format!("and of these only {} # {}", serialize(&more.value), more.location.line()));
     }
     let denied: Vec<_> = patterns().flat_map(|patterns| &patterns.deny).collect();
     if !denied.is_empty() {
-        page.list("deny", denied.into_iter(), |pattern| quoted(pattern.glob()));
+        page.list("deny", denied.into_iter(), |pattern| toml_string(pattern.glob()));
     }
 }
 
-pub(super) fn spelt_kinds(kinds: &[Kind]) -> String {
-    let names = EXPOSED.iter().filter(|(_, kind)| kinds.contains(kind)).map(|(name, _)| quoted(name));
+pub(super) fn kinds_text(kinds: &[Kind]) -> String {
+    let names = EXPOSED.iter().filter(|(_, kind)| kinds.contains(kind)).map(|(name, _)| toml_string(name));
     format!("[{}]", names.collect::<Vec<_>>().join(", "))
 }
 
-fn show_list<T>(key: &str, items: &[Spanned<T>], spell: impl Fn(&T) -> String, page: &mut Page) {
+fn show_list<T>(key: &str, items: &[Spanned<T>], serialize: impl Fn(&T) -> String, page: &mut Page) {
     if !items.is_empty() {
-        page.list(key, items.iter(), spell);
+        page.list(key, items.iter(), serialize);
     }
 }
 
 /// What is written, not what it is filled in with; if that looks like a secret, its references alone.
-fn spelt(template: &Template) -> String {
-    quoted(&if is_secret_value(template.spelt()) { template.references() } else { template.spelt().to_owned() })
+fn template_text(template: &Template) -> String {
+    toml_string(&if is_secret_value(template.source()) { template.references() } else { template.source().to_owned() })
 }
 
 /// A URL as it is written, but for what may be a secret in it: many services have one in the path or the query. What is
 /// left says which server it is.
-fn spelt_url(template: &Template) -> String {
-    let text = template.spelt();
-    let Some((scheme, rest)) = text.split_once("://").filter(|_| !text.contains("${")) else { return spelt(template) };
+fn url_text(template: &Template) -> String {
+    let text = template.source();
+    let Some((scheme, rest)) = text.split_once("://").filter(|_| !text.contains("${")) else {
+        return template_text(template);
+    };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (host, way) = rest.split_at(end);
     let path = way.split('?').next().unwrap_or_default();
     let segments: Vec<_> = path.split('/').map(|segment| if is_word(segment) { segment } else { "…" }).collect();
     let rest = if path.len() < way.len() { "?…" } else { "" };
-    quoted(&format!("{scheme}://{host}{}{rest}", segments.join("/")))
+    toml_string(&format!("{scheme}://{host}{}{rest}", segments.join("/")))
 }
 
 /// `mcp`, `sse`, `v1`.
@@ -135,16 +144,16 @@ fn is_word(segment: &str) -> bool {
 
 /// Arguments as they are written, but for those that look like secrets.
 fn args_without_secrets(args: &[Spanned<Template>]) -> Vec<Spanned<String>> {
-    let texts: Vec<_> = args.iter().map(|arg| arg.value.spelt()).collect();
+    let texts: Vec<_> = args.iter().map(|arg| arg.value.source()).collect();
     let secrets = in_arguments(&texts);
-    let shown = args.iter().enumerate().map(|(index, Spanned { value, place })| {
-        let value = if secrets.contains(&index) { value.references() } else { value.spelt().to_owned() };
-        Spanned { value, place: place.clone() }
+    let shown = args.iter().enumerate().map(|(index, Spanned { value, location })| {
+        let value = if secrets.contains(&index) { value.references() } else { value.source().to_owned() };
+        Spanned { value, location: location.clone() }
     });
     shown.collect()
 }
 
 /// Where any value may be a secret: the references alone.
 fn masked(template: &Template) -> String {
-    quoted(&template.references())
+    toml_string(&template.references())
 }

@@ -24,7 +24,7 @@ pub struct LimitsReport {
 
 /// Those of a server that mcpd runs: one at a URL has nothing here that could be limited.
 pub(super) fn of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
-    let limits @ Limits { memory_max, tasks_max } = config.settings.limits;
+    let limits @ Limits { memory_max, tasks_max } = config.settings.limits();
     if limits == Limits::default() || matches!(config.launch, Ok(Launch::Remote(_))) {
         return None;
     }

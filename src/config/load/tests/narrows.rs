@@ -41,8 +41,8 @@ fn settings_of_the_later_layer_win_one_by_one() {
     let settings = &server.settings;
     assert_eq!((settings.call_timeout.as_secs(), settings.idle_timeout.as_secs()), (30, 20));
     assert_eq!(settings.start, crate::config::Start::Lazy);
-    assert!(server.log_arguments);
-    assert!(!narrowed("servers.a.log_arguments = false").log_arguments);
+    assert!(server.settings.log_arguments);
+    assert!(!narrowed("servers.a.log_arguments = false").settings.log_arguments);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::config::Keep;
+use crate::config::CallHistory;
 use crate::kind::Kind;
 
 #[test]
@@ -125,7 +125,7 @@ fn limits_of_a_server_come_before_those_of_all() {
         (format!("[defaults]\nmemory_max = '1GiB'\ntasks_max = 64\n{OK}"), limits(Some(1 << 30), Some(64))),
         (format!("[defaults]\nmemory_max = '1GiB'\n{OK}memory_max = '1024GiB'"), limits(Some(1 << 40), None)),
     ] {
-        assert_eq!(server(&text).settings.limits, expected, "{text}");
+        assert_eq!(server(&text).settings.limits(), expected, "{text}");
     }
     check("[defaults]\nmemory_max = '1KiB'", &["2:14 `memory_max` must be from 1MiB to 1024GiB | …\"1GiB\"`"]);
     check(
@@ -155,9 +155,9 @@ fn number_of_concurrent_calls_is_read_and_bounded() {
 fn what_is_kept_of_calls_is_read() {
     let keys = "call_history = 50\ncall_log = '~/${NAME}.jsonl'\ncall_log_max = '1MiB'";
     let loaded = load_text("/c.toml", &format!("[daemon]\n{keys}\n{OK}log_arguments = true")).expect("fine");
-    let expected = Keep { history: 50, file: Some("/home/u/value.jsonl".into()), max_file: 1 << 20 };
+    let expected = CallHistory { history: 50, file: Some("/home/u/value.jsonl".into()), max_file: 1 << 20 };
     assert_eq!(loaded.config.daemon.calls, expected);
-    assert!(loaded.config.servers[0].log_arguments && !server(OK).log_arguments);
+    assert!(loaded.config.servers[0].settings.log_arguments && !server(OK).settings.log_arguments);
     check("[daemon]\ncall_history = 9", &["2:16 `call_history` must be a whole number from 10 to 10000 | …"]);
     check("[daemon]\ncall_log = 'x'", &["2:12 `call_log` must be a whole path | …, or begin it with `/`"]);
     check("[daemon]\ncall_log = '/${NONE}'", &["2:12 `call_log` cannot be filled in: …NONE… | …"]);

@@ -93,11 +93,11 @@ fn what_is_wrong_with_a_profile_is_said_with_what_to_write() {
     );
     check_profile(
         "[profiles.p]\nexpose = ['tool']\ntools.read_only = 1",
-        &["7:11 `tool` is no kind to `expose`…", "8:19 `read_only` must be true or false…"],
+        &["7:11 `tool` is not a value of `expose`…", "8:19 `read_only` must be true or false…"],
     );
     check_profile(
         "[profiles.p]\nnaming = 'tool'\nmax_name_length = 5",
-        &["7:10 `tool` is no naming scheme…", "8:19 …"],
+        &["7:10 `tool` is not a value of `naming`…", "8:19 …"],
     );
     check_profile(
         "[profiles.p]\nallow_uids = [-1, 'a', 4294967295, 65534, 1000]",

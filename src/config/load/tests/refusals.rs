@@ -25,7 +25,7 @@ fn unknown_keys_are_errors_with_a_suggestion() {
 #[test]
 fn rules_of_exposure_are_as_strict_as_the_rest() {
     let ok = "[servers.a]\ncommand = 'x'\n";
-    check(&format!("{ok}expose = ['tool']"), &["3:11 `tool` is no kind to `expose` | did you mean `tools`?"]);
+    check(&format!("{ok}expose = ['tool']"), &["3:11 `tool` is not a value of `expose` | did you mean `tools`?"]);
     check(&format!("{ok}expose = 'tools'"), &["3:10 `expose` must be a list of strings | write `expose = ['tools']`"]);
     check(&format!("{ok}exposed = []"), &["3:1 unknown key `exposed` in `[servers.a]` | did you mean `expose`?"]);
     check(
@@ -96,10 +96,10 @@ fn bad_values_are_errors() {
     check("[servers.a]", &["1:10 server `a` has no `command` | write `command = \"npx\"`"]);
     check(
         "[daemon]\nnaming = '{server}_{tool}'",
-        &["2:10 `{server}_{tool}` is no naming scheme | did you mean `{server}__{tool}`?"],
+        &["2:10 `{server}_{tool}` is not a value of `naming` | did you mean `{server}__{tool}`?"],
     );
-    check("[defaults]\nsharing = 'sesion'", &["2:11 `sesion` is no way of `sharing` | did you mean `session`?"]);
-    check("[daemon]\nnaming = 'x'", &["2:10 `x` is no naming scheme | write one of `{server}__{tool}`, …"]);
+    check("[defaults]\nsharing = 'sesion'", &["2:11 `sesion` is not a value of `sharing` | did you mean `session`?"]);
+    check("[daemon]\nnaming = 'x'", &["2:10 `x` is not a value of `naming` | write one of `{server}__{tool}`, …"]);
     for length in ["23", "129", "-1"] {
         check(
             &format!("[daemon]\nmax_name_length = {length}"),

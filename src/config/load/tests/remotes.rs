@@ -135,7 +135,10 @@ fn what_goes_with_a_url_is_checked_where_it_stands() {
         ["3:11 `client_credentials` are a `client_id` and a `client_secret`, and one is missing | write both…"];
     check("oauth = { grant = 'client_credentials' }", &one_is_missing);
     check("oauth = { grant = 'client_credentials', client_id = 'x' }", &one_is_missing);
-    check("oauth = { grant = 'client_credential' }", &["3:19 `client_credential` is no `grant` | did you mean…"]);
+    check(
+        "oauth = { grant = 'client_credential' }",
+        &["3:19 `client_credential` is not a value of `grant` | did you mean…"],
+    );
     check("oauth = { client_id = '' }", &["3:23 `client_id` is empty, or has… | …"]);
     check(
         "oauth = { scopes = ['a b', '', 'ä'] }",

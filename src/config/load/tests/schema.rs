@@ -87,7 +87,7 @@ fn toml_of(value: &Json) -> String {
 #[test]
 fn it_is_a_schema_of_the_draft_that_it_names() {
     jsonschema::meta::validate(&schema()).expect("a schema");
-    assert_eq!(schema()["$schema"], "https://json-schema.org/layer/2020-12/schema");
+    assert_eq!(schema()["$schema"], "https://json-schema.org/draft/2020-12/schema");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn its_defaults_are_those_of_the_reader() {
     assert_eq!(own.settings, plain.settings);
     assert!(own.launch == plain.launch);
     assert_eq!(format!("{:?}", own.policy), format!("{:?}", plain.policy.clone().exposing(&crate::kind::Kind::ALL)));
-    assert_eq!(own.log_arguments, plain.log_arguments);
+    assert_eq!(own.settings.log_arguments, plain.settings.log_arguments);
 }
 
 #[test]

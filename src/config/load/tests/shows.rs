@@ -199,7 +199,7 @@ fn what_is_shown_says_the_same_when_it_is_read_again() {
     assert_eq!((&one.daemon, &one.profiles), (&two.daemon, &two.profiles));
     for (one, two) in one.servers.iter().zip(&two.servers) {
         assert!(one.runs_like(two) && one.settings == two.settings, "{first}");
-        assert_eq!(one.log_arguments, two.log_arguments);
+        assert_eq!(one.settings.log_arguments, two.settings.log_arguments);
     }
 }
 

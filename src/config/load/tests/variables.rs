@@ -42,7 +42,7 @@ fn a_bad_variable_is_refused_by_its_name_as_a_bad_value_in_a_file_is() {
         ),
         ("MCPD_MAX_STARTING", "1.5", "`max_starting` must be a whole number…", "write `MCPD_MAX_STARTING=4`"),
         ("MCPD_LINE_TIMEOUT", "60", "`line_timeout` must be a duration with its unit", "write `MCPD_LINE_TIMEOUT=60s`"),
-        ("MCPD_NAMING", "x", "`x` is no naming scheme", "write one of …"),
+        ("MCPD_NAMING", "x", "`x` is not a value of `naming`", "write one of …"),
         ("MCPD_CALL_LOG", "calls", "`call_log` must be a whole path", "write `MCPD_CALL_LOG=~/mcpd-calls.jsonl`…"),
     ] {
         let error = load_with(&[(name, value)]).expect_err(name);

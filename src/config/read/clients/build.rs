@@ -13,12 +13,12 @@ const AGENT_CWD: &str = "${agent:cwd}";
 /// A table that grows key by key.
 pub(super) struct Build {
     pub(super) dialect: Dialect,
-    /// The place of what the file does not say in so many words.
+    /// The location of what the file does not say in so many words.
     server: Range<usize>,
     entries: Vec<Entry>,
     variables: Variables,
     missing: Vec<Undefined>,
-    /// References that are plain text to the client, each with its place.
+    /// References that are plain text to the client, each with its location.
     literal: Vec<(Range<usize>, String)>,
     needs_agent_cwd: bool,
 }
@@ -118,7 +118,7 @@ impl Build {
         words
     }
 
-    /// References that are plain text to the client, each with its place.
+    /// References that are plain text to the client, each with its location.
     pub(super) fn literal_references(&mut self) -> Vec<(Range<usize>, String)> {
         std::mem::take(&mut self.literal)
     }

@@ -28,7 +28,7 @@ pub(in crate::config) fn is_codex(path: &Path, root: &Node) -> bool {
     (has("mcp_servers") || named) && !ours.into_iter().any(has)
 }
 
-/// Whether a file has a place for servers.
+/// Whether a file has a location for servers.
 pub(in crate::config) fn has_servers(root: &Node) -> bool {
     let keys = ["mcpServers", "servers", "mcp.servers", "context_servers", "mcp_servers"];
     let in_settings = root.get("mcp").is_some_and(|mcp| mcp.node.get("servers").is_some());

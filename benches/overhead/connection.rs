@@ -48,7 +48,7 @@ impl Request {
     /// The same as an agent of this era sends it.
     pub(crate) fn call_of(era: Era, tool: &str, message: &str) -> Self {
         let meta_members = era.meta_members();
-        Self::new("tools/call", &format!(r#"{{{stated}"name":"{tool}","arguments":{{"message":"{message}"}}}}"#))
+        Self::new("tools/call", &format!(r#"{{{meta_members}"name":"{tool}","arguments":{{"message":"{message}"}}}}"#))
     }
 
     pub(crate) fn list_of(era: Era) -> Self {

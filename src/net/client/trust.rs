@@ -1,18 +1,17 @@
-//! Whose certificates are believed: the system's authorities and, for a server that says so, one of its own.
+//! Trusted certificates: the system's authorities and, for a server that has one, its `ca_file`.
 //!
-//! The system's are read once, by whoever needs them first; `SSL_CERT_FILE` and `SSL_CERT_DIR` say where, as they do for
-//! other programs. A server's own are kept beside them, not together with a copy of them all.
+//! The system's are read once, when the first connection needs TLS. `SSL_CERT_FILE` and `SSL_CERT_DIR` name other ones, as for
+//! other programs.
 //!
 //! A certificate in `ca_file` is also accepted as the server's own, as `openssl req -x509` makes one for a single server.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -24,17 +23,16 @@ use tokio_rustls::TlsConnector;
 use super::error::{NetError, NetErrorKind};
 use super::stream::Stream;
 
-/// TLS sessions that are kept so that the next connection is cheaper: of 32 hosts, as rustls counts.
-const KEPT_SESSIONS: usize = 256;
+/// Cached TLS sessions, which make the next connection cheaper: of 32 hosts, as rustls counts.
+const MAX_TLS_SESSIONS: usize = 256;
 
-/// The system's authorities, once they were needed. Cheap to clone.
+/// The system's authorities, read when they are first needed. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Roots(Arc<OnceCell<Arc<WebPkiServerVerifier>>>);
+pub(super) struct Roots(Arc<OnceCell<Arc<RootCertStore>>>);
 
 impl Roots {
-    /// Reads them, if they are not there yet.
-    pub(super) async fn ready(&self) -> Result<(), NetError> {
-        self.0.get_or_try_init(|| on_helper(system)).await.map(|_| ())
+    async fn get(&self) -> Result<&Arc<RootCertStore>, NetError> {
+        self.0.get_or_try_init(|| on_helper(system_roots)).await
     }
 
     #[cfg(test)]
@@ -43,47 +41,71 @@ impl Roots {
     }
 }
 
-/// How clients speak TLS, and whom they trust then. Cheap to clone; clones share the sessions that are kept.
+/// The TLS configuration of a server's clients. Cheap to clone; clones share cached TLS sessions.
 #[derive(Clone)]
-pub(super) struct Tls {
-    config: Arc<ClientConfig>,
+pub(super) struct Tls(Arc<Parts>);
+
+struct Parts {
     system: Roots,
-    has_own: bool,
+    /// The certificates of `ca_file`, if there is one.
+    ca_file: Option<Vec<CertificateDer<'static>>>,
+    /// Built for the first `https://` URL.
+    config: OnceCell<Arc<ClientConfig>>,
 }
 
 impl Tls {
-    /// With the authorities of the system, and those of `ca_file`, if there is one, which is read now.
+    /// Trusts the system's authorities and the certificates of `ca_file`, which is read now.
     pub(super) async fn new(system: Roots, ca_file: Option<PathBuf>) -> Result<Self, NetError> {
-        let own = match ca_file {
-            Some(path) => Some(on_helper(move || own(&path)).await?),
+        let ca_file = match ca_file {
+            Some(path) => Some(on_helper(move || read_ca_file(&path)).await?),
             None => None,
         };
-        let (provider, has_own) = (provider(), own.is_some());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-        // What is called dangerous is to verify otherwise; this leaves all of it to the verifiers of rustls.
-        let verifier = Arc::new(Trust { system: system.clone(), own, provider });
-        let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
-        config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(Vec::from).into();
-        config.resumption = Resumption::in_memory_sessions(KEPT_SESSIONS);
-        Ok(Self { config: Arc::new(config), system, has_own })
+        Ok(Self(Arc::new(Parts { system, ca_file, config: OnceCell::new() })))
     }
 
-    /// Sees that there is somebody to trust.
+    /// Fails if there is no certificate to trust.
     pub(super) async fn ready(&self) -> Result<(), NetError> {
-        self.system.ready().await.or_else(|reason| if self.has_own { Ok(()) } else { Err(reason) })
+        self.config().await.map(drop)
     }
 
-    /// Speaks TLS with the host of this name, or address, to which a connection stands.
+    /// Starts TLS on a connection to the host with this name or address.
     pub(super) async fn open(&self, stream: Stream, host: &str) -> io::Result<Stream> {
-        handshake(&self.config, stream, host).await
+        handshake(self.config().await.map_err(io::Error::other)?, stream, host).await
     }
 
-    /// The same with a proxy, which is asked for nothing but a tunnel.
+    /// Starts TLS on a connection to a proxy, which needs no ALPN: mcpd only sends it `CONNECT`.
     pub(super) async fn open_proxy(&self, stream: Stream, host: &str) -> io::Result<Stream> {
-        let mut config = ClientConfig::clone(&self.config);
+        let mut config = ClientConfig::clone(self.config().await.map_err(io::Error::other)?);
         config.alpn_protocols.clear();
         handshake(&Arc::new(config), stream, host).await
+    }
+
+    async fn config(&self) -> Result<&Arc<ClientConfig>, NetError> {
+        self.0.config.get_or_try_init(|| self.0.build()).await
+    }
+}
+
+impl Parts {
+    async fn build(&self) -> Result<Arc<ClientConfig>, NetError> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        let mut config = match &self.ca_file {
+            None => builder.with_root_certificates(Arc::clone(self.system.get().await?)).with_no_client_auth(),
+            Some(certificates) => {
+                // `ca_file` is enough: a system without authorities is no error here.
+                let system = self.system.get().await;
+                let mut roots = system.map_or_else(|_| RootCertStore::empty(), |roots| RootCertStore::clone(roots));
+                roots.add_parsable_certificates(certificates.iter().cloned());
+                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+                let inner = verifier.map_err(|error| error.to_string())?;
+                let verifier = SelfSignedVerifier { inner, certificates: certificates.clone() };
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+            }
+        };
+        config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(Vec::from).into();
+        config.resumption = Resumption::in_memory_sessions(MAX_TLS_SESSIONS);
+        Ok(Arc::new(config))
     }
 }
 
@@ -93,47 +115,14 @@ async fn handshake(config: &Arc<ClientConfig>, stream: Stream, host: &str) -> io
     Ok(Stream::Tls(Box::new(tls)))
 }
 
-/// Who looks at certificates.
-struct Trust {
-    system: Roots,
-    own: Option<CaFile>,
-    provider: Arc<CryptoProvider>,
-}
-
-/// The certificates of a `ca_file`.
-struct CaFile {
-    verifier: Arc<WebPkiServerVerifier>,
+/// Verifies certificates with rustls, and also accepts a self-signed one that is in `ca_file`.
+#[derive(Debug)]
+struct SelfSignedVerifier {
+    inner: Arc<WebPkiServerVerifier>,
     certificates: Vec<CertificateDer<'static>>,
 }
 
-impl CaFile {
-    /// Accepts authorities as [`WebPkiServerVerifier`] does, and a certificate of the file itself.
-    fn verify(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let verified = self.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match verified {
-            // webpki checks the validity dates before it refuses an authority's certificate as a server's. Only the name is left.
-            Err(refusal) if is_ca_used_as_end_entity(&refusal) && self.certificates.contains(end_entity) => {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            verified => verified,
-        }
-    }
-}
-
-pub(super) fn is_ca_used_as_end_entity(refusal: &Error) -> bool {
-    let Error::InvalidCertificate(CertificateError::Other(other)) = refusal else { return false };
-    matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
-}
-
-impl ServerCertVerifier for Trust {
+impl ServerCertVerifier for SelfSignedVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -142,21 +131,14 @@ impl ServerCertVerifier for Trust {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let unknown = Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        let mut refusal = unknown.clone();
-        let own = self.own.iter().map(|own| own.verify(end_entity, intermediates, server_name, ocsp_response, now));
-        let system = self.system.0.get().into_iter();
-        let system =
-            system.map(|system| system.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now));
-        for verified in own.chain(system) {
-            match verified {
-                Ok(verified) => return Ok(verified),
-                // Whoever knows the issuer knows best what is wrong.
-                Err(error) if refusal == unknown => refusal = error,
-                Err(_) => {}
+        match self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // webpki checks the validity dates before it refuses an authority's certificate as a server's. The name is left.
+            Err(error) if is_ca_used_as_end_entity(&error) && self.certificates.contains(end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
             }
+            verified => verified,
         }
-        Err(refusal)
     }
 
     fn verify_tls12_signature(
@@ -165,7 +147,7 @@ impl ServerCertVerifier for Trust {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.inner.verify_tls12_signature(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -174,22 +156,17 @@ impl ServerCertVerifier for Trust {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.inner.verify_tls13_signature(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.inner.supported_verify_schemes()
     }
 }
 
-impl fmt::Debug for Trust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trust").field("own", &self.own.is_some()).finish_non_exhaustive()
-    }
-}
-
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
+pub(super) fn is_ca_used_as_end_entity(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
+    matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
 async fn on_helper<T: Send + 'static>(
@@ -198,37 +175,34 @@ async fn on_helper<T: Send + 'static>(
     spawn_blocking(work).await.map_err(|error| error.to_string())?
 }
 
-fn system() -> Result<Arc<WebPkiServerVerifier>, NetError> {
+fn system_roots() -> Result<Arc<RootCertStore>, NetError> {
     let found = rustls_native_certs::load_native_certs();
-    let mut store = RootCertStore::empty();
-    store.add_parsable_certificates(found.certs);
-    let why = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
-    let help = "install the package `ca-certificates`, or set `ca_file`";
-    verifier(store).map_err(|_| {
-        NetError::new(
-            NetErrorKind::NoAuthorities,
-            format!("found no certificates of authorities on this system{why}; {help}"),
-        )
-    })
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if roots.is_empty() {
+        let why = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+        let help = "install the package `ca-certificates`, or set `ca_file`";
+        let text = format!("found no certificates of authorities on this system{why}; {help}");
+        return Err(NetError::new(NetErrorKind::NoAuthorities, text));
+    }
+    Ok(Arc::new(roots))
 }
 
-fn own(path: &Path) -> Result<CaFile, NetError> {
+/// The certificates of a `ca_file`; at least one, each usable as an authority.
+fn read_ca_file(path: &Path) -> Result<Vec<CertificateDer<'static>>, NetError> {
     let shown = path.display();
     let failed = |text: String| NetError::new(NetErrorKind::CaFile, text);
     let text = std::fs::read(path).map_err(|error| failed(format!("cannot read its `ca_file` {shown}: {error}")))?;
     let unreadable =
         |error: String| failed(format!("its `ca_file` {shown} holds a certificate that cannot be read: {error}"));
-    let (mut store, mut certificates) = (RootCertStore::empty(), Vec::new());
+    let (mut roots, mut certificates) = (RootCertStore::empty(), Vec::new());
     for certificate in CertificateDer::pem_slice_iter(&text) {
         let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
-        store.add(certificate.clone()).map_err(|error| unreadable(error.to_string()))?;
+        roots.add(certificate.clone()).map_err(|error| unreadable(error.to_string()))?;
         certificates.push(certificate);
     }
-    let verifier = verifier(store).map_err(|_| failed(format!("its `ca_file` {shown} holds no certificate in PEM")))?;
-    Ok(CaFile { verifier, certificates })
-}
-
-/// Fails if the store is empty.
-fn verifier(store: RootCertStore) -> Result<Arc<WebPkiServerVerifier>, rustls::client::VerifierBuilderError> {
-    WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider()).build()
+    if certificates.is_empty() {
+        return Err(failed(format!("its `ca_file` {shown} holds no certificate in PEM")));
+    }
+    Ok(certificates)
 }

@@ -25,7 +25,9 @@ use crate::config::interpolate::Sources;
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::duration;
 use crate::net::client::Clients;
-use crate::oauth::{self, Attempt, Browser, Good, Login, Logins, Loopback, NoCode, Standing, Way};
+use crate::oauth::{
+    self, Authorization, Browser, CallbackError, Login, LoginMethod, LoginStatus, Logins, Loopback, ValidLogin,
+};
 use crate::sockets::RuntimeDir;
 use crate::suggest::hint;
 
@@ -68,11 +70,11 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
         Ok(login) => login,
         Err(reason) => return fail(USAGE, format!("{name}: {reason}")),
     };
-    let was_in = matches!(login.standing().await, Ok(Standing::Good(_) | Standing::Over(_)));
+    let was_logged_in = matches!(login.status().await, Ok(LoginStatus::Valid(_) | LoginStatus::Ended(_)));
     match log_in(&login, name, wanted).await {
         Ok(Done::NotNeeded) => print(format!("{name}: lets anybody in, so there is nothing to log in to\n")),
         Ok(Done::LoggedIn { by }) => match try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
-            Ok(()) => daemon::after_login(&place.probe, name, was_in).await,
+            Ok(()) => daemon::after_login(&place.probe, name, was_logged_in).await,
             Err(code) => code,
         },
         Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason))),
@@ -90,13 +92,13 @@ enum Done {
 
 async fn log_in(login: &Login, name: &str, wanted: &Wanted) -> Result<Done, String> {
     let logging_in = || format!("logging in to {name}");
-    let asked = match with_spinner(|| format!("asking {name} who lets mcpd in"), login.way()).await? {
-        Way::Open => return Ok(Done::NotNeeded),
-        Way::Own(asked) => {
-            with_spinner(logging_in, login.enter(asked)).await?;
+    let asked = match with_spinner(|| format!("asking {name} who lets mcpd in"), login.method()).await? {
+        LoginMethod::NotRequired => return Ok(Done::NotNeeded),
+        LoginMethod::ClientCredentials(asked) => {
+            with_spinner(logging_in, login.log_in_with_client_credentials(asked)).await?;
             return Ok(Done::LoggedIn { by: " by its client credentials" });
         }
-        Way::Agreed(asked) => asked,
+        LoginMethod::Consent(asked) => asked,
     };
     let loopback = Loopback::bind(login.redirect_port()).await?;
     let attempt =
@@ -105,7 +107,7 @@ async fn log_in(login: &Login, name: &str, wanted: &Wanted) -> Result<Done, Stri
     let (code, browser) = agreed(&loopback, &attempt, name, wanted).await?;
     let finished = async { with_spinner(logging_in, login.finish(attempt, &code?)).await };
     match browser {
-        Some(browser) => browser.tell(finished, &format!("mcpd is logged in to {name}.")).await?,
+        Some(browser) => browser.show_outcome(finished, &format!("mcpd is logged in to {name}.")).await?,
         None => finished.await?,
     }
     Ok(Done::LoggedIn { by: "" })
@@ -115,7 +117,7 @@ async fn log_in(login: &Login, name: &str, wanted: &Wanted) -> Result<Done, Stri
 type Agreed = (Result<String, String>, Option<Browser>);
 
 /// Has a person agree, and gives what comes back: by the browser, or pasted.
-async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wanted) -> Result<Agreed, String> {
+async fn agreed(loopback: &Loopback, attempt: &Authorization, name: &str, wanted: &Wanted) -> Result<Agreed, String> {
     let page = attempt.page();
     let opened = !wanted.no_browser && browser::open(loopback.start());
     let how = if opened {
@@ -140,12 +142,12 @@ async fn agreed(loopback: &Loopback, attempt: &Attempt, name: &str, wanted: &Wan
 }
 
 /// The code of the first pasted line that has one.
-async fn told(mut pasted: Pasted, attempt: &Attempt) -> Result<String, String> {
+async fn told(mut pasted: Pasted, attempt: &Authorization) -> Result<String, String> {
     loop {
         match attempt.pasted(&pasted.line().await) {
             Ok(code) => return Ok(code),
-            Err(NoCode::Refused(reason)) => return Err(reason),
-            Err(NoCode::Foreign) => {
+            Err(CallbackError::Refused(reason)) => return Err(reason),
+            Err(CallbackError::OtherLogin) => {
                 print_note!("This is no answer to what was asked; the address begins with the one above.")
             }
         }
@@ -154,8 +156,8 @@ async fn told(mut pasted: Pasted, attempt: &Attempt) -> Result<String, String> {
 
 /// What a login allows, for the end of a sentence.
 async fn allowed(login: &Login) -> String {
-    match login.standing().await {
-        Ok(Standing::Good(Good { scopes, .. })) if !scopes.is_empty() => {
+    match login.status().await {
+        Ok(LoginStatus::Valid(ValidLogin { scopes, .. })) if !scopes.is_empty() => {
             format!(", for {}", one_line(&join_limited(&scopes, SCOPES)))
         }
         _ => String::new(),
@@ -232,7 +234,7 @@ impl Place {
 
     /// The login that is kept for a server that is not configured any more.
     pub(super) async fn left(&self, name: &str) -> Option<Login> {
-        let url = oauth::kept_url(&self.directory, name).await?;
+        let url = oauth::stored_url(&self.directory, name).await?;
         self.login_of(name, &Remote { url, ..Remote::default() }).await.ok()
     }
 }

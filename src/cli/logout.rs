@@ -10,7 +10,7 @@ use super::login::{Files, Place};
 use super::spinner::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, completions, fail, print, try_print};
-use crate::oauth::Forgotten;
+use crate::oauth::Logout;
 use crate::sockets::RuntimeDir;
 
 #[derive(Debug, clap::Args)]
@@ -36,18 +36,18 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
             None => return fail(USAGE, format!("{name}: {reason}")),
         },
     };
-    let Forgotten { was_in, comes_back, not_revoked } =
-        match with_spinner(|| format!("logging out of {name}"), login.forget()).await {
+    let Logout { was_logged_in, logs_in_again, not_revoked } =
+        match with_spinner(|| format!("logging out of {name}"), login.log_out()).await {
             Ok(forgotten) => forgotten,
             Err(reason) => return fail(FAILED, format!("{name}: {}", one_line(&reason))),
         };
     if let Some(reason) = not_revoked {
         print_note!("{name}: forgotten here only: {}", one_line(&reason));
     }
-    if !was_in {
+    if !was_logged_in {
         return print(format!("{name}: nobody was logged in\n"));
     }
-    let again = if comes_back { ", until its client credentials let mcpd in again" } else { "" };
+    let again = if logs_in_again { ", until its client credentials let mcpd in again" } else { "" };
     match try_print(format!("{name}: logged out{again}\n")) {
         Ok(()) => after_logout(&place.probe, name).await,
         Err(code) => code,

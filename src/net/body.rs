@@ -1,52 +1,56 @@
-//! Bodies of answers, read whole and in bounded memory.
+//! Response bodies, read whole and within a memory limit.
 
 use bytes::{Bytes, BytesMut};
 
-use super::client::Answer;
+use super::client::Response;
 
-/// What is larger is read one after another, in bytes: as many answers as a server may owe, all of the largest size, would be all
-/// the memory there is.
+/// Larger bodies need a slot of [`LargeBodySlots`] to be read on, in bytes. A server may owe as many responses as it
+/// has calls, and all of them at the maximum size would exhaust memory.
 pub(crate) const LARGE: usize = 256 << 10;
-/// So many of them at once.
-pub(crate) const TURNS: usize = 4;
-/// Copied rather than kept within what it was read with, in bytes.
+/// Large bodies of one server that are read at a time.
+pub(crate) const MAX_LARGE_BODIES: usize = 4;
+/// Smaller chunks are copied, so that they do not keep their read buffer alive, in bytes.
 const SMALL: usize = 8 << 10;
 
-/// Whose turn it is to be read on.
-pub(crate) type Turn = tokio::sync::Semaphore;
+/// Limits how many large bodies are read at a time.
+pub(crate) type LargeBodySlots = tokio::sync::Semaphore;
 
-/// Why a body is of no use.
+/// Why a body could not be read.
 #[derive(Debug)]
-pub(crate) enum Unusable {
+pub(crate) enum BodyError {
     TooLarge,
-    /// For a person, on one line.
-    Cut(String),
+    /// The connection failed; for a person, on one line.
+    Interrupted(String),
 }
 
-/// The whole of a body, if it has at most `max` bytes. Once it is large it is read on in its `turn`.
+/// Reads a body of at most `max` bytes. A large one waits for a slot once it exceeds [`LARGE`].
 ///
 /// # Errors
-/// If it has more, or breaks off.
-pub(crate) async fn whole(answer: &mut Answer, max: usize, turn: &Turn) -> Result<Bytes, Unusable> {
-    let fits = |length: usize| if length <= max { Ok(()) } else { Err(Unusable::TooLarge) };
-    fits(answer.content_length().map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX)))?;
-    let Some(first) = answer.chunk().await.map_err(Unusable::Cut)? else { return Ok(Bytes::new()) };
+/// If the body is larger or incomplete.
+pub(crate) async fn read_whole(
+    response: &mut Response,
+    max: usize,
+    slots: &LargeBodySlots,
+) -> Result<Bytes, BodyError> {
+    let fits = |length: usize| if length <= max { Ok(()) } else { Err(BodyError::TooLarge) };
+    fits(response.content_length().map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX)))?;
+    let Some(first) = response.chunk().await.map_err(BodyError::Interrupted)? else { return Ok(Bytes::new()) };
     fits(first.len())?;
-    let Some(second) = answer.chunk().await.map_err(Unusable::Cut)? else { return Ok(by_itself(first)) };
-    let (mut body, mut held) = (BytesMut::from(&first[..]), None);
+    let Some(second) = response.chunk().await.map_err(BodyError::Interrupted)? else { return Ok(detached(first)) };
+    let (mut body, mut permit) = (BytesMut::from(&first[..]), None);
     let mut next = Some(second);
     while let Some(chunk) = next {
         fits(body.len() + chunk.len())?;
         body.extend_from_slice(&chunk);
-        if body.len() > LARGE && held.is_none() {
-            held = Some(turn.acquire().await);
+        if body.len() > LARGE && permit.is_none() {
+            permit = Some(slots.acquire().await);
         }
-        next = answer.chunk().await.map_err(Unusable::Cut)?;
+        next = response.chunk().await.map_err(BodyError::Interrupted)?;
     }
     Ok(body.freeze())
 }
 
-/// A small part of what was read at once does not keep all of that in memory.
-pub(crate) fn by_itself(part: Bytes) -> Bytes {
+/// Copies a small slice, so that it does not keep its whole read buffer in memory.
+pub(crate) fn detached(part: Bytes) -> Bytes {
     if part.len() <= SMALL { Bytes::copy_from_slice(&part) } else { part }
 }

@@ -1,16 +1,16 @@
-//! The HTTP clients of a server with a `url`: one for that URL, one for what the server names itself.
+//! The HTTP clients of a server with a `url`: one for that URL, and one for URLs that the server names.
 //!
-//! TLS is always verified ([`trust`]). Proxies are those of the environment, and resolve names for themselves. Neither client
-//! follows a redirect ([`super::origin::redirect`] says which may be), sends anything again, keeps cookies, says where it came
-//! from, or accepts what is compressed.
+//! TLS certificates are always verified ([`trust`]). Proxies come from the environment. The clients follow no redirects
+//! ([`super::origin::redirect`] decides), never repeat a request, keep no cookies, send no `Referer`, and accept no
+//! compression.
 
-mod addresses;
-mod answer;
+mod address_policy;
 mod connector;
+mod dns;
 mod error;
-mod names;
 mod proxies;
 mod resolver;
+mod response;
 mod sender;
 mod stream;
 #[cfg(test)]
@@ -24,18 +24,18 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::OnceCell;
 use url::Url;
 
-use self::addresses::Addresses;
-pub use self::answer::Answer;
+use self::address_policy::AddressPolicy;
 use self::connector::Connector;
+use self::dns::Dns;
 pub use self::error::NetError;
-use self::names::Names;
 use self::proxies::Proxies;
 use self::resolver::Resolver;
-pub use self::sender::{Failure, Sender};
+pub use self::response::Response;
+pub use self::sender::{SendError, Sender};
 use self::trust::{Roots, Tls};
 use crate::config::Remote;
 
-/// Variables of the environment that are read once, for all clients.
+/// Environment variables that are read once, for all clients.
 pub(crate) const VARIABLES: [&str; 10] = [
     "ALL_PROXY",
     "all_proxy",
@@ -49,75 +49,75 @@ pub(crate) const VARIABLES: [&str; 10] = [
     "SSL_CERT_DIR",
 ];
 
-/// Where the clients of all servers come from, with what they have in common. Cheap to clone.
+/// Makes the clients of all servers, and owns what they share. Cheap to clone.
 #[derive(Clone)]
 pub struct Clients {
     roots: Roots,
-    /// That of all servers without a `ca_file`.
+    /// Shared by all servers without a `ca_file`.
     tls: Arc<OnceCell<Tls>>,
-    names: Names,
+    dns: Dns,
     proxies: Arc<Proxies>,
 }
 
-/// What requests for one server are sent with. Cheap to clone.
+/// The HTTP clients of one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Client(Arc<Parts>);
 
 struct Parts {
     configured: Sender,
-    /// Made when it is needed.
+    /// Made when it is first needed.
     login: OnceLock<Sender>,
-    addresses: Arc<Addresses>,
+    addresses: Arc<AddressPolicy>,
     tls: Tls,
     proxies: Arc<Proxies>,
 }
 
-/// With the proxies of the environment.
+/// Uses the proxies of the environment.
 impl Default for Clients {
     fn default() -> Self {
         let proxies = Arc::new(Proxies::of_environment());
-        Self { roots: Roots::default(), tls: Arc::default(), names: Names::default(), proxies }
+        Self { roots: Roots::default(), tls: Arc::default(), dns: Dns::default(), proxies }
     }
 }
 
 impl Clients {
-    /// The client of a server, with connections of its own. Its `ca_file` is read now; the system's certificates are, once for
-    /// all servers, when the first one with an `https://` URL is there.
+    /// The client of a server, with its own connections. Reads its `ca_file` now. The system's certificates are read
+    /// once for all servers, for the first `https://` URL.
     ///
     /// # Errors
-    /// Says why there is none: its URL is none, its `ca_file` cannot be read, or there is no certificate to trust.
+    /// If the URL is invalid, `ca_file` cannot be read, or no certificate is trusted.
     pub async fn get(&self, remote: &Remote) -> Result<Client, NetError> {
-        let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is no URL: {error}"))?;
+        let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not a URL: {error}"))?;
         let tls = match &remote.ca_file {
             None => self.tls.get_or_try_init(|| Tls::new(self.roots.clone(), None)).await?.clone(),
-            own => Tls::new(self.roots.clone(), own.clone()).await?,
+            ca_file => Tls::new(self.roots.clone(), ca_file.clone()).await?,
         };
         if url.scheme() == "https" {
             tls.ready().await?;
         }
-        let (names, proxies) = (self.names.of_another(), Arc::clone(&self.proxies));
-        let addresses = Arc::new(Addresses::new(&url, names, Arc::clone(&proxies)));
+        let (dns, proxies) = (self.dns.for_another_server(), Arc::clone(&self.proxies));
+        let addresses = Arc::new(AddressPolicy::new(&url, dns, Arc::clone(&proxies)));
         let configured = sender(Resolver::Any(Arc::clone(&addresses)), &tls, &proxies);
         Ok(Client(Arc::new(Parts { configured, login: OnceLock::new(), addresses, tls, proxies })))
     }
 }
 
 impl Client {
-    /// For requests to the configured origin.
+    /// Sends requests to the configured origin.
     #[must_use]
     pub fn configured(&self) -> &Sender {
         &self.0.configured
     }
 
-    /// For the requests of a login, to the configured origin and to others. If the configured host is public,
-    /// it connects only to public addresses. URLs that the server has supplied must pass [`Self::check_supplied`] first.
+    /// Sends the requests of a login, to the configured origin and to others. If the configured host is public, it
+    /// connects only to public addresses. URLs that the server has supplied must pass [`Self::check_supplied`] first.
     #[must_use]
     pub fn login(&self) -> &Sender {
         let Parts { login, addresses, tls, proxies, .. } = &*self.0;
         login.get_or_init(|| sender(Resolver::Checked(Arc::clone(addresses)), tls, proxies))
     }
 
-    /// Whether the configured host has led to a public address.
+    /// Whether the configured host has resolved to a public address.
     #[must_use]
     pub fn was_public(&self) -> bool {
         self.0.addresses.was_public()
@@ -132,7 +132,7 @@ impl Client {
     /// Whether a browser may be sent to a URL that the server has supplied.
     ///
     /// # Errors
-    /// Says why not, as [`Self::check_supplied`] does; its host is looked up now, unless a proxy resolves it.
+    /// See [`Self::check_supplied`]. The host is resolved now, unless a proxy resolves it.
     pub async fn check_page(&self, url: &Url) -> Result<(), String> {
         self.0.addresses.check_page(url).await
     }
@@ -140,8 +140,8 @@ impl Client {
     /// Whether a request may be sent to a URL that the server has supplied, by [`Self::login`], which is then ready for it.
     ///
     /// # Errors
-    /// Says why not: it is not one of HTTP, has a user name, is an address that is not public while that of the
-    /// configured URL is, or needs certificates that are not there.
+    /// If the scheme is not HTTP, the URL has a user name, its address is private while the configured URL's is public,
+    /// or no certificate is trusted.
     pub async fn check_supplied(&self, url: &Url) -> Result<(), String> {
         self.0.addresses.check(url).await?;
         if url.scheme() == "https" {
@@ -161,7 +161,7 @@ impl fmt::Debug for Clients {
     }
 }
 
-/// A URL may hold a secret.
+/// A URL may contain a secret.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").finish_non_exhaustive()

@@ -1,8 +1,8 @@
-//! Connections to other hosts: with what they are made, and which addresses may be gone to.
+//! Connections to other hosts: how they are made, and which addresses they may lead to.
 //!
-//! Lives here: the HTTP clients, whom they trust and how they go ([`client`]), which URLs belong together
-//! ([`origin`], pure), headers as they are configured ([`headers`], pure), bodies of bounded size ([`body`]).
-//! Knows: [`crate::config`], hyper, rustls. Must not touch: messages, logins, servers.
+//! Lives here: the HTTP clients with their TLS, proxies and name resolution ([`client`]), rules for URLs and addresses
+//! ([`origin`], pure), configured headers ([`headers`], pure), and size limits of response bodies ([`body`]). Knows:
+//! [`crate::config`], hyper, rustls. Must not touch: messages, logins, servers.
 
 pub(crate) mod body;
 pub mod client;

@@ -1,38 +1,38 @@
-//! What a refusal says of how to be let in: the `WWW-Authenticate` of a 401 or 403. Pure.
+//! The `WWW-Authenticate` header of a 401 or 403. Pure.
 //!
-//! Source: RFC 9110, 11.6.1 (its form); RFC 6750, 3 (`Bearer`, `scope`, `error`); RFC 9728, 5.1 (`resource_metadata`).
+//! Source: RFC 9110, 11.6.1 (syntax); RFC 6750, 3 (`Bearer`, `scope`, `error`); RFC 9728, 5.1 (`resource_metadata`).
 
 use http::header::{HeaderMap, WWW_AUTHENTICATE};
 use serde::{Deserialize, Serialize};
 
-/// What is for a token that allows too little.
+/// The error code for missing scopes.
 const INSUFFICIENT: &str = "insufficient_scope";
-/// Longest value that is kept, in bytes: it comes from a peer, and goes into a file.
-const LONGEST: usize = 4096;
+/// Longest accepted value, in bytes: it comes from a peer, and is stored in a file.
+const MAX_VALUE_LEN: usize = 4096;
 
-/// What a server has said when it refused a request.
+/// What a server requires of a refused request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Challenge {
-    /// Where its metadata is.
+    /// The URL of its metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resource_metadata: Option<String>,
-    /// What a token has to allow, with blanks between.
+    /// The required scopes, separated by spaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
-    /// Why, in a word.
+    /// The error code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
 
 impl Challenge {
-    /// The first that is about tokens in the headers of a response. Empty if there is none: then the status says all.
+    /// The first bearer challenge in the headers of a response; empty if there is none.
     #[must_use]
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let values = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
         values.into_iter().find_map(Self::read).unwrap_or_default()
     }
 
-    /// The first that is about tokens in one header.
+    /// The first bearer challenge in one header.
     fn read(text: &str) -> Option<Self> {
         let mut rest = text;
         let mut challenge: Option<Self> = None;
@@ -48,43 +48,43 @@ impl Challenge {
             let (value, behind) = value_of(value.trim_start_matches([' ', '\t']));
             rest = behind;
             if let Some(challenge) = &mut challenge {
-                challenge.keep(name, value);
+                challenge.set(name, value);
             }
         }
         challenge
     }
 
-    fn keep(&mut self, name: &str, value: String) {
-        let place = match &*name.to_ascii_lowercase() {
+    fn set(&mut self, name: &str, value: String) {
+        let target = match &*name.to_ascii_lowercase() {
             "resource_metadata" => &mut self.resource_metadata,
             "scope" => &mut self.scope,
             "error" => &mut self.error,
             _ => return,
         };
-        if place.is_none() && !value.is_empty() && value.len() <= LONGEST {
-            *place = Some(value);
+        if target.is_none() && !value.is_empty() && value.len() <= MAX_VALUE_LEN {
+            *target = Some(value);
         }
     }
 
-    /// Whether the token was good and allows too little.
-    pub(super) fn wants_more(&self) -> bool {
+    /// Whether the token was valid but lacks scopes.
+    pub(super) fn needs_more_scopes(&self) -> bool {
         self.error.as_deref() == Some(INSUFFICIENT)
     }
 
-    /// What a token has to allow.
+    /// The required scopes.
     pub(super) fn scopes(&self) -> Vec<String> {
         self.scope.as_deref().unwrap_or_default().split_ascii_whitespace().map(str::to_owned).collect()
     }
 }
 
-/// The token at the beginning, and what is behind it.
+/// The token at the beginning, and the rest.
 fn token(text: &str) -> Option<(&str, &str)> {
     let is_end = |c: char| c.is_ascii_whitespace() || matches!(c, ',' | '=' | '"');
     let (token, behind) = text.split_at(text.find(is_end).unwrap_or(text.len()));
     (!token.is_empty()).then_some((token, behind))
 }
 
-/// The value at the beginning, quoted or not, and what is behind it.
+/// The value at the beginning, quoted or not, and the rest.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let (value, behind) = text.split_at(text.find([',', ' ', '\t']).unwrap_or(text.len()));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_wants_is_read_however_it_is_written() {
+    fn challenge_is_read_in_every_notation() {
         let full = Challenge {
             resource_metadata: Some("https://a.org/x?y=1,2".into()),
             scope: Some("a b".into()),
@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_of_tokens_is_empty() {
-        let long = format!("Bearer scope=\"{}\"", "x".repeat(LONGEST + 1));
+    fn other_challenges_are_empty() {
+        let long = format!("Bearer scope=\"{}\"", "x".repeat(MAX_VALUE_LEN + 1));
         for headers in
             [&[][..], &["Bearer"], &["Basic scope=a"], &[""], &["=x"], &["\"Bearer"], &["Bearer =,=\""], &[&long]]
         {
@@ -148,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_allows_too_little_is_known() {
+    fn missing_scopes_are_recognized() {
         for (text, expected) in [("Bearer error=insufficient_scope", true), ("Bearer error=invalid_token", false)] {
-            assert_eq!(of(&[text]).wants_more(), expected);
+            assert_eq!(of(&[text]).needs_more_scopes(), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What one server needs to let mcpd in: its token, renewed in time, or why there is none.
+//! The login of one server: its token, renewed in time, or why there is none.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -7,49 +7,49 @@ use std::time::Instant;
 use http::header::{AUTHORIZATION, HeaderValue};
 use url::Url;
 
-use super::application::Application;
 use super::challenge::Challenge;
+use super::client_registration::ClientRegistration;
+use super::http::OAuthHttp;
 use super::logins::Logins;
-use super::record::{Grant, Record};
+use super::record::{Grant, LoginRecord};
 use super::renewal::Step;
-use super::store::{Change, Store};
-use super::wanted::may_be_own;
-use super::web::Web;
+use super::requirements::allows_client_credentials;
+use super::store::{Store, StoreLock};
 use crate::config::{OAuth, OAuthGrant, OAuthSettings, Remote, Secrets};
 use crate::moment;
 use crate::net::client::Client;
 
-/// What one server needs to let mcpd in. Cheap to clone.
+/// The login of one server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Login(Arc<Parts>);
 
 struct Parts {
     settings: OAuthSettings,
     secrets: Secrets,
-    web: Web,
+    http: OAuthHttp,
     store: Store,
     logins: Logins,
-    /// Why mcpd is not let in by its own credentials, once that was said: whoever is given others makes another of these.
-    own_refused: OnceLock<String>,
+    /// Why the client credentials were refused. New credentials make a new `Login`.
+    credentials_refusal: OnceLock<String>,
 }
 
-/// A token that is good.
+/// A valid token.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     bearer: HeaderValue,
     refresh_at: Option<Instant>,
 }
 
-/// Why there is no token. For a person, on one line, and without a secret.
+/// Why there is no token. Texts are for a person, on one line, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoToken {
-    /// A person has to log in, for the first time or again: asking again before that is of no use. A server of which nothing
-    /// is known yet may let anybody in: one asks it without a token first.
+    /// A person must log in; a retry before that is useless. A server without a stored login may not require one, so it
+    /// is first tried without a token.
     LoginNeeded {
         /// Why.
         why: String,
     },
-    /// There may be one later.
+    /// A later request may succeed.
     Unavailable {
         /// What is in the way.
         reason: String,
@@ -64,23 +64,24 @@ impl fmt::Debug for Login {
 
 impl Token {
     pub(super) fn of(grant: &Grant) -> Result<Self, NoToken> {
-        let bearer = grant.bearer().ok_or_else(|| unavailable("what is kept of its login is no token".to_owned()))?;
+        let bearer =
+            grant.bearer().ok_or_else(|| unavailable("the token of its stored login is not valid".to_owned()))?;
         let due = grant.due_in(moment::unix_seconds());
         Ok(Self { bearer, refresh_at: due.and_then(|due| Instant::now().checked_add(due)) })
     }
 
-    /// The same, to be renewed at another time.
+    /// The token with another renewal time.
     pub(super) fn due(self, at: Instant) -> Self {
         Self { refresh_at: Some(at), ..self }
     }
 
-    /// The value of `Authorization`. It is sensitive: no `Debug` shows it.
+    /// The value of `Authorization`. It is sensitive: `Debug` does not show it.
     #[must_use]
     pub(crate) fn bearer(&self) -> &HeaderValue {
         &self.bearer
     }
 
-    /// When [`Login::token`] is to be asked for the next one; `None` if this one ends unforeseen, or not at all.
+    /// When to request the next token by [`Login::token`]; `None` if its end is unknown, or it cannot be renewed.
     #[must_use]
     pub(crate) fn refresh_at(&self) -> Option<Instant> {
         self.refresh_at
@@ -88,14 +89,14 @@ impl Token {
 }
 
 impl Login {
-    /// Whether such a server is to be logged in to: not if it is configured so, or with an `Authorization` of its own.
+    /// Whether a server may need a login: not if `oauth` is off, or `Authorization` is configured.
     #[must_use]
     pub(crate) fn is_for(remote: &Remote) -> bool {
         let is_let_in = remote.headers.keys().any(|name| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
         remote.oauth != OAuth::Off && !is_let_in
     }
 
-    /// That of the server `name` among `logins`. `None` if it is not to be logged in to, or its URL is none.
+    /// The login of the server `name`. `None` if it needs none, or its URL is not valid.
     #[must_use]
     pub(crate) fn of(name: &str, remote: &Remote, client: Client, logins: &Logins) -> Option<Self> {
         let OAuth::On(settings) = &remote.oauth else { return None };
@@ -103,34 +104,33 @@ impl Login {
             return None;
         }
         let url = Url::parse(&remote.url).ok()?;
-        let web = Web::new(client, url, &remote.headers);
+        let http = OAuthHttp::new(client, url, &remote.headers);
         Some(Self(Arc::new(Parts {
             settings: settings.clone(),
             secrets: remote.secrets.clone(),
-            web,
+            http,
             store: Store::new(logins.directory().to_owned(), name),
             logins: logins.clone(),
-            own_refused: OnceLock::new(),
+            credentials_refusal: OnceLock::new(),
         })))
     }
 
-    /// A token that is good now: the one that is kept, or the next one if that is about to end or is the one that the server has
-    /// `refused`. Several who ask at once, in this process and others, have it renewed once. A caller that goes away changes
-    /// nothing of that.
+    /// A valid token: the stored one, or a new one if that is about to expire or was `refused` by the server.
+    /// Concurrent callers, also in other processes, renew it once. A cancelled caller does not stop the renewal.
     ///
     /// # Errors
     /// See [`NoToken`].
     pub(crate) async fn token(&self, refused: Option<&Token>) -> Result<Token, NoToken> {
         let refused = refused.map(|token| token.bearer.clone());
-        let kept = self.kept().await.map_err(unavailable)?;
-        match self.step(kept, refused.as_ref())? {
-            Step::Show(token) => Ok(token),
-            Step::Make { .. } => {
-                let (login, under_way) = (self.clone(), self.0.logins.begin());
-                // Whoever has redeemed a refresh token must live to keep the next.
+        let stored = self.stored().await.map_err(unavailable)?;
+        match self.step(stored, refused.as_ref())? {
+            Step::Use(token) => Ok(token),
+            Step::Renew { .. } => {
+                let (login, in_progress) = (self.clone(), self.0.logins.begin());
+                // A task of its own, since a redeemed refresh token is lost unless its successor is stored.
                 let renewed = tokio::spawn(async move {
-                    let renewed = login.renewed(refused).await;
-                    drop(under_way);
+                    let renewed = login.renew(refused).await;
+                    drop(in_progress);
                     renewed
                 });
                 renewed.await.unwrap_or_else(|error| Err(unavailable(error.to_string())))
@@ -138,32 +138,34 @@ impl Login {
         }
     }
 
-    /// Keeps what the server has said when it refused a request: `mcpd login` begins with it.
+    /// Stores the challenge of a refused request, with which `mcpd login` begins.
     pub(crate) async fn challenged(&self, challenge: Challenge) {
-        let keep = async {
-            let change = self.store().change().await?;
-            let kept = change.read().await.ok().flatten().filter(|kept| kept.url == self.url());
-            let mut record = kept.clone().unwrap_or_else(|| Record::of(self.url()));
+        let save = async {
+            let lock = self.store().lock().await?;
+            let stored = lock.read().await.ok().flatten().filter(|stored| stored.url == self.url());
+            let mut record = stored.clone().unwrap_or_else(|| LoginRecord::of(self.url()));
             record.challenged(challenge);
-            if kept.as_ref() == Some(&record) { Ok(()) } else { change.write(record).await }
+            if stored.as_ref() == Some(&record) { Ok(()) } else { lock.write(record).await }
         };
-        if let Err(reason) = keep.await {
-            tracing::warn!("what a server wants of a login is not kept: {reason}");
+        if let Err(reason) = save.await {
+            tracing::warn!("cannot store what a server requires for a login: {reason}");
         }
     }
 
-    /// What is kept for the server at this URL, and counts.
-    pub(super) async fn kept(&self) -> Result<Option<Record>, String> {
-        Ok(self.counted(self.store().read().await?))
+    /// The stored record, if it applies.
+    pub(super) async fn stored(&self) -> Result<Option<LoginRecord>, String> {
+        Ok(self.applicable(self.store().read().await?))
     }
 
-    /// As far as it is for this URL, with the login that is in it only if it is of the kind that is configured.
-    pub(super) fn counted(&self, kept: Option<Record>) -> Option<Record> {
-        let mut record = kept.filter(|kept| kept.url == self.url())?;
+    /// The record, if it is for this URL. Its grant is removed if it is not of the configured kind.
+    pub(super) fn applicable(&self, stored: Option<LoginRecord>) -> Option<LoginRecord> {
+        let mut record = stored.filter(|stored| stored.url == self.url())?;
         let settings = self.settings();
         record.grant.take_if(|grant| {
-            let is_as_configured = match grant.is_own {
-                true => may_be_own(settings) && settings.client_id.as_deref() == Some(&grant.application.id),
+            let is_as_configured = match grant.uses_client_credentials {
+                true => {
+                    allows_client_credentials(settings) && settings.client_id.as_deref() == Some(&grant.registration.id)
+                }
                 false => settings.grant != Some(OAuthGrant::ClientCredentials),
             };
             !is_as_configured
@@ -171,44 +173,44 @@ impl Login {
         Some(record)
     }
 
-    /// Keeps a login that is new, in the place of what there was.
-    pub(super) async fn keep(&self, change: &Change, grant: Grant) -> Result<(), String> {
-        let grant = Grant { is_public: self.web().was_public(), ..grant };
-        let kept = change.read().await.ok().flatten().filter(|kept| kept.url == self.url());
-        let mut record = kept.unwrap_or_else(|| Record::of(self.url()));
+    /// Stores a new login in place of the old one.
+    pub(super) async fn save(&self, lock: &StoreLock, grant: Grant) -> Result<(), String> {
+        let grant = Grant { is_public: self.http().was_public(), ..grant };
+        let stored = lock.read().await.ok().flatten().filter(|stored| stored.url == self.url());
+        let mut record = stored.unwrap_or_else(|| LoginRecord::of(self.url()));
         record.missing.clear();
         record.grant = Some(grant);
-        change.write(record).await
+        lock.write(record).await
     }
 
-    /// Whether mcpd may try to let itself in.
-    pub(super) fn may_enter(&self) -> bool {
-        may_be_own(self.settings()) && self.own_refused().is_none()
+    /// Whether mcpd may try its client credentials.
+    pub(super) fn may_use_client_credentials(&self) -> bool {
+        allows_client_credentials(self.settings()) && self.credentials_refusal().is_none()
     }
 
-    /// Why it was not let in when it tried.
-    pub(super) fn own_refused(&self) -> Option<&str> {
-        self.0.own_refused.get().map(String::as_str)
+    /// Why the client credentials were refused.
+    pub(super) fn credentials_refusal(&self) -> Option<&str> {
+        self.0.credentials_refusal.get().map(String::as_str)
     }
 
-    pub(super) fn remember_refused(&self, why: &str) {
-        self.0.own_refused.get_or_init(|| why.to_owned());
+    pub(super) fn remember_refusal(&self, why: &str) {
+        self.0.credentials_refusal.get_or_init(|| why.to_owned());
     }
 
-    /// Words of an authorization server as they may be shown: some repeat what they were sent.
+    /// An authorization server's text without secrets, which some repeat.
     pub(super) fn masked(&self, text: &str) -> String {
         self.0.secrets.masked(text)
     }
 
-    /// With the secret that is configured, which is not kept a second time.
-    pub(super) fn signing(&self, application: &Application) -> Application {
+    /// The registration with the configured secret, which is not stored.
+    pub(super) fn signing(&self, registration: &ClientRegistration) -> ClientRegistration {
         let OAuthSettings { client_id, client_secret, .. } = self.settings();
-        let is_configured = client_id.as_deref() == Some(&application.id);
-        let secret = if is_configured { client_secret.clone() } else { application.secret.clone() };
-        Application { secret, ..application.clone() }
+        let is_configured = client_id.as_deref() == Some(&registration.id);
+        let secret = if is_configured { client_secret.clone() } else { registration.secret.clone() };
+        ClientRegistration { secret, ..registration.clone() }
     }
 
-    /// The port to which the browser is to be sent back, if that is configured.
+    /// The configured port of the callback.
     pub(crate) fn redirect_port(&self) -> Option<u16> {
         self.settings().redirect_port
     }
@@ -217,17 +219,17 @@ impl Login {
         &self.0.settings
     }
 
-    pub(super) fn web(&self) -> &Web {
-        &self.0.web
+    pub(super) fn http(&self) -> &OAuthHttp {
+        &self.0.http
     }
 
     pub(super) fn store(&self) -> &Store {
         &self.0.store
     }
 
-    /// What a login is bound to.
+    /// The URL that a login is bound to.
     pub(super) fn url(&self) -> &str {
-        self.web().configured().as_str()
+        self.http().configured().as_str()
     }
 }
 

@@ -1,42 +1,46 @@
-//! Where logins are kept, and what is being made of them.
+//! The directory of logins, and their renewals in progress.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// For a renewal to end. Most authorization servers answer at once, and whoever waits is being stopped, for which there is a limit.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long shutdown waits for renewals. Most authorization servers respond at once.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where logins are kept, as `mcpd login` leaves them, and which of them are being renewed. Cheap to clone.
+/// The directory of logins, and their renewals in progress. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Logins {
     directory: PathBuf,
-    under_way: Arc<watch::Sender<()>>,
+    renewals: TaskTracker,
 }
 
 impl Logins {
-    /// Those in this directory, which need not be there yet.
+    /// The logins in this directory, which need not exist yet.
     #[must_use]
     pub fn new(directory: PathBuf) -> Self {
-        Self { directory, under_way: Arc::new(watch::Sender::new(())) }
+        let renewals = TaskTracker::new();
+        // A closed tracker still counts. It only lets `wait` end once it is empty.
+        renewals.close();
+        Self { directory, renewals }
     }
 
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What a renewal holds as long as it goes on.
-    pub(super) fn begin(&self) -> impl Sized + Send + use<> {
-        self.under_way.subscribe()
+    /// Marks a renewal as in progress while the value lives.
+    pub(super) fn begin(&self) -> TaskTrackerToken {
+        self.renewals.token()
     }
 
-    /// Waits until no renewal goes on, for a bounded time. An authorization server that has given a refresh token in the place of
-    /// another takes the old one no more, so whoever is ended before the new one is kept has lost the login. Tells whether none goes on.
+    /// Waits until no renewal is in progress, for a limited time. Returns whether none is. An authorization server that
+    /// has replaced a refresh token no longer accepts the old one, so a process that ends before the new one is stored
+    /// loses the login.
     pub async fn settled(&self) -> bool {
-        timeout(PATIENCE, self.under_way.closed()).await.is_ok()
+        timeout(RENEWAL_TIMEOUT, self.renewals.wait()).await.is_ok()
     }
 }
 
@@ -45,7 +49,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_is_settled_when_the_last_renewal_has_ended() {
+    async fn settled_waits_for_the_last_renewal() {
         let logins = Logins::new(PathBuf::from("/x"));
         assert!(logins.settled().await);
         let (one, other) = (logins.begin(), logins.clone().begin());

@@ -1,11 +1,11 @@
-//! The port of this machine that a browser goes through for a login: from the start address to the page of the authorization server,
-//! and back with the answer. It listens only while a person logs in.
+//! The loopback port for a browser during a login: it redirects from the start address to the consent page, and
+//! receives the callback. It listens only while a person logs in.
 //!
-//! A browser is given the start address in its arguments, which every user can read in `/proc`. The address is useless to others:
-//! only a program of this user is sent on to the page, with the `state` of the attempt ([`user`]).
+//! Every user can read the start address in the browser's arguments in `/proc`. It is useless to others: only a program
+//! of this user is redirected to the page with the `state` ([`user`]).
 //!
-//! Source: RFC 8252, 7.3. The only place where mcpd listens on anything but a socket of its user; nothing comes in there but what one
-//! attempt to log in waits for, and the state in it proves that.
+//! Source: RFC 8252, 7.3. This is the only TCP listener for a login, and it accepts only a callback with the right
+//! `state`.
 
 mod page;
 mod user;
@@ -20,121 +20,121 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use self::page::{page, sent_on};
-use super::attempt::Attempt;
-use super::redirect::NoCode;
+use self::page::{page, redirect};
+use super::authorization::Authorization;
+use super::callback::CallbackError;
 use super::request::Secret;
 
 const CALLBACK: &str = "/callback";
 const START: &str = "/start/";
-/// Largest head of a request that is read, in bytes.
+/// Largest request head, in bytes.
 const MAX_HEAD: usize = 16 << 10;
-/// For a browser to send its request, or to read the answer. Some connect in advance, and send nothing.
+/// Time limit for a browser's request, and for reading the response. Some browsers connect early and send nothing.
 const BROWSER_TIMEOUT: Duration = Duration::from_secs(20);
-/// For the token to be there. A browser that has waited so long is told that it is not yet known.
+/// How long the browser waits for the token request before its page says that the login is still in progress.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(60);
-/// Connections at once; more wait.
+/// Concurrent connections; more wait.
 const MAX_CONNECTIONS: usize = 16;
 
-/// A port that listens.
+/// An open loopback port.
 pub(crate) struct Loopback {
     listener: TcpListener,
     redirect: String,
     start: String,
 }
 
-/// What a browser has brought back.
-pub(crate) struct Answered {
+/// A browser's callback.
+pub(crate) struct Callback {
     /// The code, or why there is none.
     pub(crate) code: Result<String, String>,
     pub(crate) browser: Browser,
 }
 
-/// A browser that waits for what comes of the login.
+/// A browser that waits for the outcome of the login.
 pub(crate) struct Browser(TcpStream);
 
 impl Loopback {
-    /// Listens on `port`, or on any that is free.
+    /// Listens on `port`, or on any free port.
     ///
     /// # Errors
-    /// If it is not free.
+    /// If the port is in use.
     pub(crate) async fn bind(port: Option<u16>) -> Result<Self, String> {
-        let wanted = (Ipv4Addr::LOCALHOST, port.unwrap_or_default());
-        let failed = |error| format!("the browser cannot be sent back to 127.0.0.1:{}: {error}", wanted.1);
-        let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+        let address = (Ipv4Addr::LOCALHOST, port.unwrap_or_default());
+        let failed = |error| format!("cannot listen on 127.0.0.1:{} for the browser: {error}", address.1);
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
         let origin = format!("http://{}", listener.local_addr().map_err(failed)?);
         let (redirect, start) = (format!("{origin}{CALLBACK}"), format!("{origin}{START}{}", Secret::fresh()?.text()));
         Ok(Self { listener, redirect, start })
     }
 
-    /// What the authorization server sends the browser to.
+    /// The redirect URI for the authorization server.
     pub(crate) fn redirect(&self) -> &str {
         &self.redirect
     }
 
-    /// An address that sends a browser of this user on to the page of the authorization server. Others may read it.
+    /// The start address, which redirects a browser of this user to the consent page. Others may read it.
     pub(crate) fn start(&self) -> &str {
         &self.start
     }
 
-    /// Waits for the answer to `attempt`.
-    pub(crate) async fn wait(&self, attempt: &Attempt) -> Answered {
+    /// Waits for the callback of `authorization`.
+    pub(crate) async fn wait(&self, authorization: &Authorization) -> Callback {
         let mut connections = FuturesUnordered::new();
         loop {
             tokio::select! {
                 accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     if let Ok((stream, _)) = accepted {
-                        connections.push(self.served(stream, attempt));
+                        connections.push(self.serve(stream, authorization));
                     }
                 },
-                Some(answered) = connections.next() => if let Some(answered) = answered {
-                    return answered;
+                Some(callback) = connections.next() => if let Some(callback) = callback {
+                    return callback;
                 },
             }
         }
     }
 
-    /// Serves one request. One that brings the answer is not answered yet.
-    async fn served(&self, mut stream: TcpStream, attempt: &Attempt) -> Option<Answered> {
+    /// Serves one request. A callback is returned without a response.
+    async fn serve(&self, mut stream: TcpStream, authorization: &Authorization) -> Option<Callback> {
         let head = timeout(BROWSER_TIMEOUT, head(&mut stream)).await.ok()??;
         let target = target(&head).unwrap_or_default();
-        let response = match query(target).map(|query| attempt.code(query)) {
-            Some(Ok(code)) => return Some(Answered { code: Ok(code), browser: Browser(stream) }),
-            Some(Err(NoCode::Refused(reason))) => {
-                return Some(Answered { code: Err(reason), browser: Browser(stream) });
+        let response = match query(target).map(|query| authorization.code(query)) {
+            Some(Ok(code)) => return Some(Callback { code: Ok(code), browser: Browser(stream) }),
+            Some(Err(CallbackError::Refused(reason))) => {
+                return Some(Callback { code: Err(reason), browser: Browser(stream) });
             }
-            Some(Err(NoCode::Foreign)) => page(
+            Some(Err(CallbackError::OtherLogin)) => page(
                 "400 Bad Request",
                 "This response does not belong to the current login. Start again with the address that `mcpd login` printed.",
             ),
             None if !self.start.ends_with(target) || !target.starts_with(START) => {
-                page("404 Not Found", "There is nothing here.")
+                page("404 Not Discovery", "There is nothing here.")
             }
-            None if user::is_this_user_or_root(&stream).await => sent_on(attempt.page().as_str()),
+            None if user::is_this_user_or_root(&stream).await => redirect(authorization.page().as_str()),
             None => page(
                 "403 Forbidden",
                 "This browser runs as another user than `mcpd login`. Open the address that `mcpd login` printed.",
             ),
         };
-        Browser(stream).answer(&response).await;
+        Browser(stream).respond(&response).await;
         None
     }
 }
 
 impl Browser {
-    /// Tells it what comes of `login`: that it has `succeeded`, or why not.
+    /// Waits for `login`, and shows its outcome in the browser.
     ///
     /// # Errors
-    /// Those of `login`.
-    pub(crate) async fn tell(
+    /// The errors of `login`.
+    pub(crate) async fn show_outcome(
         self,
         login: impl Future<Output = Result<(), String>>,
         succeeded: &str,
     ) -> Result<(), String> {
-        self.tell_within(TOKEN_TIMEOUT, login, succeeded).await
+        self.show_outcome_within(TOKEN_TIMEOUT, login, succeeded).await
     }
 
-    async fn tell_within(
+    async fn show_outcome_within(
         self,
         limit: Duration,
         login: impl Future<Output = Result<(), String>>,
@@ -143,19 +143,19 @@ impl Browser {
         let mut login = pin!(login);
         let Ok(outcome) = timeout(limit, &mut login).await else {
             let text = "mcpd is still waiting for the authorization server. See the terminal where `mcpd login` runs.";
-            self.answer(&page("200 OK", text)).await;
+            self.respond(&page("200 OK", text)).await;
             return login.await;
         };
         let text = match &outcome {
             Ok(()) => format!("{succeeded} You can close this page."),
             Err(reason) => format!("The login has failed: {reason}"),
         };
-        self.answer(&page("200 OK", &text)).await;
+        self.respond(&page("200 OK", &text)).await;
         outcome
     }
 
-    /// Whether or not the browser still listens: what it has brought counts.
-    async fn answer(self, response: &str) {
+    /// Errors are ignored, since the browser has done its part.
+    async fn respond(self, response: &str) {
         let Self(mut stream) = self;
         let _ = timeout(BROWSER_TIMEOUT, async {
             stream.write_all(response.as_bytes()).await?;
@@ -165,7 +165,7 @@ impl Browser {
     }
 }
 
-/// The head of a request, if it comes whole.
+/// The request head, if it is complete.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD {
@@ -176,12 +176,12 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// The target of a request that is a GET.
+/// The target of a GET request.
 fn target(head: &str) -> Option<&str> {
     Some(head.strip_prefix("GET ")?.split_once(' ')?.0)
 }
 
-/// What stands behind the path to which the browser is sent back.
+/// The query of a callback.
 fn query(target: &str) -> Option<&str> {
     let query = target.strip_prefix(CALLBACK)?;
     if query.is_empty() { Some("") } else { query.strip_prefix('?') }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_one_path_is_there() {
+    fn only_the_callback_path_is_served() {
         for (head, expected) in [
             ("GET /callback?code=a&state=b HTTP/1.1\r\n\r\n", Some("code=a&state=b")),
             ("GET /callback HTTP/1.1\r\n\r\n", Some("")),
@@ -206,19 +206,19 @@ mod tests {
         }
     }
 
-    /// What a browser reads when its login ends so within, or not within, the limit.
+    /// The page that a browser reads after this outcome within this limit.
     async fn read_of(limit: Duration, login: impl Future<Output = Result<(), String>>) -> (Result<(), String>, String) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
         let mut theirs = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
         let (ours, _) = listener.accept().await.expect("accepted");
-        let outcome = Browser(ours).tell_within(limit, login, "Logged in.").await;
+        let outcome = Browser(ours).show_outcome_within(limit, login, "Logged in.").await;
         let mut text = String::new();
         theirs.read_to_string(&mut text).await.expect("an answer");
         (outcome, text)
     }
 
     #[tokio::test]
-    async fn a_browser_reads_what_came_of_the_login_or_that_it_is_not_known_yet() {
+    async fn browser_shows_the_outcome_or_that_the_login_is_in_progress() {
         let hour = Duration::from_secs(3600);
         let (outcome, text) = read_of(hour, async { Ok(()) }).await;
         assert!(outcome.is_ok() && text.contains("<p>Logged in. You can close"), "{text}");

@@ -1,29 +1,29 @@
-//! What a server and its authorization server say of themselves: where that is to be found, and whether it holds. Pure.
+//! Metadata of servers and authorization servers: where it is, and whether it is valid. Pure.
 //!
-//! Source: MCP 2025-11-25, `basic/authorization`, "Authorization Server Discovery"; RFC 9728 (of the server), RFC 8414 and OpenID
-//! Connect Discovery 1.0 (of the authorization server); MCP 2025-03-26, `basic/authorization`, 2.3 (where there is neither).
+//! Source: MCP 2025-11-25, `basic/authorization`, "Authorization Server Discovery"; RFC 9728 (servers), RFC 8414 and
+//! OpenID Connect Discovery 1.0 (authorization servers); MCP 2025-03-26, `basic/authorization`, 2.3 (without metadata).
 
 use serde::{Deserialize, Deserializer};
 use url::{Host, Url};
 
-/// What a server says of itself.
+/// Metadata of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Resource {
-    /// What a token is to be for.
+    /// The `resource` of its tokens.
     pub(super) resource: String,
-    /// Who gives tokens.
+    /// Its authorization servers.
     #[serde(default, deserialize_with = "or_none")]
     pub(super) authorization_servers: Vec<String>,
-    /// What they may be for.
+    /// Scopes of its tokens.
     #[serde(default, deserialize_with = "or_none")]
     pub(super) scopes_supported: Vec<String>,
 }
 
-/// What an authorization server says of itself.
+/// Metadata of an authorization server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Issuer {
     pub(super) issuer: String,
-    /// None where no person is ever asked.
+    /// `None` if it supports no consent by a person.
     pub(super) authorization_endpoint: Option<String>,
     pub(super) token_endpoint: String,
     pub(super) registration_endpoint: Option<String>,
@@ -38,25 +38,25 @@ pub(super) struct Issuer {
     pub(super) authorization_response_iss_parameter_supported: Option<bool>,
 }
 
-/// Some write `null` where there is nothing.
+/// Some servers write `null` for an empty list.
 fn or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 impl Resource {
-    /// Where that of the server at `url` is, the best place first.
-    pub(super) fn places(url: &Url) -> Vec<Url> {
-        let mut places = vec![inserted(url, "oauth-protected-resource")];
-        places[0].set_query(url.query());
+    /// The URLs of a server's metadata, in order of preference.
+    pub(super) fn metadata_urls(url: &Url) -> Vec<Url> {
+        let mut metadata_urls = vec![inserted(url, "oauth-protected-resource")];
+        metadata_urls[0].set_query(url.query());
         let root = at(url, "/.well-known/oauth-protected-resource");
-        if places[0] != root {
-            places.push(root);
+        if metadata_urls[0] != root {
+            metadata_urls.push(root);
         }
-        places
+        metadata_urls
     }
 
-    /// Whether it is about the server at `url`: a token for it is for what it names, which must be that server, or all of a part
-    /// of its host that it is in. Source: RFC 9728, 3.3 and 7.3.
+    /// Whether it is about the server at `url`: its `resource` must be that URL, or a parent path on the same origin.
+    /// Source: RFC 9728, 3.3 and 7.3.
     pub(super) fn is_of(&self, url: &Url) -> bool {
         let Ok(named) = Url::parse(&self.resource) else { return false };
         let (named_path, path) = (named.path().trim_end_matches('/'), url.path());
@@ -65,7 +65,7 @@ impl Resource {
     }
 }
 
-/// What a token for the server at `url` is for, where the server does not say: its address without what may be a secret.
+/// The `resource` of a server without metadata: its URL without the query, which may contain a secret.
 pub(super) fn canonical(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
@@ -75,18 +75,19 @@ pub(super) fn canonical(url: &Url) -> String {
 }
 
 impl Issuer {
-    /// Where that of the authorization server `issuer` is, in the order in which they are tried.
-    pub(super) fn places(issuer: &Url) -> Vec<Url> {
-        let mut places = vec![inserted(issuer, "oauth-authorization-server"), inserted(issuer, "openid-configuration")];
+    /// The URLs of an authorization server's metadata, in the order in which they are tried.
+    pub(super) fn metadata_urls(issuer: &Url) -> Vec<Url> {
+        let mut metadata_urls =
+            vec![inserted(issuer, "oauth-authorization-server"), inserted(issuer, "openid-configuration")];
         let path = issuer.path().trim_end_matches('/');
         if !path.is_empty() {
-            places.push(at(issuer, &format!("{path}/.well-known/openid-configuration")));
+            metadata_urls.push(at(issuer, &format!("{path}/.well-known/openid-configuration")));
         }
-        places
+        metadata_urls
     }
 
-    /// What a server without metadata is taken for: its own authorization server, at places that are always the same.
-    /// Source: MCP 2025-03-26, `basic/authorization`, 2.3.3.
+    /// The assumed metadata of a server without any: its own authorization server, with fixed paths. Source: MCP
+    /// 2025-03-26, `basic/authorization`, 2.3.3.
     pub(super) fn assumed(url: &Url) -> Self {
         let of = |path: &str| at(url, path).to_string();
         Self {
@@ -105,45 +106,44 @@ impl Issuer {
         }
     }
 
-    /// Whether it is that of the one that was `named`.
+    /// Whether it is the metadata of the issuer `named`.
     pub(super) fn is_of(&self, named: &str) -> bool {
         named.trim_end_matches('/') == self.issuer.trim_end_matches('/')
     }
 
-    /// Whether it gives tokens in this way, as it says or as one does that says nothing. Source: RFC 8414, 2.
-    pub(super) fn grants(&self, way: &str) -> bool {
-        let said = self.grant_types_supported.as_ref();
-        said.map_or(way == "authorization_code", |said| said.iter().any(|said| said == way))
+    /// Whether it supports this grant type, stated or by default. Source: RFC 8414, 2.
+    pub(super) fn grants(&self, grant_type: &str) -> bool {
+        let grant_types = self.grant_types_supported.as_ref();
+        grant_types.map_or(grant_type == "authorization_code", |types| types.iter().any(|one| one == grant_type))
     }
 
-    /// The page on which a person agrees.
+    /// The page where a person consents.
     ///
     /// # Errors
-    /// If it has none, or what comes of it would not be safe.
+    /// If there is none, or the flow would not be safe.
     pub(super) fn page(&self) -> Result<&str, String> {
         let Some(page) = &self.authorization_endpoint else {
-            let instead =
-                if self.grants("client_credentials") { ": it wants `client_id` and `client_secret`" } else { "" };
-            return Err(format!("it has no page on which somebody could agree{instead}"));
+            let instead = if self.grants("client_credentials") { ": set `client_id` and `client_secret`" } else { "" };
+            return Err(format!("it has no authorization page{instead}"));
         };
-        let says = |said: &Option<Vec<String>>, word: &str| said.iter().flatten().any(|said| said == word);
-        if !says(&self.code_challenge_methods_supported, "S256") {
-            return Err("it does not say that it checks who redeems a code (PKCE with S256)".to_owned());
+        let lists = |values: &Option<Vec<String>>, value: &str| values.iter().flatten().any(|one| one == value);
+        if !lists(&self.code_challenge_methods_supported, "S256") {
+            return Err("it does not declare support for PKCE with S256".to_owned());
         }
-        if self.response_types_supported.is_some() && !says(&self.response_types_supported, "code") {
-            return Err("it gives no codes (`response_types_supported`)".to_owned());
+        if self.response_types_supported.is_some() && !lists(&self.response_types_supported, "code") {
+            return Err("it does not support authorization codes (`response_types_supported`)".to_owned());
         }
         Ok(page)
     }
 }
 
-/// A URL that a server, or its authorization server, has named. `configured` is what a person has.
+/// Checks a URL that a server or its authorization server has named. `configured` is the server's configured URL.
 ///
 /// # Errors
-/// If what is sent there could be read on the way, which is for nobody but this machine, or the host that is reached so anyway; or
-/// if it is no such URL at all. Source: OAuth 2.1, 1.5.
+/// If the URL is not valid, or unencrypted and neither on this machine nor on the configured origin. Source: OAuth 2.1,
+/// 1.5.
 pub(super) fn endpoint(text: &str, configured: &Url) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|_| "it is no URL")?;
+    let url = Url::parse(text).map_err(|_| "it is not a URL")?;
     let is_safe = match url.scheme() {
         "https" => true,
         "http" => is_loopback(&url) || url.origin() == configured.origin(),
@@ -152,7 +152,7 @@ pub(super) fn endpoint(text: &str, configured: &Url) -> Result<Url, String> {
     let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
     match (is_safe, is_plain) {
         (false, _) => Err("it does not begin with `https://`".to_owned()),
-        (_, false) => Err("it has a user's name or a fragment in it".to_owned()),
+        (_, false) => Err("it contains a user name or a fragment".to_owned()),
         _ => Ok(url),
     }
 }
@@ -166,12 +166,12 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// The well-known place `name` of what is at `url`: before its path. Source: RFC 8414, 3.1.
+/// The well-known URL `name` for `url`, inserted before its path. Source: RFC 8414, 3.1.
 fn inserted(url: &Url, name: &str) -> Url {
     at(url, &format!("/.well-known/{name}{}", url.path().trim_end_matches('/')))
 }
 
-/// Another path of the same host, and nothing else.
+/// Another path on the same host, without query and fragment.
 fn at(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     url.set_path(path);

@@ -1,49 +1,50 @@
-//! What is kept of one server's login, and what it is worth. Pure.
+//! The stored record of one server's login, and the state of its token. Pure.
 
 use std::time::Duration;
 
 use http::header::HeaderValue;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Granted, bearer};
-use super::application::Application;
 use super::challenge::Challenge;
+use super::client_registration::ClientRegistration;
 use super::scopes;
+use super::token_response::{TokenResponse, bearer};
 
-/// How long before it ends a token is renewed, at most: for what is under way, and clocks that differ.
+/// Longest time before its end at which a token is renewed, in seconds. It covers requests in flight and clock
+/// differences.
 const MARGIN: u64 = 60;
-/// A token is renewed when no more than this part of its life is left, if that is less.
-const MARGIN_PART: u64 = 5;
+/// A token is renewed in the last part of its lifetime: one in this many.
+const MARGIN_DIVISOR: u64 = 5;
 
-/// What is kept of one server's login. Without `Debug`: it holds secrets.
+/// The stored record of one server's login. Without `Debug`: it contains secrets.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
-    /// Of the server; nothing here is ever used for another.
+pub(super) struct LoginRecord {
+    /// The server's URL. The record is never used for another one.
     pub(super) url: String,
-    /// What it said when it refused a request without a token, or with a bad one.
+    /// The challenge of a request without a valid token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) challenge: Option<Challenge>,
-    /// What it said that a token would have to allow, when one did not.
+    /// Scopes that a valid token lacked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) missing: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) grant: Option<Grant>,
 }
 
-/// What a person has agreed to, or mcpd's own credentials are good for, and what it was given for that.
+/// A consent or client credentials, with the token obtained.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grant {
     pub(super) issuer: String,
-    /// What the token is for.
+    /// The `resource` of the token.
     pub(super) resource: String,
     pub(super) token_endpoint: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) revocation_endpoint: Option<String>,
-    pub(super) application: Application,
-    /// Whether it is mcpd's own, by its client credentials, and nobody has agreed.
+    pub(super) registration: ClientRegistration,
+    /// Whether it was obtained with client credentials, without a person's consent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) is_own: bool,
-    /// Whether the server was reached at a public address when the login was made.
+    pub(super) uses_client_credentials: bool,
+    /// Whether the server had a public address when the login was made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_public: bool,
     pub(super) scopes: Vec<String>,
@@ -55,32 +56,32 @@ pub(super) struct Grant {
     /// In seconds since 1970, if the token ends by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<u64>,
-    /// Why nothing can be made of it any more.
+    /// Why no token can be obtained from it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) over: Option<String>,
 }
 
-/// What a grant is worth at a moment.
+/// The state of a grant's token.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Worth {
-    /// Its token is good.
-    Good,
-    /// Its token is good, and is to be renewed.
-    Due,
-    /// Its token is to be renewed before anything else.
-    Spent,
-    /// A person has to agree again; for that person, on one line.
-    Nothing(String),
+pub(super) enum TokenState {
+    /// The token is valid.
+    Valid,
+    /// The token is valid and should be renewed.
+    RenewalDue,
+    /// The token must be renewed first.
+    Expired,
+    /// A person must consent again; the reason for that person, on one line.
+    Unavailable(String),
 }
 
-impl Record {
+impl LoginRecord {
     pub(super) fn of(url: &str) -> Self {
         Self { url: url.to_owned(), ..Self::default() }
     }
 
-    /// Keeps what the server has said when it refused a request.
+    /// Records the challenge of a refused request.
     pub(super) fn challenged(&mut self, challenge: Challenge) {
-        if challenge.wants_more() {
+        if challenge.needs_more_scopes() {
             scopes::add(&mut self.missing, &challenge.scopes());
         } else {
             self.challenge = Some(challenge);
@@ -89,60 +90,60 @@ impl Record {
 }
 
 impl Grant {
-    /// What it is worth at `now`, in seconds since 1970, when the server has `refused` this header.
-    pub(super) fn worth(&self, refused: Option<&HeaderValue>, now: u64) -> Worth {
-        let nothing = |why: &str| Worth::Nothing(why.to_owned());
+    /// The state of the token at `now`, in seconds since 1970, if the server has `refused` this header.
+    pub(super) fn token_state(&self, refused: Option<&HeaderValue>, now: u64) -> TokenState {
+        let nothing = |why: &str| TokenState::Unavailable(why.to_owned());
         if let Some(why) = &self.over {
-            return Worth::Nothing(why.clone());
+            return TokenState::Unavailable(why.clone());
         }
         let can_renew = self.can_renew();
         if refused.is_some() && self.bearer().as_ref() == refused {
             return if can_renew {
-                Worth::Spent
+                TokenState::Expired
             } else {
                 nothing("the server refuses its token, which cannot be renewed")
             };
         }
         match (self.left(now), can_renew) {
-            (None, _) => Worth::Good,
+            (None, _) => TokenState::Valid,
             (Some(0), false) => nothing("the login has expired"),
-            (Some(0), true) => Worth::Spent,
-            (Some(left), true) if left <= self.margin() => Worth::Due,
-            (Some(_), _) => Worth::Good,
+            (Some(0), true) => TokenState::Expired,
+            (Some(left), true) if left <= self.margin() => TokenState::RenewalDue,
+            (Some(_), _) => TokenState::Valid,
         }
     }
 
-    /// Whether another token can be had without a person.
+    /// Whether a new token can be obtained without a person.
     pub(super) fn can_renew(&self) -> bool {
-        self.is_own || self.refresh_token.is_some()
+        self.uses_client_credentials || self.refresh_token.is_some()
     }
 
-    /// For how long its token is still good, in seconds, if it ends by itself.
+    /// The token's remaining lifetime in seconds, if it expires.
     fn left(&self, now: u64) -> Option<u64> {
         self.expires_at.map(|end| end.saturating_sub(now))
     }
 
     fn margin(&self) -> u64 {
         let life = self.expires_at.unwrap_or_default().saturating_sub(self.obtained_at);
-        MARGIN.min(life / MARGIN_PART)
+        MARGIN.min(life / MARGIN_DIVISOR)
     }
 
-    /// From `now` until its token is to be renewed, if it can be.
+    /// The time from `now` until the token should be renewed, if it can be.
     pub(super) fn due_in(&self, now: u64) -> Option<Duration> {
         let left = self.left(now).filter(|_| self.can_renew())?;
         Some(Duration::from_secs(left.saturating_sub(self.margin())))
     }
 
-    /// Its token as a header.
+    /// The token as a header value.
     pub(super) fn bearer(&self) -> Option<HeaderValue> {
         bearer(&self.access_token)
     }
 
-    /// The same with the token that was `granted` at `now` in the place of its own.
-    pub(super) fn renewed(&self, granted: Granted, now: u64) -> Self {
+    /// The grant with the token that was `granted` at `now`.
+    pub(super) fn renewed(&self, granted: TokenResponse, now: u64) -> Self {
         Self {
             access_token: granted.access_token,
-            // Source: RFC 6749, 6: the old one stays if there is no new one.
+            // Source: RFC 6749, 6: without a new refresh token the old one stays valid.
             refresh_token: granted.refresh_token.or_else(|| self.refresh_token.clone()),
             obtained_at: now,
             expires_at: granted.expires_in.map(|seconds| now.saturating_add(seconds)),
@@ -151,7 +152,7 @@ impl Grant {
         }
     }
 
-    /// What is left of it when there is nothing more to be had: whose it was, and why.
+    /// The grant without tokens, once nothing can be obtained from it.
     pub(super) fn ended(&self, why: String) -> Self {
         Self { access_token: String::new(), refresh_token: None, over: Some(why), ..self.clone() }
     }

@@ -1,122 +1,124 @@
-//! The next token of a login, made once, whoever asks for it.
+//! Renews tokens, once for all callers.
 
 use std::time::{Duration, Instant};
 
 use http::header::HeaderValue;
 
-use super::answer;
-use super::failure::Failure;
+use super::error::TokenError;
+use super::http::shown_origin;
 use super::login::{Login, NoToken, Token, unavailable};
 use super::metadata::endpoint;
-use super::record::{Grant, Record, Worth};
+use super::record::{Grant, LoginRecord, TokenState};
 use super::request::Form;
-use super::store::Change;
-use super::wanted::NOBODY;
-use super::web::told;
+use super::requirements::NOT_LOGGED_IN;
+use super::store::StoreLock;
+use super::token_response;
 use crate::moment;
 
-/// When a token that is still good could not be renewed, it is tried again after this.
-const AGAIN: Duration = Duration::from_secs(30);
+/// Delay after a failed renewal while the token is still valid.
+const RENEWAL_RETRY: Duration = Duration::from_secs(30);
 
-/// What is to be done for a token.
+/// The next step to a token.
 pub(super) enum Step {
-    /// There is one.
-    Show(Token),
-    /// The next one is to be made.
-    Make {
-        /// From all that is known.
-        record: Box<Record>,
-        /// Whether the one that is in it is good meanwhile.
-        is_good: bool,
+    /// There is a valid token.
+    Use(Token),
+    /// A new one must be obtained.
+    Renew {
+        /// From this record.
+        record: Box<LoginRecord>,
+        /// Whether the record's token is valid meanwhile.
+        is_valid: bool,
     },
 }
 
 impl Login {
-    /// What is to be done with what is `kept`, when the server has `refused` this header.
+    /// The next step, given the `stored` record and the header that the server has `refused`.
     ///
     /// # Errors
-    /// If only a person can do something.
-    pub(super) fn step(&self, kept: Option<Record>, refused: Option<&HeaderValue>) -> Result<Step, NoToken> {
-        let never = || NoToken::LoginNeeded { why: self.own_refused().unwrap_or(NOBODY).to_owned() };
-        let record = Box::new(kept.ok_or_else(never)?);
+    /// If a person must log in.
+    pub(super) fn step(&self, stored: Option<LoginRecord>, refused: Option<&HeaderValue>) -> Result<Step, NoToken> {
+        let never = || NoToken::LoginNeeded { why: self.credentials_refusal().unwrap_or(NOT_LOGGED_IN).to_owned() };
+        let record = Box::new(stored.ok_or_else(never)?);
         let Some(grant) = &record.grant else {
-            // Whether it wants anything, the server says first.
-            let may_enter = record.challenge.is_some() && self.may_enter();
-            return if may_enter { Ok(Step::Make { record, is_good: false }) } else { Err(never()) };
+            // The server must have required a login first.
+            let may_try = record.challenge.is_some() && self.may_use_client_credentials();
+            return if may_try { Ok(Step::Renew { record, is_valid: false }) } else { Err(never()) };
         };
-        let may_make = !grant.is_own || self.may_enter();
-        match grant.worth(refused, moment::unix_seconds()) {
-            Worth::Good => Token::of(grant).map(Step::Show),
-            Worth::Due => Ok(Step::Make { record, is_good: true }),
-            Worth::Spent if may_make => Ok(Step::Make { record, is_good: false }),
-            // What was refused then may be taken now, with what is configured now.
-            Worth::Nothing(_) if grant.is_own && may_make => Ok(Step::Make { record, is_good: false }),
-            Worth::Nothing(why) if !grant.is_own => Err(NoToken::LoginNeeded { why }),
-            Worth::Spent | Worth::Nothing(_) => Err(never()),
+        let may_renew = !grant.uses_client_credentials || self.may_use_client_credentials();
+        match grant.token_state(refused, moment::unix_seconds()) {
+            TokenState::Valid => Token::of(grant).map(Step::Use),
+            TokenState::RenewalDue => Ok(Step::Renew { record, is_valid: true }),
+            TokenState::Expired if may_renew => Ok(Step::Renew { record, is_valid: false }),
+            // Credentials that were refused may be accepted with the current configuration.
+            TokenState::Unavailable(_) if grant.uses_client_credentials && may_renew => {
+                Ok(Step::Renew { record, is_valid: false })
+            }
+            TokenState::Unavailable(why) if !grant.uses_client_credentials => Err(NoToken::LoginNeeded { why }),
+            TokenState::Expired | TokenState::Unavailable(_) => Err(never()),
         }
     }
 
-    /// Makes the next token, unless somebody else has by now.
-    pub(super) async fn renewed(&self, refused: Option<HeaderValue>) -> Result<Token, NoToken> {
-        let change = self.store().change().await.map_err(unavailable)?;
-        let kept = self.counted(change.read().await.map_err(unavailable)?);
-        let (record, is_good) = match self.step(kept, refused.as_ref())? {
-            Step::Show(token) => return Ok(token),
-            Step::Make { record, is_good } => (*record, is_good),
+    /// Obtains the next token, unless another process has done so by now.
+    pub(super) async fn renew(&self, refused: Option<HeaderValue>) -> Result<Token, NoToken> {
+        let lock = self.store().lock().await.map_err(unavailable)?;
+        let stored = self.applicable(lock.read().await.map_err(unavailable)?);
+        let (record, is_valid) = match self.step(stored, refused.as_ref())? {
+            Step::Use(token) => return Ok(token),
+            Step::Renew { record, is_valid } => (*record, is_valid),
         };
         if let Some(grant) = &record.grant {
-            self.web().hold_to(grant);
+            self.http().restrict_to(grant);
         }
-        let made = match &record.grant {
-            Some(grant) if !grant.is_own => self.refreshed(grant).await,
-            _ => self.entered(&record).await,
+        let obtained = match &record.grant {
+            Some(grant) if !grant.uses_client_credentials => self.refresh(grant).await,
+            _ => self.token_by_client_credentials(&record).await,
         };
-        match (made, &record.grant) {
+        match (obtained, &record.grant) {
             (Ok(grant), _) => {
-                let grant = Grant { is_public: self.web().was_public(), ..grant };
+                let grant = Grant { is_public: self.http().was_public(), ..grant };
                 let token = Token::of(&grant);
-                // It is good, whether or not it is still there after the next start.
-                keep(&change, Record { grant: Some(grant), ..record }).await;
+                // The token is valid even if it could not be stored.
+                save(&lock, LoginRecord { grant: Some(grant), ..record }).await;
                 token
             }
-            (Err(Failure::Over(why)), grant) => {
+            (Err(TokenError::Permanent(why)), grant) => {
                 if let Some(grant) = grant {
-                    keep(&change, Record { grant: Some(grant.ended(why.clone())), ..record.clone() }).await;
+                    save(&lock, LoginRecord { grant: Some(grant.ended(why.clone())), ..record.clone() }).await;
                 }
                 Err(NoToken::LoginNeeded { why })
             }
-            (Err(_), Some(grant)) if is_good => Ok(Token::of(grant)?.due(Instant::now() + AGAIN)),
-            (Err(Failure::Refused(why)), _) => Err(NoToken::LoginNeeded { why }),
-            (Err(Failure::Later(reason)), _) => Err(NoToken::Unavailable { reason }),
+            (Err(_), Some(grant)) if is_valid => Ok(Token::of(grant)?.due(Instant::now() + RENEWAL_RETRY)),
+            (Err(TokenError::Refused(why)), _) => Err(NoToken::LoginNeeded { why }),
+            (Err(TokenError::Temporary(reason)), _) => Err(NoToken::Unavailable { reason }),
         }
     }
 
-    /// By what it was given for that.
-    async fn refreshed(&self, grant: &Grant) -> Result<Grant, Failure> {
-        let url = endpoint(&grant.token_endpoint, self.web().configured()).map_err(Failure::Later)?;
+    /// Uses the refresh token.
+    async fn refresh(&self, grant: &Grant) -> Result<Grant, TokenError> {
+        let url = endpoint(&grant.token_endpoint, self.http().configured()).map_err(TokenError::Temporary)?;
         let token = grant.refresh_token.as_deref().unwrap_or_default();
-        let form = Form::refresh(&self.signing(&grant.application), token, &grant.resource);
-        let answer = self.web().form(&url, form).await.map_err(Failure::Later)?;
-        let granted = answer::token(answer.status, &answer.body).map_err(|refused| {
-            let why = format!("{} does not renew the login: it {}", told(&url), self.masked(&refused.reason));
-            Failure::of(answer.status, &refused, why)
+        let form = Form::refresh(&self.signing(&grant.registration), token, &grant.resource);
+        let response = self.http().form(&url, form).await.map_err(TokenError::Temporary)?;
+        let granted = token_response::parse_token(response.status, &response.body).map_err(|refused| {
+            let why = format!("{} does not renew the login: it {}", shown_origin(&url), self.masked(&refused.reason));
+            TokenError::of(response.status, &refused, why)
         })?;
         Ok(grant.renewed(granted, moment::unix_seconds()))
     }
 
-    /// By its own credentials. That they are refused is remembered: they are tried once for each start of an instance.
-    async fn entered(&self, record: &Record) -> Result<Grant, Failure> {
-        let entered = async { self.credited(self.own(record).await?).await };
-        let made = entered.await;
-        if let Err(Failure::Over(why) | Failure::Refused(why)) = &made {
-            self.remember_refused(why);
+    /// Uses client credentials. A refusal is remembered: they are tried once per start of an instance.
+    async fn token_by_client_credentials(&self, record: &LoginRecord) -> Result<Grant, TokenError> {
+        let requested = async { self.request_token(self.stored_requirements(record).await?).await };
+        let obtained = requested.await;
+        if let Err(TokenError::Permanent(why) | TokenError::Refused(why)) = &obtained {
+            self.remember_refusal(why);
         }
-        made
+        obtained
     }
 }
 
-async fn keep(change: &Change, record: Record) {
-    if let Err(reason) = change.write(record).await {
-        tracing::warn!("a renewed login is lost at the next start: {reason}");
+async fn save(lock: &StoreLock, record: LoginRecord) {
+    if let Err(reason) = lock.write(record).await {
+        tracing::warn!("cannot store a renewed login, which is lost at the next start: {reason}");
     }
 }

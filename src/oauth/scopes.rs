@@ -1,47 +1,47 @@
-//! What mcpd asks to be allowed. Pure.
+//! Chooses the scopes to request. Pure.
 //!
 //! Source: MCP 2025-11-25, `basic/authorization`, "Scope Selection Strategy" and "Step-Up Authorization Flow".
 
-/// What has a token be renewed while nobody is there. Source: OpenID Connect Core 1.0, 11.
-pub(super) const OFFLINE: &str = "offline_access";
+/// The scope for refresh tokens. Source: OpenID Connect Core 1.0, 11.
+pub(super) const OFFLINE_ACCESS: &str = "offline_access";
 
-/// What there is to choose from.
+/// Sources of scopes.
 #[derive(Debug, Default)]
-pub(super) struct Offered<'a> {
-    /// What a person has configured.
+pub(super) struct ScopeSources<'a> {
+    /// Scopes in the configuration.
     pub(super) configured: &'a [String],
-    /// What the server has said when it refused a request.
+    /// Scopes in the server's challenge.
     pub(super) challenged: &'a [String],
-    /// What the login before was for.
+    /// Scopes of the previous login.
     pub(super) before: &'a [String],
-    /// What that one was too little for.
+    /// Scopes that the previous login lacked.
     pub(super) missing: &'a [String],
-    /// What the server says that it knows.
-    pub(super) of_resource: &'a [String],
-    /// What the authorization server says that it knows.
-    pub(super) of_issuer: &'a [String],
+    /// Scopes in the server's metadata.
+    pub(super) resource: &'a [String],
+    /// Scopes in the authorization server's metadata.
+    pub(super) issuer: &'a [String],
 }
 
-/// What is asked for. Nothing leaves it to the authorization server.
-pub(super) fn chosen(offered: &Offered<'_>) -> Vec<String> {
-    if !offered.configured.is_empty() {
-        return offered.configured.to_vec();
+/// The scopes to request. None leaves the choice to the authorization server.
+pub(super) fn choose(sources: &ScopeSources<'_>) -> Vec<String> {
+    if !sources.configured.is_empty() {
+        return sources.configured.to_vec();
     }
     let mut scopes = Vec::new();
-    let first = if offered.challenged.is_empty() { offered.of_resource } else { offered.challenged };
-    // What was allowed once is not given back for what is missing.
-    let before = if offered.missing.is_empty() { &[][..] } else { offered.before };
+    let first = if sources.challenged.is_empty() { sources.resource } else { sources.challenged };
+    // A step-up keeps the scopes that were granted before.
+    let before = if sources.missing.is_empty() { &[][..] } else { sources.before };
     add(&mut scopes, before);
-    add(&mut scopes, offered.missing);
+    add(&mut scopes, sources.missing);
     add(&mut scopes, first);
-    // Alone it would stand in the place of all that the authorization server would give by itself.
-    if !scopes.is_empty() && offered.of_issuer.iter().any(|scope| scope == OFFLINE) {
-        add(&mut scopes, &[OFFLINE.to_owned()]);
+    // Alone it would replace the authorization server's default scopes.
+    if !scopes.is_empty() && sources.issuer.iter().any(|scope| scope == OFFLINE_ACCESS) {
+        add(&mut scopes, &[OFFLINE_ACCESS.to_owned()]);
     }
     scopes
 }
 
-/// Adds what is not there yet.
+/// Adds scopes that are not included yet.
 pub(super) fn add(scopes: &mut Vec<String>, more: &[String]) {
     for scope in more {
         if !scopes.contains(scope) {
@@ -59,9 +59,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_says_something_is_heard() {
+    fn scopes_come_from_the_first_source_that_has_any() {
         // Configured, challenged, before, missing, of the resource, of the issuer.
-        for (said, expected) in [
+        for (sources, expected) in [
             (["", "", "", "", "", ""], ""),
             (["c", "w", "b", "m", "r", "offline_access"], "c"),
             (["", "w", "", "", "r", ""], "w"),
@@ -73,16 +73,16 @@ mod tests {
             (["", "", "", "", "", "offline_access"], ""),
             (["", "w offline_access", "", "", "", "offline_access"], "w offline_access"),
         ] {
-            let [configured, challenged, before, missing, of_resource, of_issuer] = said.map(words);
-            let offered = Offered {
+            let [configured, challenged, before, missing, resource, issuer] = sources.map(words);
+            let sources = ScopeSources {
                 configured: &configured,
                 challenged: &challenged,
                 before: &before,
                 missing: &missing,
-                of_resource: &of_resource,
-                of_issuer: &of_issuer,
+                resource: &resource,
+                issuer: &issuer,
             };
-            assert_eq!(chosen(&offered), words(expected), "{said:?}");
+            assert_eq!(choose(&sources), words(expected), "{sources:?}");
         }
     }
 }

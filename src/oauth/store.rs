@@ -1,8 +1,8 @@
-//! The file of one server's login, and who may change it.
+//! The file of one server's login, and its lock.
 //!
-//! One file a server, named as the server is, for this user alone. It is replaced whole, by renaming, so whoever reads it needs no
-//! lock. Whoever changes it holds that of the file beside it, which stays, over all that the change is made of: several processes
-//! that find a token spent renew it once, and none writes what another has made useless by renewing.
+//! Each server has one file with its name, readable by this user only. It is replaced by renaming, so readers need no
+//! lock. A writer holds the lock file beside it for the whole change: several processes that find an expired token
+//! renew it once, and none overwrites a newer refresh token.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -14,20 +14,20 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use super::record::Record;
+use super::record::LoginRecord;
 use crate::disk::{on_disk, replace_private};
 
 /// Largest file that is read, in bytes: tokens have a few KiB.
 const MAX_FILE: u64 = 1 << 20;
-/// Raised when the shape of the file changes.
+/// Raised when the file format changes.
 const VERSION: u32 = 1;
-/// For another process to end its change, which may wait for an authorization server.
-const PATIENCE: Duration = Duration::from_secs(45);
-/// Between two looks whether it has. A helper thread that waited would be missing for what it waits for.
-const STEP: Duration = Duration::from_millis(50);
+/// How long to wait for another process's change, which may wait for an authorization server.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(45);
+/// Interval of attempts to lock. A blocking wait would occupy a helper thread that the change itself may need.
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Where logins are kept by whoever has these variables: `$XDG_STATE_HOME/mcpd/logins`, else below `~/.local/state`.
-/// Source: XDG Base Directory Specification.
+/// The directory of logins with these variables: `$XDG_STATE_HOME/mcpd/logins`, else in `~/.local/state`. Source: XDG
+/// Base Directory Specification.
 #[must_use]
 pub(crate) fn directory(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let directory = |name| var(name).filter(|path| path.is_absolute());
@@ -35,24 +35,24 @@ pub(crate) fn directory(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf
     Some(state.join("mcpd/logins"))
 }
 
-/// Where one server's login is kept.
+/// The file of one server's login.
 #[derive(Debug, Clone)]
 pub(super) struct Store {
     directory: PathBuf,
     server: String,
 }
 
-/// Nobody else changes the login while this lives.
-pub(super) struct Change {
+/// Exclusive access to a login while it lives.
+pub(super) struct StoreLock {
     store: Store,
     _lock: File,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredRecord {
     version: u32,
     #[serde(flatten)]
-    record: Record,
+    record: LoginRecord,
 }
 
 impl Store {
@@ -64,54 +64,56 @@ impl Store {
         self.directory.join(format!("{}.json", self.server))
     }
 
-    /// What is kept, if there is something.
+    /// The stored record, if there is one.
     ///
     /// # Errors
-    /// If it cannot be read, or is nothing that mcpd has written.
-    pub(super) async fn read(&self) -> Result<Option<Record>, String> {
+    /// If it cannot be read, or was not written by mcpd.
+    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, String> {
         let path = self.file();
         let read = aside(move || read(&path)).await;
         read.map_err(|error| format!("its login cannot be read: {}: {error}", self.file().display()))
     }
 
-    /// Waits until nobody else changes it.
+    /// Waits for exclusive access.
     ///
     /// # Errors
-    /// If that takes too long, or there can be no files there.
-    pub(super) async fn change(&self) -> Result<Change, String> {
-        let failed = |error: io::Error| format!("its login cannot be kept: {}: {error}", self.directory.display());
+    /// If that takes too long, or the directory cannot be used.
+    pub(super) async fn lock(&self) -> Result<StoreLock, String> {
+        let failed = |error: io::Error| format!("its login cannot be stored: {}: {error}", self.directory.display());
         let (directory, name) = (self.directory.clone(), format!("{}.lock", self.server));
         let mut file = aside(move || open_lock(&directory, &name)).await.map_err(failed)?;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + LOCK_TIMEOUT;
         loop {
             let (tried, locked) = aside(move || Ok(try_lock(file))).await.map_err(failed)?;
             file = tried;
             match locked {
-                Ok(true) => return Ok(Change { store: self.clone(), _lock: file }),
-                Ok(false) if Instant::now() >= end => return Err("another mcpd does not end a change of it".to_owned()),
-                Ok(false) => sleep(STEP).await,
+                Ok(true) => return Ok(StoreLock { store: self.clone(), _lock: file }),
+                Ok(false) if Instant::now() >= end => {
+                    return Err("another mcpd process keeps its login locked".to_owned());
+                }
+                Ok(false) => sleep(LOCK_INTERVAL).await,
                 Err(error) => return Err(failed(error)),
             }
         }
     }
 }
 
-impl Change {
-    /// As [`Store::read`].
-    pub(super) async fn read(&self) -> Result<Option<Record>, String> {
+impl StoreLock {
+    /// See [`Store::read`].
+    pub(super) async fn read(&self) -> Result<Option<LoginRecord>, String> {
         self.store.read().await
     }
 
     /// # Errors
-    /// If it cannot be written; then there is what was there.
-    pub(super) async fn write(&self, record: Record) -> Result<(), String> {
+    /// If it cannot be written; the old content then stays.
+    pub(super) async fn write(&self, record: LoginRecord) -> Result<(), String> {
         let path = self.store.file();
         let written = aside(move || write(&path, record)).await;
-        written.map_err(|error| format!("its login cannot be kept: {}: {error}", self.store.file().display()))
+        written.map_err(|error| format!("its login cannot be stored: {}: {error}", self.store.file().display()))
     }
 
     /// # Errors
-    /// If there is still something afterwards.
+    /// If the file still exists afterwards.
     pub(super) async fn remove(&self) -> Result<(), String> {
         let path = self.store.file();
         let removed = aside(move || match fs::remove_file(path) {
@@ -122,39 +124,39 @@ impl Change {
     }
 }
 
-/// The URL of the server of which a login is kept under this name, if one is.
-pub(crate) async fn kept_url(directory: &Path, server: &str) -> Option<String> {
-    let kept = Store::new(directory.to_owned(), server).read().await.ok()??;
-    Some(kept.url)
+/// The URL of the stored login with this name, if there is one.
+pub(crate) async fn stored_url(directory: &Path, server: &str) -> Option<String> {
+    let stored = Store::new(directory.to_owned(), server).read().await.ok()??;
+    Some(stored.url)
 }
 
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     on_disk(work).await.map_err(io::Error::other)?
 }
 
-fn read(path: &Path) -> io::Result<Option<Record>> {
+fn read(path: &Path) -> io::Result<Option<LoginRecord>> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     let mut text = Vec::new();
     file.take(MAX_FILE).read_to_end(&mut text)?;
-    // What the parser says of a file may have something of the file in it.
-    let unknown = |_| io::Error::new(io::ErrorKind::InvalidData, "it is nothing that this mcpd has written");
-    let Kept { version, record } = serde_json::from_slice(&text).map_err(unknown)?;
+    // The parser's error text may contain a secret from the file.
+    let unknown = |_| io::Error::new(io::ErrorKind::InvalidData, "it was not written by this version of mcpd");
+    let StoredRecord { version, record } = serde_json::from_slice(&text).map_err(unknown)?;
     match version {
         VERSION => Ok(Some(record)),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has version {version}"))),
     }
 }
 
-/// A token that was given in the place of another must not be lost with the machine's power.
-fn write(path: &Path, record: Record) -> io::Result<()> {
-    replace_private(path, &serde_json::to_vec_pretty(&Kept { version: VERSION, record })?)
+/// Written to disk at once: a replaced token must survive a power failure.
+fn write(path: &Path, record: LoginRecord) -> io::Result<()> {
+    replace_private(path, &serde_json::to_vec_pretty(&StoredRecord { version: VERSION, record })?)
 }
 
 fn open_lock(directory: &Path, name: &str) -> io::Result<File> {
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logins_are_kept_where_the_state_of_programs_is() {
+    fn directory_follows_the_xdg_specification() {
         for (variables, expected) in [
             (&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")][..], Some("/s/mcpd/logins")),
             (&[("XDG_STATE_HOME", "s"), ("HOME", "/h")], Some("/h/.local/state/mcpd/logins")),
@@ -193,37 +195,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_login_is_read_as_it_was_written_by_its_owner_alone() {
+    async fn stored_login_is_readable_by_its_owner_only() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(place.path().join("a/logins"), "files");
         assert!(store.read().await == Ok(None));
-        let record = Record { missing: vec!["x".into()], ..Record::of("https://a.org") };
-        let change = store.change().await.expect("nobody else");
-        change.write(record.clone()).await.expect("written");
+        let record = LoginRecord { missing: vec!["x".into()], ..LoginRecord::of("https://a.org") };
+        let lock = store.lock().await.expect("nobody else");
+        lock.write(record.clone()).await.expect("written");
         assert!(store.read().await == Ok(Some(record)), "reading waits for nobody");
         let mode = |path: PathBuf| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
         assert_eq!((mode(store.file()), mode(store.directory.clone())), (0o600, 0o700));
-        assert_eq!(kept_url(&store.directory, "files").await.as_deref(), Some("https://a.org"));
-        change.remove().await.expect("removed");
-        change.remove().await.expect("nothing to remove");
+        assert_eq!(stored_url(&store.directory, "files").await.as_deref(), Some("https://a.org"));
+        lock.remove().await.expect("removed");
+        lock.remove().await.expect("nothing to remove");
         assert!(store.read().await == Ok(None));
     }
 
     #[tokio::test]
-    async fn a_change_waits_for_the_one_before() {
+    async fn second_change_waits_for_the_first() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(place.path().into(), "files");
-        let first = store.change().await.expect("nobody else");
-        let mut second = Box::pin(store.change());
+        let first = store.lock().await.expect("nobody else");
+        let mut second = Box::pin(store.lock());
         assert!(futures_util::poll!(&mut second).is_pending());
-        first.write(Record::of("https://a.org")).await.expect("written");
+        first.write(LoginRecord::of("https://a.org")).await.expect("written");
         drop(first);
         let seen = second.await.expect("its turn").read().await.expect("readable");
         assert_eq!(seen.map(|record| record.url).as_deref(), Some("https://a.org"));
     }
 
     #[tokio::test]
-    async fn what_is_no_login_is_told_without_what_it_holds() {
+    async fn error_about_an_invalid_file_does_not_quote_it() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let store = Store::new(place.path().into(), "files");
         for text in ["", "secret", r#"{"version":1,"url":5,"x":"secret"}"#, r#"{"version":2,"url":"secret"}"#] {

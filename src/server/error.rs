@@ -9,7 +9,7 @@ use super::start_error::StartError;
 use crate::duration;
 use crate::kind::Kind;
 use crate::net::client::NetError;
-use crate::transport::http::Parting;
+use crate::transport::http::Disconnect;
 
 /// Why a server is down, takes no calls, or has failed without being down.
 ///
@@ -30,7 +30,7 @@ pub enum ServerError {
     /// It closed one of its streams, and its process goes on.
     StreamClosed(&'static str),
     /// A server at a URL cannot be reached any more.
-    Disconnected(Parting),
+    Disconnected(Disconnect),
     /// It did not finish its start in time.
     Handshake(StartTimeout),
     /// Its response to the first request is not a valid JSON-RPC response.
@@ -130,15 +130,15 @@ pub(super) enum Recovery {
 impl ServerError {
     pub(super) fn recovery(&self) -> Recovery {
         match self {
-            Self::Disconnected(Parting::LoginNeeded { .. }) => Recovery::Login,
-            Self::Disconnected(Parting::Refused) => Recovery::Reconfigure,
+            Self::Disconnected(Disconnect::LoginNeeded { .. }) => Recovery::Login,
+            Self::Disconnected(Disconnect::Refused) => Recovery::Reconfigure,
             _ => Recovery::Retry,
         }
     }
 
     /// How long the server asks to be left alone.
     pub(super) fn retry_after(&self) -> Option<Duration> {
-        if let Self::Disconnected(parting) = self { parting.retry_after() } else { None }
+        if let Self::Disconnected(disconnect) = self { disconnect.retry_after() } else { None }
     }
 
     /// Whether the configured command cannot be executed, so that waiting for the next attempt is of no use.
@@ -157,7 +157,7 @@ impl ServerError {
             Self::GuardSilent => "guard_silent",
             Self::Exited(exit) => exit.code(),
             Self::StreamClosed(_) => "stream_closed",
-            Self::Disconnected(parting) => parting.code(),
+            Self::Disconnected(disconnect) => disconnect.code(),
             Self::Handshake(timeout) => timeout.code(),
             Self::InvalidResponse { .. } => "invalid_response",
             Self::MalformedInitialize { .. } => "malformed_initialize",
@@ -191,7 +191,7 @@ impl From<StartError> for ServerError {
 
 impl From<NetError> for ServerError {
     fn from(reason: NetError) -> Self {
-        Self::Disconnected(Parting::Unreachable { reason })
+        Self::Disconnected(Disconnect::Unreachable { reason })
     }
 }
 
@@ -204,7 +204,7 @@ impl fmt::Display for ServerError {
             Self::GuardSilent => f.write_str("its guard does not answer"),
             Self::Exited(exit) => exit.fmt(f),
             Self::StreamClosed(stream) => write!(f, "closed its {stream}"),
-            Self::Disconnected(parting) => parting.fmt(f),
+            Self::Disconnected(disconnect) => disconnect.fmt(f),
             Self::Handshake(timeout) => timeout.fmt(f),
             Self::InvalidResponse { method } => write!(f, "its answer to `{method}` is no valid response"),
             Self::MalformedInitialize { result } => write!(f, "malformed result of `initialize`: {result}"),
@@ -265,8 +265,11 @@ mod tests {
     fn recovery_follows_from_the_error() {
         for (error, expected) in [
             (ServerError::Exited(Exit::default()), Recovery::Retry),
-            (ServerError::Disconnected(Parting::LoginNeeded { why: "asks for a login".to_owned() }), Recovery::Login),
-            (ServerError::Disconnected(Parting::Refused), Recovery::Reconfigure),
+            (
+                ServerError::Disconnected(Disconnect::LoginNeeded { why: "asks for a login".to_owned() }),
+                Recovery::Login,
+            ),
+            (ServerError::Disconnected(Disconnect::Refused), Recovery::Reconfigure),
         ] {
             assert_eq!(error.recovery(), expected, "{error}");
         }

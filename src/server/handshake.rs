@@ -111,12 +111,12 @@ async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeErro
     });
     let incoming = match arrival.await? {
         Arrival::Incoming { incoming, .. } => incoming,
-        Arrival::Lost { request, lost } if instance.is_introducing(request) => {
-            let why = HandshakeError::Closed(Closed::Parted(lost.parting()));
+        Arrival::RequestFailed { request, error } if instance.is_introducing(request) => {
+            let why = HandshakeError::Closed(Closed::Disconnected(error.disconnect()));
             return match instance.wire.take(request.to_string().as_bytes()) {
-                Some(PendingRequest::Discover) if lost.is_refusal() => Ok(Some(Received::Discovered(Err(why)))),
-                Some(PendingRequest::Discover) if lost.may_be_legacy() => Ok(Some(Received::DiscoverLost(why))),
-                Some(PendingRequest::Initialize) if lost.is_refusal() => Ok(Some(Received::Initialized(Err(why)))),
+                Some(PendingRequest::Discover) if error.is_refusal() => Ok(Some(Received::Discovered(Err(why)))),
+                Some(PendingRequest::Discover) if error.may_be_legacy() => Ok(Some(Received::DiscoverLost(why))),
+                Some(PendingRequest::Initialize) if error.is_refusal() => Ok(Some(Received::Initialized(Err(why)))),
                 Some(PendingRequest::Initialize) => Ok(Some(Received::InitializeLost(why))),
                 Some(_) | None => Err(why),
             };

@@ -91,7 +91,7 @@ use crate::jsonrpc::{Malformed, Message, parse};
 use crate::kind::Kind;
 use crate::server::error::ServerError;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
-use crate::transport::http::{Lost, is_busy};
+use crate::transport::http::{RequestError, is_busy};
 use crate::transport::{Arrival, Incoming};
 
 /// Why the server gets no answer to a request that it has sent for a call.
@@ -238,8 +238,8 @@ impl Instance {
                 self.attribution.set_within(None);
                 effect
             }
-            Arrival::Lost { request, lost } => self.lost(request, lost),
-            Arrival::Moved => Effect::Nothing,
+            Arrival::RequestFailed { request, error } => self.lost(request, error),
+            Arrival::MayWrite => Effect::Nothing,
         }
     }
 
@@ -352,8 +352,8 @@ impl Instance {
     }
 
     /// The request with this id gets no response.
-    pub(super) fn lost(&mut self, request: u64, lost: Lost) -> Effect {
-        if let Lost::Status { status, retry_after: Some(after), .. } = &lost
+    pub(super) fn lost(&mut self, request: u64, lost: RequestError) -> Effect {
+        if let RequestError::Status { status, retry_after: Some(after), .. } = &lost
             && is_busy(*status)
         {
             self.wire.pause_until(Instant::now() + (*after).min(super::lifecycle::MAX_RETRY_AFTER));

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::net::unix::pipe;
 
-use crate::transport::http::{Http, Mirrors, Parting};
+use crate::transport::http::{Disconnect, HeaderParams, HttpConnection};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
 
 /// What a server with a URL is talked to by.
@@ -33,7 +33,7 @@ impl RemoteTransport {
 #[expect(clippy::large_enum_variant, reason = "the larger one is what most have, and is used at every turn")]
 pub(super) enum Link {
     Pipes { stdin: pipe::Sender, stdout: MessageReader<pipe::Receiver> },
-    Http(Box<Http>),
+    Http(Box<HttpConnection>),
 }
 
 /// Why nothing passes on it any more.
@@ -41,12 +41,12 @@ pub(super) enum Link {
 pub(super) enum Closed {
     /// The server closed this stream; how it ended says more.
     Stream(&'static str),
-    Parted(Parting),
+    Disconnected(Disconnect),
 }
 
 impl Closed {
     pub(super) fn is_login_needed(&self) -> bool {
-        matches!(self, Self::Parted(Parting::LoginNeeded { .. }))
+        matches!(self, Self::Disconnected(Disconnect::LoginNeeded { .. }))
     }
 }
 
@@ -71,7 +71,7 @@ impl Link {
                 Ok(Some(incoming)) => Poll::Ready(Ok(Arrival::Incoming { incoming, within: None })),
                 Ok(None) | Err(_) => Poll::Ready(Err(Closed::Stream("stdout"))),
             },
-            Self::Http(http) => http.poll_next(cx).map_err(Closed::Parted),
+            Self::Http(http) => http.poll_next(cx).map_err(Closed::Disconnected),
         }
     }
 
@@ -110,21 +110,21 @@ impl Link {
     }
 
     /// Whether parts of messages are in headers there.
-    pub(super) fn has_heads(&self) -> bool {
-        matches!(self, Self::Http(http) if http.has_heads())
+    pub(super) fn sends_header_params(&self) -> bool {
+        matches!(self, Self::Http(http) if http.sends_header_params())
     }
 
     /// The arguments that the server's tools want there.
-    pub(super) fn mirror(&mut self, mirrors: Mirrors) {
+    pub(super) fn set_header_params(&mut self, params: HeaderParams) {
         if let Self::Http(http) = self {
-            http.mirror(mirrors);
+            http.set_header_params(params);
         }
     }
 
     /// The version that was negotiated, and the number of the line that says so to the server.
-    pub(super) fn introduce(&mut self, protocol: &'static str, initialized: u64) {
+    pub(super) fn set_protocol(&mut self, protocol: &'static str, initialized: u64) {
         if let Self::Http(http) = self {
-            http.introduce(protocol, initialized);
+            http.set_protocol(protocol, initialized);
         }
     }
 
@@ -132,15 +132,15 @@ impl Link {
     pub(super) fn remote(&self) -> Option<RemoteTransport> {
         match self {
             Self::Pipes { .. } => None,
-            Self::Http(http) if http.is_old() => Some(RemoteTransport::HttpSse),
+            Self::Http(http) if http.is_http_sse() => Some(RemoteTransport::HttpSse),
             Self::Http(_) => Some(RemoteTransport::StreamableHttp),
         }
     }
 
     /// Nobody waits for the answer to this request any longer.
-    pub(super) fn give_up(&mut self, request: u64) {
+    pub(super) fn cancel(&mut self, request: u64) {
         if let Self::Http(http) = self {
-            http.give_up(request);
+            http.cancel(request);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a line or a body of a peer says.
+//! Parses a peer's lines and bodies.
 
 use bytes::Bytes;
 
@@ -13,7 +13,7 @@ pub(super) const INLINE: usize = 32 << 10;
 /// What a peer sent.
 #[derive(Debug)]
 pub enum Incoming {
-    /// A message, and the line it is made of.
+    /// A message with its line.
     Message {
         /// Without its newline; the message's parts are slices of it.
         line: Bytes,
@@ -22,20 +22,19 @@ pub enum Incoming {
     },
     /// The members of a batch; none of them is a batch.
     Batch(Vec<Incoming>),
-    /// A line that is no message.
+    /// A line that is not a message.
     Malformed(Malformed),
     /// A line over the cap, skipped.
     TooLarge {
-        /// Its id, if that could be read.
+        /// Its id, if it could be read.
         id: Option<Bytes>,
-        /// It is a response to the request of that id.
+        /// It is a response to the request with that id.
         is_response: bool,
     },
 }
 
 impl Incoming {
-    /// The same as [`Incoming::of`] for what `line` makes of a text, all of it on another thread if the text is so large that others
-    /// would have to wait.
+    /// Parses `line(text)`. A text so large that others would have to wait is handled on another thread.
     pub async fn of_any_size(text: Bytes, line: impl FnOnce(Bytes) -> Bytes + Send + 'static) -> Self {
         if text.len() <= INLINE {
             return Self::of(line(text));
@@ -44,7 +43,7 @@ impl Incoming {
         parsing.await.unwrap_or(Self::Malformed(Malformed::NotAMessage { id: None }))
     }
 
-    /// What a line says, without its newline.
+    /// Parses a line without its newline.
     #[must_use]
     pub fn of(line: Bytes) -> Self {
         match parse(&line) {
@@ -73,11 +72,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "current_thread")]
-    async fn nothing_is_done_with_a_large_text_where_others_wait() {
+    async fn large_texts_are_parsed_on_another_thread() {
         let here = thread::current().id();
-        for (size, is_aside) in [(10, false), (INLINE + 1, true)] {
+        for (size, is_elsewhere) in [(10, false), (INLINE + 1, true)] {
             let made = move |text| {
-                assert_eq!(thread::current().id() != here, is_aside, "{size} bytes");
+                assert_eq!(thread::current().id() != here, is_elsewhere, "{size} bytes");
                 text
             };
             let incoming = Incoming::of_any_size(vec![b' '; size].into(), made).await;

@@ -42,7 +42,7 @@ impl LineTimeout {
         let Some(timer) = &mut self.timer else { return Poll::Pending };
         timer
             .poll_unpin(cx)
-            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "a line was begun and not gone on with")))
+            .map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, "the peer paused too long within a line")))
     }
 }
 

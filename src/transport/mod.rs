@@ -1,8 +1,8 @@
-//! Messages from and to one peer: over byte streams, or over HTTP.
+//! Messages to and from one peer: over byte streams, or over HTTP.
 //!
-//! Knows: [`crate::jsonrpc`] and tokio's I/O traits. Must not touch: MCP beyond its transports, processes, who is at the other end.
-//! Pipes of a server and an agent's socket are served by the same two types; a server that is reached by its URL has a room
-//! of its own, [`http`].
+//! Pipes of a server and sockets of agents use the same two types, [`MessageReader`] and [`Outbox`]. Servers at a URL
+//! use [`http`]. Knows: [`crate::jsonrpc`] and tokio's I/O traits. Must not touch: MCP beyond its transports,
+//! processes, the identity of peers.
 
 pub mod http;
 mod incoming;
@@ -15,34 +15,34 @@ pub use self::incoming::Incoming;
 pub use self::outbox::Outbox;
 pub use self::reader::MessageReader;
 
-/// What comes from a server, whatever the way.
+/// An event from a server, over any transport.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// A message.
     Incoming {
         /// The message.
         incoming: Incoming,
-        /// The request on whose own stream it came, if it came on one.
+        /// The request whose own HTTP stream carried the message, if it was one.
         within: Option<u64>,
     },
-    /// A request will not be answered.
-    Lost {
+    /// A request will get no response.
+    RequestFailed {
         /// Its id.
         request: u64,
         /// Why.
-        lost: http::Lost,
+        error: http::RequestError,
     },
-    /// Nothing, but more may be written now.
-    Moved,
+    /// More may be written now.
+    MayWrite,
 }
 
 impl Arrival {
-    /// Whether it says that the server is there and answers, whatever it answers.
+    /// Whether it proves that the server is running and responds.
     pub(crate) fn is_sign_of_life(&self) -> bool {
         match self {
             Self::Incoming { .. } => true,
-            Self::Lost { lost, .. } => lost.is_answer(),
-            Self::Moved => false,
+            Self::RequestFailed { error, .. } => error.is_response(),
+            Self::MayWrite => false,
         }
     }
 }

@@ -12,20 +12,20 @@ use tokio::io::AsyncWrite;
 /// Most lines handed to the kernel by one write.
 const BATCH: usize = 32;
 
-/// A queue of lines that counts its bytes. It has no cap of its own: its owner asks [`Outbox::bytes`] before it takes
-/// on more, since only the owner knows whether to refuse a call or to cut the peer off.
+/// A queue of lines that counts its bytes. It has no cap: its owner checks [`Outbox::bytes`] before it adds more, since
+/// only the owner knows whether to refuse a call or to disconnect the peer.
 #[derive(Debug, Default)]
 pub struct Outbox {
     lines: VecDeque<Bytes>,
     bytes: usize,
-    /// Lines of which at least one byte was handed to the kernel.
+    /// Lines of which at least one byte was written.
     begun: u64,
-    /// The first queued line is one of them.
+    /// The first queued line is partly written.
     first_begun: bool,
 }
 
 impl Outbox {
-    /// Queues `line`, which ends with its newline, and tells its number: see [`Outbox::has_begun`].
+    /// Queues `line`, which ends with a newline. Returns its number, for [`Outbox::has_begun`].
     pub fn push(&mut self, line: Bytes) -> u64 {
         self.bytes += line.len();
         self.lines.push_back(line);
@@ -38,23 +38,23 @@ impl Outbox {
         number <= self.begun
     }
 
-    /// Takes line number `number` back, if none of it has been written; whether it was.
+    /// Removes a line if none of it has been written. Returns whether it did.
     pub fn retract(&mut self, number: u64) -> bool {
         self.take(number).is_some()
     }
 
-    /// The same, and gives it.
+    /// Removes a line and returns it, if none of it has been written.
     pub fn take(&mut self, number: u64) -> Option<Bytes> {
         let position = number.checked_sub(self.begun + 1).map(|ahead| ahead + u64::from(self.first_begun));
         let line = position.and_then(|position| self.lines.get_mut(usize::try_from(position).ok()?));
-        // An empty line in its place, so that the numbers of those behind it stay.
+        // An empty line stays in its place, so that later lines keep their numbers.
         let line = std::mem::take(line?);
         self.bytes -= line.len();
         self.skip_retracted();
         Some(line)
     }
 
-    /// Takes the first line, for whoever writes it as a whole, and tells its number.
+    /// Removes the first line, for a caller that writes it as a whole. Returns its number, too.
     pub fn take_first(&mut self) -> Option<(u64, Bytes)> {
         let line = self.lines.pop_front()?;
         self.bytes -= line.len();
@@ -77,7 +77,7 @@ impl Outbox {
         self.bytes
     }
 
-    /// Lines queued and not yet written, with those taken back from between them.
+    /// Lines queued and not yet written, including removed ones between them.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.lines.len()
@@ -89,15 +89,15 @@ impl Outbox {
         self.lines.is_empty()
     }
 
-    /// Writes what the peer takes now, waiting until it takes anything. May be cancelled without loss.
+    /// Writes as much as the peer accepts now, waiting until it accepts something. Cancel-safe.
     ///
     /// # Errors
-    /// Those of the stream; `WriteZero` if it takes nothing any more.
+    /// Errors of the stream; `WriteZero` if it accepts nothing more.
     pub async fn write_some(&mut self, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         poll_fn(|cx| self.poll_write(cx, stream)).await
     }
 
-    /// The same, for whoever waits for other things as well.
+    /// The polling form of [`Outbox::write_some`].
     ///
     /// # Errors
     /// As for [`Outbox::write_some`].

@@ -19,18 +19,18 @@ use super::throttle::Throttle;
 use crate::jsonrpc::codec::{Line, NdJson, Oversized};
 use crate::jsonrpc::oversize;
 
-/// Least and most room made for one read.
+/// Minimum and maximum buffer space for one read.
 const READ: (usize, usize) = (8 << 10, 64 << 10);
-/// Work done for one peer before all others get their turn, in bytes read and bytes parsed: with a peer that never pauses,
-/// the runtime would otherwise look at nobody else for a hundred reads.
+/// Work for one peer before others get their turn: bytes read and parsed. Otherwise the runtime would make a hundred
+/// reads from a peer that never pauses before it polls others.
 const TURN: usize = 64 << 10;
-/// What a message counts in that beside its bytes.
+/// Fixed share of a message in that, beside its bytes.
 const MESSAGE: usize = 1 << 10;
-/// A larger buffer is given back when its message was taken, so that one large message does not cost its size for ever.
-const KEPT_BUFFER: usize = 256 << 10;
+/// A larger buffer is freed once its message was taken.
+const MAX_RETAINED_BUFFER: usize = 256 << 10;
 
-/// Reads messages from `R`, one at a time and in order, as `T`: what the owner needs beyond the envelope is parsed by
-/// `T::from`, on the same thread as the envelope.
+/// Reads messages from `R` in order, as `T`. `T::from` parses what the owner needs beyond the envelope, on the same
+/// thread as the envelope.
 #[derive(Debug)]
 pub struct MessageReader<R, T = Incoming> {
     stream: R,
@@ -41,11 +41,11 @@ pub struct MessageReader<R, T = Incoming> {
     taken: usize,
     line_timeout: LineTimeout,
     throttle: Throttle,
-    /// Nothing is read until it ends.
+    /// No reads until it ends.
     pause: Option<Pin<Box<Sleep>>>,
 }
 
-/// A line that another thread parses.
+/// A line that is parsed on another thread.
 #[derive(Debug)]
 struct Parsing<T> {
     bytes: usize,
@@ -67,21 +67,21 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         }
     }
 
-    /// The same, for a peer that may pause within a line for `limit` at most: then reading fails.
+    /// Limits how long a peer may pause within a line. After that, reading fails.
     #[must_use]
     pub fn line_timeout(self, limit: Duration) -> Self {
         Self { line_timeout: LineTimeout::new(limit), ..self }
     }
 
-    /// The next message, or `None` at the end of the stream. May be cancelled without loss.
+    /// The next message, or `None` at the end of the stream. Cancel-safe.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// Errors of the stream.
     pub async fn next(&mut self) -> io::Result<Option<T>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The same, for whoever waits for other things as well: polled by itself it needs no state of its own.
+    /// The polling form of [`MessageReader::next`]. It allocates no future.
     ///
     /// # Errors
     /// Those of the stream.
@@ -89,7 +89,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         loop {
             if self.taken >= TURN {
                 self.taken = 0;
-                // Polled once, it has this task woken after all others.
+                // One poll wakes this task after all others.
                 let _ = pin!(yield_now()).poll(cx);
                 return Poll::Pending;
             }
@@ -107,12 +107,12 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         }
     }
 
-    /// The next message if it has been read already and the turn is not over.
+    /// The next message, if it is buffered and the turn is not over.
     pub fn buffered(&mut self) -> Option<T> {
         if self.parsing.is_some() || self.buffer.is_empty() || self.taken >= TURN {
             return None;
         }
-        // Decoding has no errors of its own.
+        // Decoding cannot fail.
         let line = self.codec.decode(&mut self.buffer).ok()??;
         self.taken += MESSAGE;
         match line {
@@ -140,7 +140,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
             ready!(pause.as_mut().poll(cx));
             self.pause = None;
         }
-        if self.buffer.is_empty() && self.buffer.capacity() > KEPT_BUFFER {
+        if self.buffer.is_empty() && self.buffer.capacity() > MAX_RETAINED_BUFFER {
             self.buffer = BytesMut::new();
         }
         self.buffer.reserve(self.buffer.len().clamp(READ.0, READ.1));
@@ -221,9 +221,9 @@ mod tests {
 
     /// The method of a message, and the thread that parsed it.
     #[derive(Debug, PartialEq)]
-    struct Parsed(Bytes, ThreadId);
+    struct ReadResult(Bytes, ThreadId);
 
-    impl From<Incoming> for Parsed {
+    impl From<Incoming> for ReadResult {
         fn from(incoming: Incoming) -> Self {
             let Incoming::Message { message: Message::Notification { method, .. }, .. } = incoming else {
                 panic!("{incoming:?}")
@@ -239,7 +239,7 @@ mod tests {
         let stream = [small, &large, small, &large, &large, small].concat();
         let mut reader = MessageReader::new(stream.as_bytes(), 1 << 20);
         let mut methods = Vec::new();
-        while let Some(Parsed(method, parser)) = reader.next().await.expect("it cannot fail") {
+        while let Some(ReadResult(method, parser)) = reader.next().await.expect("it cannot fail") {
             assert_eq!(parser != thread::current().id(), method == "dense", "{method:?}");
             methods.push(method);
         }

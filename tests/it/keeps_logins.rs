@@ -113,9 +113,9 @@ fn expired_login_is_reported_and_not_retried_in_a_loop() {
     fixture.authorization.take_tokens_back();
     expect_login_required(
         &agent.call("tracker__echo", &json!({"text": "x"})),
-        "does not renew the login: it says invalid_grant",
+        "does not renew the login: it answers invalid_grant",
     );
-    wait_needs_login(&daemon, "does not renew the login: it says invalid_grant (revoked\\u{1b}[2J)");
+    wait_needs_login(&daemon, "does not renew the login: it answers invalid_grant (revoked\\u{1b}[2J)");
     let counts = || (fixture.authorization.request_count("refresh_token"), fixture.front.http().requests().len());
     let before = counts();
     for _ in 0..5 {
@@ -254,7 +254,7 @@ fn missing_scope_is_requested_at_the_next_login() {
         if is_it { Some(Response::status(403).header("www-authenticate", wants_more)) } else { answer }
     });
     let answer = agent.call("tracker__echo", &json!({"text": "x"}));
-    expect_login_required(&answer, "asks for more than it was allowed (`write`)");
+    expect_login_required(&answer, "requires scopes that its login does not have (`write`)");
     // What it is allowed is not touched by that.
     arguments(&agent.call("tracker__sleep", &json!({"ms": 0})));
     fixture.front.intercept(fixture.authorization.guard(&fixture.front.url()));

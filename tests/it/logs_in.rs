@@ -100,9 +100,9 @@ fn browser_page_waits_for_the_token_and_shows_the_result() {
 fn the_browser_reads_why_a_login_has_failed_as_text() {
     let fixture = LoginFixture::new();
     for (answer, expected) in [
-        (json!({"code": "made up"}), "gives no token: it says invalid_grant"),
+        (json!({"code": "made up"}), "sends no token: it answers invalid_grant"),
         (json!({"code": null, "error": "<script>alert(1)</script>"}), "says &lt;script&gt;alert(1)&lt;/script&gt;"),
-        (json!({"iss": "https://<b>"}), "that of another authorization server"),
+        (json!({"iss": "https://<b>"}), "is from another authorization server"),
     ] {
         fixture.authorization.habits(|habits| habits.answer = answer);
         let attempt = fixture.begin(&["--no-browser"]);
@@ -189,20 +189,20 @@ fn unrelated_redirect_is_ignored() {
 fn failed_login_reports_the_reason_and_stores_nothing() {
     type Change = fn(&mut Habits);
     let cases: [(Change, &str); 8] = [
-        (|habits| habits.denies = true, "the authorization server says access_denied (not today)"),
-        (|habits| habits.answer = json!({"iss": "https://evil.example"}), "that of another authorization server"),
+        (|habits| habits.denies = true, "the authorization server answers access_denied (not today)"),
+        (|habits| habits.answer = json!({"iss": "https://evil.example"}), "is from another authorization server"),
         (
             |habits| habits.metadata = json!({"authorization_response_iss_parameter_supported": true}),
-            "does not say which authorization server gives it",
+            "does not name its authorization server",
         ),
-        (|habits| habits.answer = json!({"code": "made up"}), "gives no token: it says invalid_grant"),
+        (|habits| habits.answer = json!({"code": "made up"}), "sends no token: it answers invalid_grant"),
         (
             |habits| habits.metadata = json!({"issuer": "https://evil.example"}),
-            "is that of another authorization server",
+            "has metadata of another authorization server",
         ),
         (|habits| habits.metadata = json!({"code_challenge_methods_supported": null}), "PKCE"),
         (|habits| habits.metadata = json!({"registration_endpoint": null}), "oauth = { client_id ="),
-        (|habits| habits.resource = Some(json!({"resource": "https://evil.example/mcp"})), "is that of another server"),
+        (|habits| habits.resource = Some(json!({"resource": "https://evil.example/mcp"})), "belongs to another server"),
     ];
     let fixture = LoginFixture::new();
     for (change, expected) in cases {
@@ -405,7 +405,7 @@ fn client_authentication_uses_the_method_that_the_authorization_server_supports(
         let wished = token_requests.json()["token_endpoint_auth_method"].clone();
         assert_eq!(wished, if methods.contains(&"none") { "none" } else { methods[0] });
         ran.expect_code(0);
-        assert_eq!(fixture.saved_login()["grant"]["application"]["method"], methods[0]);
+        assert_eq!(fixture.saved_login()["grant"]["registration"]["method"], methods[0]);
     }
 }
 
@@ -476,7 +476,7 @@ fn a_document_that_describes_mcpd_is_its_name_where_it_can_be_read() {
         fixture.log_in().expect_code(0);
         let registered = fixture.authorization.http().count(|request| request.path == "/register");
         assert_eq!(registered, usize::from(!can_be_read));
-        let known_as = fixture.saved_login()["grant"]["application"]["id"].clone();
+        let known_as = fixture.saved_login()["grant"]["registration"]["id"].clone();
         assert_eq!(known_as == DOCUMENT, expected.is_some(), "{known_as}");
     }
 }
@@ -488,5 +488,5 @@ fn port_in_use_is_reported() {
     let port = taken.local_addr().expect("it is bound").port();
     Setup::with(fixture.front.server().line(format!("oauth = {{ redirect_port = {port} }}"))).write(&fixture.place);
     let ran = fixture.begin(&["--no-browser"]).end().expect_code(1);
-    assert!(ran.stderr.contains(&format!("cannot be sent back to 127.0.0.1:{port}")), "{ran}");
+    assert!(ran.stderr.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{ran}");
 }

@@ -287,7 +287,7 @@ fn client_secret_is_sent_to_no_other_authorization_server_before_approval() {
     let mut agent = Agent::ready(&daemon);
     let refused = agent.call("tracker__echo", &json!({"text": "x"}));
     assert_eq!(refused["error"]["data"]["outcome"], "not_sent", "{refused}");
-    wait_needs_login(&daemon, "which has let mcpd in before");
+    wait_needs_login(&daemon, "its authorization server changed from");
     assert_eq!(other.request_count("client_credentials"), 0);
     let ran = fixture.run(&["login", "tracker"]).expect_code(0);
     assert!(ran.stdout.ends_with("tracker: ready\n"), "{ran}");

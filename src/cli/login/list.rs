@@ -9,7 +9,7 @@ use crate::cli::style::{Cell, Column, OutputStyle, Tone};
 use crate::cli::text::short_duration;
 use crate::cli::{json, print};
 use crate::config::Remote;
-use crate::oauth::{Login, Standing};
+use crate::oauth::{Login, LoginStatus};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -95,18 +95,18 @@ async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
         Ok(login) => login,
         Err(reason) => return because(Word::Unknown, reason),
     };
-    match login.standing().await {
-        Ok(Standing::Good(good)) => Row {
-            grant: Some(if good.is_own { "client_credentials" } else { "authorization_code" }),
+    match login.status().await {
+        Ok(LoginStatus::Valid(good)) => Row {
+            grant: Some(if good.uses_client_credentials { "client_credentials" } else { "authorization_code" }),
             issuer: Some(good.issuer),
             scopes: good.scopes,
             expires_in_ms: good.expires_in.map(|seconds| seconds.saturating_mul(1000)),
             renews: Some(good.renews),
             ..of(Word::Good)
         },
-        Ok(Standing::Over(reason)) => because(Word::Over, reason),
-        Ok(Standing::Absent { is_wanted: true }) => of(Word::Needed),
-        Ok(Standing::Absent { is_wanted: false }) => of(Word::None),
+        Ok(LoginStatus::Ended(reason)) => because(Word::Over, reason),
+        Ok(LoginStatus::Absent { is_required: true }) => of(Word::Needed),
+        Ok(LoginStatus::Absent { is_required: false }) => of(Word::None),
         Err(reason) => because(Word::Unknown, reason),
     }
 }

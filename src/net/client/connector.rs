@@ -1,4 +1,4 @@
-//! How a connection is made: straight to a host, or by a proxy, and with TLS where the URL says so.
+//! Makes connections: direct or through a proxy, and with TLS for `https://` URLs.
 
 use std::error::Error as StdError;
 use std::future::{Ready, ready};
@@ -15,19 +15,19 @@ use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use super::answer::cause;
 use super::error::{NetError, NetErrorKind};
 use super::proxies::{Proxies, Proxy};
 use super::resolver::Resolver;
+use super::response::cause;
 use super::stream::Stream;
 use super::trust::Tls;
 use super::tunnel;
 use crate::duration;
 
-/// For a connection to stand, with its TLS and its proxy.
+/// Limit for a connection, including TLS and proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two signs that a connection is still there.
-const ALIVE: Duration = Duration::from_secs(30);
+/// Interval of TCP keep-alive probes.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 type Error = Box<dyn StdError + Send + Sync>;
 
@@ -45,36 +45,36 @@ impl Connector {
         let mut dialer = HttpConnector::new_with_resolver(resolver.clone());
         dialer.enforce_http(false);
         dialer.set_nodelay(true);
-        dialer.set_keepalive(Some(ALIVE));
+        dialer.set_keepalive(Some(KEEPALIVE));
         Self { dialer, resolver, tls, proxies }
     }
 
-    async fn connect(mut self, place: Uri) -> Result<Stream, Error> {
-        self.resolver.admit(host(&place)?).await?;
-        let is_tls = place.scheme() == Some(&Scheme::HTTPS);
-        let stream = match self.proxies.of(&place) {
-            None => self.dial(place.clone()).await?,
-            Some(proxy) if proxy.is_socks() => self.by_socks(&proxy, &place).await?,
+    async fn connect(mut self, uri: Uri) -> Result<Stream, Error> {
+        self.resolver.admit(host(&uri)?).await?;
+        let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
+        let stream = match self.proxies.of(&uri) {
+            None => self.dial(uri.clone()).await?,
+            Some(proxy) if proxy.is_socks() => self.dial_socks(&proxy, &uri).await?,
             Some(proxy) if is_tls => {
                 let stream = self.dial_proxy(&proxy).await?;
-                let tunnel = tunnel::open(stream, &place, proxy.authorization()).await;
+                let tunnel = tunnel::open(stream, &uri, proxy.authorization()).await;
                 tunnel.map_err(|reason| failed(format!("{proxy} {reason}")))?
             }
-            Some(proxy) => return Ok(Stream::OfProxy(Box::new(self.dial_proxy(&proxy).await?))),
+            Some(proxy) => return Ok(Stream::ToProxy(Box::new(self.dial_proxy(&proxy).await?))),
         };
-        if is_tls { Ok(self.tls.open(stream, host(&place)?).await?) } else { Ok(stream) }
+        if is_tls { Ok(self.tls.open(stream, host(&uri)?).await?) } else { Ok(stream) }
     }
 
-    async fn dial(&mut self, place: Uri) -> Result<Stream, Error> {
-        Ok(Stream::Plain(self.dialer.call(place).await?.into_inner()))
+    async fn dial(&mut self, uri: Uri) -> Result<Stream, Error> {
+        Ok(Stream::Plain(self.dialer.call(uri).await?.into_inner()))
     }
 
-    /// A connection to the proxy itself. What goes wrong with it is said of the proxy, not of the server.
+    /// Connects to the proxy itself. Errors name the proxy, not the server.
     async fn dial_proxy(&mut self, proxy: &Proxy) -> Result<Stream, Error> {
         let unreachable =
             |error: &(dyn StdError + 'static)| failed(format!("{proxy} cannot be reached: {}", cause(error)));
-        let place = proxy.uri().clone();
-        let stream = self.dialer.call(place).await.map_err(|error| unreachable(&error))?;
+        let uri = proxy.uri().clone();
+        let stream = self.dialer.call(uri).await.map_err(|error| unreachable(&error))?;
         let stream = Stream::Plain(stream.into_inner());
         if proxy.uri().scheme() == Some(&Scheme::HTTPS) {
             let opened = self.tls.open_proxy(stream, host(proxy.uri())?).await;
@@ -83,34 +83,34 @@ impl Connector {
         Ok(stream)
     }
 
-    async fn by_socks(&mut self, proxy: &Proxy, place: &Uri) -> Result<Stream, Error> {
-        let place = if proxy.resolves() { place.clone() } else { self.with_address(place).await? };
-        let dialled = Dialled::new(self.dial_proxy(proxy).await?);
+    async fn dial_socks(&mut self, proxy: &Proxy, uri: &Uri) -> Result<Stream, Error> {
+        let uri = if proxy.resolves() { uri.clone() } else { self.with_address(uri).await? };
+        let dialed = ProxyDialer::new(self.dial_proxy(proxy).await?);
         if proxy.scheme().starts_with("socks4") {
-            let made = SocksV4::new(proxy.uri().clone(), dialled).call(place).await;
+            let made = SocksV4::new(proxy.uri().clone(), dialed).call(uri).await;
             return Ok(made.map_err(|error| not_connected(proxy, &error))?.into_inner());
         }
-        let mut socks = SocksV5::new(proxy.uri().clone(), dialled);
+        let mut socks = SocksV5::new(proxy.uri().clone(), dialed);
         if let Some((user, password)) = proxy.user() {
             socks = socks.with_auth(user.to_owned(), password.to_owned());
         }
-        Ok(socks.call(place).await.map_err(|error| not_connected(proxy, &error))?.into_inner())
+        Ok(socks.call(uri).await.map_err(|error| not_connected(proxy, &error))?.into_inner())
     }
 
-    /// The same place with one of its addresses for its name.
-    async fn with_address(&self, place: &Uri) -> Result<Uri, Error> {
-        let found = self.resolver.look_up(host(place)?.to_owned()).await?;
-        let mut address = *found.first().ok_or("it has no address")?;
-        let is_tls = place.scheme() == Some(&Scheme::HTTPS);
-        address.set_port(place.port_u16().unwrap_or(if is_tls { 443 } else { 80 }));
-        let mut parts = place.clone().into_parts();
+    /// The same URI with an address in uri of its host name.
+    async fn with_address(&self, uri: &Uri) -> Result<Uri, Error> {
+        let found = self.resolver.look_up(host(uri)?.to_owned()).await?;
+        let mut address = *found.first().ok_or("the host has no address")?;
+        let is_tls = uri.scheme() == Some(&Scheme::HTTPS);
+        address.set_port(uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 }));
+        let mut parts = uri.clone().into_parts();
         parts.authority = Some(Authority::try_from(address.to_string())?);
         parts.path_and_query = Some(PathAndQuery::from_static("/"));
         Ok(Uri::from_parts(parts)?)
     }
 }
 
-/// The proxy has failed, not the server.
+/// An error of the proxy, not of the server.
 fn failed(text: String) -> NetError {
     NetError::new(NetErrorKind::Proxy, text)
 }
@@ -119,9 +119,9 @@ fn not_connected(proxy: &Proxy, error: &(dyn StdError + 'static)) -> NetError {
     failed(format!("{proxy} makes no connection: {}", cause(error)))
 }
 
-/// As it is looked up, and as certificates have it.
-fn host(place: &Uri) -> Result<&str, Error> {
-    let host = place.host().ok_or("it has no host")?;
+/// The host name as DNS and certificates have it.
+fn host(uri: &Uri) -> Result<&str, Error> {
+    let host = uri.host().ok_or("the URL has no host")?;
     Ok(host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host))
 }
 
@@ -134,9 +134,9 @@ impl Service<Uri> for Connector {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, place: Uri) -> Self::Future {
-        let through = self.proxies.of(&place).map(|proxy| format!(" through {proxy}")).unwrap_or_default();
-        let connecting = timeout(CONNECT_TIMEOUT, self.clone().connect(place));
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let through = self.proxies.of(&uri).map(|proxy| format!(" through {proxy}")).unwrap_or_default();
+        let connecting = timeout(CONNECT_TIMEOUT, self.clone().connect(uri));
         Box::pin(async move {
             let too_late = |_| format!("no connection{through} within {}", duration::format(CONNECT_TIMEOUT));
             Ok(TokioIo::new(connecting.await.map_err(too_late)??))
@@ -144,16 +144,16 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The connection to a proxy, for whoever asks it for more.
-struct Dialled(Option<TokioIo<Stream>>);
+/// Hands out a connection to a proxy, once.
+struct ProxyDialer(Option<TokioIo<Stream>>);
 
-impl Dialled {
+impl ProxyDialer {
     fn new(stream: Stream) -> Self {
         Self(Some(TokioIo::new(stream)))
     }
 }
 
-impl Service<Uri> for Dialled {
+impl Service<Uri> for ProxyDialer {
     type Response = TokioIo<Stream>;
     type Error = io::Error;
     type Future = Ready<io::Result<Self::Response>>;

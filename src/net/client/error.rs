@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 
 use rustls::CertificateError;
 
-use super::answer::cause;
+use super::response::cause;
 use super::trust::is_ca_used_as_end_entity;
 
 /// Why nothing could be sent. The text has one line and never holds the URL, whose path may be a secret.

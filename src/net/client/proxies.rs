@@ -1,4 +1,4 @@
-//! The proxies of the environment, which resolve names for themselves.
+//! Proxies of the environment. They resolve names for themselves.
 
 use std::env;
 use std::fmt;
@@ -13,10 +13,10 @@ const ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
 const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
 const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
 
-/// By which requests go, and which go by none.
+/// The configured proxies and their exceptions.
 pub(super) struct Proxies {
     matcher: Matcher,
-    /// Names of their hosts.
+    /// Host names of the proxies.
     hosts: Vec<String>,
 }
 
@@ -28,29 +28,29 @@ pub(super) struct Proxy {
 }
 
 impl Proxies {
-    /// Those that the variables name.
+    /// Reads the proxy variables.
     pub(super) fn of_environment() -> Self {
         let values = [ALL, HTTPS, HTTP].into_iter().flatten().filter_map(|name| env::var(name).ok());
         let hosts = values.filter_map(|value| host_of_proxy(&value)).collect();
-        let matcher = if excepts_all() { Matcher::builder().build() } else { Matcher::from_env() };
+        let matcher = if exempts_all() { Matcher::builder().build() } else { Matcher::from_env() };
         Self { matcher, hosts }
     }
 
-    /// By which one connections to this place are made.
-    pub(super) fn of(&self, place: &Uri) -> Option<Proxy> {
-        let intercept = self.matcher.intercept(place)?;
-        let of_scheme = if place.scheme() == Some(&Scheme::HTTPS) { HTTPS } else { HTTP };
+    /// The proxy for connections to this URI.
+    pub(super) fn of(&self, uri: &Uri) -> Option<Proxy> {
+        let intercept = self.matcher.intercept(uri)?;
+        let of_scheme = if uri.scheme() == Some(&Scheme::HTTPS) { HTTPS } else { HTTP };
         Some(Proxy { intercept, variable: variable(of_scheme) })
     }
 
-    /// Whether a host of this name is one of them.
+    /// Whether a proxy has this host name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
     }
 
-    /// Whether the name in this URL is resolved by a proxy, and not here.
+    /// Whether a proxy resolves the host name of this URL.
     pub(super) fn resolve_host_of(&self, url: &Url) -> bool {
-        let proxy = Uri::try_from(url.as_str()).ok().and_then(|place| self.of(&place));
+        let proxy = Uri::try_from(url.as_str()).ok().and_then(|uri| self.of(&uri));
         proxy.is_some_and(|proxy| proxy.resolves())
     }
 }
@@ -64,7 +64,7 @@ impl Proxy {
         self.scheme().starts_with("socks")
     }
 
-    /// Whether it is sent names, as curl has it for each scheme.
+    /// Whether the proxy resolves names, by its scheme as in curl.
     pub(super) fn resolves(&self) -> bool {
         !self.is_socks() || self.scheme().ends_with(['a', 'h'])
     }
@@ -81,13 +81,13 @@ impl Proxy {
         self.intercept.raw_auth()
     }
 
-    /// Whether it is sent the request itself. One that makes a tunnel sees nothing of the request.
-    pub(super) fn is_sent(&self, place: &Uri) -> bool {
-        !self.is_socks() && place.scheme() == Some(&Scheme::HTTP)
+    /// Whether the proxy receives the request itself. Through a tunnel it sees only encrypted bytes.
+    pub(super) fn is_sent(&self, uri: &Uri) -> bool {
+        !self.is_socks() && uri.scheme() == Some(&Scheme::HTTP)
     }
 }
 
-/// As it is named to a person: without its user and password.
+/// For messages: without user and password.
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = if self.is_socks() {
@@ -104,22 +104,23 @@ impl fmt::Display for Proxy {
 
 /// The variable that the matcher took the proxy from: the one for the scheme if it names a proxy, else the one for all schemes.
 fn variable(of_scheme: [&'static str; 2]) -> &'static str {
-    let first =
-        |names: [&'static str; 2]| names.into_iter().find_map(|name| env::var(name).ok().map(|value| (name, value)));
+    let first = |variables: [&'static str; 2]| {
+        variables.into_iter().find_map(|name| env::var(name).ok().map(|value| (name, value)))
+    };
     let is_proxy = |value: &str| {
         Matcher::builder().all(value.to_owned()).build().intercept(&Uri::from_static("http://host.invalid/")).is_some()
     };
-    let own = first(of_scheme).filter(|(_, value)| is_proxy(value));
-    own.or_else(|| first(ALL)).map_or(ALL[0], |(name, _)| name)
+    let specific = first(of_scheme).filter(|(_, value)| is_proxy(value));
+    specific.or_else(|| first(ALL)).map_or(ALL[0], |(name, _)| name)
 }
 
-/// Whether no request is to go by a proxy. The matcher takes `*` for all names, but not for addresses.
-fn excepts_all() -> bool {
-    let excepted = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| env::var(name).ok());
-    excepted.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
+/// Whether `NO_PROXY` is `*`. The matcher applies `*` to names, but not to addresses.
+fn exempts_all() -> bool {
+    let exempted = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| env::var(name).ok());
+    exempted.is_some_and(|hosts| hosts.split(',').any(|host| host.trim() == "*"))
 }
 
-/// The name of a proxy's host, if it has one, as its variable has it: without a scheme it is one over HTTP.
+/// The host name in a proxy variable, if it is no IP address. Without a scheme it is an HTTP proxy.
 fn host_of_proxy(text: &str) -> Option<String> {
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url = Url::parse(&with_scheme).ok()?;

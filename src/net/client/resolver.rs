@@ -1,6 +1,6 @@
-//! How the names of hosts become addresses when a connection is made.
+//! Name resolution for connections.
 //!
-//! A name is resolved once for a connection, and the connection goes to the addresses that were found then.
+//! A name is resolved once per connection, which then uses only the addresses found.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,15 +12,15 @@ use std::vec;
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
-use super::addresses::Addresses;
+use super::address_policy::AddressPolicy;
 
-/// For the connections of one client. Cheap to clone.
+/// Resolves names for one client. Cheap to clone.
 #[derive(Clone)]
 pub(super) enum Resolver {
-    /// Any address. What the configured host leads to is remembered.
-    Any(Arc<Addresses>),
-    /// Only addresses to which a login may go.
-    Checked(Arc<Addresses>),
+    /// Any address. Records the addresses of the configured host.
+    Any(Arc<AddressPolicy>),
+    /// Only addresses that a login may use.
+    Checked(Arc<AddressPolicy>),
 }
 
 impl Resolver {

@@ -1,4 +1,4 @@
-//! Requests by connections that are kept for the next one, over HTTP/1.1 or HTTP/2 as the two ends agree.
+//! Sends requests over pooled connections, by HTTP/1.1 or HTTP/2 as negotiated.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use url::Url;
 
-use super::answer::{Answer, cause};
 use super::connector::Connector;
 use super::error::{NetError, NetErrorKind};
 use super::proxies::Proxies;
+use super::response::{Response, cause};
 
-/// How long a connection is kept that nobody uses: less than the 5 s after which the servers of Node and uvicorn close one, perhaps
-/// while a request is on its way.
-const IDLE: Duration = Duration::from_secs(4);
-/// Connections to one host that are kept for later; more are closed when their request is done. As many as a server may have calls
-/// in flight: a burst whose connections are closed has the next one open them all again.
-const MOST_IDLE: usize = 256;
-/// How often a connection over HTTP/2 with unfinished requests is probed, and for how long it may not answer.
+/// Idle connections are closed after this time. It is shorter than the 5 s after which servers on Node and uvicorn
+/// close one, perhaps while a request is on its way.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Idle connections that are kept per host. It equals the calls that one server may have in flight, so a second burst
+/// of calls reuses the connections of the first.
+const MAX_IDLE: usize = 256;
+/// Interval of HTTP/2 pings while requests are unfinished, and the time limit for a reply.
 const PROBE: (Duration, Duration) = (Duration::from_secs(45), Duration::from_secs(20));
-/// What mcpd calls itself.
-pub(super) const AGENT: HeaderValue = HeaderValue::from_static(concat!("mcpd/", env!("CARGO_PKG_VERSION")));
+/// The `User-Agent`.
+pub(super) const USER_AGENT_VALUE: HeaderValue = HeaderValue::from_static(concat!("mcpd/", env!("CARGO_PKG_VERSION")));
 
 /// Sends requests, each once. Cheap to clone.
 #[derive(Clone)]
@@ -35,77 +35,84 @@ pub struct Sender {
     proxies: Arc<Proxies>,
 }
 
-/// Why a request has no answer; for a person, on one line, without the URL: its path may be a secret.
+/// Why a request has no response. Texts are for a person, on one line, without the URL: its path may be a secret.
 #[derive(Debug)]
-pub enum Failure {
-    /// Nothing of it has reached the server.
+pub enum SendError {
+    /// The server has received nothing of it.
     NotSent(NetError),
-    /// It has reached the server, which says that it was not processed.
+    /// The server has received it, and says that it did not process it.
     Unprocessed(String),
-    /// It may have been processed.
-    Cut(String),
+    /// The server may have processed it.
+    Interrupted(String),
 }
 
 impl Sender {
     pub(super) fn new(connector: Connector, proxies: Arc<Proxies>) -> Self {
-        let (every, patience) = PROBE;
+        let (interval, timeout) = PROBE;
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(MOST_IDLE)
-            // Those that were given back by a connection that had not begun with them: of these no byte was written.
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(MAX_IDLE)
+            // Only requests that a closed connection had not begun to write.
             .retry_canceled_requests(true)
-            .http2_keep_alive_interval(every)
-            .http2_keep_alive_timeout(patience)
+            .http2_keep_alive_interval(interval)
+            .http2_keep_alive_timeout(timeout)
             .build(connector);
         Self { client, proxies }
     }
 
-    /// Sends one request. A body of no bytes is none.
+    /// Sends one request. An empty body is sent as none.
     ///
     /// # Errors
-    /// Whether it may have reached somebody, and why there is no answer. Whatever is answered is no error.
-    pub async fn send(&self, method: Method, url: &Url, headers: HeaderMap, body: Bytes) -> Result<Answer, Failure> {
-        let place = Uri::try_from(url.as_str()).map_err(|error| Failure::NotSent(error.to_string().into()))?;
+    /// Whether the server may have received it, and why there is no response. An error status is no error here.
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Response, SendError> {
+        let uri = Uri::try_from(url.as_str()).map_err(|error| SendError::NotSent(error.to_string().into()))?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = method;
         *request.headers_mut() = headers;
-        // What is configured has precedence.
-        request.headers_mut().entry(USER_AGENT).or_insert(AGENT);
-        let proxy = self.proxies.of(&place).filter(|proxy| proxy.is_sent(&place));
+        // Configured headers have precedence.
+        request.headers_mut().entry(USER_AGENT).or_insert(USER_AGENT_VALUE);
+        let proxy = self.proxies.of(&uri).filter(|proxy| proxy.is_sent(&uri));
         if let Some(authorization) = proxy.as_ref().and_then(|proxy| proxy.authorization()) {
             request.headers_mut().entry(PROXY_AUTHORIZATION).or_insert(authorization.clone());
         }
-        *request.uri_mut() = place;
-        let answer = self.client.request(request).await.map(Answer::new).map_err(|error| Failure::of(&error))?;
-        match (proxy, answer.status()) {
+        *request.uri_mut() = uri;
+        let response = self.client.request(request).await.map(Response::new).map_err(|error| SendError::of(&error))?;
+        match (proxy, response.status()) {
             (Some(proxy), status @ StatusCode::PROXY_AUTHENTICATION_REQUIRED) => {
                 let text = format!("{proxy} answers with HTTP {status}");
-                Err(Failure::NotSent(NetError::new(NetErrorKind::Proxy, text)))
+                Err(SendError::NotSent(NetError::new(NetErrorKind::Proxy, text)))
             }
             (Some(proxy), StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT) => {
-                Ok(answer.through(proxy))
+                Ok(response.maybe_from_proxy(proxy))
             }
-            _ => Ok(answer),
+            _ => Ok(response),
         }
     }
 }
 
-impl Failure {
+impl SendError {
     fn of(error: &Error) -> Self {
         if error.is_connect() {
             Self::NotSent(NetError::of(error))
         } else if is_unprocessed(error) {
             Self::Unprocessed(cause(error))
         } else {
-            Self::Cut(cause(error))
+            Self::Interrupted(cause(error))
         }
     }
 }
 
-/// Whether the other end says over HTTP/2 that it has not processed the request: it refuses the stream (RFC 9113, 8.7), or sends
-/// a GOAWAY whose last stream is an earlier one (6.8). A GOAWAY is not the error of streams that the server still processes.
+/// Whether the server states over HTTP/2 that it has not processed the request: it refuses the stream (RFC 9113, 8.7),
+/// or sends a GOAWAY whose last stream is an earlier one (6.8). Streams that the server still processes get no error
+/// from a GOAWAY.
 fn is_unprocessed(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -127,7 +134,7 @@ mod tests {
     /// An empty SETTINGS frame.
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-    /// How the request on stream 1 fails at a server that sends this frame, and then closes.
+    /// The error of a request on stream 1 at a server that sends this frame and then closes.
     async fn failure(frame: &[u8]) -> h2::Error {
         let (ours, mut theirs) = duplex(4096);
         let (mut client, connection) = h2::client::handshake(ours).await.expect("nothing is awaited");
@@ -161,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_counts_as_unprocessed_only_if_http_2_says_so_of_its_stream() {
+    async fn request_is_unprocessed_only_if_http_2_states_it_for_its_stream() {
         let reset = |code: u8| [&[0, 0, 4, 3, 0, 0, 0, 0, 1][..], &[0, 0, 0, code]].concat();
         let goes_away =
             |last: u8, code: u8| [&[0, 0, 8, 7, 0, 0, 0, 0, 0][..], &[0, 0, 0, last, 0, 0, 0, code]].concat();

@@ -1,4 +1,4 @@
-//! What a request is written to: a connection, with TLS around it where its URL says so, and around that of a proxy.
+//! An open connection, with TLS for `https://` URLs and for proxies.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,21 +9,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A connection that stands.
+/// An open connection.
 pub(super) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<Stream>>),
-    /// What is asked of the proxy at its other end is asked of somebody else.
-    OfProxy(Box<Stream>),
+    /// To a proxy that receives requests for other hosts.
+    ToProxy(Box<Stream>),
 }
 
-/// The same done with whatever it is.
+/// Applies an expression to the inner stream.
 macro_rules! with {
     ($stream:expr, $inner:ident => $what:expr) => {
         match $stream.get_mut() {
             Stream::Plain($inner) => $what,
             Stream::Tls($inner) => $what,
-            Stream::OfProxy($inner) => $what,
+            Stream::ToProxy($inner) => $what,
         }
     };
 }
@@ -34,7 +34,7 @@ impl Connection for Stream {
             Self::Plain(_) => Connected::new(),
             Self::Tls(tls) if tls.get_ref().1.alpn_protocol() == Some(b"h2") => Connected::new().negotiated_h2(),
             Self::Tls(_) => Connected::new(),
-            Self::OfProxy(stream) => stream.connected().proxy(true),
+            Self::ToProxy(stream) => stream.connected().proxy(true),
         }
     }
 }
@@ -62,7 +62,7 @@ impl AsyncWrite for Stream {
         match self {
             Self::Plain(stream) => stream.is_write_vectored(),
             Self::Tls(stream) => stream.is_write_vectored(),
-            Self::OfProxy(stream) => stream.is_write_vectored(),
+            Self::ToProxy(stream) => stream.is_write_vectored(),
         }
     }
 

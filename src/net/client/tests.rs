@@ -1,18 +1,18 @@
-//! Whom the clients trust, and where they go.
+//! Trust and address rules of the clients.
 
 use std::path::Path;
 
 use url::Url;
 
-use super::addresses::Addresses;
+use super::address_policy::AddressPolicy;
 use super::*;
 
 fn remote(url: &str, ca_file: Option<&Path>) -> Remote {
     Remote { url: url.to_owned(), ca_file: ca_file.map(Path::to_owned), ..Remote::default() }
 }
 
-fn addresses(configured: &str) -> Addresses {
-    Addresses::new(&url(configured), Names::default(), Arc::new(Proxies::of_environment()))
+fn addresses(configured: &str) -> AddressPolicy {
+    AddressPolicy::new(&url(configured), Dns::default(), Arc::new(Proxies::of_environment()))
 }
 
 fn url(text: &str) -> Url {
@@ -20,7 +20,7 @@ fn url(text: &str) -> Url {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_loads_no_certificates() {
+async fn server_without_tls_loads_no_certificates() {
     let clients = Clients::default();
     let client = clients.get(&remote("http://127.0.0.1:9/mcp", None)).await.unwrap();
     client.check_supplied(&url("http://127.0.0.1/")).await.unwrap();
@@ -28,8 +28,8 @@ async fn a_server_without_tls_loads_no_certificates() {
 }
 
 #[tokio::test]
-async fn a_ca_file_that_is_none_fails_its_server_and_says_so() {
-    let place = tempfile::tempdir().unwrap();
+async fn unusable_ca_file_fails_its_server_with_the_reason() {
+    let uri = tempfile::tempdir().unwrap();
     for (content, expected) in [
         (None, "cannot read its `ca_file` /"),
         (Some(""), "holds no certificate in PEM"),
@@ -37,7 +37,7 @@ async fn a_ca_file_that_is_none_fails_its_server_and_says_so() {
         (Some("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), "that cannot be read"),
         (Some("-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n"), "that cannot be read"),
     ] {
-        let path = place.path().join("ca.pem");
+        let path = uri.path().join("ca.pem");
         if let Some(content) = content {
             std::fs::write(&path, content).unwrap();
         }
@@ -47,11 +47,11 @@ async fn a_ca_file_that_is_none_fails_its_server_and_says_so() {
             assert_eq!(reason.code(), "ca_file");
         }
     }
-    assert!(Clients::default().get(&remote("https://[", None)).await.unwrap_err().to_string().contains("no URL"));
+    assert!(Clients::default().get(&remote("https://[", None)).await.unwrap_err().to_string().contains("not a URL"));
 }
 
 #[tokio::test]
-async fn a_public_server_leads_to_no_address_of_the_network_here() {
+async fn public_server_cannot_name_private_addresses() {
     let public = ["https://1.1.1.1/mcp", "https://[2606:4700::1111]/", "https://no-such-host.invalid/"];
     let private = ["http://127.0.0.1/mcp", "http://[::1]/", "http://localhost/", "http://10.1.2.3/"];
     for (supplied, from_public) in [
@@ -76,7 +76,7 @@ async fn a_public_server_leads_to_no_address_of_the_network_here() {
 }
 
 #[tokio::test]
-async fn a_name_is_held_to_the_same_when_it_is_looked_up() {
+async fn resolved_names_follow_the_same_rule() {
     for (configured, expected) in
         [("https://1.1.1.1/", false), ("http://127.0.0.1/", true), ("http://localhost/", true)]
     {
@@ -87,14 +87,14 @@ async fn a_name_is_held_to_the_same_when_it_is_looked_up() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_public_once_is_never_private_again() {
+async fn host_that_was_public_never_becomes_private() {
     let here = ["127.0.0.1:0".parse().unwrap()];
     let mixed = ["127.0.0.1:0".parse().unwrap(), "1.1.1.1:0".parse().unwrap()];
     for (seen, is_public) in
         [(&[&here[..]][..], false), (&[&mixed], true), (&[&here, &mixed], true), (&[&mixed, &here], true)]
     {
         let addresses = addresses("http://host.example/mcp");
-        seen.iter().for_each(|found| addresses.observe(found));
+        seen.iter().for_each(|found| addresses.record(found));
         assert_eq!(addresses.was_public(), is_public, "{seen:?}");
         let loopback = url("http://127.0.0.1/");
         assert_eq!(addresses.check(&loopback).await.is_ok(), !is_public, "{seen:?}");
@@ -104,14 +104,13 @@ async fn a_name_that_was_public_once_is_never_private_again() {
 }
 
 #[tokio::test]
-async fn a_login_connects_to_no_address_that_is_written_in_a_url_if_that_may_not_be() {
+async fn login_does_not_connect_to_a_forbidden_address_in_a_url() {
     let client = Clients::default().get(&remote("http://1.1.1.1/mcp", None)).await.unwrap();
-    for place in ["http://127.0.0.1:9/", "http://[::1]:9/", "http://localhost:9/"] {
-        let sent =
-            client.login().send(http::Method::GET, &url(place), http::HeaderMap::new(), bytes::Bytes::new()).await;
+    for uri in ["http://127.0.0.1:9/", "http://[::1]:9/", "http://localhost:9/"] {
+        let sent = client.login().send(http::Method::GET, &url(uri), http::HeaderMap::new(), bytes::Bytes::new()).await;
         assert!(
-            matches!(&sent, Err(Failure::NotSent(why)) if why.to_string().contains("public internet")),
-            "{place}: {sent:?}"
+            matches!(&sent, Err(SendError::NotSent(why)) if why.to_string().contains("public internet")),
+            "{uri}: {sent:?}"
         );
     }
 }

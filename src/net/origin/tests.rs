@@ -34,7 +34,7 @@ fn only_redirects_within_the_origin_are_followed() {
         ("https://a.org@b.org/", Err("user name")),
         ("https://u:p@a.org/", Err("user name")),
         ("file:///etc/passwd", Err("another origin: null")),
-        ("https://[", Err("no URL")),
+        ("https://[", Err("invalid URL")),
     ] {
         let found = redirect(&from, &HeaderValue::from_static(location));
         match (&found, expected) {

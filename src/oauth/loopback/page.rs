@@ -1,6 +1,6 @@
-//! The pages that the browser is shown on its way through a login. Pure.
+//! Pages for the browser during a login. Pure.
 
-/// An HTTP response with a page that says this. Text of others is shown as text.
+/// An HTTP response with a page of this text, HTML-escaped.
 pub(super) fn page(status: &str, text: &str) -> String {
     let body = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>mcpd login</title>\n<p>{}</p></html>\n",
@@ -10,9 +10,9 @@ pub(super) fn page(status: &str, text: &str) -> String {
     head(status, &format!("Content-Type: text/html; charset=utf-8\r\nContent-Length: {length}\r\n")) + &body
 }
 
-/// An HTTP response that sends the browser to this address.
-pub(super) fn sent_on(address: &str) -> String {
-    head("302 Found", &format!("Location: {address}\r\nContent-Length: 0\r\n"))
+/// An HTTP redirect to this address.
+pub(super) fn redirect(address: &str) -> String {
+    head("302 Discovery", &format!("Location: {address}\r\nContent-Length: 0\r\n"))
 }
 
 fn head(status: &str, lines: &str) -> String {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_say_is_text_on_a_page() {
+    fn text_is_escaped() {
         let page = page("200 OK", "\"><script>alert('1')</script>&amp;");
         assert!(
             page.ends_with("<p>&quot;&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;amp;</p></html>\n"),

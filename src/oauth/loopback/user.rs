@@ -1,4 +1,4 @@
-//! Whose program is at the other end of a TCP connection within this machine.
+//! The user at the other end of a loopback TCP connection.
 //!
 //! Source: proc(5), `/proc/net/tcp` and `/proc/net/tcp6`.
 
@@ -10,12 +10,13 @@ use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
-/// The fields of a connection's line: its own end, the other one, and its user.
+/// Fields of a connection's line: local address, remote address, user.
 const LOCAL: usize = 1;
 const REMOTE: usize = 2;
 const USER: usize = 7;
 
-/// Whether the other end of a connection belongs to this user, or to root: root reads our memory anyway, and relays for WSL.
+/// Whether the other end belongs to this user or to root. Root can read this process anyway, and relays connections for
+/// WSL.
 pub(super) async fn is_this_user_or_root(stream: &TcpStream) -> bool {
     let (Ok(local), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else { return false };
     let find = move || TABLES.iter().find_map(|table| owner(&fs::read_to_string(table).ok()?, peer, local));
@@ -23,7 +24,7 @@ pub(super) async fn is_this_user_or_root(stream: &TcpStream) -> bool {
     user.is_some_and(|user| user == 0 || user == rustix::process::getuid().as_raw())
 }
 
-/// The user of the socket at `local` that is connected to `remote`, in a table of the kernel's.
+/// The user of the socket at `local` that is connected to `remote`, in a table of the kernel.
 fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let ends = |address: SocketAddr| [field(address, false), field(address, true)];
     let (locals, remotes) = (ends(local), ends(remote));
@@ -35,7 +36,7 @@ fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     })
 }
 
-/// An address as the table has it: words in the order of bytes of this machine. One of IPv4 may be in an IPv6 socket.
+/// An address in the table's format: words in native byte order. An IPv4 address may be in an IPv6 socket.
 fn field(address: SocketAddr, is_mapped: bool) -> String {
     let mut text = String::new();
     let octets = match address.ip() {
@@ -57,7 +58,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn the_user_of_a_connection_is_found_by_both_of_its_ends() {
+    fn user_of_a_connection_is_found_by_both_addresses() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
             0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0\n   \
             1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1000        0 2 1 0\n   \

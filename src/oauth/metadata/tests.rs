@@ -1,4 +1,4 @@
-//! Tables of where metadata is, and of what holds.
+//! Tables of metadata URLs and of their validity.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn texts(urls: Vec<Url>) -> Vec<String> {
 }
 
 #[test]
-fn metadata_is_looked_for_in_the_order_of_the_specification() {
+fn metadata_urls_are_in_the_order_of_the_specification() {
     for (server, expected) in [
         (
             "https://a.org/public/mcp",
@@ -29,7 +29,7 @@ fn metadata_is_looked_for_in_the_order_of_the_specification() {
         ),
         ("https://a.org", &["https://a.org/.well-known/oauth-protected-resource"]),
     ] {
-        assert_eq!(texts(Resource::places(&url(server))), expected, "{server}");
+        assert_eq!(texts(Resource::metadata_urls(&url(server))), expected, "{server}");
     }
     for (issuer, expected) in [
         (
@@ -45,12 +45,12 @@ fn metadata_is_looked_for_in_the_order_of_the_specification() {
             &["https://b.org/.well-known/oauth-authorization-server", "https://b.org/.well-known/openid-configuration"],
         ),
     ] {
-        assert_eq!(texts(Issuer::places(&url(issuer))), expected, "{issuer}");
+        assert_eq!(texts(Issuer::metadata_urls(&url(issuer))), expected, "{issuer}");
     }
 }
 
 #[test]
-fn a_server_is_named_as_itself_or_as_all_that_it_is_in() {
+fn resource_is_the_server_or_a_parent_path() {
     for (resource, expected) in [
         ("https://a.org/x/mcp", true),
         ("https://A.ORG:443/x/mcp/", true),
@@ -80,7 +80,7 @@ fn a_server_is_named_as_itself_or_as_all_that_it_is_in() {
 }
 
 #[test]
-fn an_authorization_server_is_the_one_that_was_named() {
+fn issuer_must_have_the_requested_name() {
     let issuer = Issuer { issuer: "https://b.org/t".into(), ..Issuer::assumed(&url("https://b.org/t")) };
     assert_eq!(issuer.token_endpoint, "https://b.org/token");
     for (named, expected) in [("https://b.org/t", true), ("https://b.org/t/", true), ("https://b.org", false)] {
@@ -89,27 +89,30 @@ fn an_authorization_server_is_the_one_that_was_named() {
 }
 
 #[test]
-fn a_person_is_sent_only_to_where_a_code_is_safe() {
+fn consent_page_requires_pkce_and_codes() {
     let good = Issuer::assumed(&url("https://b.org"));
     assert_eq!(good.page(), Ok("https://b.org/authorize"));
-    let told = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    let values = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
     for (issuer, expected) in [
-        (Issuer { authorization_endpoint: None, ..good.clone() }, "it has no page"),
-        (Issuer { code_challenge_methods_supported: None, ..good.clone() }, "it does not say that it checks"),
+        (Issuer { authorization_endpoint: None, ..good.clone() }, "it has no authorization page"),
+        (Issuer { code_challenge_methods_supported: None, ..good.clone() }, "it does not declare support for PKCE"),
         (
-            Issuer { code_challenge_methods_supported: told(&["plain"]), ..good.clone() },
-            "it does not say that it checks",
+            Issuer { code_challenge_methods_supported: values(&["plain"]), ..good.clone() },
+            "it does not declare support for PKCE",
         ),
-        (Issuer { response_types_supported: told(&["token"]), ..good.clone() }, "it gives no codes"),
+        (
+            Issuer { response_types_supported: values(&["token"]), ..good.clone() },
+            "it does not support authorization codes",
+        ),
     ] {
         let error = issuer.page().expect_err("refused");
         assert!(error.starts_with(expected), "{error}");
     }
-    assert!(Issuer { response_types_supported: told(&["code"]), ..good }.page().is_ok());
+    assert!(Issuer { response_types_supported: values(&["code"]), ..good }.page().is_ok());
 }
 
 #[test]
-fn nothing_is_sent_where_others_could_read_it() {
+fn endpoints_are_encrypted_or_local() {
     for (text, configured, expected) in [
         ("https://b.org/token", "https://a.org", true),
         ("http://127.0.0.1:1/token", "https://a.org", true),

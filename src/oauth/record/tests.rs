@@ -1,7 +1,7 @@
-//! What a grant is worth, and what is made of it.
+//! The state of tokens, and changes to grants.
 
 use super::*;
-use crate::oauth::application::Method;
+use crate::oauth::client_registration::AuthMethod;
 
 fn grant() -> Grant {
     Grant {
@@ -9,8 +9,8 @@ fn grant() -> Grant {
         resource: "https://a.org".into(),
         token_endpoint: "https://b.org/token".into(),
         revocation_endpoint: None,
-        application: Application { id: "me".into(), secret: None, method: Method::None },
-        is_own: false,
+        registration: ClientRegistration { id: "me".into(), secret: None, method: AuthMethod::None },
+        uses_client_credentials: false,
         is_public: false,
         scopes: vec!["a".into()],
         access_token: "t1".into(),
@@ -22,48 +22,48 @@ fn grant() -> Grant {
 }
 
 #[test]
-fn a_token_is_renewed_before_it_ends_and_nothing_is_asked_for_in_vain() {
-    let nothing = |why: &str| Worth::Nothing(why.into());
-    let own = grant().bearer();
+fn token_state_follows_lifetime_and_refusal() {
+    let nothing = |why: &str| TokenState::Unavailable(why.into());
+    let current = grant().bearer();
     let other = bearer("t0");
     let fixed = Grant { refresh_token: None, ..grant() };
     let endless = Grant { expires_at: None, ..grant() };
-    let itself = Grant { is_own: true, ..fixed.clone() };
+    let itself = Grant { uses_client_credentials: true, ..fixed.clone() };
     let short = Grant { expires_at: Some(1010), ..grant() };
     for (grant, refused, now, expected) in [
-        (grant(), None, 1000, Worth::Good),
-        (grant(), None, 4539, Worth::Good),
-        (grant(), None, 4540, Worth::Due),
-        (grant(), None, 4600, Worth::Spent),
-        (grant(), None, 9999, Worth::Spent),
-        (grant(), None, 0, Worth::Good),
-        (grant(), own.as_ref(), 1000, Worth::Spent),
-        (grant(), other.as_ref(), 1000, Worth::Good),
-        (short.clone(), None, 1007, Worth::Good),
-        (short, None, 1008, Worth::Due),
-        (fixed.clone(), None, 4599, Worth::Good),
+        (grant(), None, 1000, TokenState::Valid),
+        (grant(), None, 4539, TokenState::Valid),
+        (grant(), None, 4540, TokenState::RenewalDue),
+        (grant(), None, 4600, TokenState::Expired),
+        (grant(), None, 9999, TokenState::Expired),
+        (grant(), None, 0, TokenState::Valid),
+        (grant(), current.as_ref(), 1000, TokenState::Expired),
+        (grant(), other.as_ref(), 1000, TokenState::Valid),
+        (short.clone(), None, 1007, TokenState::Valid),
+        (short, None, 1008, TokenState::RenewalDue),
+        (fixed.clone(), None, 4599, TokenState::Valid),
         (fixed.clone(), None, 4600, nothing("the login has expired")),
-        (fixed, own.as_ref(), 1000, nothing("the server refuses its token, which cannot be renewed")),
-        (endless.clone(), None, u64::MAX, Worth::Good),
-        (endless, own.as_ref(), 1000, Worth::Spent),
-        (itself.clone(), None, 4540, Worth::Due),
-        (itself.clone(), None, 4600, Worth::Spent),
-        (itself, own.as_ref(), 1000, Worth::Spent),
+        (fixed, current.as_ref(), 1000, nothing("the server refuses its token, which cannot be renewed")),
+        (endless.clone(), None, u64::MAX, TokenState::Valid),
+        (endless, current.as_ref(), 1000, TokenState::Expired),
+        (itself.clone(), None, 4540, TokenState::RenewalDue),
+        (itself.clone(), None, 4600, TokenState::Expired),
+        (itself, current.as_ref(), 1000, TokenState::Expired),
         (grant().ended("gone".into()), None, 1000, nothing("gone")),
     ] {
-        assert_eq!(grant.worth(refused, now), expected, "at {now}");
+        assert_eq!(grant.token_state(refused, now), expected, "at {now}");
     }
 }
 
 #[test]
-fn when_a_token_is_due_is_known_if_it_can_be_renewed() {
+fn renewal_time_is_known_if_the_token_can_be_renewed() {
     let seconds = |seconds| Some(Duration::from_secs(seconds));
     for (grant, now, expected) in [
         (grant(), 1000, seconds(3540)),
         (grant(), 4550, seconds(0)),
         (grant(), 9999, seconds(0)),
         (Grant { refresh_token: None, ..grant() }, 1000, None),
-        (Grant { refresh_token: None, is_own: true, ..grant() }, 1000, seconds(3540)),
+        (Grant { refresh_token: None, uses_client_credentials: true, ..grant() }, 1000, seconds(3540)),
         (Grant { expires_at: None, ..grant() }, 1000, None),
     ] {
         assert_eq!(grant.due_in(now), expected, "at {now}");
@@ -71,8 +71,8 @@ fn when_a_token_is_due_is_known_if_it_can_be_renewed() {
 }
 
 #[test]
-fn a_renewed_token_brings_the_next_refresh_token_or_keeps_the_old() {
-    let granted = |refresh_token: Option<&str>| Granted {
+fn renewal_replaces_or_keeps_the_refresh_token() {
+    let granted = |refresh_token: Option<&str>| TokenResponse {
         access_token: "t2".into(),
         refresh_token: refresh_token.map(str::to_owned),
         expires_in: Some(u64::MAX),
@@ -88,13 +88,13 @@ fn a_renewed_token_brings_the_next_refresh_token_or_keeps_the_old() {
 }
 
 #[test]
-fn what_is_missing_adds_up_and_any_other_refusal_stands_for_itself() {
+fn missing_scopes_accumulate_and_other_challenges_replace() {
     let challenge = |error: &str, scope: &str| Challenge {
         error: Some(error.into()),
         scope: Some(scope.into()),
         ..Challenge::default()
     };
-    let mut record = Record::of("https://a.org");
+    let mut record = LoginRecord::of("https://a.org");
     for (error, scope) in
         [("invalid_token", "a"), ("insufficient_scope", "b c"), ("insufficient_scope", "c d"), ("invalid_token", "e")]
     {

@@ -12,7 +12,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::printable::excerpt;
 use crate::server::error::ServerError;
 use crate::server::messages::call::Failure;
-use crate::transport::http::Mirrors;
+use crate::transport::http::HeaderParams;
 
 /// Tools of one list that are named in the log when they are left out; of others the number is logged.
 const MAX_NAMED: usize = 10;
@@ -24,9 +24,9 @@ pub(super) fn without_unfit(wire: &mut Wire, server: &str, mut list: List) -> Li
     if !wire.has_headers() {
         return list;
     }
-    let (mut mirrors, mut left_out) = (Mirrors::default(), 0);
+    let (mut params, mut left_out) = (HeaderParams::default(), 0);
     list.items.retain(|tool| {
-        let Err(why) = mirrors.note(&tool.key, &tool.definition) else { return true };
+        let Err(why) = params.note(&tool.key, &tool.definition) else { return true };
         left_out += 1;
         if left_out <= MAX_NAMED {
             let tool = excerpt(&tool.key, MAX_EXCERPT_LEN);
@@ -37,7 +37,7 @@ pub(super) fn without_unfit(wire: &mut Wire, server: &str, mut list: List) -> Li
     if left_out > MAX_NAMED {
         tracing::warn!(%server, "{} more tools are not offered for such reasons", left_out - MAX_NAMED);
     }
-    wire.set_mirrored(mirrors);
+    wire.set_header_params(params);
     list
 }
 

@@ -20,7 +20,7 @@ use crate::jsonrpc::reply;
 use crate::server::link::RemoteTransport;
 use crate::server::link::{Closed, Link};
 use crate::server::share::MAX_IN_FLIGHT;
-use crate::transport::http::Mirrors;
+use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
 
 /// Lines that wait for a server that does not read; no call is accepted beyond. Cancelled calls count too, so that calling and
@@ -78,12 +78,12 @@ impl Wire {
         match self.era() {
             Era::Legacy => {
                 let initialized = self.notify(reply::notification("notifications/initialized"));
-                self.link.introduce(protocol, initialized);
+                self.link.set_protocol(protocol, initialized);
             }
             Era::Modern => self.link.discovered(),
         }
         for (id, _) in self.remove_where(PendingRequest::is_of_handshake) {
-            self.link.give_up(id);
+            self.link.cancel(id);
         }
     }
 
@@ -132,12 +132,12 @@ impl Wire {
 
     /// Whether parts of requests are repeated in HTTP headers.
     pub(super) fn has_headers(&self) -> bool {
-        self.link.has_heads()
+        self.link.sends_header_params()
     }
 
     /// The arguments of tools that are repeated in HTTP headers.
-    pub(super) fn set_mirrored(&mut self, mirrors: Mirrors) {
-        self.link.mirror(mirrors);
+    pub(super) fn set_header_params(&mut self, params: HeaderParams) {
+        self.link.set_header_params(params);
     }
 }
 
@@ -394,7 +394,7 @@ impl Wire {
 
     /// Stops waiting for the response by HTTP, if the server is reached so.
     pub(in crate::server) fn give_up(&mut self, id: u64) {
-        self.link.give_up(id);
+        self.link.cancel(id);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::server::error::ServerError;
 use crate::server::exit::Exit;
 use crate::server::health::Silence;
 use crate::server::start_error::StartError;
-use crate::transport::http::Parting;
+use crate::transport::http::Disconnect;
 
 const STEADY: Duration = Duration::from_secs(10);
 
@@ -25,7 +25,7 @@ fn exited() -> ServerError {
 }
 
 fn ended_for(retry_after: Option<Duration>) -> Event {
-    let busy = |_| Parting::Status { status: StatusCode::SERVICE_UNAVAILABLE, retry_after, message: None };
+    let busy = |_| Disconnect::Status { status: StatusCode::SERVICE_UNAVAILABLE, retry_after, message: None };
     Event::Ended(retry_after.map_or_else(exited, |after| ServerError::Disconnected(busy(after))))
 }
 
@@ -34,7 +34,7 @@ fn not_found() -> ServerError {
 }
 
 fn token_refused() -> ServerError {
-    ServerError::Disconnected(Parting::LoginNeeded { why: "the token was refused".to_owned() })
+    ServerError::Disconnected(Disconnect::LoginNeeded { why: "the token was refused".to_owned() })
 }
 
 fn login_needed() -> Event {

@@ -13,7 +13,7 @@ use crate::server::link::{Closed, Link};
 use crate::server::messages::call::Failure;
 use crate::server::process::{Ended, Process};
 use crate::server::stop_order::Stop;
-use crate::transport::http::Parting;
+use crate::transport::http::Disconnect;
 
 /// How long the tools of a server that is down stay listed.
 pub(super) const LIST_GRACE: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub(super) enum End {
     /// It lives, but cannot be talked to.
     Broken(ServerError),
     /// It is reached by HTTP, and cannot be any more.
-    Parted(Parting),
+    Disconnected(Disconnect),
     /// It is to be stopped, and its calls have ended or had their time.
     Stop,
 }
@@ -51,7 +51,7 @@ impl ServerTask {
                 return event;
             }
             End::Broken(error) => error,
-            End::Parted(parting) => ServerError::Disconnected(parting),
+            End::Disconnected(disconnect) => ServerError::Disconnected(disconnect),
             End::Ended(how_ended) => {
                 // If mcpd died before the orphans of a lost guard, nobody would kill them: they go first.
                 if how_ended == Ended::GuardLost {
@@ -144,7 +144,7 @@ impl ServerTask {
 /// How a server ended to which there is no way any more. If it is a process, that says so soon, or is ended for what it did.
 pub(super) async fn parted(process: &mut Option<Process>, closed: Closed) -> End {
     let stream = match closed {
-        Closed::Parted(parting) => return End::Parted(parting),
+        Closed::Disconnected(disconnect) => return End::Disconnected(disconnect),
         Closed::Stream(stream) => stream,
     };
     let Some(process) = process else { return End::Broken(ServerError::StreamClosed(stream)) };

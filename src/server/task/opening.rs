@@ -125,7 +125,7 @@ impl ServerTask {
             {
                 self.died_opening = Some(opening.first);
             }
-            Some(Err(End::Broken(_) | End::Parted(_))) => {
+            Some(Err(End::Broken(_) | End::Disconnected(_))) => {
                 let failed = if instance.wire.is_known_modern() { Era::Legacy } else { opening.first };
                 self.publisher.eras.forget(&self.config, failed);
             }

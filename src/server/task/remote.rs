@@ -8,7 +8,7 @@ use crate::oauth::Login;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
 use crate::server::turn::Turn;
-use crate::transport::http::Http;
+use crate::transport::http::HttpConnection;
 
 impl ServerTask {
     /// Connects to the server, serves the instance that it is for mcpd, and takes leave of it. Tells what its end means.
@@ -18,7 +18,7 @@ impl ServerTask {
         let connecting = async {
             let client = clients.get(remote).await?;
             let login = logins.and_then(|logins| Login::of(&name, remote, client.clone(), &logins));
-            Http::new(remote, client, login, max).await
+            HttpConnection::new(remote, client, login, max).await
         };
         // Logging in has more state than all that comes behind it, and is done with it soon.
         match self.while_wanted(Box::pin(connecting)).await {

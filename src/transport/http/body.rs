@@ -1,18 +1,18 @@
-//! What is in the bodies of answers: messages, made lines, and complaints.
+//! Contents of response bodies: messages, as lines, and error texts.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde_json::value::RawValue;
 use std::time::{Duration, SystemTime};
 
-use crate::net::client::Answer;
+use crate::net::client::Response;
 use crate::printable::excerpt;
 use crate::transport::Incoming;
 
-/// Most characters shown of a server's own words.
-const MOST_SHOWN: usize = 200;
+/// Longest quote of a server's text, in characters.
+const MAX_QUOTE_LEN: usize = 200;
 
-/// What a body is said to hold.
+/// The content type of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Json,
@@ -22,8 +22,8 @@ pub(super) enum Content {
 
 impl Content {
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let said = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()).unwrap_or_default();
-        let media = said.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let content_type = headers.get(CONTENT_TYPE).map(|value| value.as_bytes()).unwrap_or_default();
+        let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         if media.eq_ignore_ascii_case(b"application/json") {
             Self::Json
         } else if media.eq_ignore_ascii_case(b"text/event-stream") {
@@ -34,12 +34,12 @@ impl Content {
     }
 }
 
-/// Whether it is a stream that was asked for.
-pub(super) fn is_stream(answer: &Answer) -> bool {
+/// Whether it is a successful event stream.
+pub(super) fn is_stream(answer: &Response) -> bool {
     answer.status().is_success() && Content::of(answer.headers()) == Content::Events
 }
 
-/// What a body or an event says; `None` if it is blank.
+/// The message in a body or event; `None` if it is blank.
 pub(super) async fn message(text: Bytes) -> Option<Incoming> {
     let text = trimmed(text);
     if text.is_empty() { None } else { Some(Incoming::of_any_size(text, one_line).await) }
@@ -51,7 +51,7 @@ fn trimmed(text: Bytes) -> Bytes {
     text.slice(start..end)
 }
 
-/// JSON over several lines as one, as agents get it: what stands between its lines becomes spaces. What is no JSON stays as it is.
+/// Puts JSON on one line: line breaks become spaces. Text that is not JSON stays as it is.
 fn one_line(text: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &text).is_none() || serde_json::from_slice::<&RawValue>(&text).is_err() {
         return text;
@@ -61,21 +61,21 @@ fn one_line(text: Bytes) -> Bytes {
     line.freeze()
 }
 
-/// How long a server wants to be left alone. Source: RFC 9110, 10.2.3.
+/// The delay that a server requests. Source: RFC 9110, 10.2.3.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let said = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = said.parse() {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let until = httpdate::parse_http_date(said).ok()?;
+    let until = httpdate::parse_http_date(value).ok()?;
     Some(until.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// What a body that is no message says, for a person: the message of an error in it, or its first line, without what `masked` takes
-/// out.
+/// The error text in a body that is no message: the message of a JSON error, or the first line. `masked` removes
+/// secrets.
 pub(super) fn complaint(body: &[u8], masked: impl FnOnce(&str) -> String) -> Option<String> {
     let value = serde_json::from_slice::<serde_json::Value>(body).ok();
-    let told = value.as_ref().and_then(|value| {
+    let message = value.as_ref().and_then(|value| {
         let error = value.get("error").unwrap_or(value);
         [error.get("message"), value.get("error_description"), value.get("message"), Some(error)]
             .into_iter()
@@ -84,7 +84,7 @@ pub(super) fn complaint(body: &[u8], masked: impl FnOnce(&str) -> String) -> Opt
     });
     let text = String::from_utf8_lossy(body);
     let is_page = text.trim_start().starts_with('<');
-    let line = told.or_else(|| text.lines().map(str::trim).find(|line| !line.is_empty()).filter(|_| !is_page))?;
-    // Before it is cut: part of a secret is one, too.
-    Some(excerpt(&masked(line), MOST_SHOWN))
+    let line = message.or_else(|| text.lines().map(str::trim).find(|line| !line.is_empty()).filter(|_| !is_page))?;
+    // Masked before it is shortened, since a part of a secret is a secret.
+    Some(excerpt(&masked(line), MAX_QUOTE_LEN))
 }

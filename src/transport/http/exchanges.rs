@@ -1,4 +1,4 @@
-//! The exchanges of one way that have not ended, and how many there may be. Pure but for what aborts them.
+//! Unfinished exchanges of one connection, and their limits. Pure except for the abort handles.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,41 +6,41 @@ use std::sync::atomic::AtomicBool;
 
 use futures_util::future::AbortHandle;
 
-use super::report::Source;
+use super::event_queue::Source;
 
-/// Exchanges at once; further lines wait in the outbox. A call has one until it is answered, and for a while longer if it was
-/// given up.
-const MOST: usize = 512;
-/// Bytes that were sent by them, in largest messages; further lines wait, too.
-const MOST_BYTES: usize = 4;
+/// Maximum of exchanges; further lines wait in the outbox. A call has one until its response, and for a while after its
+/// cancellation.
+const MAX_EXCHANGES: usize = 512;
+/// Maximum of bytes sent by them, in message caps; further lines wait, too.
+const MAX_MESSAGES: usize = 4;
 
-/// Those of one way.
+/// The exchanges of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
     open: HashMap<Source, Open>,
-    /// Of what was sent.
+    /// Bytes sent by unfinished exchanges.
     bytes: usize,
-    /// Requests that wait to be sent: the numbers of their lines, and their ids.
+    /// Line numbers and ids of requests that wait to be sent.
     announced: VecDeque<(u64, u64)>,
 }
 
-/// One that has not ended.
+/// An unfinished exchange.
 #[derive(Debug)]
 pub(super) struct Open {
-    /// The id of the request that it is, if it is one.
+    /// The request's id; `None` for other messages.
     pub(super) request: Option<u64>,
     pub(super) bytes: usize,
     pub(super) abort: AbortHandle,
-    pub(super) is_given_up: Arc<AtomicBool>,
+    pub(super) is_cancelled: Arc<AtomicBool>,
 }
 
 impl Exchanges {
-    /// The line of this number will be a request with this id.
+    /// Registers that a line will be the request with this id.
     pub(super) fn announce(&mut self, line: u64, request: u64) {
         self.announced.push_back((line, request));
     }
 
-    /// The id of the line of this number, if it is a request. Lines before it are asked for no more.
+    /// The id of a line that is a request. Earlier entries are dropped.
     pub(super) fn announced(&mut self, line: u64) -> Option<u64> {
         while self.announced.front().is_some_and(|(other, _)| *other < line) {
             self.announced.pop_front();
@@ -55,7 +55,7 @@ impl Exchanges {
         self.open.insert(source, open);
     }
 
-    /// One has ended.
+    /// Removes an exchange that has ended.
     pub(super) fn end(&mut self, source: Source) -> Option<Open> {
         let open = self.open.remove(&source)?;
         self.bytes -= open.bytes;
@@ -66,13 +66,13 @@ impl Exchanges {
         self.open.get(&source)
     }
 
-    /// That of a request.
+    /// The exchange of a request.
     pub(super) fn of(&self, request: u64) -> Option<(Source, &Open)> {
         self.open.iter().find(|(_, open)| open.request == Some(request)).map(|(source, open)| (*source, open))
     }
 
     pub(super) fn are_too_many(&self, max_message: usize) -> bool {
-        self.open.len() >= MOST || self.bytes >= MOST_BYTES * max_message
+        self.open.len() >= MAX_EXCHANGES || self.bytes >= MAX_MESSAGES * max_message
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,40 +1,41 @@
-//! Messages over streamable HTTP, to one server that is reached by its URL, and over HTTP+SSE where that is all it has.
+//! Messages over Streamable HTTP to one server at a URL, and over HTTP+SSE to a server of 2024-11-05.
 //!
-//! Lives here: one [`Http`] for each instance, which takes the lines of an [`Outbox`](crate::transport::Outbox) and gives what
-//! comes of them. Each line is a request of HTTP ([`exchange`]), what the server says by itself comes on a stream of its own ([`listener`]); they run within
-//! whoever polls the [`Http`], and tell it by a bounded queue ([`report`]). Knows: [`crate::jsonrpc`], HTTP clients, logins. Must not
-//! touch: MCP beyond its transport, sessions of agents, processes.
+//! Lives here: one [`HttpConnection`] per instance. It takes lines from an [`Outbox`](crate::transport::Outbox) and
+//! returns what arrives. Each line is one HTTP request ([`exchange`]); messages that the server sends by itself arrive
+//! on a stream of their own ([`sse_get`]). They run inside the poll of the [`HttpConnection`] and events to it by a
+//! bounded queue ([`event_queue`]). Knows: [`crate::jsonrpc`], HTTP clients, logins. Must not touch: MCP beyond its
+//! transport, sessions of agents, processes.
 //!
 //! ```text
-//! New ─ a modern request ─► Probing ─ settled ─► Modern: each request by itself, no stream, no session
-//!                              └── settled ─► New
-//! New ─ initialize ─► Opening ─ answered ─► Opened ─ stream ─► Introducing ─ initialized accepted ─► Open
-//!                        └── HTTP 400, 404, 405 ─► Seeking ─ endpoint ─► Open, all answers on the one stream
+//! New ─ a modern request ─► Probing ─ discovered ─► Modern: each request by itself, no stream, no session
+//!                              └── initialize ─► New
+//! New ─ initialize ─► Opening ─ response ─► AwaitingStream ─ stream ─► Initializing ─ accepted ─► Open
+//!                        └── HTTP 400, 404, 405 ─► AwaitingEndpoint ─ endpoint ─► OpenSse: one stream for all
 //! ```
 //!
-//! The stream is asked for before the server hears that the handshake is over: what it has to say then, such as that it has other
-//! tools now, it says at once, and to nobody if there is no stream.
+//! The stream is requested before `notifications/initialized` is sent. A server may send notifications at once after
+//! that, such as `list_changed`, and would send them to nobody without a stream.
 //!
 //! Source: MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP", "Backwards Compatibility"; MCP 2026-07-28,
 //! `basic/transports/streamable-http`.
 
-mod again;
 mod body;
-mod ends;
-mod events;
+mod connection;
+mod endpoint;
+mod errors;
+mod event_queue;
 mod exchange;
 mod exchanges;
-mod flow;
-mod listener;
 mod modern;
-mod phase;
-mod place;
-mod report;
+mod retry;
+mod sse_get;
+mod sse_parser;
+mod sse_stream;
+mod state;
 mod status;
 mod token;
-mod way;
 
-pub(crate) use self::ends::{Lost, Parting};
-pub(crate) use self::modern::Mirrors;
+pub(crate) use self::connection::HttpConnection;
+pub(crate) use self::errors::{Disconnect, RequestError};
+pub(crate) use self::modern::HeaderParams;
 pub(crate) use self::status::{is_busy, unprocessed};
-pub(crate) use self::way::Http;

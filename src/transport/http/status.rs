@@ -38,7 +38,7 @@ pub(crate) fn unprocessed(status: StatusCode) -> Option<&'static str> {
     UNPROCESSED.iter().find(|(one, _)| *one == status).map(|(_, statement)| *statement)
 }
 
-/// Whether a server wants no requests for now, and it is not the request's fault.
+/// Whether the server refuses all requests for now.
 pub(crate) fn is_busy(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }

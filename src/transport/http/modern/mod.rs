@@ -1,12 +1,11 @@
-//! What a request of the modern era has in its head beside what every request has: parts of its body, for those between who route
-//! by them and read no bodies.
+//! Headers of a modern request: parts of its body, for intermediaries that route without reading bodies.
 //!
-//! Pure. `value` (text as a header has it) · `mirrors` (the arguments that tools want there) · `head` (all of one request).
-//! Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Request Metadata".
+//! Pure. `value` (text as a header value) · `header_params` (arguments that tools require in headers) · `headers` (all
+//! headers of one request). Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Request Metadata".
 
-mod head;
-mod mirrors;
+mod header_params;
+mod headers;
 mod value;
 
-pub(super) use self::head::{TooLong, head};
-pub(crate) use self::mirrors::Mirrors;
+pub(crate) use self::header_params::HeaderParams;
+pub(super) use self::headers::{TooLong, head};

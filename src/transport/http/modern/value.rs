@@ -1,22 +1,22 @@
-//! Text as the value of a header. Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Value Encoding".
+//! Text as a header value. Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Value Encoding".
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::HeaderValue;
 
-/// What stands around base64.
+/// Delimiters around base64.
 const OPENS: &[u8] = b"=?base64?";
 const CLOSES: &[u8] = b"?=";
 
-/// `text` as it is where that arrives as it was sent, otherwise in base64.
+/// Returns `text` as it is if that is unambiguous, otherwise in base64.
 pub(super) fn value(text: &Bytes) -> HeaderValue {
     let plain = Some(text).filter(|text| is_plain(text)).cloned();
     let encoded = || Bytes::from([OPENS, STANDARD.encode(text).as_bytes(), CLOSES].concat());
     HeaderValue::from_maybe_shared(plain.unwrap_or_else(encoded)).expect("both are visible ASCII and spaces")
 }
 
-/// Whether nothing on the way takes it for something else.
+/// Whether the text survives as a header value.
 fn is_plain(text: &[u8]) -> bool {
     let is_visible = text.iter().all(|byte| matches!(byte, b' '..=b'~'));
     let is_padded = text.first() == Some(&b' ') || text.last() == Some(&b' ');
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_header_cannot_carry_as_it_is_is_encoded() {
+    fn text_that_is_no_plain_header_value_is_encoded() {
         for (text, expected) in [
             ("us-west1", "us-west1"),
             ("us west 1", "us west 1"),

@@ -6,15 +6,15 @@ use proptest::prelude::*;
 const MAX: usize = 64;
 
 /// What is read of `stream` that comes in pieces of `size` bytes.
-fn read(stream: &[u8], size: usize) -> (Vec<String>, Events) {
-    let mut events = Events::new(MAX);
-    stream.chunks(size).for_each(|chunk| events.read(Bytes::copy_from_slice(chunk)));
+fn read(stream: &[u8], size: usize) -> (Vec<String>, SseParser) {
+    let mut parser = SseParser::new(MAX);
+    stream.chunks(size).for_each(|chunk| parser.read(Bytes::copy_from_slice(chunk)));
     let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
-    let told = std::iter::from_fn(|| events.pop()).map(|event| match event {
+    let queued = std::iter::from_fn(|| parser.pop()).map(|event| match event {
         Event::Data { name, data } => format!("{}:{}", text(&name), text(&data)),
         Event::TooLarge => "too large".to_owned(),
     });
-    (told.collect(), events)
+    (queued.collect(), parser)
 }
 
 fn check(stream: &str, expected: &[&str]) {
@@ -24,7 +24,7 @@ fn check(stream: &str, expected: &[&str]) {
 }
 
 #[test]
-fn events_are_read_however_lines_end_and_wherever_they_are_cut() {
+fn line_ends_and_chunk_borders_do_not_matter() {
     check("data: a\n\ndata:b\r\n\r\ndata:  c\r\r", &[":a", ":b", ": c"]);
     check("event: endpoint\ndata: /x\n\nevent: message\ndata: {}\n\n", &["endpoint:/x", "message:{}"]);
     check("data: {\ndata:   \"a\": 1\ndata: }\n\n", &[":{\n  \"a\": 1\n}"]);
@@ -35,7 +35,7 @@ fn events_are_read_however_lines_end_and_wherever_they_are_cut() {
 }
 
 #[test]
-fn an_event_over_the_cap_is_told_once_and_the_next_is_read() {
+fn event_over_the_cap_is_reported_once_and_the_next_is_read() {
     let long = "x".repeat(MAX + 1);
     check(&format!("data: {long}\n\ndata: a\n\n"), &["too large", ":a"]);
     check(&format!("data: {}\ndata: {}\ndata: b\n\ndata: a\n\n", &long[..40], &long[..40]), &["too large", ":a"]);
@@ -48,7 +48,7 @@ fn an_event_over_the_cap_is_told_once_and_the_next_is_read() {
 }
 
 #[test]
-fn the_place_to_go_on_from_is_that_of_the_last_whole_event() {
+fn resume_id_is_that_of_the_last_complete_event() {
     for (stream, id, retry) in [
         ("id: 1\ndata: a\n\nid: 2\ndata: b\n", Some("1"), None),
         ("id: 1\nretry: 500\n\ndata: a\n\n", Some("1"), Some(500)),
@@ -56,15 +56,15 @@ fn the_place_to_go_on_from_is_that_of_the_last_whole_event() {
         ("retry: 0\n\n", None, Some(50)),
         ("id: 1\n\nid: a\0b\n\nretry: 5s\n\nretry: 99999999\n\n", Some("1"), Some(300_000)),
     ] {
-        let events = read(stream.as_bytes(), 3).1;
-        assert_eq!(events.last_id().map(|id| &id[..]), id.map(str::as_bytes), "{stream:?}");
-        assert_eq!(events.retry(), retry.map(Duration::from_millis), "{stream:?}");
+        let parser = read(stream.as_bytes(), 3).1;
+        assert_eq!(parser.last_id().map(|id| &id[..]), id.map(str::as_bytes), "{stream:?}");
+        assert_eq!(parser.retry(), retry.map(Duration::from_millis), "{stream:?}");
     }
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_the_same_whole_and_in_pieces(
+    fn chunk_sizes_do_not_change_the_events(
         stream in prop::collection::vec(prop::sample::select(b"data: id\n\n\r\0x:".to_vec()), 0..300),
         size in 1..40_usize,
     ) {
@@ -76,11 +76,11 @@ proptest! {
 }
 
 #[test]
-fn a_long_event_that_came_in_pieces_leaves_nothing_behind() {
-    let mut events = Events::new(1 << 20);
+fn long_event_in_chunks_leaves_no_buffer() {
+    let mut parser = SseParser::new(1 << 20);
     for piece in [&b"data: "[..], &[b'x'; 600 << 10], b"\n\n"] {
-        events.read(Bytes::copy_from_slice(piece));
+        parser.read(Bytes::copy_from_slice(piece));
     }
-    assert!(matches!(events.pop(), Some(Event::Data { data, .. }) if data.len() == 600 << 10));
-    assert_eq!(events.line.capacity(), 0);
+    assert!(matches!(parser.pop(), Some(Event::Data { data, .. }) if data.len() == 600 << 10));
+    assert_eq!(parser.line.capacity(), 0);
 }

@@ -1,4 +1,4 @@
-//! The arguments of calls that servers want to see in headers: which, and what they are then.
+//! Arguments of calls that tools require in headers, and their values there.
 //!
 //! Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Custom Headers from Tool Parameters".
 
@@ -11,18 +11,18 @@ use serde_json::Value;
 use super::value::value;
 use crate::jsonrpc::members::{each, members, text};
 
-/// The key of a schema that names a header.
+/// The schema keyword that names a header.
 const KEY: &str = "x-mcp-header";
-/// What stands before that name.
+/// The prefix of header names.
 const PREFIX: &[u8] = b"mcp-param-";
-/// Most of one tool: servers take about a hundred headers with a request.
-const MOST: usize = 64;
-/// The types of arguments that can be wanted.
+/// Maximum per tool: servers accept about a hundred headers per request.
+const MAX_HEADERS: usize = 64;
+/// Argument types that can be sent in a header.
 const TYPES: [&str; 3] = ["string", "integer", "boolean"];
-/// The integers that every program reads alike end here. Source: as above, "Schema Extension".
+/// The largest integer that every program reads alike. Source: as above, "Schema Extension".
 const LARGEST: f64 = 9_007_199_254_740_991.0;
 
-/// Keywords whose values are schemas, or arrays of them.
+/// Keywords whose values are schemas, or arrays of schemas.
 const SCHEMAS: &[&str] = &[
     "additionalItems",
     "additionalProperties",
@@ -41,96 +41,96 @@ const SCHEMAS: &[&str] = &[
     "unevaluatedItems",
     "unevaluatedProperties",
 ];
-/// Keywords whose values have schemas by name, beside `properties`.
+/// Keywords whose values are schemas by name, beside `properties`.
 const NAMED_SCHEMAS: &[&str] = &["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties"];
 
-/// What the tools of a server want.
+/// Header params of a server's tools.
 #[derive(Debug, Default)]
-pub(crate) struct Mirrors(HashMap<Bytes, Wanted>);
+pub(crate) struct HeaderParams(HashMap<Bytes, Param>);
 
-/// Of one value: the header that it is wanted in, and what is wanted of what is in it, by name.
+/// Header params of one value: its own header, and those of its members by name.
 #[derive(Debug, Default)]
-struct Wanted {
+struct Param {
     header: Option<HeaderName>,
-    within: BTreeMap<Bytes, Wanted>,
+    within: BTreeMap<Bytes, Param>,
 }
 
-/// Why a tool is none that may be offered. For a person, in the middle of a sentence.
-pub(crate) type Unfit = &'static str;
+/// Why a tool must not be offered. For a person, in the middle of a sentence.
+pub(crate) type InvalidTool = &'static str;
 
-impl Mirrors {
-    /// Takes note of what the tool of this name wants that is defined so.
+impl HeaderParams {
+    /// Records the header params in a tool's definition.
     ///
     /// # Errors
-    /// Says why nobody may be offered it.
-    pub(crate) fn note(&mut self, tool: &str, definition: &Bytes) -> Result<(), Unfit> {
-        // Few have it, and nobody spells it with escapes.
+    /// Why the tool must not be offered.
+    pub(crate) fn note(&mut self, tool: &str, definition: &Bytes) -> Result<(), InvalidTool> {
+        // Few tools have it, and none escapes it.
         if memchr::memmem::find(definition, KEY.as_bytes()).is_none() {
             return Ok(());
         }
         let schema = members(definition, ["inputSchema"]).ok().and_then(|[schema]| schema);
         let schema = schema.and_then(|schema| serde_json::from_slice(&schema).ok());
-        let schema: Value = schema.ok_or("its schema is too deep to be read")?;
-        let (mut wanted, mut seen) = (Wanted::default(), HashSet::new());
-        read(&schema, Place::Top(&mut wanted), &mut seen)?;
+        let schema: Value = schema.ok_or("its schema is nested too deeply")?;
+        let (mut param, mut seen) = (Param::default(), HashSet::new());
+        read(&schema, Place::Top(&mut param), &mut seen)?;
         if !seen.is_empty() {
-            self.0.insert(Bytes::copy_from_slice(tool.as_bytes()), wanted);
+            self.0.insert(Bytes::copy_from_slice(tool.as_bytes()), param);
         }
         Ok(())
     }
 
-    /// Adds the headers that a call of `tool` with these arguments has.
+    /// Adds the headers for a call of `tool` with these arguments.
     pub(super) fn add(&self, tool: &[u8], arguments: &Bytes, headers: &mut HeaderMap) {
-        if let Some(wanted) = self.0.get(tool) {
-            wanted.add(arguments, headers);
+        if let Some(param) = self.0.get(tool) {
+            param.add(arguments, headers);
         }
     }
 }
 
-impl Wanted {
+impl Param {
     fn add(&self, given: &Bytes, headers: &mut HeaderMap) {
         if let Some(header) = &self.header
             && let Some(mut shown) = shown(given)
         {
-            // It may be a secret: what goes by on the way keeps no copy.
+            // It may be a secret. HTTP/2 then does not index it for compression.
             shown.set_sensitive(true);
             headers.insert(header, shown);
         }
         if !self.within.is_empty() {
-            // What is no object has nothing within.
+            // Other values have no members.
             let _ = each(given, |name, value| {
-                if let Some(wanted) = self.within.get(&name) {
-                    wanted.add(&value, headers);
+                if let Some(param) = self.within.get(&name) {
+                    param.add(&value, headers);
                 }
             });
         }
     }
 }
 
-/// Where a schema stands.
+/// The position of a schema.
 enum Place<'a> {
-    Top(&'a mut Wanted),
-    /// What leads here are names of properties and nothing else.
-    Property(&'a mut Wanted),
+    Top(&'a mut Param),
+    /// Reached by `properties` only.
+    Property(&'a mut Param),
     Elsewhere,
 }
 
-/// Reads a schema with all that are in it. It is as deep at most as what is read into a [`Value`] can be.
-fn read(schema: &Value, mut place: Place<'_>, seen: &mut HashSet<HeaderName>) -> Result<(), Unfit> {
+/// Reads a schema with its subschemas. [`Value`] limits its depth.
+fn read(schema: &Value, mut endpoint: Place<'_>, seen: &mut HashSet<HeaderName>) -> Result<(), InvalidTool> {
     let Value::Object(schema) = schema else { return Ok(()) };
     if let Some(name) = schema.get(KEY) {
         let header = header(name, schema.get("type"))?;
-        let Place::Property(wanted) = &mut place else { return Err("names a header where no argument is") };
-        if seen.len() == MOST || !seen.insert(header.clone()) {
-            return Err("names a header twice, or too many");
+        let Place::Property(param) = &mut endpoint else { return Err("has `x-mcp-header` outside of an argument") };
+        if seen.len() == MAX_HEADERS || !seen.insert(header.clone()) {
+            return Err("has `x-mcp-header` twice for one header, or too often");
         }
-        wanted.header = Some(header);
+        param.header = Some(header);
     }
     for (keyword, value) in schema {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(properties)) => {
                 for (name, schema) in properties {
-                    read_property(name, schema, &mut place, seen)?;
+                    read_property(name, schema, &mut endpoint, seen)?;
                 }
             }
             (named, Value::Object(schemas)) if NAMED_SCHEMAS.contains(&named) => {
@@ -151,26 +151,27 @@ fn read_property(
     schema: &Value,
     parent: &mut Place<'_>,
     seen: &mut HashSet<HeaderName>,
-) -> Result<(), Unfit> {
+) -> Result<(), InvalidTool> {
     let (Place::Top(parent) | Place::Property(parent)) = parent else { return read(schema, Place::Elsewhere, seen) };
-    let mut wanted = Wanted::default();
-    read(schema, Place::Property(&mut wanted), seen)?;
-    if wanted.header.is_some() || !wanted.within.is_empty() {
-        parent.within.insert(Bytes::copy_from_slice(name.as_bytes()), wanted);
+    let mut param = Param::default();
+    read(schema, Place::Property(&mut param), seen)?;
+    if param.header.is_some() || !param.within.is_empty() {
+        parent.within.insert(Bytes::copy_from_slice(name.as_bytes()), param);
     }
     Ok(())
 }
 
-/// The header of this name, for an argument of this type.
-fn header(name: &Value, of_type: Option<&Value>) -> Result<HeaderName, Unfit> {
-    let name = name.as_str().filter(|name| !name.is_empty()).ok_or("names a header by no text")?;
+/// The header with this name, for an argument of this type.
+fn header(name: &Value, of_type: Option<&Value>) -> Result<HeaderName, InvalidTool> {
+    let name = name.as_str().filter(|name| !name.is_empty()).ok_or("has an `x-mcp-header` that is not a string")?;
     if !of_type.and_then(Value::as_str).is_some_and(|of_type| TYPES.contains(&of_type)) {
-        return Err("names a header for what is no string, integer or boolean");
+        return Err("has `x-mcp-header` on an argument that is no string, integer or boolean");
     }
-    HeaderName::from_bytes(&[PREFIX, name.as_bytes()].concat()).map_err(|_| "names a header as none can be called")
+    HeaderName::from_bytes(&[PREFIX, name.as_bytes()].concat())
+        .map_err(|_| "has an `x-mcp-header` that is not a header name")
 }
 
-/// An argument as a header has it; nothing for what no header has.
+/// An argument as a header value; `None` for types that no header has.
 fn shown(argument: &Bytes) -> Option<HeaderValue> {
     match argument.first()? {
         b'"' => Some(value(&text(argument)?)),
@@ -180,7 +181,7 @@ fn shown(argument: &Bytes) -> Option<HeaderValue> {
     }
 }
 
-/// A number in digits, if it is an integer that has a shorter way to be written.
+/// Writes an integer in digits. Other numbers stay as they are.
 fn integer(number: &Bytes) -> Bytes {
     if number.iter().all(|byte| matches!(byte, b'-' | b'0'..=b'9')) {
         return number.clone();

@@ -1,72 +1,72 @@
-//! What is answered to a request, read as it comes.
+//! The response to a request, read as it arrives.
 
 use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::HeaderMap;
-use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
-/// An answer whose body has not been read yet. Its connection is closed if that is dropped before its end.
-pub struct Answer {
+/// A response whose body has not been read. Dropping it before its end closes its connection.
+pub struct Response {
     status: StatusCode,
     headers: HeaderMap,
     body: Incoming,
     proxy: Option<Box<str>>,
 }
 
-impl Answer {
-    pub(super) fn new(response: Response<Incoming>) -> Self {
+impl Response {
+    pub(super) fn new(response: http::Response<Incoming>) -> Self {
         let (head, body) = response.into_parts();
         Self { status: head.status, headers: head.headers, body, proxy: None }
     }
 
-    /// The proxy that may have said this for the server, named for a person.
-    pub(super) fn through(mut self, proxy: impl fmt::Display) -> Self {
+    /// Marks the response as possibly the proxy's own.
+    pub(super) fn maybe_from_proxy(mut self, proxy: impl fmt::Display) -> Self {
         self.proxy = Some(proxy.to_string().into());
         self
     }
 
-    /// The proxy that may have said this for the server, named for a person.
+    /// The proxy that may have sent this response instead of the server, named for a person.
     #[must_use]
     pub fn proxy(&self) -> Option<&str> {
         self.proxy.as_deref()
     }
 
-    /// How it went.
+    /// The HTTP status.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// What is said about it.
+    /// The response headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// Frees what its headers take: they are slices of the buffer that the body is read into, which would be kept for them beside
-    /// another one.
-    pub fn forget_headers(&mut self) {
+    /// Frees the headers. They are slices of the first read buffer, which they would keep in memory as long as the body
+    /// is read.
+    pub fn drop_headers(&mut self) {
         self.headers = HeaderMap::new();
     }
 
-    /// How long its body is, in bytes, if that is known before.
+    /// The length of the body in bytes, if it was announced.
     #[must_use]
     pub fn content_length(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
-    /// The next part of its body; `None` behind the last. May be cancelled without loss.
+    /// The next part of the body, or `None` at its end. Cancel-safe.
     ///
     /// # Errors
-    /// Why it broke off, for a person.
+    /// If the connection failed; for a person.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, String> {
         while let Some(frame) = self.body.frame().await {
-            // What else there may be are trailers.
+            // Other frames are trailers.
             if let Ok(data) = frame.map_err(|error| cause(&error))?.into_data() {
                 return Ok(Some(data));
             }
@@ -75,20 +75,24 @@ impl Answer {
     }
 }
 
-/// What it holds may be a secret.
-impl fmt::Debug for Answer {
+/// The body may contain a secret.
+impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+        f.debug_struct("Response").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
-/// What went wrong at the bottom of it.
+/// The root cause of an error.
 pub(super) fn cause(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     while let Some(deeper) = deepest.source() {
         deepest = deeper;
     }
     let kind = deepest.downcast_ref::<io::Error>().map(io::Error::kind);
-    // What rustls says of it is a page on the web.
-    if kind == Some(ErrorKind::UnexpectedEof) { "it ended too early".to_owned() } else { deepest.to_string() }
+    // rustls's text for this is a link to its documentation.
+    if kind == Some(ErrorKind::UnexpectedEof) {
+        "the connection ended too early".to_owned()
+    } else {
+        deepest.to_string()
+    }
 }

@@ -9,10 +9,10 @@ fn tool(schema: &str) -> Bytes {
 
 /// The headers of a call of a tool with these properties.
 fn headers(properties: &str, arguments: &'static str) -> Vec<(String, String)> {
-    let mut mirrors = Mirrors::default();
-    mirrors.note("t", &tool(&format!(r#"{{"type":"object","properties":{properties}}}"#))).expect("a tool");
+    let mut header_params = HeaderParams::default();
+    header_params.note("t", &tool(&format!(r#"{{"type":"object","properties":{properties}}}"#))).expect("a tool");
     let mut headers = HeaderMap::new();
-    mirrors.add(b"t", &Bytes::from_static(arguments.as_bytes()), &mut headers);
+    header_params.add(b"t", &Bytes::from_static(arguments.as_bytes()), &mut headers);
     let mut all: Vec<_> =
         headers.iter().map(|(name, value)| (name.to_string(), value.to_str().expect("visible").to_owned())).collect();
     all.sort();
@@ -26,7 +26,7 @@ fn check(properties: &str, arguments: &'static str, expected: &[(&str, &str)]) {
 }
 
 #[test]
-fn an_argument_that_is_wanted_is_shown_and_no_other() {
+fn only_header_params_become_headers() {
     let region = r#"{"r":{"type":"string","x-mcp-header":"Region"},"q":{"type":"string"}}"#;
     check(region, r#"{"r":"us-west1","q":"x"}"#, &[("region", "us-west1")]);
     check(region, r#"{"q":"x", "\u0072":"caf\u00e9"}"#, &[("region", "=?base64?Y2Fmw6k=?=")]);
@@ -38,7 +38,7 @@ fn an_argument_that_is_wanted_is_shown_and_no_other() {
 }
 
 #[test]
-fn numbers_and_truth_are_shown_as_every_program_writes_them() {
+fn numbers_and_booleans_have_canonical_form() {
     let all = r#"{"n":{"type":"integer","x-mcp-header":"N"},"b":{"type":"boolean","x-mcp-header":"B"}}"#;
     check(all, r#"{"n":42,"b":true}"#, &[("b", "true"), ("n", "42")]);
     check(all, r#"{"b" : false ,"n": -7 }"#, &[("b", "false"), ("n", "-7")]);
@@ -55,7 +55,7 @@ fn numbers_and_truth_are_shown_as_every_program_writes_them() {
 }
 
 #[test]
-fn what_is_within_others_is_shown_too() {
+fn nested_params_become_headers() {
     let nested = r#"{"a":{"type":"object","properties":{
         "b":{"type":"object","properties":{"c":{"type":"string","x-mcp-header":"C"}}},
         "d":{"type":"string","x-mcp-header":"D"}}}}"#;
@@ -64,13 +64,13 @@ fn what_is_within_others_is_shown_too() {
 }
 
 #[test]
-fn a_property_that_is_called_like_the_key_and_data_that_has_it_name_no_header() {
+fn keyword_as_property_name_or_data_names_no_header() {
     check(r#"{"x-mcp-header":{"type":"string"}}"#, r#"{"x-mcp-header":"a"}"#, &[]);
     check(r#"{"p":{"type":"object","default":{"x-mcp-header":1},"enum":[{"x-mcp-header":1}]}}"#, "{}", &[]);
 }
 
 #[test]
-fn a_tool_that_breaks_the_rules_for_it_is_unfit() {
+fn tool_with_invalid_header_params_is_refused() {
     let on =
         |name: &str, of_type: &str| format!(r#"{{"properties":{{"p":{{"type":{of_type},"x-mcp-header":{name}}}}}}}"#);
     let good = on(r#""A""#, r#""string""#);
@@ -79,7 +79,7 @@ fn a_tool_that_breaks_the_rules_for_it_is_unfit() {
             r#"{{"properties":{{"p":{{"type":"string","x-mcp-header":"{one}"}},"q":{{"type":"integer","x-mcp-header":"{other}"}}}}}}"#
         )
     };
-    let many = (0..=MOST)
+    let many = (0..=MAX_HEADERS)
         .map(|n| format!(r#""p{n}":{{"type":"string","x-mcp-header":"H{n}"}}"#))
         .collect::<Vec<_>>()
         .join(",");
@@ -87,7 +87,7 @@ fn a_tool_that_breaks_the_rules_for_it_is_unfit() {
         |keyword: &str| format!(r#"{{"properties":{{"p":{{"{keyword}":{{"type":"string","x-mcp-header":"A"}}}}}}}}"#);
     let below = |keyword: &str| format!(r#"{{"{keyword}":{{"x":{{"type":"string","x-mcp-header":"A"}}}}}}"#);
     let deep = format!("{}{good}{}", r#"{"x":"#.repeat(200), "}".repeat(200));
-    let mut unfit = vec![
+    let mut invalid = vec![
         on(r#""""#, r#""string""#),
         on("1", r#""string""#),
         on(r#""My Region""#, r#""string""#),
@@ -105,15 +105,15 @@ fn a_tool_that_breaks_the_rules_for_it_is_unfit() {
         deep,
     ];
     let types = [r#""number""#, r#""object""#, r#""array""#, r#""null""#, r#"["string","null"]"#];
-    unfit.extend(types.map(|of_type| on(r#""A""#, of_type)));
-    unfit.extend(SCHEMAS.iter().map(|keyword| within(keyword)));
-    unfit.extend(NAMED_SCHEMAS.iter().map(|keyword| below(keyword)));
-    for schema in unfit {
-        let mut mirrors = Mirrors::default();
-        assert!(mirrors.note("t", &tool(&schema)).is_err(), "{schema}");
-        assert!(mirrors.0.is_empty(), "{schema}");
+    invalid.extend(types.map(|of_type| on(r#""A""#, of_type)));
+    invalid.extend(SCHEMAS.iter().map(|keyword| within(keyword)));
+    invalid.extend(NAMED_SCHEMAS.iter().map(|keyword| below(keyword)));
+    for schema in invalid {
+        let mut header_params = HeaderParams::default();
+        assert!(header_params.note("t", &tool(&schema)).is_err(), "{schema}");
+        assert!(header_params.0.is_empty(), "{schema}");
     }
     for schema in [good, two("A", "B"), "true".into(), "{}".into()] {
-        Mirrors::default().note("t", &tool(&schema)).expect("a tool");
+        HeaderParams::default().note("t", &tool(&schema)).expect("a tool");
     }
 }

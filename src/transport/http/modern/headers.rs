@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use super::Mirrors;
+use super::HeaderParams;
 use super::value::value;
 use crate::era;
 use crate::jsonrpc::members::{members, text};
@@ -12,25 +12,25 @@ const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// Most bytes of what a request has in its head of its own, names and values: many servers take no more of a whole head.
-const MOST: usize = 8 << 10;
+/// Maximum size of these headers, names and values, in bytes: many servers accept no more for all headers.
+const MAX_SIZE: usize = 8 << 10;
 
-/// What a request has to have in its head is more than servers take.
+/// The required headers exceed what servers accept.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::transport::http) struct TooLong;
 
-/// What the request `line` has in its head. They are read from what is sent, so that the two never differ; what is not in it, or
-/// twice, is left out, and is the server's to refuse.
+/// The headers of the request `line`. They are read from the line itself, so both always agree. A missing or repeated
+/// member is left out, for the server to refuse.
 ///
 /// # Errors
-/// If it is over [`MOST`].
-pub(in crate::transport::http) fn head(line: &Bytes, mirrors: &Mirrors) -> Result<HeaderMap, TooLong> {
-    let headers = headers(line, mirrors);
+/// If they exceed [`MAX_SIZE`].
+pub(in crate::transport::http) fn head(line: &Bytes, header_params: &HeaderParams) -> Result<HeaderMap, TooLong> {
+    let headers = headers(line, header_params);
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    if bytes > MOST { Err(TooLong) } else { Ok(headers) }
+    if bytes > MAX_SIZE { Err(TooLong) } else { Ok(headers) }
 }
 
-fn headers(line: &Bytes, mirrors: &Mirrors) -> HeaderMap {
+fn headers(line: &Bytes, header_params: &HeaderParams) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(PROTOCOL, HeaderValue::from_static(era::MODERN));
     let [method, params] = members(line, ["method", "params"]).unwrap_or_default();
@@ -41,14 +41,14 @@ fn headers(line: &Bytes, mirrors: &Mirrors) -> HeaderMap {
         let Some(name) = name.and_then(|raw| text(&raw)) else { return headers };
         headers.insert(NAME, value(&name));
         if let Some(arguments) = arguments.filter(|_| method[..] == *b"tools/call") {
-            mirrors.add(&name, &arguments, &mut headers);
+            header_params.add(&name, &arguments, &mut headers);
         }
     }
     headers
 }
 
-/// The member of a method's params that says what it is about. Those of tasks are of the extension (`io.modelcontextprotocol/tasks`,
-/// SEP-2663, "Streamable HTTP").
+/// The param that names a method's target. Task methods belong to the extension `io.modelcontextprotocol/tasks`
+/// (SEP-2663, "Streamable HTTP").
 fn named_by(method: &[u8]) -> Option<&'static str> {
     match method {
         b"tools/call" | b"prompts/get" => Some("name"),
@@ -64,14 +64,14 @@ mod tests {
 
     fn check(method: &str, params: &str, expected: Option<&str>) {
         let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        let headers = head(&Bytes::from(line), &Mirrors::default()).expect("it is short");
+        let headers = head(&Bytes::from(line), &HeaderParams::default()).expect("it is short");
         assert_eq!(headers.get(PROTOCOL).expect("a version"), "2026-07-28");
         assert_eq!(headers.get(METHOD).expect("a method"), method);
         assert_eq!(headers.get(NAME).map(|name| name.to_str().expect("visible")), expected, "{params}");
     }
 
     #[test]
-    fn a_request_says_what_it_does_and_with_what() {
+    fn headers_name_the_method_and_its_target() {
         check("tools/call", r#"{"name":"get_weather","arguments":{"name":"x"}}"#, Some("get_weather"));
         check("prompts/get", r#"{"arguments":{},"name":"wétter"}"#, Some("=?base64?d8OpdHRlcg==?="));
         check("resources/read", r#"{"uri":"file:///a b","name":"n"}"#, Some("file:///a b"));
@@ -83,35 +83,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_a_request_is_not_in_its_head() {
+    fn missing_or_repeated_names_add_no_header() {
         for params in ["{}", "[]", "null", r#"{"name":7}"#, r#"{"name":"a","name":"b"}"#, r#"{"name":"a","Name":"b"}"#]
         {
             check("tools/call", params, None);
         }
-        let nothing = head(&Bytes::from_static(b"{}"), &Mirrors::default()).expect("it is short");
+        let nothing = head(&Bytes::from_static(b"{}"), &HeaderParams::default()).expect("it is short");
         assert_eq!((nothing.len(), nothing.get(PROTOCOL).is_some()), (1, true));
     }
 
     #[test]
-    fn a_call_shows_the_arguments_that_its_tool_wants_shown() {
-        let mut mirrors = Mirrors::default();
+    fn call_has_the_header_params_of_its_tool() {
+        let mut header_params = HeaderParams::default();
         let definition = r#"{"name":"t","inputSchema":{"properties":{"r":{"type":"string","x-mcp-header":"Region"}}}}"#;
-        mirrors.note("t", &Bytes::from_static(definition.as_bytes())).expect("a tool");
+        header_params.note("t", &Bytes::from_static(definition.as_bytes())).expect("a tool");
         for (method, tool, expected) in
             [("tools/call", "t", true), ("tools/call", "u", false), ("prompts/get", "t", false)]
         {
             let params = format!(r#"{{"name":"{tool}","arguments":{{"r":"eu"}}}}"#);
             let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-            let headers = head(&Bytes::from(line), &mirrors).expect("it is short");
+            let headers = head(&Bytes::from(line), &header_params).expect("it is short");
             assert_eq!(headers.get("mcp-param-region").is_some(), expected, "{method} {tool}");
         }
     }
 
     #[test]
-    fn what_is_too_much_for_a_head_is_refused_as_it_would_be_sent() {
-        for (uri, fits) in [("x".repeat(MOST - 100), true), ("x".repeat(MOST), false), ("é".repeat(MOST / 2), false)] {
+    fn size_limit_applies_to_encoded_headers() {
+        for (uri, fits) in
+            [("x".repeat(MAX_SIZE - 100), true), ("x".repeat(MAX_SIZE), false), ("é".repeat(MAX_SIZE / 2), false)]
+        {
             let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{{"uri":"{uri}"}}}}"#);
-            assert_eq!(head(&Bytes::from(line), &Mirrors::default()).is_ok(), fits, "{} bytes", uri.len());
+            assert_eq!(head(&Bytes::from(line), &HeaderParams::default()).is_ok(), fits, "{} bytes", uri.len());
         }
     }
 }

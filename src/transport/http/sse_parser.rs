@@ -1,46 +1,46 @@
-//! Events of a `text/event-stream`, from its bytes. Pure.
+//! Parses a `text/event-stream` into events. Pure.
 //!
-//! Source: WHATWG HTML, 9.2.6, "Interpreting an event stream". Of a field that is split over chunks no more is kept than one
-//! message may have, so a stream without an end of line, or of event, fills no memory.
+//! Source: WHATWG HTML, 9.2.6, "Interpreting an event stream". It buffers at most one message cap of an incomplete
+//! field, so a stream without line or event ends does not exhaust memory.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::net::body::by_itself;
+use crate::net::body::detached;
 
-/// Longest id that is kept, in bytes: it goes back in a header. A longer one is none.
+/// Longest id that is kept, in bytes: it is sent back in a header. A longer one is ignored.
 const MAX_ID: usize = 1 << 10;
-/// Shortest wait before a server is connected to again, whatever it asks for: one that ends each stream at once would otherwise be
-/// all that mcpd has to do.
+/// Shortest delay before a reconnect, whatever the server requests: one that ends each stream at once would otherwise
+/// keep mcpd busy.
 const MIN_RETRY: Duration = Duration::from_millis(50);
-/// Longest wait that it may ask for.
+/// Longest delay that a server may request.
 const MAX_RETRY: Duration = Duration::from_secs(300);
 
-/// What a stream says.
+/// An event of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Its `data`, lines joined by newlines, and its `event`, which is empty for `message`.
+    /// Its `data`, with lines joined by newlines, and its `event`, which is empty for `message`.
     Data { name: Bytes, data: Bytes },
-    /// One whose `data` is over the cap.
+    /// An event whose `data` exceeds the cap.
     TooLarge,
 }
 
-/// Reads one stream.
+/// Parses one stream.
 #[derive(Debug)]
-pub(super) struct Events {
-    /// Most bytes of one event.
+pub(super) struct SseParser {
+    /// Maximum size of an event, in bytes.
     max: usize,
-    /// A line that has not ended.
+    /// An incomplete line.
     line: BytesMut,
-    /// What has been said of the event that has not ended.
+    /// The incomplete event.
     open: Open,
-    /// The last byte was a carriage return, whose newline may follow.
+    /// The last byte was a carriage return. A newline may follow.
     after_return: bool,
-    /// Nothing has been read, so that a byte order mark may follow.
+    /// Nothing has been read yet. A byte order mark may follow.
     at_start: bool,
-    /// The line that has not ended is over the cap.
+    /// The incomplete line exceeds the cap.
     is_skipping: bool,
     id: Option<Bytes>,
     retry: Option<Duration>,
@@ -57,7 +57,7 @@ struct Open {
 
 #[derive(Debug)]
 enum Data {
-    /// Part of what was read, which is not copied.
+    /// A slice of the read buffer, not copied.
     One(Bytes),
     Several(BytesMut),
 }
@@ -71,7 +71,7 @@ impl Data {
     }
 }
 
-impl Events {
+impl SseParser {
     pub(super) fn new(max: usize) -> Self {
         Self {
             max,
@@ -86,32 +86,32 @@ impl Events {
         }
     }
 
-    /// The same for a stream that goes on behind the event of this id.
-    pub(super) fn going_on(max: usize, last: &[u8]) -> Self {
+    /// A parser for a stream that continues after the event with this id.
+    pub(super) fn resumed(max: usize, last: &[u8]) -> Self {
         Self { id: Some(Bytes::copy_from_slice(last)), ..Self::new(max) }
     }
 
-    /// The next event of what was read.
+    /// The next event of the data read.
     pub(super) fn pop(&mut self) -> Option<Event> {
         self.read.pop_front()
     }
 
-    /// Bytes of what has not ended.
-    pub(super) fn held(&self) -> usize {
+    /// Buffered bytes of the incomplete event.
+    pub(super) fn buffered(&self) -> usize {
         self.line.len() + self.open.data.as_ref().map_or(0, Data::len)
     }
 
-    /// That of the last event that had one. An empty one takes it back.
+    /// The id of the last event that had one. An empty id resets it.
     pub(super) fn last_id(&self) -> Option<&Bytes> {
         self.id.as_ref().filter(|id| !id.is_empty())
     }
 
-    /// How long it wants to be left alone before it is connected to again.
+    /// The reconnect delay that the stream requested.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Takes in a piece of the stream.
+    /// Parses the next chunk.
     pub(super) fn read(&mut self, mut chunk: Bytes) {
         while !chunk.is_empty() {
             if std::mem::take(&mut self.after_return) && chunk[0] == b'\n' {
@@ -144,12 +144,12 @@ impl Events {
     }
 
     fn end_line(&mut self, part: Bytes) {
-        // One over the cap is that whether or not it comes at once.
+        // A line is over the cap whether or not it comes in one chunk.
         let line = if self.line.is_empty() && !self.is_skipping && part.len() <= self.max {
             part
         } else {
             self.keep(&part);
-            // As a whole: what is left of its room would keep all of it in memory until the next one.
+            // Takes the buffer itself: `split` would keep its spare capacity in memory.
             std::mem::take(&mut self.line).freeze()
         };
         if std::mem::take(&mut self.is_skipping) {
@@ -171,7 +171,7 @@ impl Events {
         });
         match &line[..colon.unwrap_or(line.len())] {
             b"data" => self.add(line.slice(value)),
-            b"event" => self.open.name = by_itself(line.slice(value)),
+            b"event" => self.open.name = detached(line.slice(value)),
             b"id" if value.len() <= MAX_ID && !line[value.clone()].contains(&0) => {
                 self.open.id = Some(Bytes::copy_from_slice(&line[value]));
             }
@@ -201,7 +201,7 @@ impl Events {
         });
     }
 
-    /// Tells it at once: the end of such an event may never come.
+    /// Reported at once, since such an event may never end.
     fn too_large(&mut self) {
         self.open.data = None;
         if !std::mem::replace(&mut self.open.is_too_large, true) {
@@ -213,7 +213,7 @@ impl Events {
         let Open { name, data, id, is_too_large } = std::mem::take(&mut self.open);
         self.id = id.or(self.id.take());
         let data = match data {
-            Some(Data::One(line)) => by_itself(line),
+            Some(Data::One(line)) => detached(line),
             Some(Data::Several(lines)) => lines.freeze(),
             None => return,
         };

@@ -1,11 +1,11 @@
-//! Which addresses the requests of a login may go to. Private and local ones are allowed only if the configured host is private, too.
-//! A server on the internet could otherwise have mcpd send requests to this machine and its network.
+//! AddressPolicy that the requests of a login may go to. Private and local ones are allowed only if the configured host is
+//! private, too. Otherwise a server on the internet could make mcpd send requests to this machine and its network.
 //!
-//! Whether the configured host is public is known from the addresses that its connections were made to, and stays so: a later DNS
-//! answer cannot turn a public host into a private one. Names are checked by the resolver of the connection itself
-//! ([`super::resolver`]), so there is no second resolution between the check and its use.
+//! Whether the configured host is public follows from the addresses of its connections, and stays so: a later DNS
+//! response cannot turn a public host into a private one. The resolver of the connection itself checks names
+//! ([`super::resolver`]), so nothing is resolved again between check and use.
 //!
-//! Where a proxy resolves names, the addresses are not known here. Then a configured host that is a name counts as public.
+//! If a proxy resolves names, the addresses are unknown here. A configured host name then counts as public.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,73 +14,72 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use url::{Host, Url};
 
-use super::names::Names;
+use super::dns::Dns;
 use super::proxies::Proxies;
-use crate::net::origin::{has_user, is_public, told};
+use crate::net::origin::{has_user, is_public, shown_origin};
 
-/// The addresses of one server's logins.
-pub(super) struct Addresses {
+/// Which addresses one server's logins may use.
+pub(super) struct AddressPolicy {
     configured: Option<Host<String>>,
-    /// The proxy that the configured URL is reached by resolves its name.
+    /// The proxy for the configured URL resolves its host name.
     is_resolved_elsewhere: bool,
-    names: Names,
+    dns: Dns,
     /// An address of the configured host was found.
     is_known: AtomicBool,
     /// One of them was public.
     was_public: AtomicBool,
-    /// Their hosts may be anywhere: the user has named them.
+    /// The user has named these hosts, so they may be private.
     proxies: Arc<Proxies>,
 }
 
-impl Addresses {
-    pub(super) fn new(configured: &Url, names: Names, proxies: Arc<Proxies>) -> Self {
+impl AddressPolicy {
+    pub(super) fn new(configured: &Url, dns: Dns, proxies: Arc<Proxies>) -> Self {
         Self {
             configured: configured.host().map(|host| host.to_owned()),
             is_resolved_elsewhere: proxies.resolve_host_of(configured),
-            names,
+            dns,
             is_known: AtomicBool::new(false),
             was_public: AtomicBool::new(false),
             proxies,
         }
     }
 
-    /// Whether a request of a login may be sent to a URL that a server has supplied, as far as can be said before its name is looked up.
+    /// Checks a URL that a server has supplied for a login request, as far as possible without resolving its name.
     pub(super) async fn check(&self, url: &Url) -> Result<(), String> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("a URL of `{}`, not of HTTP", url.scheme()));
+            return Err(format!("a URL with scheme `{}`, not HTTP", url.scheme()));
         }
         if has_user(url) {
-            return Err("a URL with a user name in it".to_owned());
+            return Err("a URL with a user name".to_owned());
         }
-        let Some(host) = url.host_str() else { return Err(refusal(&told(url))) };
+        let Some(host) = url.host_str() else { return Err(refusal(&shown_origin(url))) };
         self.admit(host).await
     }
 
-    /// Whether a browser may be sent to a URL that a server has supplied. Its name is looked up now, unless a proxy would do that.
+    /// Checks a URL that a server has supplied for a browser. Resolves its name now, unless a proxy would.
     pub(super) async fn check_page(&self, url: &Url) -> Result<(), String> {
         self.check(url).await?;
         match url.host() {
             Some(Host::Domain(name)) if !self.proxies.resolve_host_of(url) => {
                 let found = self.look_up(name.to_owned()).await;
-                found.map(drop).map_err(|error| format!("{}: {error}", told(url)))
+                found.map(drop).map_err(|error| format!("{}: {error}", shown_origin(url)))
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses a host that is an address, or a name of this machine or of a proxy, if connections may not go there.
+    /// Refuses an IP address, a local name or a proxy's host, if connections must not go there.
     pub(super) async fn admit(&self, host: &str) -> Result<(), String> {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_local = match bare.parse::<IpAddr>() {
             Ok(address) => !is_public(address),
-            // A proxy may stand where these lead, and would take them for itself.
+            // A proxy would resolve these names for itself.
             Err(_) => is_localhost(host) || self.proxies.has(host) && !self.is_configured(host),
         };
         if is_local && !self.is_private().await { Err(refusal(host)) } else { Ok(()) }
     }
 
-    /// Whether the configured host is one of this machine or of its network. One whose address is not known is taken for a
-    /// public one.
+    /// Whether the configured host is this machine or in its network. A host with unknown addresses counts as public.
     async fn is_private(&self) -> bool {
         match &self.configured {
             Some(Host::Ipv4(address)) => !is_public((*address).into()),
@@ -102,23 +101,23 @@ impl Addresses {
         self.was_public.load(Ordering::Relaxed)
     }
 
-    /// The configured host was public when its login was made.
+    /// Marks the configured host as public, as it was when its login was made.
     pub(super) fn set_public(&self) {
         self.is_known.store(true, Ordering::Relaxed);
         self.was_public.store(true, Ordering::Relaxed);
     }
 
-    /// The addresses of a name. What the configured host leads to is remembered.
+    /// Resolves a name, and records the addresses of the configured host.
     pub(super) async fn look_up_any(&self, name: String) -> io::Result<Vec<SocketAddr>> {
         let is_configured = self.is_configured(&name);
-        let found = self.names.look_up(name).await?;
+        let found = self.dns.look_up(name).await?;
         if is_configured {
-            self.observe(&found);
+            self.record(&found);
         }
         Ok(found)
     }
 
-    /// The addresses of a name that a request of a login may go to.
+    /// Resolves a name to the addresses that a login request may use.
     pub(super) async fn look_up(&self, name: String) -> io::Result<Vec<SocketAddr>> {
         let mut found = self.look_up_any(name.clone()).await?;
         let is_any_local = found.iter().any(|address| !is_public(address.ip()));
@@ -131,7 +130,7 @@ impl Addresses {
         Ok(found)
     }
 
-    pub(super) fn observe(&self, found: &[SocketAddr]) {
+    pub(super) fn record(&self, found: &[SocketAddr]) {
         self.is_known.store(true, Ordering::Relaxed);
         if found.iter().any(|address| is_public(address.ip())) {
             self.was_public.store(true, Ordering::Relaxed);
@@ -143,8 +142,8 @@ impl Addresses {
     }
 }
 
-fn refusal(place: &str) -> String {
-    format!("{place} is not on the public internet, and the configured server is")
+fn refusal(host: &str) -> String {
+    format!("{host} is not on the public internet, and the configured server is")
 }
 
 /// Source: RFC 6761, 6.3.

@@ -1,0 +1,111 @@
+//! A login by a person's consent: from the server's requirements to a token.
+
+use url::Url;
+
+use super::callback::{CallbackError, ExpectedCallback};
+use super::client_registration::{AuthMethod, ClientRegistration};
+use super::discovery::Discovery;
+use super::http::shown_origin;
+use super::login::Login;
+use super::request::{AuthorizationRequest, Form, Secret, registration_request};
+use super::requirements::Requirements;
+use super::token_response;
+use crate::config::OAuthSettings;
+
+/// A login that waits for a person's consent.
+pub(crate) struct Authorization {
+    page: Url,
+    expected: ExpectedCallback,
+    verifier: Secret,
+    redirect: String,
+    requirements: Requirements,
+    registration: ClientRegistration,
+}
+
+impl Login {
+    /// Begins a login that ends at `redirect`.
+    ///
+    /// # Errors
+    /// If this login is impossible; for a person, on one line.
+    pub(crate) async fn begin(&self, requirements: Requirements, redirect: &str) -> Result<Authorization, String> {
+        let authorization = requirements.found.page(self.http().configured())?;
+        let checked = self.http().check_page(&authorization).await;
+        checked.map_err(|why| format!("the page of its authorization server: {why}"))?;
+        let registration = self.registration(&requirements, redirect).await?;
+        let (state, verifier) = (Secret::fresh()?, Secret::fresh()?);
+        let Discovery { resource, issuer, .. } = &requirements.found;
+        let request = AuthorizationRequest {
+            registration: &registration.id,
+            redirect,
+            state: &state,
+            verifier: &verifier,
+            scopes: &requirements.scopes,
+            resource,
+        };
+        let page = request.page(&authorization);
+        let names_issuer = issuer.authorization_response_iss_parameter_supported == Some(true);
+        let expected = ExpectedCallback { state, issuer: issuer.issuer.clone(), names_issuer };
+        Ok(Authorization { page, expected, verifier, redirect: redirect.to_owned(), requirements, registration })
+    }
+
+    /// The configured registration, or a new one. Source: MCP 2025-11-25, `basic/authorization`, "Client Registration
+    /// Approaches".
+    async fn registration(&self, requirements: &Requirements, redirect: &str) -> Result<ClientRegistration, String> {
+        let Requirements { found, scopes } = requirements;
+        let known = found.issuer.token_endpoint_auth_methods_supported.as_deref();
+        let OAuthSettings { client_id, client_secret, .. } = self.settings();
+        if let Some(id) = client_id
+            && (!id.starts_with("https://") || found.issuer.client_id_metadata_document_supported == Some(true))
+        {
+            let method = AuthMethod::supported(client_secret.is_some(), known);
+            return Ok(ClientRegistration { id: id.clone(), secret: None, method });
+        }
+        let issuer = shown_origin(&found.token);
+        let Some(endpoint) = &found.registration else {
+            return Err(format!(
+                "{issuer} does not support dynamic registration: register mcpd there, and set for the server \
+                 `oauth = {{ client_id = \"…\", redirect_port = … }}`"
+            ));
+        };
+        let method = AuthMethod::preferred(known);
+        let response = self.http().json(endpoint, registration_request(redirect, method, scopes)).await?;
+        let registered = token_response::parse_registration(response.status, &response.body, method);
+        registered.map_err(|refused| format!("{issuer} does not register mcpd: it {}", refused.reason))
+    }
+
+    /// Exchanges the code for a token, and stores it.
+    ///
+    /// # Errors
+    /// If the code is refused, or the token cannot be stored; for a person, on one line.
+    pub(crate) async fn finish(&self, authorization: Authorization, code: &str) -> Result<(), String> {
+        let Authorization { verifier, redirect, requirements, registration, .. } = authorization;
+        // Locked first, so that the code is not spent if the token cannot be stored.
+        let lock = self.store().lock().await?;
+        let found = &requirements.found;
+        let form = Form::code(&self.signing(&registration), code, &redirect, &verifier, &found.resource);
+        let response = self.http().form(&found.token, form).await?;
+        let granted = token_response::parse_token(response.status, &response.body);
+        let granted = granted.map_err(|refused| {
+            format!("{} sends no token: it {}", shown_origin(&found.token), self.masked(&refused.reason))
+        })?;
+        self.save(&lock, requirements.granted(granted, registration)).await
+    }
+}
+
+impl Authorization {
+    /// The page where a person consents.
+    pub(crate) fn page(&self) -> &Url {
+        &self.page
+    }
+
+    /// The code in the callback's `query`.
+    pub(super) fn code(&self, query: &str) -> Result<String, CallbackError> {
+        self.expected.code(query)
+    }
+
+    /// The code in the callback address that a person has pasted.
+    pub(crate) fn pasted(&self, text: &str) -> Result<String, CallbackError> {
+        let text = text.trim();
+        self.code(text.split_once('?').map_or(text, |(_, query)| query))
+    }
+}

@@ -1,0 +1,259 @@
+//! A server's URL with its headers, session and token, and how requests are sent to it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+use url::Url;
+
+use super::body::Content;
+use crate::config::{Remote, Secrets};
+use crate::net::client::{Client, NetError, Response, SendError};
+use crate::net::{headers, origin};
+use crate::oauth::{Challenge, Login, NoToken, Token};
+
+/// The session id (MCP 2025-03-26, `basic/transports`, "Session Management").
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The negotiated version, on every request after the handshake (MCP 2025-06-18, `basic/transports`).
+const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The event id from which a stream resumes (MCP 2025-03-26, `basic/transports`, "Resumability and Redelivery").
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+/// Redirects of one request that are followed.
+const MAX_HOPS: usize = 5;
+
+/// A server's URL, and what each request to it carries. Each change makes a new value.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    client: Client,
+    url: Url,
+    /// Prepared headers for the two frequent methods.
+    post: HeaderMap,
+    get: HeaderMap,
+    login: Option<Login>,
+    token: Option<Token>,
+    has_session: bool,
+    secrets: Secrets,
+}
+
+/// What a response changes for later requests.
+#[derive(Debug, Default)]
+pub(super) struct EndpointUpdate {
+    pub(super) token: Option<Token>,
+    pub(super) url: Option<Url>,
+}
+
+/// Why a request has no HTTP response that could answer its message.
+#[derive(Debug)]
+pub(super) enum EndpointError {
+    /// The server has received nothing of it.
+    NotSent(NetError),
+    /// The server has received it, and states that it did not process it.
+    Unprocessed(String),
+    /// The server may have processed it.
+    Interrupted(String),
+    /// The server requires a login.
+    LoginNeeded(String),
+    /// The granted scopes do not cover this request.
+    InsufficientScope(String),
+}
+
+/// The URL may contain a secret.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("has_session", &self.has_session).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// The endpoint of a configured server.
+    pub(super) fn new(remote: &Remote, client: Client, login: Option<Login>) -> Result<Self, NetError> {
+        let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not valid: {error}"))?;
+        let configured = headers::configured(&remote.headers)?;
+        let mut get = configured.clone();
+        get.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        get.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let mut post = configured;
+        post.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        post.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // A configured `Authorization` replaces a login.
+        let login = login.filter(|_| !post.contains_key(AUTHORIZATION));
+        Ok(Self { client, url, post, get, login, token: None, has_session: false, secrets: remote.secrets.clone() })
+    }
+
+    pub(super) fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
+    pub(super) fn has_session(&self) -> bool {
+        self.has_session
+    }
+
+    /// A server's text without secrets, which some servers repeat.
+    pub(super) fn masked(&self, text: &str) -> String {
+        self.secrets.masked(text)
+    }
+
+    pub(super) fn set_url(&mut self, url: Url) {
+        self.url = url;
+    }
+
+    pub(super) fn set_session(&mut self, session: &HeaderValue) {
+        self.has_session = true;
+        // Copied, since the value is a slice of an 8 KiB read buffer.
+        self.set(&SESSION, &HeaderValue::from_bytes(session.as_bytes()).unwrap_or_else(|_| session.clone()));
+    }
+
+    pub(super) fn set_protocol(&mut self, protocol: &'static str) {
+        self.set(&PROTOCOL, &HeaderValue::from_static(protocol));
+    }
+
+    pub(super) fn set_token(&mut self, token: Token) {
+        self.set(&AUTHORIZATION, token.bearer());
+        self.token = Some(token);
+    }
+
+    fn set(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.post.insert(name, value.clone());
+        self.get.insert(name, value.clone());
+    }
+
+    /// Sends a message with additional headers.
+    pub(super) async fn post(
+        &self,
+        line: &Bytes,
+        head: HeaderMap,
+    ) -> Result<(Response, EndpointUpdate), EndpointError> {
+        let mut headers = Cow::Borrowed(&self.post);
+        if !head.is_empty() {
+            headers.to_mut().extend(head);
+        }
+        let (response, mut update) = self.send(&Method::POST, Some(line), headers).await?;
+        // A redirect to a page, such as "closed for maintenance", does not change the endpoint.
+        update.url.take_if(|_| !speaks_mcp(&response));
+        Ok((response, update))
+    }
+
+    /// Requests a stream, resumed after `last` if set. Its redirect does not change where messages go: some servers
+    /// redirect GET to a page for people.
+    pub(super) async fn listen(&self, last: Option<&HeaderValue>) -> Result<(Response, EndpointUpdate), EndpointError> {
+        let mut headers = Cow::Borrowed(&self.get);
+        if let Some(last) = last {
+            headers.to_mut().insert(LAST_EVENT, last.clone());
+        }
+        let (response, update) = self.send(&Method::GET, None, headers).await?;
+        Ok((response, EndpointUpdate { url: None, ..update }))
+    }
+
+    /// Requests the stream of an HTTP+SSE server. Returns the URL where it was found, the base of its endpoint.
+    pub(super) async fn listen_somewhere(&self) -> Result<(Response, EndpointUpdate, Url), EndpointError> {
+        let (response, mut update) = self.send(&Method::GET, None, Cow::Borrowed(&self.get)).await?;
+        let url = update.url.take().unwrap_or_else(|| self.url.clone());
+        Ok((response, update, url))
+    }
+
+    /// Ends the session.
+    pub(super) async fn delete(&self) -> Result<(), EndpointError> {
+        self.send(&Method::DELETE, None, Cow::Borrowed(&self.get)).await.map(drop)
+    }
+
+    /// Follows redirects and renews refused tokens: in both cases the message was not processed and is sent again.
+    async fn send(
+        &self,
+        method: &Method,
+        body: Option<&Bytes>,
+        mut headers: Cow<'_, HeaderMap>,
+    ) -> Result<(Response, EndpointUpdate), EndpointError> {
+        let (mut update, mut hops) = (EndpointUpdate::default(), 0);
+        loop {
+            let url = update.url.as_ref().unwrap_or(&self.url);
+            let body = body.cloned().unwrap_or_default();
+            let sending = self.client.configured().send(method.clone(), url, HeaderMap::clone(&headers), body);
+            let response = sending.await.map_err(EndpointError::of)?;
+            match response.status() {
+                // Boxed: rare, and too large for every exchange.
+                StatusCode::UNAUTHORIZED if self.login.is_some() => {
+                    let token = Box::pin(self.admitted(&response, update.token.is_some())).await?;
+                    headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
+                    update.token = Some(token);
+                }
+                StatusCode::FORBIDDEN => {
+                    let Some(token) = Box::pin(self.allowed(&response, update.token.is_some())).await? else {
+                        return Ok((response, update));
+                    };
+                    headers.to_mut().insert(AUTHORIZATION, token.bearer().clone());
+                    update.token = Some(token);
+                }
+                status if is_redirect(status) && hops < MAX_HOPS => {
+                    let Some(location) = response.headers().get(LOCATION) else { return Ok((response, update)) };
+                    update.url =
+                        Some(origin::redirect(url, location).map_err(|reason| EndpointError::NotSent(reason.into()))?);
+                    hops += 1;
+                }
+                _ => return Ok((response, update)),
+            }
+        }
+    }
+
+    /// A new token in endpoint of a refused one.
+    async fn admitted(&self, response: &Response, was_renewed: bool) -> Result<Token, EndpointError> {
+        let Some(login) = &self.login else { return Err(EndpointError::LoginNeeded("requires a login".to_owned())) };
+        login.challenged(Challenge::of(response.headers())).await;
+        if was_renewed {
+            return Err(EndpointError::LoginNeeded("refuses a new token".to_owned()));
+        }
+        login.token(self.token.as_ref()).await.map_err(|none| match none {
+            NoToken::LoginNeeded { why } => EndpointError::LoginNeeded(why),
+            NoToken::Unavailable { reason } => EndpointError::NotSent(reason.into()),
+        })
+    }
+
+    /// A token with more scopes, if the refusal was about scopes and there is one by now; `None` if it was about
+    /// something else.
+    async fn allowed(&self, response: &Response, was_renewed: bool) -> Result<Option<Token>, EndpointError> {
+        let Some(login) = &self.login else { return Ok(None) };
+        let challenge = Challenge::of(response.headers());
+        if challenge.error.as_deref() != Some("insufficient_scope") {
+            return Ok(None);
+        }
+        let scope = challenge.scope.as_ref().map(|scope| format!(" (`{scope}`)")).unwrap_or_default();
+        login.challenged(challenge).await;
+        let current = self.token.as_ref().map(Token::bearer);
+        if !was_renewed
+            && let Ok(token) = login.token(None).await
+            && current != Some(token.bearer())
+        {
+            return Ok(Some(token));
+        }
+        Err(EndpointError::InsufficientScope(format!("requires scopes that its login does not have{scope}")))
+    }
+}
+
+/// Whether it is an MCP server's response to an accepted message.
+fn speaks_mcp(response: &Response) -> bool {
+    let is_message = || Content::of(response.headers()) != Content::Other;
+    response.status() == StatusCode::ACCEPTED || response.status().is_success() && is_message()
+}
+
+/// Redirects after which the same request is sent to the new URL. After `303 See Other` the response is elsewhere,
+/// which MCP does not have.
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    )
+}
+
+impl EndpointError {
+    fn of(failure: SendError) -> Self {
+        match failure {
+            SendError::NotSent(error) => Self::NotSent(error.prefixed("cannot be reached: ")),
+            SendError::Unprocessed(reason) => Self::Unprocessed(reason),
+            SendError::Interrupted(reason) => Self::Interrupted(reason),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Errors of one request, and of the whole connection. Pure.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use super::status::is_busy;
+use crate::net::client::NetError;
+
+/// Why a request has no response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RequestError {
+    /// The server has received nothing of it.
+    NotSent {
+        /// Why not.
+        reason: NetError,
+    },
+    /// The server has received it, and states that it did not process it: over HTTP/2, or by a 404 because the session
+    /// has ended.
+    Unprocessed {
+        /// For a person, on one line.
+        reason: String,
+    },
+    /// The server requires a login.
+    LoginNeeded {
+        /// For a person, on one line.
+        why: String,
+    },
+    /// The server answered with an HTTP error status.
+    Status {
+        /// Which one.
+        status: StatusCode,
+        /// The delay that the server requests.
+        retry_after: Option<Duration>,
+        /// The server's error text, shortened.
+        message: Option<String>,
+    },
+    /// The connection failed before the response.
+    Interrupted {
+        /// For a person, on one line.
+        reason: String,
+    },
+    /// The response exceeds the message cap.
+    TooLarge,
+    /// The body is not a JSON-RPC response.
+    NoResponse,
+}
+
+/// Why the connection is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Disconnect {
+    /// There is no connection to the server.
+    Unreachable {
+        /// Why.
+        reason: NetError,
+    },
+    /// The server answered with an HTTP error status.
+    Status {
+        /// Which one.
+        status: StatusCode,
+        /// The delay that the server requests.
+        retry_after: Option<Duration>,
+        /// The server's error text, shortened.
+        message: Option<String>,
+    },
+    /// The server has ended the session.
+    SessionEnded,
+    /// The server has closed its only stream (HTTP+SSE).
+    Closed,
+    /// The server requires a login.
+    LoginNeeded {
+        /// For a person, on one line.
+        why: String,
+    },
+    /// The server refuses the configured headers with HTTP 401.
+    Refused,
+    /// The server violates the protocol.
+    ProtocolViolation {
+        /// For a person, on one line.
+        what: String,
+    },
+}
+
+impl Disconnect {
+    /// A stable word for the reason.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Unreachable { reason } => reason.code(),
+            Self::Status { status, .. } => match *status {
+                StatusCode::FORBIDDEN => "http_forbidden",
+                StatusCode::NOT_FOUND => "http_not_found",
+                StatusCode::METHOD_NOT_ALLOWED => "http_method_not_allowed",
+                _ => "http_status",
+            },
+            Self::SessionEnded => "session_ended",
+            Self::Closed => "event_stream_closed",
+            Self::LoginNeeded { .. } => "login_needed",
+            Self::Refused => "http_unauthorized",
+            Self::ProtocolViolation { .. } => "protocol_violation",
+        }
+    }
+
+    /// The delay that the server requests.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Status { retry_after, .. } = self { *retry_after } else { None }
+    }
+}
+
+/// The rest of a sentence that begins with the server's name.
+impl fmt::Display for Disconnect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { reason } => reason.fmt(f),
+            Self::Status { status, message, .. } => {
+                write!(f, "answers with HTTP {status}")?;
+                message.as_ref().map_or(Ok(()), |message| write!(f, ": {message}"))
+            }
+            Self::SessionEnded => f.write_str("has ended the session"),
+            Self::Closed => f.write_str("has closed its event stream"),
+            Self::LoginNeeded { why } => f.write_str(why),
+            Self::Refused => f.write_str("refuses the configured headers (HTTP 401)"),
+            Self::ProtocolViolation { what } => f.write_str(what),
+        }
+    }
+}
+
+impl RequestError {
+    /// Whether the server itself has responded.
+    pub(crate) fn is_response(&self) -> bool {
+        match self {
+            Self::Status { .. } | Self::Unprocessed { .. } | Self::TooLarge | Self::NoResponse => true,
+            Self::NotSent { .. } | Self::LoginNeeded { .. } | Self::Interrupted { .. } => false,
+        }
+    }
+
+    /// Whether the server rejects the credentials.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        matches!(self, Self::Status { status: StatusCode::UNAUTHORIZED, .. })
+    }
+
+    /// Whether a server of 2024-11-05 may respond so to a POST (MCP 2025-11-25, `basic/transports`, "Backwards
+    /// Compatibility").
+    pub(super) fn may_be_http_sse(&self) -> bool {
+        let Self::Status { status, .. } = self else { return false };
+        matches!(*status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+    }
+
+    /// Whether a server that only knows handshakes may respond so to `server/discover`. An unreachable, busy or
+    /// unauthorized one has not read the request.
+    pub(crate) fn may_be_legacy(&self) -> bool {
+        match self {
+            Self::NotSent { .. } | Self::Unprocessed { .. } | Self::LoginNeeded { .. } => false,
+            Self::Status { status, .. } => !self.is_unauthorized() && !is_busy(*status),
+            Self::Interrupted { .. } | Self::TooLarge | Self::NoResponse => true,
+        }
+    }
+
+    /// Whether the server refused the request itself.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Status { status, .. } if status.is_client_error()) && self.may_be_legacy()
+    }
+
+    /// The error of the whole connection, if the first request fails like this.
+    pub(crate) fn disconnect(&self) -> Disconnect {
+        match self {
+            Self::NotSent { reason } => Disconnect::Unreachable { reason: reason.clone() },
+            Self::Unprocessed { reason } | Self::Interrupted { reason } => {
+                Disconnect::Unreachable { reason: reason.clone().into() }
+            }
+            Self::LoginNeeded { why } => Disconnect::LoginNeeded { why: why.clone() },
+            Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Disconnect::Refused,
+            Self::Status { status, retry_after, message } => {
+                Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
+            }
+            Self::TooLarge => Disconnect::ProtocolViolation {
+                what: "answers the first message with more than the message cap".to_owned(),
+            },
+            Self::NoResponse => {
+                Disconnect::ProtocolViolation { what: "answers the first message with something else".to_owned() }
+            }
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! The client capabilities that an agent has declared, as far as its version has them. Pure.
+//! The client capabilities that an agent has declared and that its protocol version has. Pure.
 //!
 //! Source: MCP 2025-11-25, schema, `ClientCapabilities`.
 
@@ -10,13 +10,13 @@ use serde_json::value::RawValue;
 use crate::era;
 use crate::jsonrpc::members::members;
 
-/// Largest capabilities of an agent that are kept, in bytes. One that declares more has declared none.
+/// Maximum size of the capabilities of an agent in bytes. Larger ones are ignored.
 const MAX_DECLARED: usize = 32 << 10;
 
-/// What an agent may be asked to do, if it has declared that it can.
+/// A kind of server request that an agent may support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCapability {
-    /// `sampling/createMessage`. Whether tools or context may be in it is between the server and the agent.
+    /// `sampling/createMessage`. mcpd does not check the use of tools and context.
     Sampling,
     /// `elicitation/create` in the mode `form`.
     Form,
@@ -24,13 +24,12 @@ pub enum ClientCapability {
     Url,
     /// `roots/list`.
     Roots,
-    /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/list`. Which of them, and of which requests it makes tasks, is between
-    /// the server and the agent.
+    /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/list`. mcpd does not check which of them the agent supports.
     Tasks,
 }
 
 impl ClientCapability {
-    /// The capability that declares it.
+    /// The name of the declared capability.
     #[must_use]
     pub fn declared_by(self) -> &'static str {
         match self {
@@ -43,7 +42,7 @@ impl ClientCapability {
     }
 }
 
-/// What an agent has declared in `initialize`, as far as its version has it.
+/// The declared capabilities of an agent that its version has.
 #[derive(Debug, Clone, Default)]
 pub struct ClientCapabilities {
     /// The whole object, raw; empty for `{}`.
@@ -56,7 +55,7 @@ pub struct ClientCapabilities {
 }
 
 impl ClientCapabilities {
-    /// Those in the raw `capabilities` of an agent that is served in `protocol`. What cannot be read declares nothing.
+    /// Reads the raw `capabilities` of an agent with this protocol version. Malformed capabilities declare nothing.
     #[must_use]
     pub fn read(protocol: &str, capabilities: Option<&Bytes>) -> Self {
         let raw = capabilities.filter(|raw| raw.len() <= MAX_DECLARED).and_then(|raw| known_to(protocol, raw));
@@ -69,7 +68,7 @@ impl ClientCapabilities {
         if self.raw.is_empty() { Bytes::from_static(b"{}") } else { self.raw.clone() }
     }
 
-    /// Without the words, which are not needed to know what is among them.
+    /// The same without the raw object, to save memory.
     pub(crate) fn bare(self) -> Self {
         Self { raw: Bytes::new(), ..self }
     }
@@ -81,7 +80,7 @@ impl ClientCapabilities {
         let (form, url) = match &elicitation {
             Some(modes) if is_object(&elicitation) => {
                 let [form, url] = members(modes, ["form", "url"]).ok()?;
-                // Without any mode it means the one that was there first.
+                // An elicitation capability without modes means `form`, the only mode of the first version.
                 (is_object(&form) || !is_object(&url), is_object(&url))
             }
             _ => (false, false),
@@ -90,15 +89,15 @@ impl ClientCapabilities {
         Some(Self { raw, sampling, form, url, roots, tasks })
     }
 
-    /// Whether there is anything that a shared instance may ask the agent.
+    /// Whether a shared instance may send the agent any request.
     pub(crate) fn include_any_request(&self) -> bool {
         self.sampling || self.form || self.url
     }
 
-    /// Whether this is among them.
+    /// Whether the agent has declared this capability.
     #[must_use]
-    pub fn include(&self, ability: ClientCapability) -> bool {
-        match ability {
+    pub fn include(&self, capability: ClientCapability) -> bool {
+        match capability {
             ClientCapability::Sampling => self.sampling,
             ClientCapability::Form => self.form,
             ClientCapability::Url => self.url,

@@ -1,18 +1,18 @@
-//! Protocol versions: what is offered, what is accepted, and what each of them has, on both sides.
+//! Protocol versions: which are offered, which are accepted, and the features of each. Pure.
 //!
-//! Pure. A version is of one of two eras: legacy ones open with `initialize`, and what holds then holds for the connection; in
-//! modern ones each request says in its `_meta` what it has to be read with.
+//! A version belongs to one of two eras. A legacy connection opens with `initialize`, whose result holds for the whole connection. A
+//! modern request has everything that is needed to read it in its `_meta`.
 //!
-//! The rooms below carry messages from one era into the other, each a kind of them. They work on raw bytes: what they do not know
-//! passes as it is. Source: MCP 2026-07-28, `changelog`.
+//! Each module below translates one kind of message between the eras. They work on raw bytes, and unknown members pass unchanged.
+//! Source: MCP 2026-07-28, `changelog`.
 
 pub mod error;
 pub mod input;
 pub mod notification;
 pub mod request;
+pub mod request_meta;
 pub mod result;
 pub mod speaker;
-pub mod stated;
 pub mod subscription;
 pub mod task;
 
@@ -20,20 +20,20 @@ use serde_json::{Value, json};
 
 use crate::jsonrpc::reply;
 
-/// How a peer speaks.
+/// The two families of protocol versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Era {
-    /// It opens with `initialize` (up to [`NEWEST_LEGACY`]).
+    /// Opens with `initialize` (up to [`NEWEST_LEGACY`]).
     Legacy,
     /// Stateless ([`MODERN`]).
     Modern,
 }
 
 impl Era {
-    /// The older one first.
+    /// Both eras, the older one first.
     pub const ALL: [Self; 2] = [Self::Legacy, Self::Modern];
 
-    /// The one that this is not.
+    /// The opposite era.
     #[must_use]
     pub fn other(self) -> Self {
         match self {
@@ -42,7 +42,7 @@ impl Era {
         }
     }
 
-    /// The word for it in `mcpd status` and in the configuration.
+    /// Its name in `mcpd status` and in the configuration.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Era {
     }
 }
 
-/// Some of the eras.
+/// A set of eras.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Eras {
     legacy: bool,
@@ -69,7 +69,7 @@ pub struct Eras {
 }
 
 impl Eras {
-    /// Adds one.
+    /// Adds an era.
     pub fn insert(&mut self, era: Era) {
         match era {
             Era::Legacy => self.legacy = true,
@@ -77,7 +77,7 @@ impl Eras {
         }
     }
 
-    /// Whether one is among them.
+    /// Whether the set has this era.
     #[must_use]
     pub fn contains(self, era: Era) -> bool {
         match era {
@@ -86,7 +86,7 @@ impl Eras {
         }
     }
 
-    /// Each of them, the older one first.
+    /// The eras of the set, the older one first.
     pub fn iter(self) -> impl Iterator<Item = Era> {
         Era::ALL.into_iter().filter(move |era| self.contains(*era))
     }
@@ -105,35 +105,35 @@ pub const MODERN: &str = "2026-07-28";
 
 /// Keys of `_meta` that the modern era reserves (MCP 2026-07-28, `basic`, "`_meta`").
 pub mod meta {
-    /// Of a request: the version that it is of. One that has it is modern.
+    /// Of a request: its protocol version. A request with this key is modern.
     pub const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";
-    /// Of a request: what its client is called.
+    /// Of a request: the name of its client.
     pub const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
-    /// Of a request: what its client can do.
+    /// Of a request: the capabilities of its client.
     pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    /// Of a request: from which level on log messages of it are wanted.
+    /// Of a request: the lowest level of log messages about it.
     pub const LEVEL: &str = "io.modelcontextprotocol/logLevel";
-    /// Of a notification: the id of the `subscriptions/listen` that it is for.
+    /// Of a notification: the id of its `subscriptions/listen`.
     pub const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-    /// Of a result: what its server is called.
+    /// Of a result: the name of its server.
     pub const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 }
 
-/// The extension by which the modern era has tasks; it is declared among `extensions`.
+/// The extension for tasks in the modern era. It is declared in `extensions`.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// Versions of the legacy era, oldest first (MCP, `basic/lifecycle`, "Version Negotiation").
 const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGACY];
 
-/// The version offered to servers, and to an agent that asks for one mcpd does not know.
+/// The version offered to servers, and to an agent that proposes an unknown version.
 pub const NEWEST_LEGACY: &str = "2025-11-25";
 
 /// JSON-RPC batches, which have no name in the protocol.
 pub const BATCHES: &str = "batches";
 
-/// The first and the last version that has a method, notification or capability, or [`BATCHES`]; `None` if all have it, such as
-/// `completion/complete`, which servers of the first had no way to declare. Fields are never gated: who does not know one
-/// passes over it.
+/// The first and the last version that has a method, notification or capability, or [`BATCHES`]. `None` if every version has it,
+/// such as `completion/complete`, which servers of the first version could not declare. Fields are not gated, because a peer
+/// ignores fields that it does not know.
 ///
 /// Source: MCP, `schema` and `changelog` of each version.
 fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
@@ -159,22 +159,22 @@ fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The error of a request whose headers say something else than it does (MCP 2026-07-28, `basic/transports/streamable-http`).
+/// The error for a request whose headers contradict its body (MCP 2026-07-28, `basic/transports/streamable-http`).
 pub const HEADER_MISMATCH: i32 = -32020;
 
-/// The error of a request whose client has not declared what it takes (MCP 2026-07-28, `basic`, "Error Codes").
+/// The error for a request that lacks a client capability (MCP 2026-07-28, `basic`, "Error Codes").
 pub const MISSING_CAPABILITY: i32 = -32021;
 
-/// The error of a request of a version that is not spoken (MCP 2026-07-28, `basic/versioning`).
+/// The error for a request of an unsupported version (MCP 2026-07-28, `basic/versioning`).
 pub const UNSUPPORTED_VERSION: i32 = -32022;
 
-/// The era of a version that mcpd speaks.
+/// The era of a supported version.
 #[must_use]
 pub fn of(protocol: &str) -> Era {
     if protocol == MODERN { Era::Modern } else { Era::Legacy }
 }
 
-/// The code that says that there is no such resource (MCP 2025-11-25 and 2026-07-28, `server/resources`, "Error Handling").
+/// The error code for an unknown resource (MCP 2025-11-25 and 2026-07-28, `server/resources`, "Error Handling").
 #[must_use]
 pub fn resource_not_found(era: Era) -> i32 {
     match era {
@@ -183,7 +183,7 @@ pub fn resource_not_found(era: Era) -> i32 {
     }
 }
 
-/// The params of a request of mcpd's own in the modern era: nobody stands behind it who can be asked anything.
+/// The params of a modern request that mcpd itself sends. It declares no capabilities, because no agent could answer.
 #[must_use]
 pub fn own_params() -> Value {
     json!({ "_meta": {
@@ -193,7 +193,7 @@ pub fn own_params() -> Value {
     }})
 }
 
-/// The same for one about a task, which takes that its answers are understood.
+/// The same for a request about a task, which has to declare the extension for tasks.
 #[must_use]
 pub fn own_task_params() -> Value {
     let mut params = own_params();
@@ -201,27 +201,27 @@ pub fn own_task_params() -> Value {
     params
 }
 
-/// The version in which an agent that proposed `asked` is served.
+/// The version for an agent that has proposed this version.
 #[must_use]
-pub fn negotiate(asked: &str) -> &'static str {
-    known(asked).unwrap_or(NEWEST_LEGACY)
+pub fn negotiate(proposed: &str) -> &'static str {
+    known(proposed).unwrap_or(NEWEST_LEGACY)
 }
 
-/// The version a server chose, if mcpd speaks it.
+/// The version that a server has chosen, if mcpd supports it.
 #[must_use]
 pub fn known(version: &str) -> Option<&'static str> {
     LEGACY.into_iter().find(|known| *known == version)
 }
 
-/// Whether `protocol` has the method, notification or capability `name`, or [`BATCHES`]: whether it may be sent to, or
-/// asked of, a peer with which that version was negotiated.
+/// Whether `protocol` has the method, notification or capability `name`, or [`BATCHES`], so that it may be sent to a peer with this
+/// version.
 #[must_use]
 pub fn has(protocol: &str, name: impl AsRef<[u8]>) -> bool {
-    // Versions are dates: their order is that of their text.
+    // Versions are dates, so their text sorts by time.
     bounds(name.as_ref()).is_none_or(|(first, last)| (first..=last).contains(&protocol))
 }
 
-/// What an agent that is served in `protocol` is told that mcpd can do, whatever servers run just now.
+/// The server capabilities that mcpd declares to an agent with this version, independent of the servers that run now.
 #[must_use]
 pub fn capabilities(protocol: &str) -> Value {
     let mut all = json!({
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_version_is_kept_and_an_unknown_one_gets_the_newest() {
+    fn known_version_is_accepted_and_unknown_version_gets_the_newest() {
         for version in LEGACY {
             assert_eq!(negotiate(version), version);
         }
@@ -300,9 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_of_what_its_version_has() {
-        let told = |version| capabilities(version).as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-        assert_eq!(told("2024-11-05"), ["logging", "prompts", "resources", "tools"]);
-        assert_eq!(told("2025-11-25"), ["completions", "logging", "prompts", "resources", "tasks", "tools"]);
+    fn declared_capabilities_exist_in_the_version_of_the_agent() {
+        let declared =
+            |version| capabilities(version).as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+        assert_eq!(declared("2024-11-05"), ["logging", "prompts", "resources", "tools"]);
+        assert_eq!(declared("2025-11-25"), ["completions", "logging", "prompts", "resources", "tasks", "tools"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Task objects as servers send them, found by range: their state, what a server supports, requests about them. Pure.
+//! Task objects of servers: their state, and the task support that a server declares. Pure.
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
@@ -10,12 +10,12 @@ use crate::era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 
-/// Longest id of a task, in bytes of JSON. One with a longer id passes, and is not known here.
+/// Maximum length of a task id in bytes of JSON. A task with a longer id is forwarded but not tracked.
 const MAX_ID_LEN: usize = 1 << 10;
-/// Largest task object that is handed on for lists, in bytes; of a larger one only whether it has ended is known.
+/// Maximum size in bytes of a task object that is kept for `tasks/list`. Of a larger one only the end is tracked.
 const MAX_OBJECT_LEN: usize = 64 << 10;
 
-/// What a request about a task wants.
+/// A request about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskAct {
     /// `tasks/get`
@@ -26,36 +26,36 @@ pub enum TaskAct {
     Result,
 }
 
-/// A task as its server has it.
+/// The state of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskState {
     /// Its id, as text.
     pub id: Bytes,
     /// The same, raw.
     pub raw_id: Bytes,
-    /// It is completed, failed or cancelled.
+    /// The task is completed, failed or cancelled.
     pub ended: bool,
-    /// How long its server keeps it, from when it was made, if that is bounded.
+    /// How long the server keeps the task after its creation; `None` for no limit.
     pub ttl: Option<Duration>,
-    /// The whole object, raw, unless that is too large.
+    /// The whole object, raw, unless it is too large.
     pub object: Option<Bytes>,
 }
 
 impl TaskState {
-    /// What the object `raw` says; `None` if it is no task with an id that is a string of bounded length.
+    /// Reads a legacy task object. `None` without an id that is a string of bounded length.
     #[must_use]
     pub fn read(raw: &Bytes) -> Option<Self> {
         Self::read_with(raw, "ttl")
     }
 
-    /// The same for one of the modern era.
+    /// Reads a modern task object.
     pub(crate) fn read_modern(raw: &Bytes) -> Option<Self> {
         Self::read_with(raw, "ttlMs")
     }
 
     fn read_with(raw: &Bytes, ttl: &str) -> Option<Self> {
         let [id, status, ttl] = members(raw, ["taskId", "status", ttl]).ok()?;
-        // Copied, for they outlive the line.
+        // Copied, because they outlive the line.
         let raw_id = id.filter(|id| id.len() <= MAX_ID_LEN).map(|id| Bytes::copy_from_slice(&id))?;
         let ended = matches!(status.as_deref(), Some(br#""completed""# | br#""failed""# | br#""cancelled""#));
         let ttl = ttl.and_then(|ms| serde_json::from_slice::<f64>(&ms).ok());
@@ -64,49 +64,49 @@ impl TaskState {
         Some(Self { id: text(&raw_id)?, raw_id, ended, ttl, object })
     }
 
-    /// The task that the result of a call says it has made.
+    /// The task that a legacy result reports as created.
     #[must_use]
-    pub fn made(result: &Bytes) -> Option<Self> {
+    pub fn created(result: &Bytes) -> Option<Self> {
         let [task] = members(result, ["task"]).ok()?;
         Self::read(&task?)
     }
 }
 
-/// The same for a task that never was, is another agent's, is denied, or has gone with its instance.
+/// The error for an unknown task. It is the same for a task of another agent, a denied task, and a task of an ended instance.
 #[must_use]
 pub fn unknown_task(id: &[u8]) -> ErrorObject {
     ErrorObject::new(INVALID_PARAMS, format!("Unknown task: {}", String::from_utf8_lossy(id)))
 }
 
-/// What a server has declared of tasks.
+/// The task support that a server has declared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TaskSupport {
-    /// It makes some; one that does not is never asked about any.
+    /// The server creates tasks. Other servers get no requests about tasks.
     pub(crate) declared: bool,
-    /// They can be cancelled.
+    /// Tasks can be cancelled.
     pub(crate) cancels: bool,
-    /// It makes them of calls of tools that ask for one, which is of the legacy era.
+    /// Legacy era: a tool call may request a task.
     pub(crate) of_calls: bool,
 }
 
 impl TaskSupport {
-    /// What the raw `extensions` of a server of the modern era say.
+    /// Reads the raw `extensions` of a modern server.
     ///
     /// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
     pub(crate) fn of_extensions(extensions: Option<&Bytes>) -> Self {
-        let said = extensions.and_then(|raw| members(raw, [era::TASKS]).ok()).and_then(|[said]| said);
-        let declared = said.is_some_and(|said| said.starts_with(b"{"));
+        let tasks = extensions.and_then(|raw| members(raw, [era::TASKS]).ok()).and_then(|[raw]| raw);
+        let declared = tasks.is_some_and(|raw| raw.starts_with(b"{"));
         Self { declared, cancels: declared, of_calls: false }
     }
 
-    /// What the raw capability says, if there is one.
+    /// Reads the raw `tasks` capability of a legacy server.
     pub(crate) fn read(capability: Option<&Bytes>) -> Self {
         let found = capability.map(|raw| members(raw, ["cancel", "requests"]));
         let Some(Ok([cancel, requests])) = found else { return Self::default() };
         let tools = requests.and_then(|raw| members(&raw, ["tools"]).ok()).and_then(|[raw]| raw);
         let calls = tools.and_then(|raw| members(&raw, ["call"]).ok()).and_then(|[raw]| raw);
-        let is_said = |raw: Option<Bytes>| raw.is_some_and(|raw| raw[..] != b"null"[..]);
-        Self { declared: true, cancels: is_said(cancel), of_calls: is_said(calls) }
+        let is_present = |raw: Option<Bytes>| raw.is_some_and(|raw| raw[..] != b"null"[..]);
+        Self { declared: true, cancels: is_present(cancel), of_calls: is_present(calls) }
     }
 }
 
@@ -114,8 +114,8 @@ impl TaskSupport {
 mod tests {
     use super::*;
 
-    fn made(result: &'static str) -> Option<(String, bool, Option<u64>)> {
-        let state = TaskState::made(&Bytes::from_static(result.as_bytes()))?;
+    fn created(result: &'static str) -> Option<(String, bool, Option<u64>)> {
+        let state = TaskState::created(&Bytes::from_static(result.as_bytes()))?;
         let ttl = state.ttl.map(|ttl| u64::try_from(ttl.as_millis()).expect("small"));
         Some((String::from_utf8(state.id.to_vec()).expect("text"), state.ended, ttl))
     }
@@ -123,17 +123,17 @@ mod tests {
     #[test]
     fn a_task_is_an_object_with_an_id_that_is_a_string() {
         let task = |id: &str, ended, ttl| Some((id.to_owned(), ended, ttl));
-        assert_eq!(made(r#"{"task":{"taskId":"a","status":"working","ttl":5}}"#), task("a", false, Some(5)));
+        assert_eq!(created(r#"{"task":{"taskId":"a","status":"working","ttl":5}}"#), task("a", false, Some(5)));
         assert_eq!(
-            made(r#"{"task":{"ttl":null,"taskId":"\u0061\"","status":"input_required"}}"#),
+            created(r#"{"task":{"ttl":null,"taskId":"\u0061\"","status":"input_required"}}"#),
             task("a\"", false, None)
         );
         for status in ["completed", "failed", "cancelled"] {
             let result = format!(r#"{{"task":{{"taskId":"","status":"{status}","ttl":1e999}}}}"#);
-            assert_eq!(TaskState::made(&Bytes::from(result)).map(|state| state.ended), Some(true), "{status}");
+            assert_eq!(TaskState::created(&Bytes::from(result)).map(|state| state.ended), Some(true), "{status}");
         }
-        assert_eq!(made(r#"{"task":{"taskId":"a","ttl":-1}}"#), task("a", false, None));
-        assert_eq!(made(r#"{"task":{"taskId":"a","ttl":1500.5}}"#), task("a", false, Some(1500)));
+        assert_eq!(created(r#"{"task":{"taskId":"a","ttl":-1}}"#), task("a", false, None));
+        assert_eq!(created(r#"{"task":{"taskId":"a","ttl":1500.5}}"#), task("a", false, Some(1500)));
         for none in [
             r#"{"content":[]}"#,
             r#"{"task":7}"#,
@@ -144,12 +144,12 @@ mod tests {
             r#"{"task":{"taskId":"a","TaskId":"b"}}"#,
             "[]",
         ] {
-            assert_eq!(made(none), None, "{none}");
+            assert_eq!(created(none), None, "{none}");
         }
     }
 
     #[test]
-    fn what_is_too_large_is_not_kept() {
+    fn large_task_object_is_not_kept() {
         let task = |id: usize, rest: usize| {
             let (id, rest) = ("i".repeat(id), "r".repeat(rest));
             TaskState::read(&Bytes::from(format!(r#"{{"taskId":"{id}","statusMessage":"{rest}"}}"#)))

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use rooms::era::error::{self, ErrorToModern};
-use rooms::era::input::{self, Required};
-use rooms::era::result::{Cached, ToLegacy};
+use rooms::era::input::{self, RequiredInputs};
+use rooms::era::result::{Caching, ToLegacy};
 use rooms::era::speaker::Speaker;
 use rooms::era::subscription::Filter;
 use rooms::era::task::{self, Detail, Status};
@@ -36,22 +36,22 @@ fuzz_target!(|data: &[u8]| {
         match error::to_modern(method, &raw) {
             ErrorToModern::Unchanged => {}
             ErrorToModern::Changed(change) => check(&raw, &[change], &["code"]),
-            ErrorToModern::Required(result) => assert!(Required::read(&result.into()).is_ok()),
+            ErrorToModern::Required(result) => assert!(RequiredInputs::read(&result.into()).is_ok()),
         }
     }
 });
 
 fn requests(raw: &Bytes) {
     let again = ["_meta", "task", "inputResponses", "requestState"];
-    let _ = input::given(raw);
+    let _ = input::retry_inputs(raw);
     if let Ok(mut changes) = request::to_modern(raw, &Speaker::default(), false) {
         check(raw, &changes, &again);
         let modern = Bytes::from(applied(raw, &changes));
         let back = request::to_legacy(&modern, false).expect("what was made here can be read");
         check(&modern, &back, &again);
-        changes.push(request::again(raw, &[(Bytes::from_static(b"\"k\""), Bytes::from_static(b"{}"))], None));
+        changes.push(request::with_inputs(raw, &[(Bytes::from_static(b"\"k\""), Bytes::from_static(b"{}"))], None));
         check(raw, &changes, &again);
-        assert!(request::is_again(raw, &modern) || raw.windows(6).any(|six| six == b"\"task\"") || !same_keys(raw));
+        assert!(request::is_retry(raw, &modern) || raw.windows(6).any(|six| six == b"\"task\"") || !same_keys(raw));
     }
     if let Ok(changes) = request::to_legacy(raw, false) {
         check(raw, &changes, &again);
@@ -73,10 +73,10 @@ fn results(raw: &Bytes) {
     match result::to_legacy(raw) {
         Ok(ToLegacy::Complete(changes)) => check(raw, &changes, &apart),
         Ok(ToLegacy::Task(changes)) => well_formed(raw, &changes),
-        Ok(ToLegacy::Required(required)) => assert!(required.inputs.len() <= input::MOST),
+        Ok(ToLegacy::Required(required)) => assert!(required.inputs.len() <= input::MAX_INPUTS),
         Ok(ToLegacy::Unknown(_) | ToLegacy::Malformed(_)) | Err(_) => {}
     }
-    for cached in [Cached::No, Cached::Yes] {
+    for cached in [Caching::No, Caching::Yes] {
         if let Ok(changes) = result::to_modern(raw, cached) {
             check(raw, &changes, &apart);
         }
@@ -87,10 +87,10 @@ fn tasks(raw: &Bytes) {
     let apart =
         ["resultType", "result", "error", "inputRequests", "status", "ttl", "ttlMs", "pollInterval", "pollIntervalMs"];
     let _ = Status::read(raw);
-    if let Ok(changes) = task::made_to_legacy(raw) {
+    if let Ok(changes) = task::creation_to_legacy(raw) {
         well_formed(raw, &changes);
     }
-    if let Ok(changes) = task::made_to_modern(raw) {
+    if let Ok(changes) = task::creation_to_modern(raw) {
         well_formed(raw, &changes);
     }
     if let Ok(changes) = task::state_to_legacy(raw) {
@@ -108,7 +108,7 @@ fn tasks(raw: &Bytes) {
 
 fn notifications(raw: &Bytes) {
     if let Ok(filter) = Filter::read(raw) {
-        assert_eq!(Filter::read(&filter.listen("").into()).as_ref(), Ok(&filter), "what was written is read again");
+        assert_eq!(Filter::read(&filter.listen("").into()).as_ref(), Ok(&filter), "what was printed is read again");
     }
     check(raw, &notification::without_subscription(Some(raw)), &["_meta"]);
     if let Some(change) = notification::for_subscription(raw, Some(raw), b"7") {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::legacy_task::{self, Phase};
 use super::request::BridgedRequest;
 use super::step::{BridgeError, Step, TaskSeen, TaskStep};
-use super::task_poll::{CANCEL, GET, Polled, TaskRequest, interval};
+use super::task_poll::{CANCEL, GET, PollOutcome, TaskRequest, interval};
 use super::to_legacy::{ModernAgent, Presentation, ServerRequest, Suspension, ToLegacy};
 use super::to_modern::{CollectedInputs, TaskUse, ToModern, respond_with_error};
 use crate::client_capabilities::ClientCapabilities;
@@ -53,14 +53,14 @@ enum State {
     },
 }
 
-/// What the meaning of a response depends on.
+/// Facts that decide what a response means.
 pub(crate) struct ResponseContext {
     pub(crate) now: Instant,
     /// The raw id of the task that the request is about.
     pub(crate) raw_task_id: Option<Bytes>,
-    /// The error says that the server does not know the task, or cannot cancel it any more.
+    /// The server has answered that it does not know the task, or that the task has ended.
     pub(crate) is_unknown_task: bool,
-    /// The call may be sent again as one that creates a task.
+    /// The call may be sent again with support for tasks.
     pub(crate) may_create_task: bool,
 }
 
@@ -96,13 +96,13 @@ impl BridgedCall {
     }
 }
 
-/// What others have to know of it.
+/// Properties.
 impl BridgedCall {
     pub(crate) fn request(&self) -> &BridgedRequest {
         &self.request
     }
 
-    /// The server has ended the request or does not know it: its id is unknown there.
+    /// The server has no open request with its id.
     pub(crate) fn is_parked(&self) -> bool {
         match &self.state {
             State::CollectingInputs { .. } | State::PollingTask { .. } => true,
@@ -111,22 +111,22 @@ impl BridgedCall {
         }
     }
 
-    /// The server has answered it, and the response waits for the retry of the agent.
+    /// The response has arrived and waits for the retry of the agent.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(&self.state, State::Suspended { suspension, .. } if suspension.response.is_some())
     }
 
-    /// It was answered `input_required`, and waits for the retry of the agent.
+    /// The agent was answered `input_required` and has not retried the call.
     pub(crate) fn is_suspended(&self) -> bool {
         matches!(self.state, State::Suspended { .. })
     }
 
-    /// It was sent before, so its effects may have happened.
+    /// An earlier request for it was sent, so it may have had effects.
     pub(crate) fn was_sent_before(&self) -> bool {
         matches!(&self.state, State::InFlight(call) | State::CollectingInputs { call, .. } if call.attempts > 0)
     }
 
-    /// Nothing of it depends on this instance: another one can send it instead.
+    /// Another instance can send it instead.
     pub(crate) fn fits_any_instance(&self) -> bool {
         match &self.state {
             State::InFlight(call) => call.attempts == 0,
@@ -166,7 +166,7 @@ impl BridgedCall {
         }
     }
 
-    /// What is kept for it while its agent collects inputs, in bytes.
+    /// Memory in bytes while its inputs are collected.
     pub(crate) fn collected_bytes(&self) -> usize {
         match &self.state {
             State::CollectingInputs { inputs, .. } => self.request.bytes() + inputs.bytes(),
@@ -174,7 +174,7 @@ impl BridgedCall {
         }
     }
 
-    /// What is kept for it until its agent retries, in bytes.
+    /// Memory in bytes while it waits for the retry of its agent.
     pub(crate) fn suspended_bytes(&self) -> usize {
         match &self.state {
             State::Forwarded(call) => call.bytes(),
@@ -197,7 +197,7 @@ impl BridgedCall {
         }
     }
 
-    /// Whether collected requests of the server are to be presented by `now`.
+    /// Whether the collected requests of the server have to be presented to the agent by `now`.
     pub(crate) fn is_presentation_due(&self, now: Instant) -> bool {
         match &self.state {
             State::Forwarded(call) | State::Suspended { call, .. } => call.present_at().is_some_and(|at| at <= now),
@@ -205,7 +205,7 @@ impl BridgedCall {
         }
     }
 
-    /// Checks whether the agent of a suspended call is there. `true` if it is gone for good.
+    /// Checks the connection of the agent of a suspended call. `true` if the agent is gone for good.
     pub(crate) fn check(&mut self, is_gone: bool, now: Instant) -> bool {
         match &mut self.state {
             State::Suspended { suspension, .. } => suspension.check(is_gone, now),
@@ -245,12 +245,12 @@ impl BridgedCall {
             },
             State::TaskRequest { task, is_cancellation } => match outcome {
                 Ok(raw) => match task.state(raw, *is_cancellation, context.raw_task_id.as_ref(), context.now) {
-                    Polled::Step(step) => step,
-                    Polled::Again => {
+                    PollOutcome::Step(step) => step,
+                    PollOutcome::Again => {
                         *is_cancellation = false;
                         Step::Task(TaskStep::Poll)
                     }
-                    Polled::Later { at, inputs } => {
+                    PollOutcome::Later { at, inputs } => {
                         self.state = State::PollingTask { task: task.clone(), next_poll: at };
                         Step::Task(TaskStep::PollLater { at, inputs })
                     }
@@ -259,14 +259,14 @@ impl BridgedCall {
             },
             State::Forwarded(call) => call.response(request, outcome),
             State::LegacyTask { id, phase } => phase.response(id, request.method(), outcome, context.is_unknown_task),
-            // The server does not know of these, or its response was cached.
+            // The server has no open request in these states, or its response was cached.
             State::CollectingInputs { .. } | State::PollingTask { .. } | State::Suspended { .. } => {
                 Step::Fail(BridgeError::Malformed)
             }
         }
     }
 
-    /// The state of a legacy task was noted, which requires these inputs, as raw `inputRequests`.
+    /// The instance has noted the state of a legacy task, which requires these raw `inputRequests`.
     pub(crate) fn task_noted(&mut self, seen: TaskSeen, inputs: Option<&Bytes>) -> Step {
         let raw_id = seen.task.raw_id.clone();
         match legacy_task::answer(seen, inputs) {
@@ -302,7 +302,7 @@ impl BridgedCall {
 
 /// Tasks of a modern server.
 impl BridgedCall {
-    /// The server has made a task of the call, which `result` reports. Returns when to poll it; if it is not working, that is now.
+    /// The server has made a task of the call, which `result` reports. Returns the time of the next poll; `None` means now.
     pub(crate) fn follow_task(&mut self, result: &Bytes, is_working: bool, now: Instant) -> Option<Instant> {
         let task = TaskRequest { speaker: self.speaker()?, act: TaskAct::Result, is_hidden: true };
         let poll_at = is_working.then(|| now + interval(result));
@@ -313,7 +313,7 @@ impl BridgedCall {
         poll_at
     }
 
-    /// The task is to be polled then: its state was lost on the way. `false` if this is not a request for a result.
+    /// A poll was lost and is repeated at this time. `false` if the call does not wait for the result of a task.
     pub(crate) fn poll_later(&mut self, at: Instant) -> bool {
         match &mut self.state {
             State::TaskRequest { task, .. } | State::PollingTask { task, .. } if task.act == TaskAct::Result => {
@@ -324,7 +324,7 @@ impl BridgedCall {
         }
     }
 
-    /// The task is polled now. Returns the agent to name.
+    /// Begins a poll. Returns the agent that the request has to name.
     pub(crate) fn poll(&mut self) -> Option<Arc<Speaker>> {
         let (State::TaskRequest { task, .. } | State::PollingTask { task, .. }) = &self.state else { return None };
         let (speaker, task) = (Arc::clone(&task.speaker), task.clone());
@@ -335,7 +335,7 @@ impl BridgedCall {
 
 /// Calls of a modern agent.
 impl BridgedCall {
-    /// The call has to become a task. Returns the changes that request one.
+    /// The call has to become a task. Returns the changes that request a task.
     pub(crate) fn create_task(&mut self) -> Option<Vec<Change>> {
         let State::Forwarded(call) = &mut self.state else { return None };
         let changes = request::to_legacy(self.request.params(), true).ok()?;
@@ -357,8 +357,7 @@ impl BridgedCall {
         }
     }
 
-    /// The server requests something for the call. `None` if the call is not bridged from a modern agent, `false` if there are too
-    /// many requests.
+    /// The server has sent a request for the call. `None` if the agent is not modern, `false` if there are too many requests.
     pub(crate) fn server_request(
         &mut self,
         request: &ServerRequest<'_>,
@@ -371,7 +370,7 @@ impl BridgedCall {
         }
     }
 
-    /// Presents the collected requests to the agent, if it waits, with this new state. Then the call is suspended.
+    /// Presents the collected requests to the agent with this new `requestState`, and suspends the call. `None` if no agent waits.
     pub(crate) fn present(&mut self, state: Option<String>, now: Instant) -> Presentation {
         match &mut self.state {
             State::Forwarded(call) => {
@@ -393,7 +392,7 @@ impl BridgedCall {
         }
     }
 
-    /// The server's ids of its requests for the call, which nobody will answer.
+    /// Removes the requests of the server for the call, which nobody will answer. Returns their ids.
     pub(crate) fn take_unanswered(&mut self) -> Vec<Bytes> {
         match &mut self.state {
             State::Forwarded(call) | State::Suspended { call, .. } => call.take_unanswered(),
@@ -408,7 +407,7 @@ impl BridgedCall {
         }
     }
 
-    /// Whether it is suspended with this state, for this profile.
+    /// Whether it is suspended with this `requestState`, for this profile.
     pub(crate) fn is_suspended_as(&self, state: &[u8], profile: &str) -> bool {
         match &self.state {
             State::Suspended { call, suspension } => *call.agent.profile == *profile && suspension.is_for(state),
@@ -418,22 +417,22 @@ impl BridgedCall {
 
     /// Whether `request` repeats it.
     pub(crate) fn is_repeated_by(&self, request: &BridgedRequest) -> bool {
-        self.request.method() == request.method() && request::is_again(self.request.params(), request.params())
+        self.request.method() == request.method() && request::is_retry(self.request.params(), request.params())
     }
 
     /// The agent retries a suspended call, and declares these capabilities.
-    pub(crate) fn resume(&mut self, capabilities: ClientCapabilities, responses: &[(Bytes, Bytes)]) -> Resumed {
-        let State::Suspended { call, suspension } = &mut self.state else { return Resumed::default() };
+    pub(crate) fn resume(&mut self, capabilities: ClientCapabilities, responses: &[(Bytes, Bytes)]) -> Resumption {
+        let State::Suspended { call, suspension } = &mut self.state else { return Resumption::default() };
         let answered = call.resume(capabilities, responses);
-        let resumed = Resumed { answered, response: suspension.response.take() };
+        let resumed = Resumption { answered, response: suspension.response.take() };
         self.state = State::Forwarded(std::mem::take(call));
         resumed
     }
 }
 
-/// What the retry of a suspended call releases.
+/// What the retry of a suspended call makes available.
 #[derive(Debug, Default)]
-pub(crate) struct Resumed {
+pub(crate) struct Resumption {
     /// The server's ids of its requests that are answered, with the response lines for it.
     pub(crate) answered: Vec<(Bytes, Bytes)>,
     /// The response to the call, if it has arrived.

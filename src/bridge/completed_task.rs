@@ -1,7 +1,7 @@
-//! Tasks that have ended before they were made: a legacy agent has requested a task, and the modern server has answered at once.
+//! Completed tasks for legacy agents whose modern server has created no task.
 //!
-//! A modern server decides by itself whether a call becomes a task. A legacy agent that has requested a task accepts nothing else, so it
-//! gets one that has ended, and the result is cached.
+//! A modern server decides whether a call becomes a task. A legacy agent that has requested a task accepts nothing else. If the server
+//! answers at once, the agent gets a task that has already ended, and mcpd caches the result.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -12,9 +12,9 @@ use crate::era::task::{result_to_legacy, status_of};
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::splice::applied;
 
-/// Time for which a result is cached if its agent names none.
+/// How long a result is cached if the agent names no time.
 const DEFAULT_TTL: Duration = Duration::from_secs(60);
-/// Longest time, whatever the agent names.
+/// Maximum time that an agent can name.
 const MAX_TTL: Duration = Duration::from_secs(5 * 60);
 
 /// A task that had ended before the agent learned of it.
@@ -28,15 +28,15 @@ pub(crate) struct CompletedTask {
 }
 
 impl CompletedTask {
-    /// The same from now on.
+    /// A task that ends now.
     ///
     /// # Errors
     /// If `result` is no object.
     pub(crate) fn now(id: &str, result: &Bytes, ttl: Duration) -> Result<Self, NotAnObject> {
-        Self::new(id, result, ttl, (Instant::now(), SystemTime::now()))
+        Self::new(id, result, ttl, Instant::now(), SystemTime::now())
     }
 
-    /// The raw `result` of a modern server, cached under this id for `ttl`.
+    /// Caches the raw `result` of a modern server under this id for `ttl`.
     ///
     /// # Errors
     /// If it is no object.
@@ -44,16 +44,17 @@ impl CompletedTask {
         id: &str,
         result: &Bytes,
         ttl: Duration,
-        (now, time): (Instant, SystemTime),
+        now: Instant,
+        time: SystemTime,
     ) -> Result<Self, NotAnObject> {
         let raw_id = Bytes::from(json!(id).to_string());
-        let kept = applied(result, &result_to_legacy(result, &raw_id)?);
+        let legacy = applied(result, &result_to_legacy(result, &raw_id)?);
         let time = humantime::format_rfc3339_millis(time).to_string();
         let ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let state = json!({
             "taskId": id, "status": status_of(result), "createdAt": time, "lastUpdatedAt": time, "ttl": ms,
         });
-        Ok(Self { state: Bytes::from(state.to_string()), result: kept.into(), until: now + ttl })
+        Ok(Self { state: Bytes::from(state.to_string()), result: legacy.into(), until: now + ttl })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -61,18 +62,18 @@ impl CompletedTask {
     }
 }
 
-/// How long the result of a call with these raw params is cached: for the `ttl` of the task that they request, within bounds.
+/// How long the result of a call with these raw params is cached: for the `ttl` of the requested task, within bounds.
 pub(crate) fn ttl(params: &Bytes) -> Duration {
     let task = members(params, ["task"]).ok().and_then(|[task]| task);
     let ttl = task.and_then(|task| members(&task, ["ttl"]).ok()).and_then(|[ttl]| ttl);
     match ttl.as_deref() {
         None => DEFAULT_TTL,
-        // For ever.
+        // No limit.
         Some(b"null") => MAX_TTL,
         Some(raw) => {
             let ms = serde_json::from_slice::<f64>(raw).ok();
-            let wanted = ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok());
-            wanted.unwrap_or(DEFAULT_TTL).min(MAX_TTL)
+            let requested = ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1000.0).ok());
+            requested.unwrap_or(DEFAULT_TTL).min(MAX_TTL)
         }
     }
 }
@@ -105,7 +106,7 @@ mod tests {
     #[test]
     fn completed_task_has_its_result() {
         let (now, time) = (Instant::now(), SystemTime::UNIX_EPOCH);
-        for (result, status, kept) in [
+        for (result, status, cached) in [
             (
                 r#"{"resultType":"complete","content":[],"n":1.10}"#,
                 "completed",
@@ -117,9 +118,8 @@ mod tests {
                 r#"{"isError":true,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t\""},"a":1}}"#,
             ),
         ] {
-            let task =
-                CompletedTask::new("t\"", &bytes(result), Duration::from_secs(2), (now, time)).expect("an object");
-            assert_eq!(&task.result[..], kept.as_bytes());
+            let task = CompletedTask::new("t\"", &bytes(result), Duration::from_secs(2), now, time).expect("an object");
+            assert_eq!(&task.result[..], cached.as_bytes());
             let state: Value = serde_json::from_slice(&task.state).expect("JSON");
             let began = "1970-01-01T00:00:00.000Z";
             let expected =
@@ -127,6 +127,6 @@ mod tests {
             assert_eq!((state, task.until), (expected, now + Duration::from_secs(2)));
             assert_eq!(task.bytes(), task.state.len() + task.result.len());
         }
-        assert!(CompletedTask::new("t", &bytes("[]"), DEFAULT_TTL, (now, time)).is_err());
+        assert!(CompletedTask::new("t", &bytes("[]"), DEFAULT_TTL, now, time).is_err());
     }
 }

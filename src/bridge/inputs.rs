@@ -1,4 +1,4 @@
-//! Requests of a legacy server that a modern agent answers with a later request of its own.
+//! Requests of a legacy server that a modern agent answers with a later request.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::jsonrpc::reply;
 /// A request of the server that its agent has not answered.
 #[derive(Debug)]
 pub(crate) struct PendingInput {
-    /// Names the input in `inputRequests`.
+    /// The key in `inputRequests`.
     key: String,
     /// The server's id, raw.
     id: Bytes,
@@ -17,7 +17,7 @@ pub(crate) struct PendingInput {
 }
 
 impl PendingInput {
-    /// The parts are copied, so that the input does not keep a large line in memory.
+    /// Copies the parts, so that the input does not keep a large line in memory.
     pub(crate) fn new(number: u64, id: &[u8], method: &[u8], params: Option<&[u8]>) -> Self {
         let [id, method] = [id, method].map(Bytes::copy_from_slice);
         Self { key: number.to_string(), id, method, params: params.map(Bytes::copy_from_slice) }

@@ -1,31 +1,31 @@
 //! Requests of a modern agent about a task of a legacy server.
 //!
-//! The state of a modern task includes its result, so a task that has ended is followed by a request for its result, for the same
-//! request of the agent.
+//! The state of a modern task includes its result. For one request of the agent, a task that has ended therefore needs two requests
+//! to the server: for its state, then for its result.
 
 use bytes::Bytes;
 
 use super::step::{BridgeError, Step, TaskSeen, TaskStep};
 use crate::era::error::{self, ErrorToModern};
-use crate::era::result::{self, Cached};
+use crate::era::result::{self, Caching};
 use crate::era::task::{Detail, Status, state_to_modern};
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::{Change, applied};
 use crate::task_state::TaskState;
 
-/// Largest state of a task that a result is inserted into, in bytes.
+/// Maximum size in bytes of a task state that a result is added to.
 const MAX_STATE_LEN: usize = 64 << 10;
-/// The result that reports nothing but success.
+/// The empty success result.
 pub(crate) const DONE: &[u8] = br#"{"resultType":"complete"}"#;
 
-/// How far the request is.
+/// The pending request to the server.
 #[derive(Debug)]
 pub(super) enum Phase {
-    /// The server is asked for the state.
+    /// For the state of the task.
     State,
-    /// The task has ended in this state: the server is asked for the result.
+    /// For the result of the task, which has ended in this state.
     Result { state: Bytes },
-    /// The server is to cancel the task.
+    /// For the cancellation of the task.
     Cancel,
 }
 
@@ -44,7 +44,7 @@ impl Phase {
                 Some(state) => Step::Answer(Ok(state)),
                 None => Step::Fail(BridgeError::Malformed),
             },
-            // It has ended already, or is unknown: there is nothing left to cancel.
+            // An unknown task needs no cancellation.
             (Self::Cancel, outcome) if outcome.is_ok() || is_unknown => {
                 let has_ended = |state: &Bytes| TaskState::read(state).is_some_and(|state| state.ended);
                 Step::Task(TaskStep::Cancelled { has_ended: outcome.map_or(true, has_ended) })
@@ -68,14 +68,14 @@ fn seen(id: &Bytes, state: &Bytes) -> Step {
     Step::Task(TaskStep::Seen(Box::new(TaskSeen { task, state: Bytes::copy_from_slice(state), status })))
 }
 
-/// The next step, with the inputs that are known to be required, as raw `inputRequests`. A task that has ended needs its result: then
-/// the state for [`Phase::Result`] is returned.
+/// The next step, with the known raw `inputRequests`. `Err` has the state for [`Phase::Result`], because a task that has ended needs
+/// its result.
 pub(super) fn answer(seen: TaskSeen, inputs: Option<&Bytes>) -> Result<Step, Bytes> {
     let detail = match (&seen.status, inputs) {
         (Status::Completed(_) | Status::Failed(_), _) => return Err(seen.state),
         (Status::Cancelled, _) | (Status::Working, None) => Detail::None,
         (_, Some(inputs)) => Detail::Inputs(inputs),
-        (Status::InputRequired(_), None) => Detail::Unasked,
+        (Status::InputRequired(_), None) => Detail::InputsPending,
     };
     Ok(match state_to_modern(&seen.state, detail) {
         Ok(changes) => Step::Answer(Ok(applied(&seen.state, &changes).into())),
@@ -83,10 +83,10 @@ pub(super) fn answer(seen: TaskSeen, inputs: Option<&Bytes>) -> Result<Step, Byt
     })
 }
 
-/// The state of a task that has ended, with what the server has answered to `tasks/result`.
+/// The state of a task that has ended, with the result or error from `tasks/result`.
 fn ended(state: &Bytes, outcome: Result<&Bytes, &Bytes>) -> Option<Bytes> {
     let raw: Bytes = match outcome {
-        Ok(result) => applied(result, &result::to_modern(result, Cached::No).ok()?).into(),
+        Ok(result) => applied(result, &result::to_modern(result, Caching::No).ok()?).into(),
         Err(error) => applied(error, changed(b"tasks/result", error).as_slice()).into(),
     };
     let detail = if outcome.is_ok() { Detail::Result(&raw) } else { Detail::Error(&raw) };
@@ -96,7 +96,7 @@ fn ended(state: &Bytes, outcome: Result<&Bytes, &Bytes>) -> Option<Bytes> {
 fn changed(method: &[u8], error: &Bytes) -> Option<Change> {
     match error::to_modern(method, error) {
         ErrorToModern::Changed(change) => Some(change),
-        // No request about a task may be answered so.
+        // Requests about tasks cannot require URLs.
         ErrorToModern::Unchanged | ErrorToModern::Required(_) => None,
     }
 }

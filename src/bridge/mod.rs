@@ -1,8 +1,8 @@
-//! Calls between the eras: what a call goes through whose agent speaks another era of MCP than its server. Pure.
+//! Calls whose agent and server speak different eras of MCP. Pure.
 //!
-//! A [`BridgedCall`] is a state machine. Its inputs are what the agent, the server and the clock do; it returns a [`Step`], which the
-//! server's instance carries out. Calls within one era never get here. What a message has to look like in the other era is decided
-//! in [`crate::era`]; when it is sent is decided here.
+//! A [`BridgedCall`] is a state machine. Its inputs are messages of the agent, messages of the server, and the time. It returns a
+//! [`Step`], which the instance of the server carries out. Calls within one era never enter the bridge. [`crate::era`] translates
+//! messages; the bridge decides when they are sent.
 //!
 //! | state | agent | server | waits for |
 //! | --- | --- | --- | --- |
@@ -10,7 +10,7 @@
 //! | collecting inputs | legacy | modern | inputs of the agent; then the call is sent again |
 //! | task request | legacy | modern | the state of a task |
 //! | polling a task | legacy | modern | the next poll |
-//! | forwarded | modern | legacy | a response, or requests of the server, which are collected |
+//! | forwarded | modern | legacy | a response, or requests of the server, which it collects |
 //! | suspended | modern | legacy | the retry of the agent, which was answered `input_required` |
 //! | request about a legacy task | modern | legacy | the state of a task, then its result |
 //!

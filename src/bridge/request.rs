@@ -1,15 +1,15 @@
-//! The request of a bridged call, as its agent sent it.
+//! The request of a bridged call in its original form.
 
 use bytes::Bytes;
 
 use crate::era::request;
-use crate::era::result::Cached;
+use crate::era::result::Caching;
 use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::Change;
 
-/// A request that may be sent more than once, changed each time.
+/// A request that may be sent several times, with different changes.
 #[derive(Debug)]
 pub(crate) struct BridgedRequest {
     line: RequestLine,
@@ -44,30 +44,30 @@ impl BridgedRequest {
         self.line.line.len()
     }
 
-    /// The server's own name of the tool that is called, as text.
+    /// The server's name of the called tool, as text.
     pub(crate) fn tool(&self) -> Option<Bytes> {
         self.own_name().filter(|_| *self.method == b"tools/call"[..])
     }
 
-    /// The server's own name or id of what the request is about, as text.
+    /// The server's name or id of the subject, as text.
     pub(crate) fn own_name(&self) -> Option<Bytes> {
         self.line.rename.as_ref().and_then(|rename| text(&rename.own))
     }
 
-    /// The same as the agent knows it.
+    /// The exposed name or id of the subject, as text.
     pub(crate) fn exposed_name(&self) -> Option<Bytes> {
         self.line.rename.as_ref().and_then(|rename| text(&rename.exposed))
     }
 
-    /// Whether clients may cache the result, so that it has to state for how long.
-    pub(super) fn cached(&self) -> Cached {
-        if *self.method == b"resources/read"[..] { Cached::Yes } else { Cached::No }
+    /// Whether the result needs cache hints.
+    pub(super) fn caching(&self) -> Caching {
+        if *self.method == b"resources/read"[..] { Caching::Yes } else { Caching::No }
     }
 
-    /// The changes that make of it the request `method` about the same task, for this agent.
+    /// The changes that turn it into the request `method` about the same task, for this agent.
     ///
     /// # Errors
-    /// If its params, or their `_meta`, are no object.
+    /// If its params or their `_meta` are no object.
     pub(super) fn about_task(&self, method: &str, speaker: &Speaker) -> Result<Vec<Change>, NotAnObject> {
         let [part] = members(&self.line.line, ["method"])?;
         let mut changes = request::to_modern(&self.params, speaker, true)?;

@@ -1,4 +1,4 @@
-//! What the instance does next with a bridged call.
+//! Steps of a bridged call, which the instance carries out.
 
 use std::time::Instant;
 
@@ -10,37 +10,37 @@ use crate::era::task::Status;
 use crate::jsonrpc::splice::Change;
 use crate::task_state::TaskState;
 
-/// What the instance does next.
+/// The next step of the instance.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Answer the agent with the server's response, changed so.
+    /// Answer the agent with the server's response and these changes.
     Respond(Vec<Change>),
-    /// The same, where the result means this in the era of the agent.
+    /// The same. The result in the era of the agent is attached.
     RespondAs(Vec<Change>, Bytes),
     /// Answer the agent with this raw result or error.
     Answer(Result<Bytes, Bytes>),
-    /// Answer an error of the server with this raw result, which has the agent open URLs first.
+    /// Answer the agent with this raw result, which requires URLs to be opened. The server has answered with an error.
     RequireUrls(Bytes),
-    /// Answer that the request has to declare this capability: the server has failed without it.
+    /// Answer that the request has to declare this capability, because the server has failed without it.
     MissingCapability(ClientCapability),
-    /// Ask the agent for these inputs; then send the call again.
+    /// Request these inputs of the agent, then send the call again.
     CollectInputs(Vec<Input>),
-    /// Send the call again, changed so.
+    /// Send the call again with these changes.
     Resend(Vec<Change>),
-    /// Do this about a task.
+    /// Carry out a step about a task.
     Task(TaskStep),
-    /// End the call without an answer of the server's.
+    /// Fail the call.
     Fail(BridgeError),
 }
 
-/// What the instance does next about a task.
+/// The next step of the instance about a task.
 #[derive(Debug)]
 pub(crate) enum TaskStep {
     /// Answer with a task that has ended with the result.
     Complete,
-    /// Follow the task that this legacy result says was created.
+    /// Poll the new task that this legacy result reports.
     Follow { task: Bytes, is_working: bool },
-    /// Note the task that the result says was created, then respond.
+    /// Note the new task that the result reports, then respond.
     Created(Vec<Change>),
     /// Note the state of the task, then call [`BridgedCall::task_noted`].
     Seen(Box<TaskSeen>),
@@ -50,7 +50,7 @@ pub(crate) enum TaskStep {
     Unknown(Vec<Change>),
     /// Request the state of the task now.
     Poll,
-    /// Request the state of the task then. It may require inputs, as raw `inputRequests`.
+    /// Request the state of the task at this time. The task may require inputs, as raw `inputRequests`.
     PollLater { at: Instant, inputs: Option<Bytes> },
     /// Request the result of the task with this raw id.
     RequestResult(Bytes),
@@ -63,9 +63,9 @@ pub(crate) enum BridgeError {
     Malformed,
     /// The response is too large.
     TooLarge,
-    /// A result of a kind that the era of the agent lacks.
+    /// The era of the agent lacks this kind of result.
     UnknownResult(String),
-    /// The server requires input that it does not get; the text continues its name.
+    /// The server requires inputs that it does not get; the text continues the name of the server.
     Input(String),
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum BridgeError {
 #[derive(Debug)]
 pub(crate) struct TaskSeen {
     pub(crate) task: TaskState,
-    /// As the server sent it.
+    /// The task object of the server, raw.
     pub(super) state: Bytes,
     pub(super) status: Status,
 }

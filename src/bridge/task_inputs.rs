@@ -1,5 +1,5 @@
-//! What the server of a task wants to know while it is at work, each thing by a key that means nothing else over the task's whole
-//! life: it is asked for once, and told once. Pure.
+//! Inputs that the server of a task requires while the task is in progress. A key means the same input over the whole life of the
+//! task, so each input is requested once and sent once. Pure.
 //!
 //! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Update Requests".
 
@@ -8,10 +8,10 @@ use bytes::Bytes;
 use crate::era::input::Input;
 use crate::jsonrpc::members::text;
 
-/// Most things that a server may want to know for one task.
+/// Maximum number of inputs of one task.
 const MAX_INPUTS: usize = 256;
 
-/// All of one task.
+/// The inputs of one task.
 #[derive(Debug, Default)]
 pub(crate) struct TaskInputs {
     all: Vec<RequiredInput>,
@@ -24,16 +24,16 @@ struct RequiredInput {
 }
 
 impl RequiredInput {
-    /// However the key is spelled.
-    fn is(&self, raw_key: &Bytes) -> bool {
+    /// Compares the keys as text.
+    fn has_key(&self, raw_key: &Bytes) -> bool {
         self.raw_key == *raw_key || text(&self.raw_key) == text(raw_key)
     }
 }
 
-/// How far one of them is.
+/// The progress of one input.
 #[derive(Debug, PartialEq, Eq)]
 enum Progress {
-    /// The agent is to be asked.
+    /// The agent has no request for it.
     Required,
     /// The agent has a request for it.
     Requested,
@@ -43,28 +43,28 @@ enum Progress {
     Sent,
 }
 
-/// Which of them, of which task.
+/// Identifies one input of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskInput {
-    /// The id of the call that has made the task.
+    /// The id of the call that has created the task.
     pub(crate) task: u64,
     index: usize,
 }
 
 impl TaskInputs {
-    /// What of `inputs`, which the server of this task wants to know now, the agent is to be asked, with where the answer belongs.
+    /// The inputs that have to be requested of the agent now. `inputs` has those that the server of this task requires now.
     ///
     /// # Errors
-    /// Why it is not, of the server.
-    pub(crate) fn begin_asking(&mut self, task: u64, inputs: Vec<Input>) -> Result<Vec<(TaskInput, Input)>, String> {
-        let known = |input: &Input| self.all.iter().position(|wanted| wanted.is(&input.key));
-        let unknown = inputs.iter().filter(|input| known(input).is_none()).count();
+    /// If there are too many. The text continues the name of the server.
+    pub(crate) fn begin_requests(&mut self, task: u64, inputs: Vec<Input>) -> Result<Vec<(TaskInput, Input)>, String> {
+        let position = |input: &Input| self.all.iter().position(|known| known.has_key(&input.key));
+        let unknown = inputs.iter().filter(|input| position(input).is_none()).count();
         if self.all.len() + unknown > MAX_INPUTS {
             return Err(format!("has wanted to know more than {MAX_INPUTS} things"));
         }
-        let mut to_ask = Vec::new();
+        let mut new = Vec::new();
         for input in inputs {
-            let index = self.all.iter().position(|wanted| wanted.is(&input.key)).unwrap_or_else(|| {
+            let index = self.all.iter().position(|known| known.has_key(&input.key)).unwrap_or_else(|| {
                 // Copied, so that a small key does not keep a large line in memory.
                 let raw_key = Bytes::copy_from_slice(&input.key);
                 self.all.push(RequiredInput { raw_key, progress: Progress::Required });
@@ -73,10 +73,10 @@ impl TaskInputs {
             let progress = &mut self.all[index].progress;
             if *progress == Progress::Required {
                 *progress = Progress::Requested;
-                to_ask.push((TaskInput { task, index }, input));
+                new.push((TaskInput { task, index }, input));
             }
         }
-        Ok(to_ask)
+        Ok(new)
     }
 
     /// The agent has answered this.
@@ -84,40 +84,40 @@ impl TaskInputs {
         self.set(index, Progress::Answered(result));
     }
 
-    /// The agent was not asked, or has not answered: it is to be asked when somebody waits again.
+    /// The agent got no request or has not answered. The input is requested again when an agent waits for the task again.
     pub(crate) fn not_answered(&mut self, TaskInput { index, .. }: TaskInput) {
         self.set(index, Progress::Required);
     }
 
-    /// The raw keys and answers of what the server is to be told now: once the agent has answered everything, since a server need not
-    /// take a part.
+    /// The raw keys and results to send to the server now. There are none before the agent has answered every request, because a
+    /// server may refuse a part of them.
     pub(crate) fn take_answers(&mut self) -> Vec<(Bytes, Bytes)> {
-        if self.all.iter().any(|wanted| wanted.progress == Progress::Requested) {
+        if self.all.iter().any(|input| input.progress == Progress::Requested) {
             return Vec::new();
         }
-        let mut to_tell = Vec::new();
+        let mut answers = Vec::new();
         for RequiredInput { raw_key, progress } in &mut self.all {
             if matches!(progress, Progress::Answered(_))
                 && let Progress::Answered(result) = std::mem::replace(progress, Progress::Sent)
             {
-                to_tell.push((raw_key.clone(), result));
+                answers.push((raw_key.clone(), result));
             }
         }
-        to_tell
+        answers
     }
 
-    /// The server did not take what it was told: if it wants to know that still, the agent is asked once more.
-    pub(crate) fn not_taken(&mut self) {
-        for wanted in &mut self.all {
-            if wanted.progress == Progress::Sent {
-                wanted.progress = Progress::Required;
+    /// The server has refused the results. Inputs that it still requires are requested again.
+    pub(crate) fn refused(&mut self) {
+        for input in &mut self.all {
+            if input.progress == Progress::Sent {
+                input.progress = Progress::Required;
             }
         }
     }
 
-    /// Of what was answered and not told.
+    /// The size of results that were not sent to the server yet.
     pub(crate) fn bytes(&self) -> usize {
-        let bytes = |wanted: &RequiredInput| match &wanted.progress {
+        let bytes = |input: &RequiredInput| match &input.progress {
             Progress::Answered(result) => result.len(),
             Progress::Required | Progress::Requested | Progress::Sent => 0,
         };
@@ -125,8 +125,8 @@ impl TaskInputs {
     }
 
     fn set(&mut self, index: usize, progress: Progress) {
-        if let Some(wanted) = self.all.get_mut(index) {
-            wanted.progress = progress;
+        if let Some(input) = self.all.get_mut(index) {
+            input.progress = progress;
         }
     }
 }
@@ -140,39 +140,39 @@ mod tests {
         keys.iter().map(input).collect()
     }
 
-    fn asked(inputs: Vec<(TaskInput, Input)>) -> (Vec<TaskInput>, Vec<Bytes>) {
+    fn unzipped(inputs: Vec<(TaskInput, Input)>) -> (Vec<TaskInput>, Vec<Bytes>) {
         inputs.into_iter().map(|(place, input)| (place, input.key)).unzip()
     }
 
     #[test]
-    fn each_thing_is_asked_for_and_told_once() {
+    fn each_input_is_requested_once_and_sent_once() {
         let mut all = TaskInputs::default();
-        let (places, keys) = asked(all.begin_asking(7, inputs(&["a", "b"])).expect("room"));
+        let (places, keys) = unzipped(all.begin_requests(7, inputs(&["a", "b"])).expect("room"));
         assert_eq!((places[0].task, keys), (7, vec![Bytes::from("\"a\""), Bytes::from("\"b\"")]));
-        let (more, keys) = asked(all.begin_asking(7, inputs(&["b", "\\u0061", "c"])).expect("room"));
-        assert_eq!(keys, [Bytes::from("\"c\"")], "however it is spelled");
+        let (more, keys) = unzipped(all.begin_requests(7, inputs(&["b", "\\u0061", "c"])).expect("room"));
+        assert_eq!(keys, [Bytes::from("\"c\"")], "keys are compared as text");
         all.answered(places[0], Bytes::from("1"));
         all.answered(more[0], Bytes::from("33"));
-        assert!(all.take_answers().is_empty() && all.bytes() == 3, "one is still being asked for");
+        assert!(all.take_answers().is_empty() && all.bytes() == 3, "one request is unanswered");
         all.not_answered(places[1]);
         assert_eq!(
             all.take_answers(),
             [("\"a\"", "1"), ("\"c\"", "33")].map(|(k, v)| (Bytes::from(k), Bytes::from(v)))
         );
         assert!(all.take_answers().is_empty() && all.bytes() == 0);
-        let (_, keys) = asked(all.begin_asking(7, inputs(&["a", "b", "c"])).expect("room"));
-        assert_eq!(keys, [Bytes::from("\"b\"")], "that one was not answered");
-        all.not_taken();
-        let (_, keys) = asked(all.begin_asking(7, inputs(&["a", "b"])).expect("room"));
+        let (_, keys) = unzipped(all.begin_requests(7, inputs(&["a", "b", "c"])).expect("room"));
+        assert_eq!(keys, [Bytes::from("\"b\"")], "this input was not answered");
+        all.refused();
+        let (_, keys) = unzipped(all.begin_requests(7, inputs(&["a", "b"])).expect("room"));
         assert_eq!(keys, [Bytes::from("\"a\"")]);
     }
 
     #[test]
-    fn a_task_wants_to_know_a_bounded_number_of_things() {
+    fn number_of_inputs_of_a_task_is_bounded() {
         let mut all = TaskInputs::default();
         for n in 0..MAX_INPUTS {
-            assert!(all.begin_asking(1, inputs(&[&n.to_string()])).is_ok());
+            assert!(all.begin_requests(1, inputs(&[&n.to_string()])).is_ok());
         }
-        assert!(all.begin_asking(1, inputs(&["one more"])).is_err() && all.begin_asking(1, inputs(&["0"])).is_ok());
+        assert!(all.begin_requests(1, inputs(&["one more"])).is_err() && all.begin_requests(1, inputs(&["0"])).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! Requests of a legacy agent about a task of a modern server, which are answered by polling its state.
 //!
-//! The server includes the result, the error and the inputs that it requires in the state, so `tasks/result` becomes `tasks/get`,
-//! repeated until the task has ended. Between two polls the server knows nothing of the request.
+//! The modern state includes the result, the error or the required inputs. So `tasks/result` becomes `tasks/get`, which is repeated
+//! until the task has ended. Between two polls the server has no open request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,9 +21,9 @@ use crate::task_state::TaskAct;
 
 pub(super) const GET: &str = "tasks/get";
 pub(super) const CANCEL: &str = "tasks/cancel";
-/// Delay between two polls of a server that names none.
+/// Delay between two polls if the server names none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
-/// Bounds of the delay, whatever the server names.
+/// Bounds of the delay that the server names.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 const MAX_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -32,16 +32,16 @@ const MAX_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct TaskRequest {
     pub(super) speaker: Arc<Speaker>,
     pub(super) act: TaskAct,
-    /// The agent waits for the result of a call, and knows of no task.
+    /// The agent waits for the result of a call and does not know that it is a task.
     pub(super) is_hidden: bool,
 }
 
-/// What a poll means.
-pub(super) enum Polled {
+/// The outcome of a poll.
+pub(super) enum PollOutcome {
     Step(Step),
-    /// The server has taken the cancellation, which the state shows.
+    /// The server has accepted the cancellation. The next poll shows the state.
     Again,
-    /// The task has not ended. It may require inputs, as raw `inputRequests`.
+    /// The task is in progress. It may require inputs, as raw `inputRequests`.
     Later {
         at: Instant,
         inputs: Option<Bytes>,
@@ -50,16 +50,22 @@ pub(super) enum Polled {
 
 impl TaskRequest {
     /// The server has answered with this state. `raw_id` is the id of the task.
-    pub(super) fn state(&self, state: &Bytes, is_cancellation: bool, raw_id: Option<&Bytes>, now: Instant) -> Polled {
+    pub(super) fn state(
+        &self,
+        state: &Bytes,
+        is_cancellation: bool,
+        raw_id: Option<&Bytes>,
+        now: Instant,
+    ) -> PollOutcome {
         match self.act {
-            TaskAct::Cancel if is_cancellation => Polled::Again,
+            TaskAct::Cancel if is_cancellation => PollOutcome::Again,
             TaskAct::Cancel if has_ended_uncancelled(state) => {
-                // As legacy servers do where a task has ended (MCP 2025-11-25, "Task Cancellation").
+                // The error of a legacy server for a task that has ended (MCP 2025-11-25, "Task Cancellation").
                 let error = ErrorObject::new(INVALID_PARAMS, "the task was not cancelled: it has ended");
-                Polled::Step(Step::Answer(Err(raw_error(&error))))
+                PollOutcome::Step(Step::Answer(Err(raw_error(&error))))
             }
-            // The server may continue all the same. The state is true in any case.
-            TaskAct::Get | TaskAct::Cancel => Polled::Step(match state_to_legacy(state) {
+            // The server may ignore a cancellation. The state is correct in any case.
+            TaskAct::Get | TaskAct::Cancel => PollOutcome::Step(match state_to_legacy(state) {
                 Ok(changes) => {
                     let legacy = Bytes::from(applied(state, &changes));
                     Step::RespondAs(changes, legacy)
@@ -70,8 +76,8 @@ impl TaskRequest {
         }
     }
 
-    fn result(&self, state: &Bytes, raw_id: Option<&Bytes>, now: Instant) -> Polled {
-        let later = |inputs| Polled::Later { at: now + interval(state), inputs };
+    fn result(&self, state: &Bytes, raw_id: Option<&Bytes>, now: Instant) -> PollOutcome {
+        let later = |inputs| PollOutcome::Later { at: now + interval(state), inputs };
         let step = match Status::read(state) {
             Some(Status::Working) => return later(None),
             Some(Status::InputRequired(inputs)) => return later(inputs),
@@ -85,10 +91,10 @@ impl TaskRequest {
             }
             Some(Status::Completed(None) | Status::Failed(None)) | None => Step::Fail(BridgeError::Malformed),
         };
-        Polled::Step(step)
+        PollOutcome::Step(step)
     }
 
-    /// The result of a completed task, as the answer to a request for it or to the call itself.
+    /// Answers a request for the result of a completed task, or the call itself.
     fn completed(&self, result: &Bytes, raw_id: Option<&Bytes>) -> Step {
         let changes = if self.is_hidden {
             match result::to_legacy(result) {

@@ -1,8 +1,10 @@
-//! Calls of a modern agent at a legacy server. What the server requests during the call is collected for a moment and answers the
-//! call as `input_required`; then the call is suspended until the agent retries it with its inputs, while it goes on at the server.
+//! Calls of a modern agent at a legacy server.
 //!
-//! The `requestState` is a random number that one instance knows, for one call of one profile, until it is used once or the call has
-//! timed out.
+//! Requests of the server during the call are collected for a moment. Then the agent is answered `input_required` and the call is
+//! suspended: it continues at the server and waits for the agent's retry with the inputs.
+//!
+//! The `requestState` is a random number. It is valid at one instance for one call of one profile, until the retry or until the call
+//! times out.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,29 +16,29 @@ use super::request::BridgedRequest;
 use super::step::{BridgeError, Step, TaskStep};
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::error::{self, ErrorToModern};
-use crate::era::input::{self, Given};
-use crate::era::result::{self, Cached};
-use crate::era::task::made_to_modern;
+use crate::era::input::{self, RetryInputs};
+use crate::era::result::{self, Caching};
+use crate::era::task::creation_to_modern;
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
 use crate::printable::excerpt;
 
 /// How long requests of the server are collected. A server that needs several inputs requests them together.
 const COLLECT: Duration = Duration::from_millis(50);
-/// Requests of the server that one call collects.
+/// Maximum number of requests that one call collects.
 const MAX_INPUTS: usize = 16;
-/// Characters shown of a key that the agent has chosen.
+/// Maximum number of characters of a key that an error quotes.
 const MAX_KEY_LEN: usize = 20;
-/// How often a suspended call looks for its agent. A person may take long to answer, but an agent that has disconnected returns soon or
-/// never, and until its call ends a shared server can send requests to nobody else. Two checks in a row without the agent end the call.
+/// How often the connection of a suspended call's agent is checked. Two checks in a row without a connection end the call. A person
+/// may take long to answer, but a disconnected agent returns soon or never, and its call blocks server requests to other agents.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Who has sent a modern call.
+/// The sender of a modern call.
 #[derive(Debug, Default)]
 pub(crate) struct ModernAgent {
-    /// The profile of the socket.
+    /// The profile of its listener.
     pub(crate) profile: Arc<str>,
-    /// What the request declares.
+    /// The capabilities that the request declares.
     pub(crate) capabilities: ClientCapabilities,
 }
 
@@ -44,28 +46,28 @@ pub(crate) struct ModernAgent {
 #[derive(Debug, Default)]
 pub(super) struct ToLegacy {
     pub(super) agent: ModernAgent,
-    /// The server is requested to make a task of it.
+    /// The request asks the server for a task.
     pub(super) creates_task: bool,
     inputs: Vec<PendingInput>,
-    /// How many there have been.
+    /// Number of inputs so far, which gives each input its key.
     count: u64,
     /// The server's ids of requests that the agent cannot answer; they are refused when the others are presented.
     unsupported: Vec<(Bytes, ClientCapability)>,
-    /// A capability that the server needed and the agent has not declared.
+    /// A capability that the server has needed and the agent has not declared.
     missing: Option<ClientCapability>,
     /// When the collected requests are presented.
     present_at: Option<Instant>,
 }
 
-/// What a suspended call waits with.
+/// The state of a suspended call.
 #[derive(Debug)]
 pub(super) struct Suspension {
     state: String,
-    /// When to look for the agent.
+    /// The time of the next connection check.
     pub(super) check_at: Instant,
-    /// It was gone at the last check.
+    /// The agent was disconnected at the last check.
     was_gone: bool,
-    /// The server's response, which arrived meanwhile: the whole line.
+    /// The server's response line, if it has arrived.
     pub(super) response: Option<Bytes>,
 }
 
@@ -75,28 +77,28 @@ pub(crate) struct ServerRequest<'a> {
     pub(crate) id: &'a Bytes,
     pub(crate) method: &'a Bytes,
     pub(crate) params: Option<&'a Bytes>,
-    /// What the agent has to support.
+    /// The capability that the agent needs.
     pub(crate) capability: ClientCapability,
 }
 
-/// What is to be sent when the collected requests are presented.
+/// The messages that present the collected requests.
 #[derive(Debug, Default)]
 pub(crate) struct Presentation {
     /// The raw result for the agent: `input_required`.
     pub(crate) result: Option<Bytes>,
-    /// Requests of the server to be refused, with the capability that the agent lacks.
+    /// Ids of requests to be refused, each with the capability that the agent lacks.
     pub(crate) refused: Vec<(Bytes, ClientCapability)>,
 }
 
-/// The agent's retry of a call, if its params say that it is one.
+/// Reads the inputs of a retry. `None` if the request is no retry.
 ///
 /// # Errors
 /// If they are malformed.
-pub(crate) fn retry(line: &Bytes, params: &Bytes) -> Result<Option<Given>, NotAnObject> {
-    if may_be_retry(line) { input::given(params) } else { Ok(None) }
+pub(crate) fn retry(line: &Bytes, params: &Bytes) -> Result<Option<RetryInputs>, NotAnObject> {
+    if may_be_retry(line) { input::retry_inputs(params) } else { Ok(None) }
 }
 
-/// Whether the params may have `inputResponses` or `requestState`, which an escaped letter can hide.
+/// Whether the params may have `inputResponses` or `requestState`. Escaped letters count as both.
 fn may_be_retry(line: &Bytes) -> bool {
     [&b"requestState"[..], b"inputResponses", b"\\u00"].iter().any(|sign| memchr::memmem::find(line, sign).is_some())
 }
@@ -131,7 +133,8 @@ impl ToLegacy {
         true
     }
 
-    /// Presents what was collected: to an agent that waits, with this new state. Returns the suspension if the call is suspended.
+    /// Presents the collected requests to a waiting agent with this new `requestState`. Returns the suspension if the call is
+    /// suspended.
     pub(super) fn present(&mut self, state: Option<String>, now: Instant) -> (Presentation, Option<Suspension>) {
         self.present_at = None;
         let refused = std::mem::take(&mut self.unsupported);
@@ -151,14 +154,14 @@ impl ToLegacy {
         self.unsupported.retain(|(unsupported, _)| unsupported != id);
     }
 
-    /// The server's ids of all requests, which nobody will answer.
+    /// Removes all requests, which nobody will answer. Returns their ids.
     pub(super) fn take_unanswered(&mut self) -> Vec<Bytes> {
         self.present_at = None;
         let unsupported = self.unsupported.drain(..).map(|(id, _)| id);
         self.inputs.drain(..).map(PendingInput::into_id).chain(unsupported).collect()
     }
 
-    /// The agent has retried the call with these responses. Returns the server's ids with the response lines for it.
+    /// The agent has retried the call with these responses. Returns the answered ids with the response lines for the server.
     pub(super) fn resume(
         &mut self,
         capabilities: ClientCapabilities,
@@ -174,12 +177,14 @@ impl ToLegacy {
             return Step::MissingCapability(capability);
         }
         match outcome {
-            Ok(result) if self.creates_task => match (made_to_modern(result), result::to_modern(result, Cached::No)) {
-                (Ok(changes), _) => Step::Task(TaskStep::Created(changes)),
-                (Err(NotAnObject), Ok(changes)) => Step::Respond(changes),
-                (Err(NotAnObject), Err(NotAnObject)) => Step::Fail(BridgeError::Malformed),
-            },
-            Ok(result) => match result::to_modern(result, request.cached()) {
+            Ok(result) if self.creates_task => {
+                match (creation_to_modern(result), result::to_modern(result, Caching::No)) {
+                    (Ok(changes), _) => Step::Task(TaskStep::Created(changes)),
+                    (Err(NotAnObject), Ok(changes)) => Step::Respond(changes),
+                    (Err(NotAnObject), Err(NotAnObject)) => Step::Fail(BridgeError::Malformed),
+                }
+            }
+            Ok(result) => match result::to_modern(result, request.caching()) {
                 Ok(changes) => Step::Respond(changes),
                 Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
             },
@@ -195,7 +200,7 @@ impl ToLegacy {
     }
 }
 
-/// Whether the response is an error, or the result of a tool that has failed.
+/// Whether the response is an error or a tool result with `isError`.
 fn is_failure(outcome: Result<&Bytes, &Bytes>) -> bool {
     let failed = |result: &Bytes| members(result, ["isError"]).is_ok_and(|[raw]| raw.as_deref() == Some(b"true"));
     outcome.map_or(true, failed)
@@ -206,7 +211,7 @@ impl Suspension {
         self.state.as_bytes() == state
     }
 
-    /// Checks whether the agent is there, when it is time. `true` if it was gone twice in a row.
+    /// Checks the connection when it is time. `true` if the agent was gone twice in a row.
     pub(super) fn check(&mut self, is_gone: bool, now: Instant) -> bool {
         if now < self.check_at {
             return false;
@@ -217,11 +222,11 @@ impl Suspension {
     }
 }
 
-/// Why a call is not sent, if it is the retry of one for which a legacy server required URLs, and they were not opened.
+/// The error for a retry whose URLs, required by a legacy server, were not opened.
 pub(crate) fn unopened_urls(request: &BridgedRequest, server: &str) -> Option<ErrorObject> {
-    let (key, said) = error::unopened(request.params())?;
+    let (key, refusal) = error::unopened(request.params())?;
     let key = excerpt(&key, MAX_KEY_LEN);
-    let why = format!("the server does this only after a URL was opened, which was {said} (`{key}`)");
+    let why = format!("the server does this only after a URL was opened, which was {refusal} (`{key}`)");
     Some(ErrorObject::new(INTERNAL_ERROR, why).about_server(server))
 }
 

@@ -1,7 +1,7 @@
-//! Calls of a legacy agent at a modern server. A server that requires input ends the call with `input_required`; the agent is sent
-//! requests, as legacy agents are, and the call is sent again with its answers.
+//! Calls of a legacy agent at a modern server.
 //!
-//! Sending it again repeats nothing: the server has ended the first request and requires the second.
+//! A server that requires input answers `input_required`. The agent is sent a request for each input, and the call is sent again with
+//! the answers. This repeats no effects, because the server has ended the first request.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::request::BridgedRequest;
 use super::step::{BridgeError, Step, TaskStep};
-use crate::era::input::Required;
+use crate::era::input::RequiredInputs;
 use crate::era::result::{self, ToLegacy};
 use crate::era::speaker::Speaker;
 use crate::era::task::Status;
@@ -18,16 +18,16 @@ use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::splice::{Change, applied};
 use crate::printable::one_line;
 
-/// How often one call may require input.
+/// Maximum number of times that one call may require input.
 const MAX_ATTEMPTS: usize = 64;
-/// Cap on calls that collect inputs, and on suspended calls: bytes of all calls of one instance, in units of the largest message. One
-/// call has one unit.
+/// Memory limit for calls that collect inputs, and for suspended calls: all calls of one instance together, in units of
+/// `max_message`. One call may use one unit.
 pub(crate) const MAX_SUSPENDED: usize = 4;
 
-/// What becomes of a task that a modern server makes of a call.
+/// The use of a task that a modern server may make of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskUse {
-    /// The server may make none.
+    /// The server must not make a task.
     None,
     /// The agent has requested a task and receives it.
     Returned,
@@ -44,18 +44,18 @@ pub(super) struct ToModern {
     pub(super) attempts: usize,
 }
 
-/// Inputs that the agent was asked for.
+/// Inputs that were requested of the agent.
 #[derive(Debug)]
 pub(super) struct CollectedInputs {
     /// Raw keys, with the raw results that have arrived.
     inputs: Vec<(Bytes, Option<Bytes>)>,
-    /// The server's own, raw.
+    /// The server's `requestState`, raw.
     state: Option<Bytes>,
 }
 
 impl CollectedInputs {
-    /// The parts are copied, so that a small one does not keep a large line in memory.
-    pub(super) fn new(required: &Required) -> Self {
+    /// Copies the parts, so that they do not keep a large line in memory.
+    pub(super) fn new(required: &RequiredInputs) -> Self {
         let copy = |raw: &Bytes| Bytes::copy_from_slice(raw);
         let inputs = required.inputs.iter().map(|input| (copy(&input.key), None)).collect();
         Self { inputs, state: required.state.as_ref().map(copy) }
@@ -80,18 +80,18 @@ impl CollectedInputs {
     pub(super) fn change(&self, params: &Bytes) -> Change {
         let result = |(key, result): &(Bytes, Option<Bytes>)| Some((key.clone(), result.clone()?));
         let results: Vec<_> = self.inputs.iter().filter_map(result).collect();
-        request::again(params, &results, self.state.as_ref())
+        request::with_inputs(params, &results, self.state.as_ref())
     }
 }
 
 impl ToModern {
-    /// What makes of the request one that a modern server reads.
+    /// The changes that translate the request.
     pub(super) fn changes(&self, params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
         request::to_modern(params, &self.speaker, self.task != TaskUse::None)
     }
 
-    /// The server has answered with this result. `Err` has what it requires before it answers.
-    pub(super) fn result(&self, result: &Bytes) -> Result<Step, Required> {
+    /// The server has answered with this result. `Err` has the inputs that it requires.
+    pub(super) fn result(&self, result: &Bytes) -> Result<Step, RequiredInputs> {
         Ok(match result::to_legacy(result) {
             Ok(ToLegacy::Complete(_)) if self.task == TaskUse::Returned => Step::Task(TaskStep::Complete),
             Ok(ToLegacy::Complete(changes)) => Step::Respond(changes),
@@ -115,9 +115,8 @@ impl ToModern {
         })
     }
 
-    /// The changes to send a call again as one that may become a task, if this error requires that.
-    ///
-    /// Nothing is repeated: the server has refused the call as it was.
+    /// The changes to send a call again with support for tasks, if this error requires that. This repeats no effects, because the
+    /// server has refused the call.
     pub(super) fn retry_as_task(&mut self, request: &BridgedRequest, error: &Bytes) -> Option<Vec<Change>> {
         if self.task != TaskUse::None || self.attempts > 0 || request.tool().is_none() || !requires_tasks(error) {
             return None;
@@ -127,12 +126,12 @@ impl ToModern {
     }
 }
 
-/// The error as the agent gets it.
+/// The step that answers the agent with this error.
 pub(super) fn respond_with_error(method: &[u8], raw: &Bytes) -> Step {
     Step::Respond(error::to_legacy(method, raw).into_iter().collect())
 }
 
-/// What an agent has answered with this whole line: its raw result, or a description of what is wrong.
+/// The raw result in this response line of an agent. The error continues the name of the server.
 pub(crate) fn input_of(line: &Bytes) -> Result<Bytes, String> {
     let line = line.slice(..line.len().saturating_sub(1));
     match members(&line, ["result", "error"]) {

@@ -1,4 +1,4 @@
-//! An error, from one era into the other.
+//! Translation of errors.
 //!
 //! Source: MCP 2026-07-28, `basic`, "Error Codes", and `server/resources`, "Error Handling".
 
@@ -12,17 +12,16 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::splice::Change;
 
-/// Somebody has to open a URL first; of MCP 2025-11-25 only (`client/elicitation`, "Error Handling").
+/// A person has to open a URL first. MCP 2025-11-25 only (`client/elicitation`, "Error Handling").
 const URL_REQUIRED: i32 = -32042;
-/// What the keys of such URLs begin with.
+/// Prefix of the keys of such URLs in `inputRequests`.
 const URL_KEY: &str = "url-";
-/// Codes that mean what the modern era says, or nothing.
+/// Codes that the modern era reserves.
 const RESERVED: std::ops::RangeInclusive<i32> = -32099..=-32020;
 
-/// What a legacy agent is told instead of `error` of a modern server, which answers a request of this method.
+/// Translates `error` of a modern server for a legacy agent. The error answers a request of this method.
 ///
-/// That a resource does not exist is an invalid parameter in the modern era. What tells it from others is that the error's `data`
-/// has the `uri`, as it should.
+/// In the modern era an unknown resource is an invalid parameter. Its `data` has the `uri`, which distinguishes it from others.
 #[must_use]
 pub fn to_legacy(method: &[u8], error: &Bytes) -> Option<Change> {
     if method != b"resources/read" {
@@ -35,19 +34,19 @@ pub fn to_legacy(method: &[u8], error: &Bytes) -> Option<Change> {
     is_not_found.then(|| replaced(code, RESOURCE_NOT_FOUND))
 }
 
-/// What a modern agent is told of an error of a legacy server.
+/// The modern form of an error of a legacy server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ErrorToModern {
-    /// The error.
+    /// The same error.
     Unchanged,
-    /// The error with a code that the modern era has.
+    /// The error with another code.
     Changed(Change),
-    /// This result instead: URLs are to be opened before the request is made again, without any state. Only for an agent that has
-    /// declared that it can.
+    /// This result, which requires that URLs are opened before a retry without a state. Only for an agent that has declared the
+    /// capability.
     Required(Vec<u8>),
 }
 
-/// What a modern agent is told of `error` of a legacy server, which answers a request of this method.
+/// Translates `error` of a legacy server for a modern agent. The error answers a request of this method.
 #[must_use]
 pub fn to_modern(method: &[u8], error: &Bytes) -> ErrorToModern {
     let Some((code, number)) = code(error) else { return ErrorToModern::Unchanged };
@@ -62,7 +61,7 @@ pub fn to_modern(method: &[u8], error: &Bytes) -> ErrorToModern {
     }
 }
 
-/// `error` of a legacy server with a code that the modern era has, where none of its URLs may be asked for.
+/// Replaces the code of an error that requires URLs, for an agent that cannot open them.
 #[must_use]
 pub fn without_urls(error: &Bytes) -> Option<Change> {
     let (code, number) = code(error)?;
@@ -80,11 +79,11 @@ pub fn missing_capability(capability: &str, server: &str) -> ErrorObject {
     ErrorObject { data, ..ErrorObject::new(MISSING_CAPABILITY, message) }
 }
 
-/// Which of the URLs that [`to_modern`] has asked for the agent says it has not opened, and what it says, of a request that is made
-/// again with these params: such a server would only want them opened once more.
+/// A URL required by [`to_modern`] that the retry with these params reports as not opened: its key, and the refusal. The server would
+/// only require the URL again.
 #[must_use]
 pub fn unopened(params: &Bytes) -> Option<(String, &'static str)> {
-    // Hardly any has it.
+    // Few requests have such a key.
     memchr::memmem::find(params, URL_KEY.as_bytes())?;
     let [responses, state] = members(params, ["inputResponses", "requestState"]).ok()?;
     if state.is_some_and(|raw| raw[..] != b"null"[..]) {
@@ -102,11 +101,11 @@ pub fn unopened(params: &Bytes) -> Option<(String, &'static str)> {
         .find_map(|(key, response)| Some((String::from_utf8_lossy(key).into_owned(), refusal(response)?)))
 }
 
-/// The result that asks for what the error wants done.
+/// The result that requires the URLs of this error.
 fn urls(error: &Bytes) -> Option<Vec<u8>> {
     let [data] = members(error, ["data"]).ok()?;
     let [all] = members(&data?, ["elicitations"]).ok()?;
-    let all = elements(&all?, input::MOST)?;
+    let all = elements(&all?, input::MAX_INPUTS)?;
     let are_objects = all.iter().all(|raw| raw.first() == Some(&b'{'));
     let keys: Vec<String> = (1..=all.len()).map(|number| format!("{URL_KEY}{number}")).collect();
     let inputs = keys.iter().zip(&all).map(|(key, params)| (&key[..], &b"elicitation/create"[..], Some(params)));
@@ -128,12 +127,12 @@ fn replaced(code: Bytes, number: i32) -> Change {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::era::input::{Input, Required};
+    use crate::era::input::{Input, RequiredInputs};
     use crate::jsonrpc::made_up::{bytes, text};
     use crate::jsonrpc::splice::applied;
 
     #[test]
-    fn that_a_resource_does_not_exist_has_a_code_of_its_own_in_the_legacy_era() {
+    fn unknown_resource_has_its_own_code_in_the_legacy_era() {
         let legacy = |method: &str, error: &str| {
             let error = bytes(error);
             to_legacy(method.as_bytes(), &error).map(|change| text(&applied(&error, &[change])))
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_the_modern_era_has_not_is_not_sent_in_it() {
+    fn code_unknown_to_the_modern_era_is_replaced() {
         for (method, code, expected) in [
             ("resources/read", "-32002", Some("-32602")),
             ("tools/call", "-32002", Some("-32602")),
@@ -182,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn urls_to_be_opened_become_what_is_asked_for() {
+    fn required_urls_become_required_inputs() {
         let url = r#"{"mode":"url","elicitationId":"e","url":"https://a","message":"m"}"#;
         let error = bytes(&format!(r#"{{"code":-32042,"message":"m","data":{{"elicitations":[{url}, {url}]}}}}"#));
         let ErrorToModern::Required(result) = to_modern(b"tools/call", &error) else { panic!("URLs are asked for") };
         let input =
             |key: &str| Input { key: bytes(key), method: bytes("elicitation/create"), params: Some(bytes(url)) };
         let inputs = vec![input(r#""url-1""#), input(r#""url-2""#)];
-        assert_eq!(Required::read(&result.into()), Ok(Required { inputs, state: None }));
+        assert_eq!(RequiredInputs::read(&result.into()), Ok(RequiredInputs { inputs, state: None }));
         let instead = applied(&error, &[without_urls(&error).expect("its code is of the legacy era")]);
         assert!(text(&instead).starts_with(r#"{"code":-32603,"message":"m","data":{"#));
         for (responses, expected) in [

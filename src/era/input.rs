@@ -1,4 +1,4 @@
-//! What a server needs to know before it can answer: a result in the modern era, requests of the server's in the legacy one.
+//! Inputs that a server requires before it answers: a result in the modern era, requests of the server in the legacy era.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/mrtr`.
 
@@ -10,10 +10,10 @@ use crate::jsonrpc::exchange::with_first;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::splice::Change;
 
-/// Most things that a server asks for at once: far more than a person would answer.
-pub const MOST: usize = 64;
+/// Maximum number of inputs that a server may require at once, far more than a person would answer.
+pub const MAX_INPUTS: usize = 64;
 
-/// Whether a server may ask for something before it answers a request of this method.
+/// Whether a server may require inputs before it answers a request of this method.
 ///
 /// Source: MCP 2026-07-28, `basic/patterns/mrtr`, "Supported Requests".
 #[must_use]
@@ -21,35 +21,35 @@ pub fn may_be_required(method: &[u8]) -> bool {
     matches!(method, b"tools/call" | b"prompts/get" | b"resources/read")
 }
 
-/// One thing that a server asks for.
+/// One input that a server requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// By which the answer is known, raw.
+    /// The key of the response, raw.
     pub key: Bytes,
-    /// What would have been the method of a request of the server's, as text.
+    /// The method of the input request, as text.
     pub method: Bytes,
     /// Its params, raw.
     pub params: Option<Bytes>,
 }
 
-/// All that a server asks for before it answers.
+/// All inputs that a server requires before it answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Required {
-    /// What it asks for, in its order; if nothing, it wants to be asked again.
+pub struct RequiredInputs {
+    /// In the order of the server. If there are none, the request only has to be sent again.
     pub inputs: Vec<Input>,
-    /// What it is to be told again, raw.
+    /// The `requestState` that the retry has to repeat, raw.
     pub state: Option<Bytes>,
 }
 
-impl Required {
-    /// What a result whose `resultType` is `input_required` says.
+impl RequiredInputs {
+    /// Reads a result whose `resultType` is `input_required`.
     ///
     /// # Errors
-    /// Why it cannot be carried out, for a person.
+    /// What is wrong with it, for a person.
     pub fn read(result: &Bytes) -> Result<Self, &'static str> {
         let [requests, state] = members(result, ["inputRequests", "requestState"]).map_err(|_| "it is malformed")?;
-        let is_said = |raw: &Bytes| raw[..] != b"null"[..];
-        let (requests, state) = (requests.filter(is_said), state.filter(is_said));
+        let is_present = |raw: &Bytes| raw[..] != b"null"[..];
+        let (requests, state) = (requests.filter(is_present), state.filter(is_present));
         if requests.is_none() && state.is_none() {
             return Err("it has neither `inputRequests` nor `requestState`");
         }
@@ -58,20 +58,20 @@ impl Required {
     }
 }
 
-/// What `requests`, a raw `inputRequests`, asks for: in a result, or of a task that waits for it.
+/// Reads a raw `inputRequests`, of a result or of the state of a task.
 ///
 /// # Errors
-/// Why it cannot be carried out, for a person.
+/// What is wrong with them, for a person.
 pub fn inputs(requests: &Bytes) -> Result<Vec<Input>, &'static str> {
-    let found = entries(requests, MOST).map_err(|_| "its `inputRequests` is no object")?;
-    if found.len() > MOST {
+    let found = entries(requests, MAX_INPUTS).map_err(|_| "its `inputRequests` is no object")?;
+    if found.len() > MAX_INPUTS {
         return Err("it asks for more than 64 things at once");
     }
     let mut inputs: Vec<Input> = Vec::with_capacity(found.len());
     for (key, request) in found {
         let [method, params] = members(&request, ["method", "params"]).map_err(|_| "an input request is malformed")?;
         let method = method.as_ref().and_then(text).ok_or("an input request has no method")?;
-        // Keys as text: they may be spelled in two ways.
+        // Compared as text, because JSON can spell a key in several ways.
         if inputs.iter().any(|other| text(&other.key) == text(&key)) {
             return Err("two input requests have the same key");
         }
@@ -80,7 +80,7 @@ pub fn inputs(requests: &Bytes) -> Result<Vec<Input>, &'static str> {
     Ok(inputs)
 }
 
-/// The result by which an agent is asked for `inputs`, each a key, a method as text and raw params, and is to come back with `state`.
+/// The result that requires `inputs` of an agent, each a key, a method as text and raw params. The retry has to repeat `state`.
 #[must_use]
 pub fn required<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8], Option<&'a Bytes>)>, state: &str) -> Vec<u8> {
     let requests = requests(inputs);
@@ -88,7 +88,7 @@ pub fn required<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8], Option<
         .into()
 }
 
-/// The same where what is wanted next needs no state.
+/// The same without a state.
 pub(super) fn required_without_state<'a>(
     inputs: impl IntoIterator<Item = (&'a str, &'a [u8], Option<&'a Bytes>)>,
 ) -> Vec<u8> {
@@ -106,8 +106,8 @@ pub fn requests<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8], Option<
     inputs.into_iter().map(request).collect::<Vec<_>>().join(",")
 }
 
-/// What the params of an elicitation of a modern server need for a legacy agent: one by URL has an id there, by which the server may
-/// tell that it is over. The agent waits for that in vain, which it has to expect.
+/// Adds an id to the params of a modern elicitation by URL, which legacy agents require. The server never reports the end of the
+/// elicitation with this id, which agents have to expect.
 ///
 /// Source: MCP 2025-11-25, `client/elicitation`, "URL Mode Elicitation Requests"; MCP 2026-07-28, `changelog`.
 #[must_use]
@@ -117,34 +117,34 @@ pub fn elicitation_to_legacy(params: &Bytes, id: &str) -> Option<Change> {
     (by_url && known.is_none()).then(|| with_first(params, &format!(r#""elicitationId":{}"#, json!(id))))
 }
 
-/// What an agent comes back with.
+/// The inputs of a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given {
-    /// Its answers, each with its key as text, raw.
+pub struct RetryInputs {
+    /// Raw responses, each with its key as text.
     pub responses: Vec<(Bytes, Bytes)>,
-    /// What it was told to say again, as text.
+    /// The `requestState`, as text.
     pub state: Bytes,
 }
 
-/// What the params of a request say that was made before; `None` if they do not say of any.
+/// Reads the inputs of a retry from its params. `None` if the request is no retry.
 ///
 /// # Errors
-/// If they are malformed, with a state or without, or have more than [`MOST`] answers.
-pub fn given(params: &Bytes) -> Result<Option<Given>, NotAnObject> {
+/// If they are malformed, with a state or without, or have more than [`MAX_INPUTS`] answers.
+pub fn retry_inputs(params: &Bytes) -> Result<Option<RetryInputs>, NotAnObject> {
     let [responses, state] = members(params, ["inputResponses", "requestState"])?;
     let responses = self::responses(responses.as_ref())?;
     let Some(state) = state.filter(|raw| raw[..] != b"null"[..]) else { return Ok(None) };
     let state = text(&state).ok_or(NotAnObject)?;
-    Ok(Some(Given { responses, state }))
+    Ok(Some(RetryInputs { responses, state }))
 }
 
-/// The answers of a raw `inputResponses`, each with its key as text, raw.
+/// Reads a raw `inputResponses`: raw responses, each with its key as text.
 ///
 /// # Errors
-/// If it is no object of objects, has a key twice, or more than [`MOST`].
+/// If it is no object of objects, has a key twice, or more than [`MAX_INPUTS`].
 pub fn responses(raw: Option<&Bytes>) -> Result<Vec<(Bytes, Bytes)>, NotAnObject> {
-    let found = raw.map_or(Ok(Vec::new()), |raw| entries(raw, MOST))?;
-    if found.len() > MOST {
+    let found = raw.map_or(Ok(Vec::new()), |raw| entries(raw, MAX_INPUTS))?;
+    if found.len() > MAX_INPUTS {
         return Err(NotAnObject);
     }
     let mut responses: Vec<(Bytes, Bytes)> = Vec::with_capacity(found.len());

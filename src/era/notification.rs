@@ -1,4 +1,4 @@
-//! What servers say without being asked: in the modern era to a subscription, in the legacy one to a connection.
+//! Translation of notifications, which belong to a subscription in the modern era and to a connection in the legacy era.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`.
 
@@ -17,7 +17,7 @@ pub fn subscription(params: Option<&Bytes>) -> Option<Bytes> {
     id
 }
 
-/// Says in a notification that it is for the subscription `id`, raw. None if `params` are no object, which is nothing to pass on.
+/// Adds the raw subscription `id` to a notification. `None` if `params` are no object; such a notification is dropped.
 #[must_use]
 pub fn for_subscription(line: &Bytes, params: Option<&Bytes>, id: &[u8]) -> Option<Change> {
     let member = format!(r#""{}":{}"#, meta::SUBSCRIPTION, String::from_utf8_lossy(id));
@@ -38,7 +38,7 @@ pub fn for_subscription(line: &Bytes, params: Option<&Bytes>, id: &[u8]) -> Opti
     })
 }
 
-/// Leaves out for which subscription a notification is. `_meta` goes with its last member.
+/// Removes the subscription of a notification, and `_meta` if nothing else is in it.
 #[must_use]
 pub fn without_subscription(params: Option<&Bytes>) -> Vec<Change> {
     let leave_out = |params: &Bytes| cut_nested(params, [], ("_meta", meta::SUBSCRIPTION)).ok();

@@ -1,4 +1,4 @@
-//! The params of a request, from one era into the other.
+//! Translation of the params of requests.
 //!
 //! Source: MCP 2026-07-28, `basic`, "`_meta`", and `basic/patterns/mrtr`; MCP 2025-11-25, `basic/utilities/tasks`, "Creating Tasks".
 
@@ -11,42 +11,41 @@ use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::same::same_apart_from;
 use crate::jsonrpc::splice::Change;
 
-/// What only a request of the modern era has in its `_meta`.
-const OF_META: [&str; 4] = [meta::PROTOCOL, meta::CLIENT, meta::CAPABILITIES, meta::LEVEL];
-/// What a request has that is made again, with what was asked for.
-const OF_AGAIN: [&str; 2] = ["inputResponses", "requestState"];
+/// Members of `_meta` that only modern requests have.
+const META_MEMBERS: [&str; 4] = [meta::PROTOCOL, meta::CLIENT, meta::CAPABILITIES, meta::LEVEL];
+/// Members that only the retry of a modern request has.
+const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
 
-/// Says in `params` of a legacy request for whom it is. Members that mean something in the modern era only are not kept of a
-/// client that does not speak it.
+/// Adds the client to the params of a legacy request, and removes members that mean something else in the modern era.
 ///
 /// # Errors
 /// If `params` or its `_meta` is no object.
 pub fn to_modern(params: &Bytes, speaker: &Speaker, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
-    let said = speaker.meta_members(makes_task);
+    let members_of_meta = speaker.meta_members(makes_task);
     let [meta] = members(params, ["_meta"])?;
-    let [responses, state] = OF_AGAIN;
+    let [responses, state] = RETRY_MEMBERS;
     let Some(meta) = meta else {
-        return exchange(params, &["task", responses, state], &format!(r#""_meta":{{{said}}}"#));
+        return exchange(params, &["task", responses, state], &format!(r#""_meta":{{{members_of_meta}}}"#));
     };
     let mut changes = without(params, &["task", responses, state])?;
     if meta[..] == b"null"[..] {
-        changes.push(Change { part: meta, replacement: format!("{{{said}}}").into() });
+        changes.push(Change { part: meta, replacement: format!("{{{members_of_meta}}}").into() });
     } else {
-        changes.extend(exchange(&meta, &OF_META, &said)?);
+        changes.extend(exchange(&meta, &META_MEMBERS, &members_of_meta)?);
     }
     Ok(changes)
 }
 
-/// Leaves out of `params` what only the modern era has. What would ask a legacy server for a task, which is not what a modern client asks
-/// for, stands there if and only if one is to be made. `_meta` goes with its last member.
+/// Removes modern members from `params`, and `_meta` if nothing else is in it. The result requests a legacy task if `makes_task` is
+/// set.
 ///
 /// # Errors
 /// If `params` or its `_meta` is no object.
 pub fn to_legacy(params: &Bytes, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
     let [meta] = members(params, ["_meta"])?;
-    let [responses, state] = OF_AGAIN;
+    let [responses, state] = RETRY_MEMBERS;
     let task = if makes_task { r#""task":{}"# } else { "" };
-    match meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| cut(&meta, OF_META)).transpose()? {
+    match meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| cut(&meta, META_MEMBERS)).transpose()? {
         Some(meta) if !meta.leaves_any => rest(params, &["_meta", "task", responses, state], task),
         meta => {
             let mut changes = rest(params, &["task", responses, state], task)?;
@@ -56,28 +55,28 @@ pub fn to_legacy(params: &Bytes, makes_task: bool) -> Result<Vec<Change>, NotAnO
     }
 }
 
-/// Leaves these members out of `object`, and puts `member` in, if that is one.
+/// Removes these members of `object`, and adds `member` unless it is empty.
 fn rest(object: &Bytes, names: &[&str], member: &str) -> Result<Vec<Change>, NotAnObject> {
     if member.is_empty() { without(object, names) } else { exchange(object, names, member) }
 }
 
-/// Puts what was answered, each a raw key with a raw result, and the raw state into the `params` of a request that is made again.
-/// They are those of a legacy request, and [`to_modern`] is applied to them too; or those of a modern one that was never made again.
+/// Adds inputs, each a raw key with a raw result, and the raw state to the `params` of a request that is sent again. The params have
+/// neither yet: they are of a legacy request that [`to_modern`] is applied to, too, or of a modern request that is no retry.
 #[must_use]
-pub fn again(params: &Bytes, responses: &[(Bytes, Bytes)], state: Option<&Bytes>) -> Change {
+pub fn with_inputs(params: &Bytes, responses: &[(Bytes, Bytes)], state: Option<&Bytes>) -> Change {
     let text = |raw: &Bytes| String::from_utf8_lossy(raw).into_owned();
-    let given: Vec<String> = responses.iter().map(|(key, result)| format!("{}:{}", text(key), text(result))).collect();
-    let given = (!given.is_empty()).then(|| format!(r#""inputResponses":{{{}}}"#, given.join(",")));
+    let inputs: Vec<String> = responses.iter().map(|(key, result)| format!("{}:{}", text(key), text(result))).collect();
+    let inputs = (!inputs.is_empty()).then(|| format!(r#""inputResponses":{{{}}}"#, inputs.join(",")));
     let state = state.map(|raw| format!(r#""requestState":{}"#, text(raw)));
-    with_last(params, &given.into_iter().chain(state).collect::<Vec<_>>().join(","))
+    with_last(params, &inputs.into_iter().chain(state).collect::<Vec<_>>().join(","))
 }
 
-/// Whether the params `again` are those of the request with the params `first`, made again: they say the same but for who asks, and
-/// for what was answered. In case of doubt they are not.
+/// Whether a request with the params `retry` is a retry of the request with the params `first`: only `_meta` and the inputs differ.
+/// `false` in case of doubt.
 #[must_use]
-pub fn is_again(first: &Bytes, again: &Bytes) -> bool {
-    let [responses, state] = OF_AGAIN;
-    same_apart_from(first, again, &["_meta", responses, state])
+pub fn is_retry(first: &Bytes, retry: &Bytes) -> bool {
+    let [responses, state] = RETRY_MEMBERS;
+    same_apart_from(first, retry, &["_meta", responses, state])
 }
 
 #[cfg(test)]

@@ -1,73 +1,73 @@
-//! A result, from one era into the other.
+//! Translation of results.
 //!
 //! Source: MCP 2026-07-28, `basic`, "ResultType", and `server/utilities/caching`.
 
 use bytes::Bytes;
 
-use super::input::Required;
+use super::input::RequiredInputs;
 use super::{meta, task};
 use crate::jsonrpc::exchange::{Cut, cut_nested, with_first};
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::splice::Change;
 use crate::printable::excerpt;
 
-/// Longest `resultType` that is told, in characters.
-const LONGEST: usize = 40;
+/// Maximum number of characters of a `resultType` that is quoted in an error.
+const MAX_KIND_LEN: usize = 40;
 
-/// What a result of a modern server is to a legacy agent.
+/// The meaning of a modern result for a legacy agent.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ToLegacy {
-    /// The answer, with these changes.
+    /// A result, with these changes.
     Complete(Vec<Change>),
-    /// Questions to be asked first.
-    Required(Required),
-    /// A task was made; with these changes it says so as a legacy server would.
+    /// The server requires inputs first.
+    Required(RequiredInputs),
+    /// A task was created. With these changes it is a legacy result.
     Task(Vec<Change>),
-    /// Of a kind that legacy agents do not know: its `resultType`, fit to be shown.
+    /// A kind of result that legacy agents do not know: its printable `resultType`.
     Unknown(String),
-    /// It asks for something that cannot be carried out, or made a task that has no id: why, for a person.
+    /// The required inputs or the created task are malformed; the reason is for a person.
     Malformed(&'static str),
 }
 
-/// What a legacy agent is told of `result`. The name, version and icons that a modern server adds to each result are left out:
-/// a legacy client learns them from `initialize`.
+/// Translates a modern result for a legacy agent. The name, version and icons of the server are removed, because a legacy client
+/// gets them with `initialize`.
 ///
 /// # Errors
 /// If it is no object.
 pub fn to_legacy(result: &Bytes) -> Result<ToLegacy, NotAnObject> {
     let names = ["resultType", "ttlMs", "cacheScope"];
     let Cut { values: [kind, ..], changes, .. } = cut_nested(result, names, ("_meta", meta::SERVER))?;
-    // It is absent where a server speaks of the older era all the same.
+    // A modern server may omit it.
     let Some(kind) = kind.filter(|raw| raw[..] != b"null"[..]) else { return Ok(ToLegacy::Complete(changes)) };
     let kind = text(&kind).unwrap_or(kind);
     Ok(match &kind[..] {
         b"complete" => ToLegacy::Complete(changes),
-        b"input_required" => Required::read(result).map_or_else(ToLegacy::Malformed, ToLegacy::Required),
-        b"task" => match task::made_to_legacy(result) {
+        b"input_required" => RequiredInputs::read(result).map_or_else(ToLegacy::Malformed, ToLegacy::Required),
+        b"task" => match task::creation_to_legacy(result) {
             Ok(changes) => ToLegacy::Task(changes),
             Err(NotAnObject) => ToLegacy::Malformed("the task it made has no id"),
         },
-        other => ToLegacy::Unknown(excerpt(&String::from_utf8_lossy(other), LONGEST)),
+        other => ToLegacy::Unknown(excerpt(&String::from_utf8_lossy(other), MAX_KIND_LEN)),
     })
 }
 
-/// Whether a result is of a method whose results say how long they may be kept.
+/// Whether the results of a method have cache hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cached {
-    /// Any other.
+pub enum Caching {
+    /// Of any other method.
     No,
     /// Of one of the lists, `resources/read` or `server/discover`.
     Yes,
 }
 
-/// Says of `result` of a legacy server that it is one, and how long it may be kept, which is not at all: the server has not said.
-/// What it has said stays.
+/// Translates the result of a legacy server for a modern agent. Missing cache hints forbid caching, because the server has given
+/// none.
 ///
 /// # Errors
 /// If it is no object.
-pub fn to_modern(result: &Bytes, cached: Cached) -> Result<Vec<Change>, NotAnObject> {
+pub fn to_modern(result: &Bytes, caching: Caching) -> Result<Vec<Change>, NotAnObject> {
     let [kind, ttl, scope] = members(result, ["resultType", "ttlMs", "cacheScope"])?;
-    let is_cached = cached == Cached::Yes;
+    let is_cached = caching == Caching::Yes;
     let missing: Vec<&str> = [
         (kind.is_none(), r#""resultType":"complete""#),
         (is_cached && ttl.is_none(), r#""ttlMs":0"#),
@@ -86,7 +86,7 @@ mod tests {
     use crate::jsonrpc::splice::applied;
 
     #[test]
-    fn a_complete_result_loses_what_legacy_agents_do_not_know() {
+    fn complete_result_loses_modern_members() {
         for (modern, legacy) in [
             (r#"{"resultType":"complete","content":[],"isError":false}"#, r#"{"content":[],"isError":false}"#),
             (r#"{"resultType":"complete"}"#, "{}"),
@@ -115,9 +115,9 @@ mod tests {
     }
 
     #[test]
-    fn any_other_result_is_what_it_says_it_is() {
+    fn result_type_decides_the_meaning_of_a_result() {
         let read = |result: &str| to_legacy(&bytes(result));
-        let required = Required { inputs: Vec::new(), state: Some(bytes("\"s\"")) };
+        let required = RequiredInputs { inputs: Vec::new(), state: Some(bytes("\"s\"")) };
         assert_eq!(read(r#"{"resultType":"input_required","requestState":"s"}"#), Ok(ToLegacy::Required(required)));
         let why = "it has neither `inputRequests` nor `requestState`";
         assert_eq!(read(r#"{"resultType":"input_required"}"#), Ok(ToLegacy::Malformed(why)));
@@ -128,14 +128,14 @@ mod tests {
         assert_eq!(read(r#"{"resultType":"a\nb"}"#), Ok(ToLegacy::Unknown("a\\nb".to_owned())));
         assert_eq!(read(r#"{"resultType":7}"#), Ok(ToLegacy::Unknown("7".to_owned())));
         let Ok(ToLegacy::Unknown(shown)) = read(&format!(r#"{{"resultType":"{}"}}"#, "x".repeat(99))) else { panic!() };
-        assert_eq!(shown, "x".repeat(LONGEST) + "…");
+        assert_eq!(shown, "x".repeat(MAX_KIND_LEN) + "…");
         for bad in ["[]", "null", r#"{"resultType":"complete","resultType":"complete"}"#, r#"{"ResultType":"task"}"#] {
             assert_eq!(read(bad), Err(NotAnObject), "{bad}");
         }
     }
 
     #[test]
-    fn a_result_of_a_legacy_server_says_what_it_is() {
+    fn legacy_result_gets_a_result_type_and_cache_hints() {
         for (legacy, plain, cached) in [
             ("{}", r#"{"resultType":"complete"}"#, r#"{"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#),
             (
@@ -150,7 +150,7 @@ mod tests {
             ),
         ] {
             let result = bytes(legacy);
-            for (cached, expected) in [(Cached::No, plain), (Cached::Yes, cached)] {
+            for (cached, expected) in [(Caching::No, plain), (Caching::Yes, cached)] {
                 let changes = to_modern(&result, cached).expect("an object");
                 let modern = Bytes::from(applied(&result, &changes));
                 assert_eq!(text(&modern), expected);
@@ -160,6 +160,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(to_modern(&bytes("[]"), Cached::No), Err(NotAnObject));
+        assert_eq!(to_modern(&bytes("[]"), Caching::No), Err(NotAnObject));
     }
 }

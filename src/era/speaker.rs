@@ -1,4 +1,4 @@
-//! For whom a request is made, as each request of the modern era says it.
+//! The client of a request, which each modern request names.
 //!
 //! Source: MCP 2026-07-28, `basic`, "Per-request protocol fields".
 
@@ -10,18 +10,18 @@ use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::{Change, applied};
 use crate::level::Level;
 
-/// What a legacy client said once, when it introduced itself and since.
+/// A legacy client, which has introduced itself once for its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speaker {
-    /// What it can do, raw, as legacy clients declare it; `{}` if nothing.
+    /// Its capabilities in their legacy form, raw; `{}` for none.
     pub capabilities: Bytes,
-    /// What it is called, raw.
+    /// Its name and version, raw.
     pub client: Option<Bytes>,
-    /// From which level on it wants log messages; `None` if it wants none.
+    /// The lowest level of log messages that it has requested; `None` for no messages.
     pub level: Option<Level>,
 }
 
-/// One that can do nothing, and wants nothing.
+/// A client without capabilities and log messages.
 impl Default for Speaker {
     fn default() -> Self {
         Self { capabilities: Bytes::from_static(b"{}"), client: None, level: None }
@@ -29,12 +29,12 @@ impl Default for Speaker {
 }
 
 impl Speaker {
-    /// The reserved members of a request's `_meta`. Where the request `makes_task`, an answer that is one is understood.
+    /// The reserved members of a request's `_meta`. With `makes_task`, the response may be a task.
     #[must_use]
     pub fn meta_members(&self, makes_task: bool) -> String {
         let mut members = format!(r#""{}":"{MODERN}""#, meta::PROTOCOL);
         let mut add = |key: &str, raw: &str| members.extend([",\"", key, "\":", raw]);
-        // What is no object would have every request refused.
+        // A server would refuse every request with any other value.
         if let Some(client) = self.client.as_ref().filter(|raw| raw.first() == Some(&b'{')) {
             add(meta::CLIENT, &String::from_utf8_lossy(client));
         }
@@ -45,7 +45,7 @@ impl Speaker {
         members
     }
 
-    /// Its capabilities as the modern era has them; none if they are not well-formed.
+    /// Its capabilities in their modern form; none if they are malformed.
     fn modern_capabilities(&self, makes_task: bool) -> String {
         let changes = modern_capabilities(&self.capabilities, makes_task);
         let raw = changes.map_or_else(|_| b"{}".to_vec(), |changes| applied(&self.capabilities, &changes));
@@ -53,8 +53,8 @@ impl Speaker {
     }
 }
 
-/// Tasks are an extension. The legacy member of that name is about tasks that a client makes for its server, which the modern era
-/// has not.
+/// Translates raw capabilities. Tasks are an extension in the modern era. The legacy member `tasks` is about tasks that a client
+/// creates for its server, which the modern era lacks.
 fn modern_capabilities(legacy: &Bytes, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
     let [extensions] = cut(legacy, ["extensions"])?.values;
     let tasks = format!(r#""{TASKS}":{{}}"#);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_for_whom_it_is() {
+    fn request_names_its_client() {
         let all = Speaker {
             client: Some(Bytes::from_static(br#"{"name":"a","version":"1.0"}"#)),
             level: Some(Level::Warning),

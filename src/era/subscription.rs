@@ -1,4 +1,4 @@
-//! Which notifications a client of the modern era wants, on one `subscriptions/listen`.
+//! The notifications that a modern client requests with one `subscriptions/listen`.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`, "Notification Filter" and "Acknowledgment"; extension
 //! `io.modelcontextprotocol/tasks`, "Task Status Notifications".
@@ -11,38 +11,38 @@ use super::meta;
 use crate::jsonrpc::entries::elements;
 use crate::jsonrpc::members::{members, text};
 
-/// Most resources, and most tasks, of one subscription: as many as one agent may have subscribed to in the legacy era.
-pub const MOST: usize = 1000;
-/// Most bytes of their URIs, or of the tasks' ids, as they are spelled.
-pub const BYTES: usize = 256 << 10;
+/// Maximum number of resources, and of tasks, in one subscription. A legacy agent has the same limit.
+pub const MAX_TOPICS: usize = 1000;
+/// Maximum size of their raw URIs, or of the raw ids of the tasks, in bytes.
+pub const MAX_BYTES: usize = 256 << 10;
 
-/// What is wanted. Kinds that are not known here are not wanted, and so not acknowledged.
+/// The requested notifications. Unknown kinds are ignored, so they are not acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// That the list of tools has changed.
+    /// Changes of the list of tools.
     pub tools: bool,
-    /// That the list of prompts has changed.
+    /// Changes of the list of prompts.
     pub prompts: bool,
-    /// That the list of resources has changed.
+    /// Changes of the list of resources.
     pub resources: bool,
-    /// That one of these resources has changed: each URI as text, and raw. None is there twice.
+    /// Changes of these resources: each URI as text and raw, without duplicates.
     pub uris: Vec<(Bytes, Bytes)>,
-    /// How far one of these tasks is: each id as text, and raw. None is there twice.
+    /// The status of these tasks: each id as text and raw, without duplicates.
     pub tasks: Vec<(Bytes, Bytes)>,
 }
 
 impl Filter {
-    /// What the params of a `subscriptions/listen`, or of its acknowledgement, say.
+    /// Reads the params of a `subscriptions/listen` or of its acknowledgement.
     ///
     /// # Errors
     /// What is wrong with them, for a person.
     pub fn read(params: &Bytes) -> Result<Self, &'static str> {
         let [filter] = members(params, ["notifications"]).map_err(|_| "the params are malformed")?;
         let filter = filter.ok_or("`notifications` is missing")?;
-        let wanted =
+        let names =
             ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
         let [tools, prompts, resources, uris, tasks] =
-            members(&filter, wanted).map_err(|_| "`notifications` is malformed")?;
+            members(&filter, names).map_err(|_| "`notifications` is malformed")?;
         Ok(Self {
             tools: flag(tools.as_ref())?,
             prompts: flag(prompts.as_ref())?,
@@ -52,15 +52,15 @@ impl Filter {
         })
     }
 
-    /// As it stands in `notifications`, raw.
+    /// The raw value of `notifications`.
     #[must_use]
-    pub fn written(&self) -> String {
+    pub fn to_json(&self) -> String {
         let flags = [
             (self.tools, "toolsListChanged"),
             (self.prompts, "promptsListChanged"),
             (self.resources, "resourcesListChanged"),
         ];
-        let flags = flags.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, name)| format!(r#""{name}":true"#));
+        let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, name)| format!(r#""{name}":true"#));
         let lists = [(&self.uris, "resourceSubscriptions"), (&self.tasks, "taskIds")];
         let lists = lists.into_iter().filter(|(list, _)| !list.is_empty()).map(|(list, name)| {
             let raw: Vec<_> = list.iter().map(|(_, raw)| String::from_utf8_lossy(raw)).collect();
@@ -69,13 +69,13 @@ impl Filter {
         format!("{{{}}}", flags.chain(lists).collect::<Vec<_>>().join(","))
     }
 
-    /// The raw params of a `subscriptions/listen` that wants this, with these members of `_meta`.
+    /// The raw params of a `subscriptions/listen` for these notifications, with these members of `_meta`.
     #[must_use]
     pub fn listen(&self, meta_members: &str) -> String {
-        format!(r#"{{"_meta":{{{meta_members}}},"notifications":{}}}"#, self.written())
+        format!(r#"{{"_meta":{{{meta_members}}},"notifications":{}}}"#, self.to_json())
     }
 
-    /// The line that says to the `subscriptions/listen` with the raw `id` that this is what it will hear of.
+    /// The line that acknowledges the `subscriptions/listen` with the raw `id` for these notifications.
     #[must_use]
     pub fn acknowledgement(&self, id: &[u8]) -> Bytes {
         let id = String::from_utf8_lossy(id);
@@ -85,7 +85,7 @@ impl Filter {
     }
 }
 
-/// The result that ends the `subscriptions/listen` with the raw `id`, as the server does before it goes.
+/// The result that ends the `subscriptions/listen` with the raw `id`.
 ///
 /// Source: MCP 2026-07-28, `schema`, `SubscriptionsListenResult`.
 #[must_use]
@@ -104,10 +104,10 @@ fn flag(raw: Option<&Bytes>) -> Result<bool, &'static str> {
 /// The elements of a raw list of strings, as text and raw, each once.
 fn texts(raw: Option<&Bytes>) -> Option<Vec<(Bytes, Bytes)>> {
     let Some(raw) = raw.filter(|raw| raw[..] != b"null"[..]) else { return Some(Vec::new()) };
-    let all = elements(raw, MOST).filter(|all| all.iter().map(Bytes::len).sum::<usize>() <= BYTES)?;
+    let all = elements(raw, MAX_TOPICS).filter(|all| all.iter().map(Bytes::len).sum::<usize>() <= MAX_BYTES)?;
     let mut seen = HashSet::new();
     let all: Vec<_> = all.into_iter().map(|raw| Some((text(&raw)?, raw))).collect::<Option<_>>()?;
-    // Copied, for they outlive the line by far.
+    // Copied, because they outlive the line by far.
     let once = all.into_iter().filter(|(text, _)| seen.insert(text.clone()));
     Some(once.map(|(text, raw)| (Bytes::copy_from_slice(&text), Bytes::copy_from_slice(&raw))).collect())
 }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_hears_of_what_it_asked_for() {
+    fn filter_has_the_requested_notifications() {
         assert_eq!(read(r#"{"notifications":{}}"#), Ok(Filter::default()));
         let filter = Filter {
             tools: true,
@@ -138,7 +138,7 @@ mod tests {
             "resourceSubscriptions":["a:\/\/b" ,"c","a://b"],"taskIds":["t"],"resourcesListChanged":null}}"#;
         assert_eq!(read(params), Ok(filter.clone()));
         let written = r#"{"toolsListChanged":true,"resourceSubscriptions":["a:\/\/b","c"],"taskIds":["t"]}"#;
-        assert_eq!(filter.written(), written);
+        assert_eq!(filter.to_json(), written);
         assert_eq!(read(&filter.listen(r#""a":1"#)), Ok(filter.clone()));
         assert_eq!(Filter::default().listen(r#""a":1"#), r#"{"_meta":{"a":1},"notifications":{}}"#);
         let Ok(Message::Notification { method, params }) = parse(&filter.acknowledgement(b"\"7\"")) else {
@@ -152,11 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_subscribed_to_is_refused_and_says_why() {
+    fn malformed_filter_is_refused_with_the_reason() {
         let many = |count: usize, uri: &str| {
             format!(r#"{{"notifications":{{"resourceSubscriptions":[{}]}}}}"#, vec![uri; count].join(","))
         };
-        assert_eq!(read(&many(MOST, r#""a""#)).map(|filter| filter.uris.len()), Ok(1));
+        assert_eq!(read(&many(MAX_TOPICS, r#""a""#)).map(|filter| filter.uris.len()), Ok(1));
         let too_many = "`resourceSubscriptions` is no list of at most 1000 URIs";
         for (params, why) in [
             ("[]".to_owned(), "the params are malformed"),
@@ -168,8 +168,8 @@ mod tests {
             ),
             (r#"{"notifications":{"taskIds":"t"}}"#.to_owned(), "`taskIds` is no list of at most 1000 ids"),
             (many(1, "7"), too_many),
-            (many(MOST + 1, r#""a""#), too_many),
-            (many(3, &format!("\"{}\"", "a".repeat(BYTES / 3))), too_many),
+            (many(MAX_TOPICS + 1, r#""a""#), too_many),
+            (many(3, &format!("\"{}\"", "a".repeat(MAX_BYTES / 3))), too_many),
         ] {
             assert_eq!(read(&params), Err(why), "{params:.80}");
         }

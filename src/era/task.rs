@@ -1,8 +1,10 @@
-//! Tasks: of the protocol in 2025-11-25, an extension of the modern era.
+//! Translation of tasks, which are part of the protocol in 2025-11-25 and an extension in the modern era.
 //!
-//! In the first a client asks for a task, looks at its state, and takes its result by another request; in the second the server
-//! makes one where it wants to, of clients that understand it, and its state has all of it: the result, the error, or what the
-//! server needs to know. Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
+//! In the legacy era the client requests a task, reads its state, and gets its result with another request. In the modern era the
+//! server decides to create a task for a client that supports tasks. The state of a modern task includes its result, its error, or
+//! the inputs that the server requires.
+//!
+//! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -13,37 +15,37 @@ use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::jsonrpc::splice::{Change, applied};
 
-/// Times are called so in the modern era, and in the legacy one.
+/// Names of times in the modern era and in the legacy era.
 const TIMES: [(&str, &str); 2] = [("ttlMs", "ttl"), ("pollIntervalMs", "pollInterval")];
-/// What the state of a task has in the modern era only.
+/// Members that the state of a task has in the modern era only.
 const MODERN_ONLY: [&str; 4] = ["resultType", "result", "error", "inputRequests"];
-/// By which a legacy result says of which task it is.
+/// The key in `_meta` that names the task of a legacy message.
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// What a modern state has of how far its task is.
+/// The part of a modern task state that depends on its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail<'a> {
-    /// Its status says all: it goes on, or was cancelled.
+    /// None: the task is working, or was cancelled.
     None,
-    /// It has ended with this raw result, which its status then says, too.
+    /// The raw result. The status becomes `completed`.
     Result(&'a Bytes),
-    /// It has ended with this raw error.
+    /// The raw error. The status becomes `failed`.
     Error(&'a Bytes),
-    /// It waits for answers: raw `inputRequests`.
+    /// The raw `inputRequests`. The status becomes `input_required`.
     Inputs(&'a Bytes),
-    /// It waits for answers to what nobody can be asked yet: its agent has nothing to do.
-    Unasked,
+    /// The server has not sent its requests yet. The status becomes `working`, because the agent cannot answer anything.
+    InputsPending,
 }
 
-/// Turns the result of a call that made a task into the one of a legacy server.
+/// Translates a result that reports a new task into its legacy form.
 ///
 /// # Errors
 /// If it is no object, or its task has no id.
-pub fn made_to_legacy(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+pub fn creation_to_legacy(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     has_id(result)?;
     let found = cut(result, ["resultType", "_meta"])?;
     let mut changes = found.changes;
-    changes.extend(called(result, |(modern, legacy)| (modern, legacy))?);
+    changes.extend(renamed_times(result, |(modern, legacy)| (modern, legacy))?);
     let [_, meta] = found.values;
     let meta = meta.and_then(without_server).map_or_else(String::new, |raw| format!(r#","_meta":{raw}"#));
     changes.push(brace(result, memchr::memchr(b'{', result), r#"{"task":{"#));
@@ -51,7 +53,7 @@ pub fn made_to_legacy(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     Ok(changes)
 }
 
-/// A raw `_meta` without the server's name. `None` if it has nothing else.
+/// A raw `_meta` without the name of the server. `None` if nothing else is in it.
 fn without_server(meta: Bytes) -> Option<String> {
     let raw = match cut(&meta, [meta::SERVER]) {
         Ok(found) if found.values[0].is_some() && !found.leaves_any => return None,
@@ -61,11 +63,11 @@ fn without_server(meta: Bytes) -> Option<String> {
     Some(String::from_utf8_lossy(&raw).into_owned())
 }
 
-/// Turns the result of a call that made a task into the one of a modern server.
+/// Translates a result that reports a new task into its modern form.
 ///
 /// # Errors
 /// If it is no object, or has no task with an id.
-pub fn made_to_modern(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+pub fn creation_to_modern(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let [task] = members(result, ["task"])?;
     let [Some(key)] = keys(result, ["task"])? else { return Err(NotAnObject) };
     let task = task.ok_or(NotAnObject)?;
@@ -74,8 +76,8 @@ pub fn made_to_modern(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
         ["taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs", "resultType"];
     let mut changes = exchange(result, &shown, r#""resultType":"task""#)?;
     changes.extend(without(&task, &["resultType", "_meta"])?);
-    changes.extend(called(&task, |(modern, legacy)| (legacy, modern))?);
-    // The task's members become the result's: its key goes, and both of its braces.
+    changes.extend(renamed_times(&task, |(modern, legacy)| (legacy, modern))?);
+    // Moves the members of the task into the result: removes the key `task` and the braces of its value.
     let start = key.as_ptr() as usize - result.as_ptr() as usize;
     let end = task.as_ptr() as usize - result.as_ptr() as usize + 1;
     changes.push(Change { part: result.slice(start..end), replacement: Bytes::new() });
@@ -83,13 +85,13 @@ pub fn made_to_modern(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     Ok(changes)
 }
 
-/// Turns the state of a task into that of a legacy server, where a task whose tool says of itself that it failed has failed.
+/// Translates the state of a task into its legacy form. In the legacy era, a task whose tool reports an error is `failed`.
 ///
 /// # Errors
 /// If it is no object.
 pub fn state_to_legacy(state: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let mut changes = cut_nested(state, MODERN_ONLY, ("_meta", meta::SERVER))?.changes;
-    changes.extend(called(state, |(modern, legacy)| (modern, legacy))?);
+    changes.extend(renamed_times(state, |(modern, legacy)| (modern, legacy))?);
     if let [Some(status), Some(result)] = members(state, ["status", "result"])?
         && text(&status).is_some_and(|status| status[..] == *b"completed")
         && status_of(&result) == "failed"
@@ -99,56 +101,54 @@ pub fn state_to_legacy(state: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     Ok(changes)
 }
 
-/// The legacy status of a task that has ended with this raw result of its tool.
+/// The legacy status of a task that has ended with this raw tool result.
 #[must_use]
 pub fn status_of(result: &Bytes) -> &'static str {
-    let said = members(result, ["isError"]).ok().and_then(|[said]| said);
-    if said.is_some_and(|said| said[..] == *b"true") { "failed" } else { "completed" }
+    let is_error = members(result, ["isError"]).ok().and_then(|[raw]| raw);
+    if is_error.is_some_and(|raw| raw[..] == *b"true") { "failed" } else { "completed" }
 }
 
-/// Turns the state of a task of a legacy server into that of a modern one.
-///
-/// A legacy task whose tool says of itself that it failed is `failed` and has a result, a modern one is `completed`; so it is
-/// `detail` that decides.
+/// Translates the state of a legacy task into its modern form. `detail` decides the status, because a task whose tool reports an
+/// error is `failed` in the legacy era and `completed` in the modern era.
 ///
 /// # Errors
 /// If it is no object.
 pub fn state_to_modern(state: &Bytes, detail: Detail<'_>) -> Result<Vec<Change>, NotAnObject> {
-    let said = |name: &str, raw: &Bytes| format!(r#""{name}":{}"#, String::from_utf8_lossy(raw));
+    let member = |name: &str, raw: &Bytes| format!(r#""{name}":{}"#, String::from_utf8_lossy(raw));
     let (detail, status) = match detail {
         Detail::None => (None, None),
-        Detail::Result(raw) => (Some(said("result", raw)), Some("completed")),
-        Detail::Error(raw) => (Some(said("error", raw)), Some("failed")),
-        Detail::Inputs(raw) => (Some(said("inputRequests", raw)), Some("input_required")),
-        Detail::Unasked => (None, Some("working")),
+        Detail::Result(raw) => (Some(member("result", raw)), Some("completed")),
+        Detail::Error(raw) => (Some(member("error", raw)), Some("failed")),
+        Detail::Inputs(raw) => (Some(member("inputRequests", raw)), Some("input_required")),
+        Detail::InputsPending => (None, Some("working")),
     };
     let kind = r#""resultType":"complete""#.to_owned();
     let members_first = [kind].into_iter().chain(detail).collect::<Vec<_>>().join(",");
     let mut changes = exchange(state, &MODERN_ONLY, &members_first)?;
-    changes.extend(called(state, |(modern, legacy)| (legacy, modern))?);
+    changes.extend(renamed_times(state, |(modern, legacy)| (legacy, modern))?);
     if let ([Some(part)], Some(status)) = (members(state, ["status"])?, status) {
         changes.push(Change { part, replacement: format!("\"{status}\"").into() });
     }
     Ok(changes)
 }
 
-/// What the state of a task says about its end, or the way there.
+/// The status of a task, with its modern details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// It goes on.
+    /// The task is in progress.
     Working,
-    /// It waits for answers: raw `inputRequests`, in the modern era.
+    /// The task requires inputs: raw `inputRequests` in the modern era.
     InputRequired(Option<Bytes>),
-    /// It has ended with this raw result, or, in the legacy era, with one that is still to be asked for.
+    /// The raw result; in the legacy era it has to be requested.
     Completed(Option<Bytes>),
-    /// It has ended with this raw error, or, in the legacy era, with an error or a result that is still to be asked for.
+    /// The raw error; in the legacy era the error or result has to be requested.
     Failed(Option<Bytes>),
-    /// It was cancelled.
+    /// The task was cancelled.
     Cancelled,
 }
 
 impl Status {
-    /// Of a state of either era; `None` if it says nothing that is known.
+    /// Reads a state of either era. `None` for an unknown status.
     #[must_use]
     pub fn read(state: &Bytes) -> Option<Self> {
         let [status, result, error, inputs] = members(state, ["status", "result", "error", "inputRequests"]).ok()?;
@@ -163,40 +163,40 @@ impl Status {
     }
 }
 
-/// What an answer may tell of a task.
+/// How a modern result reports a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
-    /// That the call has made it.
-    Made,
-    /// How it is.
+pub enum TaskReport {
+    /// It says that the call has created the task.
+    Created,
+    /// It is the state of the task.
     State,
 }
 
-/// The raw id of the task that the result of a modern server tells of, if it does.
+/// The raw id of the task that this modern result reports in this way.
 #[must_use]
-pub fn told_id(result: &Bytes, told: Told) -> Option<Bytes> {
+pub fn reported_task_id(result: &Bytes, report: TaskReport) -> Option<Bytes> {
     let [kind, id] = members(result, ["resultType", "taskId"]).ok()?;
     let is_made = kind.as_ref().and_then(text).is_some_and(|kind| kind[..] == *b"task");
-    id.filter(|_| is_made == (told == Told::Made))
+    id.filter(|_| is_made == (report == TaskReport::Created))
 }
 
-/// Turns the result of a modern task into the answer to a legacy `tasks/result` about the task with this raw id.
+/// Translates the result of a modern task into the legacy response to `tasks/result`.
 ///
 /// # Errors
-/// If it, or its `_meta`, is no object.
+/// If the result or its `_meta` is no object.
 pub fn result_to_legacy(result: &Bytes, id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     related(result, &["resultType", "ttlMs", "cacheScope"], id)
 }
 
-/// Says in the params of what a modern task wants to know that it is the task with this raw id that does.
+/// Adds the raw id of the task to the params of a modern input request.
 ///
 /// # Errors
-/// If they, or their `_meta`, are no object.
-pub fn question_to_legacy(params: &Bytes, id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+/// If the params or their `_meta` are no object.
+pub fn input_params_to_legacy(params: &Bytes, id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     related(params, &[], id)
 }
 
-/// Says in the `_meta` of `object` to which task it belongs, and leaves the server's name and the members `names` out.
+/// Adds the task to the `_meta` of `object`, and removes the name of the server and the members `names`.
 fn related(object: &Bytes, names: &[&str], id: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let related = format!(r#""{RELATED}":{{"taskId":{}}}"#, String::from_utf8_lossy(id));
     let [meta] = members(object, ["_meta"])?;
@@ -208,7 +208,7 @@ fn related(object: &Bytes, names: &[&str], id: &Bytes) -> Result<Vec<Change>, No
     Ok(changes)
 }
 
-/// The id, as text, of the task that a legacy request with these params says it belongs to.
+/// The id, as text, of the task that a legacy request with these params belongs to.
 #[must_use]
 pub fn related_id(params: &Bytes) -> Option<Bytes> {
     memchr::memmem::find(params, b"related-task")?;
@@ -218,11 +218,11 @@ pub fn related_id(params: &Bytes) -> Option<Bytes> {
     text(&id?)
 }
 
-/// Leaves that out, which a modern client learns by where it finds the request, and by another id.
+/// Removes the task from the params of a legacy request. A modern client knows the task from the state that has the request.
 ///
 /// # Errors
 /// If the params, or their `_meta`, are no object.
-pub fn question_to_modern(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+pub fn input_params_to_modern(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let [meta] = members(params, ["_meta"])?;
     match meta.map(|meta| cut(&meta, [RELATED])).transpose()? {
         Some(meta) if meta.leaves_any => Ok(meta.changes),
@@ -230,11 +230,11 @@ pub fn question_to_modern(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     }
 }
 
-/// The error for a request that has not declared what it takes to follow a task.
+/// The error for a request that does not declare the extension for tasks.
 ///
 /// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
 #[must_use]
-pub fn not_declared() -> ErrorObject {
+pub fn missing_task_support() -> ErrorObject {
     let data = json!({ "requiredCapabilities": { "extensions": { TASKS: {} } } });
     ErrorObject {
         data: Some(data),
@@ -242,8 +242,8 @@ pub fn not_declared() -> ErrorObject {
     }
 }
 
-/// Calls the times of `state` what the other era calls them. One that has both names keeps the one that is understood.
-fn called(
+/// Renames the times of `state` for the other era. If a time has both names, both stay.
+fn renamed_times(
     state: &Bytes,
     names: fn((&'static str, &'static str)) -> (&'static str, &'static str),
 ) -> Result<Vec<Change>, NotAnObject> {
@@ -261,7 +261,7 @@ fn has_id(task: &Bytes) -> Result<(), NotAnObject> {
     id.as_ref().and_then(text).map(drop).ok_or(NotAnObject)
 }
 
-/// A brace of `object`, which is known to be there, with more beside it.
+/// Replaces the brace of `object` at this position.
 fn brace(object: &Bytes, at: Option<usize>, replacement: &str) -> Change {
     let part = at.map_or(0..0, |at| at..at + 1);
     Change { part: object.slice(part), replacement: Bytes::copy_from_slice(replacement.as_bytes()) }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::initialize_meta::InitializeMeta;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::client_info;
+use crate::era::request_meta::{Client, ModernMeta};
 use crate::era::speaker::Speaker;
-use crate::era::stated::{Client, Stated};
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::level::Level;
@@ -224,10 +224,10 @@ impl AgentInfo {
     }
 
     /// Who sends a request: a legacy agent, or whoever has sent this metadata.
-    pub(super) fn origin(&self, stated: Option<&Stated>) -> Origin {
-        match stated {
+    pub(super) fn origin(&self, modern: Option<&ModernMeta>) -> Origin {
+        match modern {
             None => Origin::Legacy(Arc::clone(&self.speaker)),
-            Some(stated) => Origin::Modern { profile: Arc::clone(&self.user.profile), level: stated.level },
+            Some(modern) => Origin::Modern { profile: Arc::clone(&self.user.profile), level: modern.level },
         }
     }
 }

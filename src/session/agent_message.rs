@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::routed_request::{RoutedMethod, RoutedRequest};
-use crate::era::stated::{Meta, Stated, Unreadable};
+use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::{Malformed, Message};
 use crate::kind::Kind;
@@ -45,7 +45,7 @@ pub(super) struct Request {
     /// Raw JSON.
     pub(super) params: Option<Bytes>,
     /// The metadata of a modern request; `None` for a legacy one.
-    pub(super) stated: Result<Option<Stated>, Unreadable>,
+    pub(super) modern: Result<Option<ModernMeta>, MetaError>,
 }
 
 /// What to do with a request: answer it here, forward it to a server, or refuse it.
@@ -59,7 +59,7 @@ pub(super) enum Method {
     ListTasks,
     List(Kind),
     Forward(RoutedRequest),
-    Unreadable(Unreadable),
+    MetaError(MetaError),
     Unknown,
 }
 
@@ -103,17 +103,17 @@ impl Request {
             b"tasks/list" => Method::ListTasks,
             name => match (RoutedMethod::named(name), Kind::listed_by(name)) {
                 (Some(routed), _) => RoutedRequest::read(routed, line, &id, params.as_ref(), Moment::now())
-                    .map_or_else(Method::Unreadable, Method::Forward),
+                    .map_or_else(Method::MetaError, Method::Forward),
                 (None, Some(kind)) => Method::List(kind),
                 (None, None) => Method::Unknown,
             },
         };
-        let stated = match &method {
-            Method::Forward(request) => Ok(request.stated),
+        let modern = match &method {
+            Method::Forward(request) => Ok(request.modern),
             // The era of a malformed request is the one that it declares.
-            _ => Meta::of(params.as_ref()).map(|meta| meta.stated),
+            _ => Meta::of(params.as_ref()).map(|meta| meta.modern),
         };
-        Self { id, method, name, params, stated }
+        Self { id, method, name, params, modern }
     }
 }
 
@@ -138,18 +138,18 @@ mod tests {
     #[test]
     fn params_are_parsed_with_the_envelope() {
         let call = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}"#);
-        let AgentMessage::Request(Request { method: Method::Forward(request), stated: Ok(None), .. }) = call else {
+        let AgentMessage::Request(Request { method: Method::Forward(request), modern: Ok(None), .. }) = call else {
             panic!("{call:?}")
         };
         assert_eq!(&request.key[..], b"a");
         let ping = parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         assert!(
-            matches!(ping, AgentMessage::Request(Request { method: Method::Ping, stated: Ok(None), .. })),
+            matches!(ping, AgentMessage::Request(Request { method: Method::Ping, modern: Ok(None), .. })),
             "{ping:?}"
         );
         let malformed = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}"#);
         assert!(
-            matches!(malformed, AgentMessage::Request(Request { method: Method::Unreadable(_), .. })),
+            matches!(malformed, AgentMessage::Request(Request { method: Method::MetaError(_), .. })),
             "{malformed:?}"
         );
     }

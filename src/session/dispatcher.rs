@@ -36,7 +36,7 @@ use crate::calls::{Caller, Log, Outcome};
 use crate::catalog::identity;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
-use crate::era::task::not_declared;
+use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
 use crate::jsonrpc::batch::MOST as MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
@@ -539,15 +539,15 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn handle(&mut self, Request { id, method, name, params, stated }: Request) -> Result<(), ErrorObject> {
+    fn handle(&mut self, Request { id, method, name, params, modern }: Request) -> Result<(), ErrorObject> {
         if self.is_unanswered(&id) {
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
         if let Some(refusal) = &self.drain.refusal {
             return Err(refusal.clone());
         }
-        let (stated, params) = (stated.map_err(|error| error.to_object())?, params.as_ref());
-        let protocol = if stated.is_some() {
+        let (modern, params) = (modern.map_err(|error| error.to_object())?, params.as_ref());
+        let protocol = if modern.is_some() {
             self.record_client(params, matches!(method, Method::Discover));
             Some(era::MODERN)
         } else {
@@ -574,18 +574,18 @@ impl<T: Transport> Session<T> {
             }
             Method::ListTasks => self.list_tasks(&id, params)?,
             Method::List(kind) => {
-                let era = if stated.is_some() { Era::Modern } else { Era::Legacy };
+                let era = if modern.is_some() { Era::Modern } else { Era::Legacy };
                 self.route(read_list(kind, id, params, era)?);
             }
-            Method::Listen => self.route(read_listen(&id, params, stated.is_some_and(|stated| stated.takes_tasks))?),
+            Method::Listen => self.route(read_listen(&id, params, modern.is_some_and(|modern| modern.takes_tasks))?),
             // Forwarded.
             Method::Forward(request) => match request.method {
-                RoutedMethod::Task(_) | RoutedMethod::UpdateTask if stated.is_some() => self.send_modern_task(request),
+                RoutedMethod::Task(_) | RoutedMethod::UpdateTask if modern.is_some() => self.send_modern_task(request),
                 RoutedMethod::Task(act) => self.send_task(request, act),
                 _ => self.route(Parked::Forward { request, until: None }),
             },
             // Refused.
-            Method::Unreadable(error) => return Err(error.to_object()),
+            Method::MetaError(error) => return Err(error.to_object()),
             Method::Unknown => {
                 let message = format!("unknown method: {}", one_line(&String::from_utf8_lossy(&name)));
                 return Err(ErrorObject::new(METHOD_NOT_FOUND, message));
@@ -746,7 +746,7 @@ impl<T: Transport> Session<T> {
     /// Sends a modern request about a task to the server whose tool made the task.
     fn send_modern_task(&mut self, request: RoutedRequest) {
         if !request.takes_tasks() {
-            let error = not_declared();
+            let error = missing_task_support();
             return self.end_unrouted(&request, &error, Outcome::Error { code: Some(error.code.into()) });
         }
         let view = self.view.of(Era::Modern);
@@ -785,7 +785,7 @@ impl<T: Transport> Session<T> {
             // The server ends the subscription or the task when the agent leaves.
             self.view.attach_for(server, self.agent.for_servers());
         }
-        let origin = self.agent.origin(request.stated.as_ref());
+        let origin = self.agent.origin(request.modern.as_ref());
         let RoutedRequest { line, id: request_id, progress_token, .. } = request;
         let rename = rename.map(|(exposed, own)| Rename { exposed, own });
         let request = RequestLine { line, id: request_id, rename, progress_token };
@@ -1038,7 +1038,7 @@ fn read_listen(id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) -> Result<
     let params = params.ok_or_else(|| invalid("the params are missing"))?;
     let filter = Filter::read(params).map_err(invalid)?;
     if !filter.tasks.is_empty() && !takes_tasks {
-        return Err(not_declared());
+        return Err(missing_task_support());
     }
     // The id outlives the line.
     Ok(Parked::Listen { id: Bytes::copy_from_slice(id), filter })

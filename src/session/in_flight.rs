@@ -77,7 +77,7 @@ impl Parked {
     fn bytes(&self) -> usize {
         match self {
             Self::List { id, .. } => id.len(),
-            Self::Listen { id, filter } => id.len() + filter.written().len(),
+            Self::Listen { id, filter } => id.len() + filter.to_json().len(),
             Self::Forward { request, .. } => request.line.len(),
         }
     }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::catalog::{Catalog, Route};
 use crate::era::Era;
-use crate::era::stated::{Meta, Stated, Unreadable};
+use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::jsonrpc::members::{members, text};
 use crate::kind::Kind;
 use crate::moment::Moment;
@@ -38,7 +38,7 @@ pub struct RoutedRequest {
     /// A legacy call that requests a task.
     pub makes_task: bool,
     /// The metadata of a modern request.
-    pub stated: Option<Stated>,
+    pub modern: Option<ModernMeta>,
     /// When the line was read.
     pub received: Moment,
 }
@@ -138,21 +138,21 @@ impl RoutedRequest {
         id: &Bytes,
         params: Option<&Bytes>,
         received: Moment,
-    ) -> Result<Self, Unreadable> {
-        let params = params.ok_or(Unreadable::Malformed(NOT_READABLE))?;
-        let Params { subject, key, meta, makes_task } = method.read(params).map_err(Unreadable::Malformed)?;
+    ) -> Result<Self, MetaError> {
+        let params = params.ok_or(MetaError::Malformed(NOT_READABLE))?;
+        let Params { subject, key, meta, makes_task } = method.read(params).map_err(MetaError::Malformed)?;
         // A wrong version is reported before other mistakes.
-        let Meta { progress_token, stated } = Meta::read(meta.as_ref())?;
+        let Meta { progress_token, modern } = Meta::read(meta.as_ref())?;
         let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
-            return Err(Unreadable::Malformed(match subject {
+            return Err(MetaError::Malformed(match subject {
                 Subject::Call | Subject::Prompt => "`name` is missing or not a string",
                 Subject::Resource => "`uri` is missing or not a string",
                 Subject::Task => "`taskId` is missing or not a string",
             }));
         };
         // Modern calls do not request tasks.
-        let makes_task = makes_task && stated.is_none();
-        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, stated, received })
+        let makes_task = makes_task && modern.is_none();
+        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, modern, received })
     }
 
     /// The server that it leads to; `None` for unknown and for denied names alike.
@@ -185,7 +185,7 @@ impl RoutedRequest {
     }
 
     pub(super) fn era(&self) -> Era {
-        if self.stated.is_some() { Era::Modern } else { Era::Legacy }
+        if self.modern.is_some() { Era::Modern } else { Era::Legacy }
     }
 
     /// The kind of request, as servers distinguish them. Tokens of modern tasks are resolved elsewhere.
@@ -211,7 +211,7 @@ impl RoutedRequest {
 
     /// Whether its agent declares support for modern tasks.
     pub(super) fn takes_tasks(&self) -> bool {
-        self.stated.is_some_and(|stated| stated.takes_tasks)
+        self.modern.is_some_and(|modern| modern.takes_tasks)
     }
 
     /// The arguments of a tool call, raw.
@@ -242,7 +242,7 @@ mod tests {
         let method = RoutedMethod::named(method.as_bytes()).expect("a method");
         let request = RoutedRequest::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
         let found = request.as_ref().map(|request| (request.subject, std::str::from_utf8(&request.key).expect("text")));
-        let expected = expected.map_err(Unreadable::Malformed);
+        let expected = expected.map_err(MetaError::Malformed);
         assert_eq!(found.map_err(Clone::clone), expected, "{params:?}");
     }
 

@@ -155,7 +155,7 @@ impl ServerRequests {
     /// Remembers for which instance the agent has made a task, if this result contains one; `false` if another instance has a task
     /// of the same id.
     fn keep_task(&mut self, result: &Bytes, asker: Asker, progress_token: Option<ProgressToken>) -> bool {
-        let task = TaskState::made(result).map(|state| ClientTask { id: state.id, asker, progress_token });
+        let task = TaskState::created(result).map(|state| ClientTask { id: state.id, asker, progress_token });
         task.is_none_or(|task| self.client_tasks.add(task))
     }
 

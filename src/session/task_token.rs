@@ -16,7 +16,7 @@ use sha2::Sha256;
 
 use super::routed_request::RoutedRequest;
 use crate::chance;
-use crate::era::task::{Told, told_id};
+use crate::era::task::{TaskReport, reported_task_id};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
@@ -116,9 +116,9 @@ impl TaskTokens {
 
     /// Replaces the server's task id in the response `line`, if there is one.
     pub(super) fn replace_id(&self, reference: &TaskReference, news: Option<&TaskNews>, line: Bytes) -> Bytes {
-        let (told, maker) = match (reference.maker, news) {
-            (Some(maker), _) => (Told::State, maker),
-            (None, Some(TaskNews::Stated { maker })) => (Told::Made, *maker),
+        let (report, maker) = match (reference.maker, news) {
+            (Some(maker), _) => (TaskReport::State, maker),
+            (None, Some(TaskNews::Stated { maker })) => (TaskReport::Created, *maker),
             (None, _) => return line,
         };
         if memchr::memmem::find(&line, b"\"taskId\"").is_none() {
@@ -127,7 +127,7 @@ impl TaskTokens {
         let bare = line.slice(..line.len() - 1);
         let replaced = || {
             let Ok(Message::Response { outcome: Ok(result), .. }) = parse(&bare) else { return None };
-            let raw = told_id(&result, told)?;
+            let raw = reported_task_id(&result, report)?;
             let id = text(&raw)?;
             let task = TaskToken { tool: from_utf8(&reference.tool).ok()?, maker, id: from_utf8(&id).ok()? };
             let token = json!(self.issue(task)).to_string();

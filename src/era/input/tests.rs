@@ -16,23 +16,23 @@ fn what_a_server_asks_for_is_read_as_it_is_spelled() {
     );
     let inputs =
         vec![input(r#""na\u006de""#, "elicitation/create", Some(r#"{"n":1.0}"#)), input(r#""r""#, "roots/list", None)];
-    assert_eq!(Required::read(&result), Ok(Required { inputs, state: Some(bytes(r#""s\n""#)) }));
-    let only_state = Required { inputs: Vec::new(), state: Some(bytes("\"s\"")) };
-    assert_eq!(Required::read(&bytes(r#"{"requestState":"s"}"#)), Ok(only_state.clone()));
-    assert_eq!(Required::read(&bytes(r#"{"inputRequests":null,"requestState":"s"}"#)), Ok(only_state));
-    let nothing = Required { inputs: Vec::new(), state: None };
-    assert_eq!(Required::read(&bytes(r#"{"inputRequests":{},"requestState":null}"#)), Ok(nothing));
+    assert_eq!(RequiredInputs::read(&result), Ok(RequiredInputs { inputs, state: Some(bytes(r#""s\n""#)) }));
+    let only_state = RequiredInputs { inputs: Vec::new(), state: Some(bytes("\"s\"")) };
+    assert_eq!(RequiredInputs::read(&bytes(r#"{"requestState":"s"}"#)), Ok(only_state.clone()));
+    assert_eq!(RequiredInputs::read(&bytes(r#"{"inputRequests":null,"requestState":"s"}"#)), Ok(only_state));
+    let nothing = RequiredInputs { inputs: Vec::new(), state: None };
+    assert_eq!(RequiredInputs::read(&bytes(r#"{"inputRequests":{},"requestState":null}"#)), Ok(nothing));
 }
 
 #[test]
-fn what_cannot_be_asked_for_is_refused_and_says_why() {
+fn malformed_input_requests_are_refused_with_the_reason() {
     let many = |count: usize| {
         let inputs: Vec<String> = (0..count).map(|n| format!(r#""{n}":{{"method":"roots/list"}}"#)).collect();
         format!(r#"{{"inputRequests":{{{}}}}}"#, inputs.join(","))
     };
-    assert_eq!(Required::read(&bytes(&many(MOST))).map(|required| required.inputs.len()), Ok(MOST));
+    assert_eq!(RequiredInputs::read(&bytes(&many(MAX_INPUTS))).map(|required| required.inputs.len()), Ok(MAX_INPUTS));
     for (result, why) in [
-        (many(MOST + 1), "it asks for more than 64 things at once"),
+        (many(MAX_INPUTS + 1), "it asks for more than 64 things at once"),
         ("{}".to_owned(), "it has neither `inputRequests` nor `requestState`"),
         ("[]".to_owned(), "it is malformed"),
         (r#"{"inputRequests":[]}"#.to_owned(), "its `inputRequests` is no object"),
@@ -43,30 +43,30 @@ fn what_cannot_be_asked_for_is_refused_and_says_why() {
             "two input requests have the same key",
         ),
     ] {
-        assert_eq!(Required::read(&bytes(&result)), Err(why), "{result:.80}");
+        assert_eq!(RequiredInputs::read(&bytes(&result)), Err(why), "{result:.80}");
     }
 }
 
 #[test]
-fn what_is_asked_for_here_can_be_read_again() {
+fn written_input_requests_can_be_read_again() {
     let params = bytes(r#"{"message":"Who?"}"#);
     let result = required([("a\"", &b"elicitation/create"[..], Some(&params)), ("b", b"roots/list", None)], "x\"y");
     let inputs = vec![
         input(r#""a\"""#, "elicitation/create", Some(r#"{"message":"Who?"}"#)),
         input("\"b\"", "roots/list", None),
     ];
-    assert_eq!(Required::read(&result.into()), Ok(Required { inputs, state: Some(bytes(r#""x\"y""#)) }));
+    assert_eq!(RequiredInputs::read(&result.into()), Ok(RequiredInputs { inputs, state: Some(bytes(r#""x\"y""#)) }));
 }
 
 #[test]
 fn what_comes_back_is_read_if_it_says_from_where() {
-    let read = |params: &str| given(&bytes(params));
-    let expected = Given { responses: vec![(bytes("a\n"), bytes(r#"{"action":"accept"}"#))], state: bytes("s") };
+    let read = |params: &str| retry_inputs(&bytes(params));
+    let expected = RetryInputs { responses: vec![(bytes("a\n"), bytes(r#"{"action":"accept"}"#))], state: bytes("s") };
     assert_eq!(
         read(r#"{"name":"t","requestState":"\u0073","inputResponses":{"a\n":{"action":"accept"}}}"#),
         Ok(Some(expected))
     );
-    assert_eq!(read(r#"{"requestState":"s"}"#), Ok(Some(Given { responses: Vec::new(), state: bytes("s") })));
+    assert_eq!(read(r#"{"requestState":"s"}"#), Ok(Some(RetryInputs { responses: Vec::new(), state: bytes("s") })));
     for none in ["{}", r#"{"inputResponses":{"a":{}}}"#, r#"{"requestState":null}"#] {
         assert_eq!(read(none), Ok(None), "{none}");
     }
@@ -82,7 +82,7 @@ fn what_comes_back_is_read_if_it_says_from_where() {
     ] {
         assert_eq!(read(bad), Err(NotAnObject), "{bad}");
     }
-    let many: Vec<String> = (0..=MOST).map(|n| format!(r#""{n}":{{}}"#)).collect();
+    let many: Vec<String> = (0..=MAX_INPUTS).map(|n| format!(r#""{n}":{{}}"#)).collect();
     assert_eq!(read(&format!(r#"{{"requestState":"s","inputResponses":{{{}}}}}"#, many.join(","))), Err(NotAnObject));
 }
 

@@ -7,59 +7,59 @@ use crate::jsonrpc::made_up::{bytes, members_of, text};
 use crate::jsonrpc::splice::applied;
 use crate::level::Level;
 
-const SAID: &str =
+const META: &str =
     r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
 
 #[test]
-fn a_legacy_request_says_for_whom_it_is() {
+fn legacy_request_gets_the_members_that_name_its_client() {
     for (legacy, modern) in [
-        ("{}", r#"{"_meta":{SAID}}"#),
-        (r#"{"name":"a","arguments":{"n":1.0}}"#, r#"{"_meta":{SAID},"name":"a","arguments":{"n":1.0}}"#),
-        (r#"{"name":"a", "_meta":{}}"#, r#"{"name":"a", "_meta":{SAID}}"#),
-        (r#"{"_meta":null,"name":"a"}"#, r#"{"_meta":{SAID},"name":"a"}"#),
+        ("{}", r#"{"_meta":{META}}"#),
+        (r#"{"name":"a","arguments":{"n":1.0}}"#, r#"{"_meta":{META},"name":"a","arguments":{"n":1.0}}"#),
+        (r#"{"name":"a", "_meta":{}}"#, r#"{"name":"a", "_meta":{META}}"#),
+        (r#"{"_meta":null,"name":"a"}"#, r#"{"_meta":{META},"name":"a"}"#),
         (
             r#"{"_meta":{"progressToken":7, "traceparent":"00-1"},"name":"a","task":{"ttl":5}}"#,
-            r#"{"_meta":{SAID,"progressToken":7, "traceparent":"00-1"},"name":"a"}"#,
+            r#"{"_meta":{META,"progressToken":7, "traceparent":"00-1"},"name":"a"}"#,
         ),
-        (r#"{"task":{}}"#, r#"{"_meta":{SAID}}"#),
-        // What a legacy client cannot have meant is not said twice.
+        (r#"{"task":{}}"#, r#"{"_meta":{META}}"#),
+        // What a legacy client cannot have meant is removed.
         (
             r#"{"_meta":{"io.modelcontextprotocol/logLevel":"debug","io.modelcontextprotocol/related-task":{"taskId":"t"}},"requestState":"x"}"#,
-            r#"{"_meta":{SAID,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}"#,
+            r#"{"_meta":{META,"io.modelcontextprotocol/related-task":{"taskId":"t"}}}"#,
         ),
     ] {
         let params = bytes(legacy);
         let changes = to_modern(&params, &Speaker::default(), false).expect("an object");
-        assert_eq!(text(&applied(&params, &changes)), modern.replace("SAID", SAID), "{legacy}");
+        assert_eq!(text(&applied(&params, &changes)), modern.replace("META", META), "{legacy}");
     }
 }
 
 #[test]
 fn a_modern_request_keeps_what_legacy_servers_may_know() {
     for (modern, legacy) in [
-        (r#"{"_meta":{SAID}}"#, "{}"),
-        (r#"{"name":"a","_meta":{SAID, "io.modelcontextprotocol/logLevel":"info"} }"#, r#"{"name":"a" }"#),
-        (r#"{"_meta":{SAID,"progressToken":"p"},"name":"a"}"#, r#"{"_meta":{"progressToken":"p"},"name":"a"}"#),
-        (r#"{"_meta":{"a/b":1,SAID},"uri":"u"}"#, r#"{"_meta":{"a/b":1},"uri":"u"}"#),
-        (r#"{"inputResponses":{"a":{}},"_meta":{SAID},"requestState":"s","name":"a"}"#, r#"{"name":"a"}"#),
+        (r#"{"_meta":{META}}"#, "{}"),
+        (r#"{"name":"a","_meta":{META, "io.modelcontextprotocol/logLevel":"info"} }"#, r#"{"name":"a" }"#),
+        (r#"{"_meta":{META,"progressToken":"p"},"name":"a"}"#, r#"{"_meta":{"progressToken":"p"},"name":"a"}"#),
+        (r#"{"_meta":{"a/b":1,META},"uri":"u"}"#, r#"{"_meta":{"a/b":1},"uri":"u"}"#),
+        (r#"{"inputResponses":{"a":{}},"_meta":{META},"requestState":"s","name":"a"}"#, r#"{"name":"a"}"#),
         (r#"{"_meta":null,"requestState":"s"}"#, r#"{"_meta":null}"#),
-        (r#"{"name":"a","task":{"ttl":5},"_meta":{SAID}}"#, r#"{"name":"a"}"#),
+        (r#"{"name":"a","task":{"ttl":5},"_meta":{META}}"#, r#"{"name":"a"}"#),
         (r#"{"name":"a"}"#, r#"{"name":"a"}"#),
     ] {
-        let params = bytes(&modern.replace("SAID", SAID));
+        let params = bytes(&modern.replace("META", META));
         let changes = to_legacy(&params, false).expect("an object");
         assert_eq!(text(&applied(&params, &changes)), legacy, "{modern}");
     }
 }
 
 #[test]
-fn a_legacy_server_is_asked_for_a_task_where_one_is_to_be_made() {
+fn legacy_request_has_a_task_only_if_one_is_requested() {
     for (modern, legacy) in [
-        (r#"{"_meta":{SAID}}"#, r#"{"task":{}}"#),
-        (r#"{"name":"a","_meta":{SAID},"task":{"ttl":5}}"#, r#"{"task":{},"name":"a"}"#),
-        (r#"{"_meta":{SAID,"a/b":1},"requestState":"s","name":"a"}"#, r#"{"task":{},"_meta":{"a/b":1},"name":"a"}"#),
+        (r#"{"_meta":{META}}"#, r#"{"task":{}}"#),
+        (r#"{"name":"a","_meta":{META},"task":{"ttl":5}}"#, r#"{"task":{},"name":"a"}"#),
+        (r#"{"_meta":{META,"a/b":1},"requestState":"s","name":"a"}"#, r#"{"task":{},"_meta":{"a/b":1},"name":"a"}"#),
     ] {
-        let params = bytes(&modern.replace("SAID", SAID));
+        let params = bytes(&modern.replace("META", META));
         let changes = to_legacy(&params, true).expect("an object");
         assert_eq!(text(&applied(&params, &changes)), legacy, "{modern}");
     }
@@ -87,21 +87,21 @@ fn a_request_is_made_again_with_what_was_answered() {
         (&both[..0], Some(r#""s""#), r#"{"name":"a","requestState":"s"}"#),
         (&both[..0], None, r#"{"name":"a"}"#),
     ] {
-        let change = again(&params, responses, state.map(bytes).as_ref());
+        let change = with_inputs(&params, responses, state.map(bytes).as_ref());
         assert_eq!(text(&applied(&params, &[change])), expected);
     }
     for params in ["{}", r#"{"requestState":"old","task":{}}"#] {
         let params = bytes(params);
         let mut changes = to_modern(&params, &Speaker::default(), false).expect("an object");
-        changes.push(again(&params, &[], Some(&bytes(r#""s""#))));
-        assert_eq!(text(&applied(&params, &changes)), format!(r#"{{"_meta":{{{SAID}}},"requestState":"s"}}"#));
+        changes.push(with_inputs(&params, &[], Some(&bytes(r#""s""#))));
+        assert_eq!(text(&applied(&params, &changes)), format!(r#"{{"_meta":{{{META}}},"requestState":"s"}}"#));
     }
 }
 
 #[test]
-fn a_request_that_is_made_again_says_the_same() {
+fn retry_differs_only_in_meta_and_inputs() {
     let first = r#"{"name":"a","arguments":{"n":1.0,"m":[]},"_meta":{"progressToken":1}}"#;
-    for (again, expected) in [
+    for (retry, expected) in [
         (r#"{"requestState":"s","inputResponses":{},"arguments":{"m":[ ],"n":1.0},"name":"\u0061"}"#, true),
         (r#"{"name":"a","arguments":{"n":1.0,"m":[]}}"#, true),
         (r#"{"name":"b","arguments":{"n":1.0,"m":[]},"requestState":"s"}"#, false),
@@ -110,7 +110,7 @@ fn a_request_that_is_made_again_says_the_same() {
         (r#"{"name":"a"}"#, false),
         ("[]", false),
     ] {
-        assert_eq!(is_again(&bytes(first), &bytes(again)), expected, "{again}");
+        assert_eq!(is_retry(&bytes(first), &bytes(retry)), expected, "{retry}");
     }
 }
 

@@ -11,7 +11,7 @@ fn changed(raw: &str, change: impl Fn(&Bytes) -> Result<Vec<Change>, NotAnObject
 }
 
 #[test]
-fn that_a_task_was_made_is_said_as_each_era_says_it() {
+fn new_task_is_reported_in_the_form_of_each_era() {
     for (modern, legacy) in [
         (r#"{"resultType":"task","taskId":"t"}"#, r#"{"task":{"taskId":"t"}}"#),
         (
@@ -23,8 +23,8 @@ fn that_a_task_was_made_is_said_as_each_era_says_it() {
             r#"{"task":{"ttl":null,"taskId":"t"},"_meta":{"a":1.0}}"#,
         ),
     ] {
-        assert_eq!(changed(modern, made_to_legacy), Ok(legacy.to_owned()));
-        assert_eq!(changed(legacy, made_to_modern), Ok(modern.to_owned()));
+        assert_eq!(changed(modern, creation_to_legacy), Ok(legacy.to_owned()));
+        assert_eq!(changed(legacy, creation_to_modern), Ok(modern.to_owned()));
     }
     for (legacy, modern) in [
         (
@@ -33,16 +33,16 @@ fn that_a_task_was_made_is_said_as_each_era_says_it() {
         ),
         (r#"{"taskId":"x","task":{"_meta":{},"taskId":"t"}}"#, r#"{"resultType":"task","taskId":"t"}"#),
     ] {
-        assert_eq!(changed(legacy, made_to_modern), Ok(modern.to_owned()), "{legacy}");
+        assert_eq!(changed(legacy, creation_to_modern), Ok(modern.to_owned()), "{legacy}");
     }
     for none in ["[]", "{}", r#"{"task":{}}"#, r#"{"task":[]}"#, r#"{"task":{"taskId":7}}"#, r#"{"taskId":7}"#] {
-        assert_eq!(changed(none, made_to_modern), Err(NotAnObject), "{none}");
-        assert_eq!(changed(none, made_to_legacy), Err(NotAnObject), "{none}");
+        assert_eq!(changed(none, creation_to_modern), Err(NotAnObject), "{none}");
+        assert_eq!(changed(none, creation_to_legacy), Err(NotAnObject), "{none}");
     }
 }
 
 #[test]
-fn what_a_legacy_agent_is_told_of_a_task_does_not_name_the_server() {
+fn legacy_task_state_does_not_name_the_server() {
     const INFO: &str = r#""io.modelcontextprotocol/serverInfo":{"name":"s","icons":[]}"#;
     for (meta, left) in [(INFO.to_owned(), ""), (format!(r#"{INFO},"a":1.0"#), r#""a":1.0"#)] {
         let in_meta = |members: &str| match members {
@@ -50,7 +50,7 @@ fn what_a_legacy_agent_is_told_of_a_task_does_not_name_the_server() {
             members => format!(r#","_meta":{{{members}}}"#),
         };
         let made = format!(r#"{{"resultType":"task","taskId":"t","_meta":{{{meta}}}}}"#);
-        assert_eq!(changed(&made, made_to_legacy), Ok(format!(r#"{{"task":{{"taskId":"t"}}{}}}"#, in_meta(left))));
+        assert_eq!(changed(&made, creation_to_legacy), Ok(format!(r#"{{"task":{{"taskId":"t"}}{}}}"#, in_meta(left))));
         let state = format!(r#"{{"taskId":"t","_meta":{{{meta}}},"status":"working"}}"#);
         let legacy = format!(r#"{{"taskId":"t"{},"status":"working"}}"#, in_meta(left));
         assert_eq!(changed(&state, state_to_legacy), Ok(legacy));
@@ -94,7 +94,7 @@ fn a_modern_state_has_more_than_a_legacy_one() {
             Detail::Inputs(&inputs),
             r#"{"resultType":"complete","inputRequests":{"k":{"method":"roots/list"}},"taskId":"t","status":"input_required","ttlMs":null,"x":1.0}"#,
         ),
-        (Detail::Unasked, r#"{"resultType":"complete","taskId":"t","status":"working","ttlMs":null,"x":1.0}"#),
+        (Detail::InputsPending, r#"{"resultType":"complete","taskId":"t","status":"working","ttlMs":null,"x":1.0}"#),
     ] {
         assert_eq!(modern(failed, detail), Ok(expected.to_owned()));
     }
@@ -102,16 +102,16 @@ fn a_modern_state_has_more_than_a_legacy_one() {
 }
 
 #[test]
-fn which_task_an_answer_tells_of_depends_on_what_was_asked() {
-    for (result, told, expected) in [
-        (r#"{"resultType":"task","taskId":"t\n"}"#, Told::Made, Some(r#""t\n""#)),
-        (r#"{"resultType":"task","taskId":"t"}"#, Told::State, None),
-        (r#"{"resultType":"complete","taskId":"t"}"#, Told::State, Some(r#""t""#)),
-        (r#"{"resultType":"complete","taskId":"t"}"#, Told::Made, None),
-        (r#"{"resultType":"complete"}"#, Told::State, None),
-        ("[]", Told::State, None),
+fn reported_task_depends_on_the_kind_of_report() {
+    for (result, report, expected) in [
+        (r#"{"resultType":"task","taskId":"t\n"}"#, TaskReport::Created, Some(r#""t\n""#)),
+        (r#"{"resultType":"task","taskId":"t"}"#, TaskReport::State, None),
+        (r#"{"resultType":"complete","taskId":"t"}"#, TaskReport::State, Some(r#""t""#)),
+        (r#"{"resultType":"complete","taskId":"t"}"#, TaskReport::Created, None),
+        (r#"{"resultType":"complete"}"#, TaskReport::State, None),
+        ("[]", TaskReport::State, None),
     ] {
-        assert_eq!(told_id(&bytes(result), told), expected.map(bytes), "{result}");
+        assert_eq!(reported_task_id(&bytes(result), report), expected.map(bytes), "{result}");
     }
 }
 
@@ -149,7 +149,7 @@ fn a_result_says_of_which_task_it_is_in_the_legacy_era() {
         assert_eq!(changed(modern, |result| result_to_legacy(result, &bytes("\"t\""))), Ok(legacy.to_owned()));
     }
     assert_eq!((status_of(&bytes("{}")), status_of(&bytes(r#"{"isError":true}"#))), ("completed", "failed"));
-    let question = |params: &str| changed(params, |params| question_to_legacy(params, &bytes("\"t\"")));
+    let question = |params: &str| changed(params, |params| input_params_to_legacy(params, &bytes("\"t\"")));
     let related = r#""io.modelcontextprotocol/related-task":{"taskId":"t"}"#;
     assert_eq!(question(r#"{"message":"?"}"#), Ok(format!(r#"{{"_meta":{{{related}}},"message":"?"}}"#)));
     assert_eq!(
@@ -168,7 +168,7 @@ fn a_question_says_of_which_task_it_is_in_the_legacy_era_alone() {
     ] {
         let legacy = legacy.replace("RELATED", related);
         assert_eq!(related_id(&bytes(&legacy)), Some(bytes("t")), "{legacy}");
-        assert_eq!(changed(&legacy, question_to_modern), Ok(modern.to_owned()));
+        assert_eq!(changed(&legacy, input_params_to_modern), Ok(modern.to_owned()));
     }
     for other in [
         r#"{"message":"related-task"}"#,

@@ -8,9 +8,9 @@ use crate::bridge::{self, BridgedCall, BridgedRequest, DONE, ModernAgent};
 use crate::client_capabilities::ClientCapabilities;
 use crate::config::ServerConfig;
 use crate::era;
-use crate::era::input::{self, Given};
-use crate::era::stated::Meta;
-use crate::era::task::not_declared;
+use crate::era::input::{self, RetryInputs};
+use crate::era::request_meta::Meta;
+use crate::era::task::missing_task_support;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
@@ -36,7 +36,7 @@ pub(super) struct Retry {
     pub(super) call: Call,
     pub(super) request: BridgedRequest,
     pub(super) agent: ModernAgent,
-    pub(super) given: Given,
+    pub(super) given: RetryInputs,
 }
 
 /// Begins a call of the other era.
@@ -93,8 +93,8 @@ fn begin_to_legacy(
     let is_about_task = matches!(request.method(), b"tasks/get" | b"tasks/update" | b"tasks/cancel");
     if requires_task {
         let meta = Meta::of(Some(request.params()));
-        if !meta.is_ok_and(|meta| meta.stated.is_some_and(|stated| stated.takes_tasks)) {
-            return refuse(call, &not_declared());
+        if !meta.is_ok_and(|meta| meta.modern.is_some_and(|modern| modern.takes_tasks)) {
+            return refuse(call, &missing_task_support());
         }
         if !tasks.have_capacity_for_profiles(wire.creating_calls()) {
             return Beginning::TooManyTasks(call);

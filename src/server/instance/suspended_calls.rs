@@ -14,7 +14,7 @@ use super::bridged_call::PendingBridgedCall;
 use super::wire::Wire;
 use crate::bridge::{self, BridgedRequest, MAX_SUSPENDED, ModernAgent, ServerRequest};
 use crate::chance;
-use crate::era::input::Given;
+use crate::era::input::RetryInputs;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
@@ -48,7 +48,7 @@ pub(in crate::server) fn tag_of_retry(call: &Call) -> Option<u64> {
         return None;
     }
     let [params] = members(&call.request.line, ["params"]).ok()?;
-    let Given { state, .. } = bridge::retry(&call.request.line, &params?).ok()??;
+    let RetryInputs { state, .. } = bridge::retry(&call.request.line, &params?).ok()??;
     let (tag, _) = str::from_utf8(&state).ok()?.split_once('.')?;
     u64::from_str_radix(tag, 16).ok()
 }
@@ -149,7 +149,7 @@ impl SuspendedCalls {
         retry: Call,
         request: &BridgedRequest,
         agent: ModernAgent,
-        Given { responses, state }: &Given,
+        RetryInputs { responses, state }: &RetryInputs,
     ) -> Result<ResumedCall, Call> {
         let is_it = |bridged: &PendingBridgedCall| {
             bridged.state.is_suspended_as(state, &agent.profile) && bridged.state.is_repeated_by(request)

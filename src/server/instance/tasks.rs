@@ -38,9 +38,11 @@ use crate::catalog::List;
 use crate::chance;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::input::{Input, inputs};
-use crate::era::request::again;
+use crate::era::request::with_inputs;
 use crate::era::speaker::Speaker;
-use crate::era::task::{Status, Told, made_to_legacy, question_to_legacy, question_to_modern, told_id};
+use crate::era::task::{
+    Status, TaskReport, creation_to_legacy, input_params_to_legacy, input_params_to_modern, reported_task_id,
+};
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::minted;
@@ -244,7 +246,7 @@ impl TaskTable {
         id: &Bytes,
         result: &Bytes,
     ) -> Result<News, Failure> {
-        let state = TaskState::made(result).filter(|_| self.support.declared);
+        let state = TaskState::created(result).filter(|_| self.support.declared);
         let Some((request, mut state)) = minted(id).zip(state) else { return Ok(None) };
         let (has_ended, early) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
@@ -279,7 +281,7 @@ impl TaskTable {
         id: &Bytes,
         result: &Bytes,
     ) -> Result<Bytes, Failure> {
-        let Some((state, request)) = TaskState::made(result).zip(minted(id)) else {
+        let Some((state, request)) = TaskState::created(result).zip(minted(id)) else {
             return Err(Failure::AnswerMalformed);
         };
         let open = Open::new(Self::expires_at(wire, state.ttl), None);
@@ -470,7 +472,7 @@ impl TaskTable {
         task.speaker = Some(speaker);
         let raw_id = is_known.then(|| task.raw_id.clone());
         let required = inputs(requests).map_err(|why| format!("wants to know more for the task, but {why}"));
-        Some(match required.and_then(|inputs| task.inputs.begin_asking(request, inputs)) {
+        Some(match required.and_then(|inputs| task.inputs.begin_requests(request, inputs)) {
             Ok(inputs) => {
                 let named = |(place, input)| (place, named_for(input, raw_id.as_ref()));
                 Required::Request(inputs.into_iter().map(named).collect())
@@ -512,7 +514,7 @@ impl TaskTable {
             return;
         }
         let params = task_params(&task.raw_id, &speaker);
-        let params = applied(&params, &[again(&params, &answers, None)]);
+        let params = applied(&params, &[with_inputs(&params, &answers, None)]);
         let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
         wire.request("tasks/update", &params, PendingRequest::UpdateTask { task: request, deadline });
     }
@@ -520,7 +522,7 @@ impl TaskTable {
     /// The server has refused the answers. Returns the id of the task, as text.
     pub(super) fn inputs_refused(&mut self, request: u64) -> Option<Bytes> {
         let task = self.of_sessions.get_mut(request)?;
-        task.inputs.not_taken();
+        task.inputs.refused();
         Some(task.id().clone())
     }
 
@@ -548,7 +550,7 @@ impl TaskTable {
         result: &Bytes,
         agent: &bridge::ModernAgent,
     ) -> Result<(), Failure> {
-        let created = minted(id).zip(TaskState::made(result));
+        let created = minted(id).zip(TaskState::created(result));
         let (request, mut state) = created.ok_or(Failure::AnswerMalformed)?;
         let (has_ended, _) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
@@ -653,7 +655,7 @@ impl TaskTable {
         if task.bytes() + bytes > max_message || all + bytes > max_of_all || !task.has_capacity() {
             return Err(RequestRefusal::TooMany);
         }
-        let params = request.params.map(|raw| applied(raw, &question_to_modern(raw).unwrap_or_default()));
+        let params = request.params.map(|raw| applied(raw, &input_params_to_modern(raw).unwrap_or_default()));
         task.ask(request.id, request.method, params.as_deref());
         Ok(())
     }
@@ -696,13 +698,13 @@ impl TaskTable {
     }
 
     fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {
-        let told = match (&call.kind, response) {
+        let report = match (&call.kind, response) {
             (RequestKind::Stated(ask), Err(_)) if is_unknown(response) => return self.modern.end(&ask.task),
-            (RequestKind::Stated(_), Ok(result)) => (result, Told::State),
-            (RequestKind::MayBeTask, Ok(result)) => (result, Told::Made),
+            (RequestKind::Stated(_), Ok(result)) => (result, TaskReport::State),
+            (RequestKind::MayBeTask, Ok(result)) => (result, TaskReport::Created),
             _ => return,
         };
-        let Some(state) = modern_tasks::read(told) else { return };
+        let Some(state) = modern_tasks::read(report) else { return };
         let until = self.modern.note(&state, call.reply.key, call.reply.ticket(), Instant::now());
         until.into_iter().for_each(|until| wire.expire_by(until));
     }
@@ -724,7 +726,7 @@ fn named_for(mut input: Input, raw_id: Option<&Bytes>) -> Input {
     if let Some(raw_id) = raw_id {
         let params = input.params.take().unwrap_or(Bytes::from_static(b"{}"));
         // Malformed params are found when the request is read.
-        let changes = question_to_legacy(&params, raw_id).unwrap_or_default();
+        let changes = input_params_to_legacy(&params, raw_id).unwrap_or_default();
         input.params = Some(applied(&params, &changes).into());
     }
     input
@@ -733,11 +735,11 @@ fn named_for(mut input: Input, raw_id: Option<&Bytes>) -> Input {
 /// The task that the response to a cancelled call says was created.
 fn late_task(era: Era, result: &Bytes) -> Option<TaskState> {
     if era == Era::Legacy {
-        return TaskState::made(result);
+        return TaskState::created(result);
     }
-    told_id(result, Told::Made)?;
-    let changes = made_to_legacy(result).ok()?;
-    TaskState::made(&applied(result, &changes).into())
+    reported_task_id(result, TaskReport::Created)?;
+    let changes = creation_to_legacy(result).ok()?;
+    TaskState::created(&applied(result, &changes).into())
 }
 
 /// The params of a legacy request about the task with this raw id.

@@ -104,6 +104,19 @@ fn malformed_input_responses_are_refused_before_the_server_is_called() {
     assert!(!daemon.journal("s").iter().any(|line| line.contains("tools/call")));
 }
 
+#[test]
+fn malformed_input_responses_with_a_state_are_refused_and_the_state_stays_valid() {
+    let daemon = start();
+    let (mut agent, required) = required(&daemon);
+    for responses in [json!(null), json!([]), json!({"1": 12345})] {
+        let refused = agent.retry_call("s__send_request", &asking(), &required, &responses);
+        assert_eq!(code(&refused), -32602, "{responses}: {refused}");
+    }
+    let answer = come_back(&mut agent, "s__send_request", &required);
+    assert_eq!(result(&answer)["structuredContent"]["result"], json!({"model": "m"}));
+    assert_eq!(daemon.journal("s").into_iter().filter(|line| line.contains("tools/call")).count(), 1);
+}
+
 /// Case J12.
 #[test]
 fn a_state_is_good_once() {

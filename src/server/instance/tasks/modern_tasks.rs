@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use crate::era::task::{Told, told_id};
+use crate::era::task::{TaskReport, reported_task_id};
 use crate::server::messages::call::{CallKey, LoadGuard};
 use crate::task_state::TaskState;
 
@@ -105,8 +105,8 @@ impl ModernTasks {
 }
 
 /// How a task is, if a result tells of one.
-pub(super) fn read((result, told): (&Bytes, Told)) -> Option<TaskState> {
-    told_id(result, told)?;
+pub(super) fn read((result, report): (&Bytes, TaskReport)) -> Option<TaskState> {
+    reported_task_id(result, report)?;
     TaskState::read_modern(result)
 }
 
@@ -121,7 +121,7 @@ mod tests {
         now: Instant,
     ) -> Option<Instant> {
         let state = format!(r#"{{"resultType":"complete","taskId":"{id}",{rest}}}"#);
-        let state = read((&Bytes::from(state), Told::State)).expect("a state");
+        let state = read((&Bytes::from(state), TaskReport::State)).expect("a state");
         tasks.note(&state, CallKey { session: 1, serial }, None, now)
     }
 
@@ -159,13 +159,13 @@ mod tests {
 
     #[test]
     fn a_result_that_is_no_state_says_nothing() {
-        for (result, told) in [
-            (r#"{"resultType":"complete"}"#, Told::State),
-            (r#"{"resultType":"complete","content":[{"taskId":"a"}]}"#, Told::Made),
-            (r#"{"resultType":"complete","taskId":"a"}"#, Told::Made),
-            (r#"{"resultType":"task","taskId":7}"#, Told::Made),
+        for (result, report) in [
+            (r#"{"resultType":"complete"}"#, TaskReport::State),
+            (r#"{"resultType":"complete","content":[{"taskId":"a"}]}"#, TaskReport::Created),
+            (r#"{"resultType":"complete","taskId":"a"}"#, TaskReport::Created),
+            (r#"{"resultType":"task","taskId":7}"#, TaskReport::Created),
         ] {
-            assert_eq!(read((&Bytes::from_static(result.as_bytes()), told)), None, "{result}");
+            assert_eq!(read((&Bytes::from_static(result.as_bytes()), report)), None, "{result}");
         }
     }
 }

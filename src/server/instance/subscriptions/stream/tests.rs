@@ -20,7 +20,7 @@ fn want(stream: &mut Stream, uri: &'static str) {
 /// What it is asked for, written.
 fn request(stream: &mut Stream, id: u64, now: Instant) -> Option<String> {
     let Due::Ask(filter) = stream.due(now) else { return None };
-    let written = filter.written();
+    let written = filter.to_json();
     stream.asked(id, filter);
     Some(written)
 }

@@ -129,8 +129,8 @@ fn what_is_kept_makes_room_and_is_over_when_its_time_is() {
     let (mut tasks, now) = (SessionTasks::default(), Instant::now());
     let kept = |id: &str, session, seconds| {
         let ttl = Duration::from_secs(seconds);
-        let kept = CompletedTask::new(id, &Bytes::from("{}"), ttl, (now, std::time::SystemTime::UNIX_EPOCH))
-            .expect("an object");
+        let kept =
+            CompletedTask::new(id, &Bytes::from("{}"), ttl, now, std::time::SystemTime::UNIX_EPOCH).expect("an object");
         SessionTask { completed: Some(Box::new(kept)), ..task(id, session, None) }
     };
     let size = kept("a", 7, 1).completed.expect("it is kept").bytes();

@@ -1,4 +1,4 @@
-//! What a request of the modern era states of itself in `_meta`, so that nothing has to be known from before.
+//! The reserved members in `_meta` of a modern request, which make the request independent of earlier messages.
 //!
 //! Source: MCP 2026-07-28, `basic`, "Per-request protocol fields", and `basic/versioning`.
 
@@ -11,29 +11,29 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::level::Level;
 
-/// Longest name of a version that is repeated to who asked for it, in bytes.
-const LONGEST_VERSION: usize = 64;
+/// Maximum length in bytes of an unsupported version that is quoted in the error.
+const MAX_VERSION_LEN: usize = 64;
 
-/// What a request states that each is looked at for.
+/// The members that are read of every modern request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stated {
-    /// From which level on log messages of it are wanted, if any are.
+pub struct ModernMeta {
+    /// The lowest level of log messages about the request; `None` for no messages.
     pub level: Option<Level>,
-    /// It may be answered with a task.
+    /// The response may be a task.
     pub takes_tasks: bool,
 }
 
-/// What a request states of its client, as slices of it.
+/// The client of a request, as slices of the request.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Client {
-    /// What it can do, raw.
+    /// Its capabilities, raw.
     pub capabilities: Option<Bytes>,
-    /// What it is called, raw.
+    /// Its name and version, raw.
     pub info: Option<Bytes>,
 }
 
 impl Client {
-    /// That of a request with these raw params; what cannot be read states nothing.
+    /// Reads the client of a request with these raw params. Malformed params have no client.
     #[must_use]
     pub fn of(params: Option<&Bytes>) -> Self {
         let meta = params.and_then(|params| members(params, ["_meta"]).ok()).and_then(|[meta]| meta);
@@ -42,26 +42,26 @@ impl Client {
     }
 }
 
-/// What the `_meta` of a request says, of whichever era it is.
+/// The `_meta` of a request of either era.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Meta {
     /// Raw.
     pub progress_token: Option<Bytes>,
-    /// `None` if it is a request of the legacy era.
-    pub stated: Option<Stated>,
+    /// `None` for a request of the legacy era.
+    pub modern: Option<ModernMeta>,
 }
 
-/// Why a request cannot be answered.
+/// Why the `_meta` of a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unreadable {
-    /// It is of a version that is not spoken here.
+pub enum MetaError {
+    /// The version is not supported.
     Version(String),
-    /// Something of it is malformed, or missing; for a person.
+    /// A member is malformed or missing; the text is for a person.
     Malformed(&'static str),
 }
 
-impl Unreadable {
-    /// The error that says so.
+impl MetaError {
+    /// The error for the client.
     #[must_use]
     pub fn to_object(&self) -> ErrorObject {
         match self {
@@ -75,61 +75,60 @@ impl Unreadable {
 }
 
 impl Meta {
-    /// That of a request with this raw `_meta`.
+    /// Reads this raw `_meta`.
     ///
     /// # Errors
-    /// If the request is of the modern era and lacks what that wants of it, or is of a version that is not spoken, or if anything in it
-    /// is malformed.
-    pub fn read(raw: Option<&Bytes>) -> Result<Self, Unreadable> {
-        const MALFORMED: Unreadable = Unreadable::Malformed("`_meta` or its `progressToken` is malformed");
+    /// If a member is malformed, the version is not supported, or a modern request lacks a required member.
+    pub fn read(raw: Option<&Bytes>) -> Result<Self, MetaError> {
+        const MALFORMED: MetaError = MetaError::Malformed("`_meta` or its `progressToken` is malformed");
         let Some(raw) = raw.filter(|raw| raw[..] != b"null"[..]) else { return Ok(Self::default()) };
-        let wanted = ["progressToken", meta::PROTOCOL, meta::CAPABILITIES, meta::LEVEL];
-        let [progress_token, protocol, capabilities, level] = members(raw, wanted).map_err(|_| MALFORMED)?;
+        let names = ["progressToken", meta::PROTOCOL, meta::CAPABILITIES, meta::LEVEL];
+        let [progress_token, protocol, capabilities, level] = members(raw, names).map_err(|_| MALFORMED)?;
         if progress_token.as_ref().is_some_and(|raw| !is_id(raw)) {
             return Err(MALFORMED);
         }
-        let stated = match protocol {
-            Some(protocol) => Some(stated(&protocol, capabilities.as_ref(), level.as_ref())?),
+        let modern = match protocol {
+            Some(protocol) => Some(modern(&protocol, capabilities.as_ref(), level.as_ref())?),
             None => None,
         };
-        Ok(Self { progress_token, stated })
+        Ok(Self { progress_token, modern })
     }
 
-    /// That of a request with these raw params.
+    /// Reads the `_meta` of these raw params.
     ///
     /// # Errors
     /// As of [`Meta::read`].
-    pub fn of(params: Option<&Bytes>) -> Result<Self, Unreadable> {
+    pub fn of(params: Option<&Bytes>) -> Result<Self, MetaError> {
         let found = params.map(|params| members(params, ["_meta"]));
         match found {
             Some(Ok([meta])) => Self::read(meta.as_ref()),
-            Some(Err(_)) => Err(Unreadable::Malformed("`params` is no object, or says a thing twice")),
+            Some(Err(_)) => Err(MetaError::Malformed("`params` is no object, or says a thing twice")),
             None => Ok(Self::default()),
         }
     }
 }
 
-fn stated(protocol: &Bytes, capabilities: Option<&Bytes>, level: Option<&Bytes>) -> Result<Stated, Unreadable> {
-    let version = text(protocol).ok_or(Unreadable::Malformed("the protocol version in `_meta` is no string"))?;
+fn modern(protocol: &Bytes, capabilities: Option<&Bytes>, level: Option<&Bytes>) -> Result<ModernMeta, MetaError> {
+    let version = text(protocol).ok_or(MetaError::Malformed("the protocol version in `_meta` is no string"))?;
     if version[..] != *MODERN.as_bytes() {
-        let version = String::from_utf8_lossy(&version[..version.len().min(LONGEST_VERSION)]).into_owned();
-        return Err(Unreadable::Version(version));
+        let version = String::from_utf8_lossy(&version[..version.len().min(MAX_VERSION_LEN)]).into_owned();
+        return Err(MetaError::Version(version));
     }
     let Some(capabilities) = capabilities.filter(|raw| raw.starts_with(b"{")) else {
         let what = "`io.modelcontextprotocol/clientCapabilities` is missing in `_meta`, or no object";
-        return Err(Unreadable::Malformed(what));
+        return Err(MetaError::Malformed(what));
     };
     let read = |raw| text(raw).and_then(|word| Level::named(&word));
-    let no_level = Unreadable::Malformed("`io.modelcontextprotocol/logLevel` in `_meta` is no level");
+    let no_level = MetaError::Malformed("`io.modelcontextprotocol/logLevel` in `_meta` is no level");
     let level = level.map(|raw| read(raw).ok_or(no_level)).transpose()?;
-    Ok(Stated { level, takes_tasks: takes_tasks(capabilities) })
+    Ok(ModernMeta { level, takes_tasks: takes_tasks(capabilities) })
 }
 
 /// Whether these raw capabilities have the extension for tasks.
 ///
 /// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
 fn takes_tasks(capabilities: &Bytes) -> bool {
-    // Few have any extension: looking costs less than reading.
+    // Few clients declare extensions, and a search is cheaper than parsing.
     let may = memchr::memmem::find(capabilities, b"extensions").is_some();
     let extensions = may.then(|| members(capabilities, ["extensions"]).ok().and_then(|[raw]| raw)).flatten();
     let found = extensions.and_then(|raw| members(&raw, [TASKS]).ok().and_then(|[raw]| raw));
@@ -140,12 +139,12 @@ fn takes_tasks(capabilities: &Bytes) -> bool {
 mod tests {
     use super::*;
 
-    fn read(meta: &'static str) -> Result<Meta, Unreadable> {
+    fn read(meta: &'static str) -> Result<Meta, MetaError> {
         Meta::read(Some(&Bytes::from_static(meta.as_bytes())))
     }
 
     #[test]
-    fn a_request_is_modern_if_it_says_its_version() {
+    fn request_with_a_version_is_modern() {
         for (meta, token, is_modern) in [
             ("{}", None, false),
             ("null", None, false),
@@ -164,12 +163,12 @@ mod tests {
         ] {
             let found = read(meta).expect("well-formed");
             let expected = token.map(|token| Bytes::from_static(token.as_bytes()));
-            assert_eq!((found.progress_token, found.stated.is_some()), (expected, is_modern), "{meta}");
+            assert_eq!((found.progress_token, found.modern.is_some()), (expected, is_modern), "{meta}");
         }
     }
 
     #[test]
-    fn tasks_are_taken_where_their_extension_is_declared() {
+    fn tasks_are_accepted_if_their_extension_is_declared() {
         for (capabilities, expected) in [
             (r#"{"extensions":{"a/b":{},"io.modelcontextprotocol/tasks":{}}}"#, true),
             (r#"{"extensions":{"a/b":{}}}"#, false),
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_modern_request_lacks_is_said() {
+    fn error_names_the_missing_or_malformed_member() {
         for (meta, expected) in [
             (r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}"#, Err("clientCapabilities")),
             (

@@ -23,8 +23,6 @@ HERE = Path(__file__).parent
 BRIDGES = {"legacy": SessionBridge, "modern": StatelessBridge}
 # The scenarios call bare names.
 SETTINGS = '[daemon]\nnaming = "{tool}"\n'
-# What the scenarios are called in which the fixture asks something.
-ASKING = "input-required-result"
 # A fixture that speaks in the era of its first request.
 DUAL = "dual"
 # As cannot.txt calls the ways by mcpd.
@@ -53,17 +51,17 @@ def ways(edition):
     return [directly(edition), Way(edition.era, SHARED), Way(edition.era, SESSION), Way(crossed, SHARED), *dual]
 
 
-def run(suite, edition, way, mcpd, scenario=None):
+def run(suite, edition, way, mcpd):
     """What one edition finds. Each run has a daemon of its own, so that none is another's neighbour."""
-    name = f"{edition}-{way}-{scenario or 'all'}".replace(",", "").replace(" ", "-")
+    name = f"{edition}-{way}".replace(",", "").replace(" ", "-")
     bridge = BRIDGES[edition.era]
     fixture = [sys.executable, "-S", "-B", str(HERE / "fixture/server.py"), way.era]
     if not way.sharing:
         with bridge(lambda: Child(fixture)) as bridge:
-            return suite.run(edition, bridge.url, name, scenario)
+            return suite.run(edition, bridge.url, name)
     servers = {"fixture": Server(fixture, sharing=way.sharing)}
     with Daemon(mcpd, servers, SETTINGS) as daemon, bridge(lambda: Socket(daemon.socket)) as bridge:
-        return suite.run(edition, bridge.url, name, scenario)
+        return suite.run(edition, bridge.url, name)
 
 
 class Comparison:
@@ -81,9 +79,6 @@ class Comparison:
             for one, result in zip(runs, pool.map(lambda one: run(self._suite, *one, self._mcpd), runs)):
                 print(*one, result, sep=", ", flush=True)
                 self._results[one] = result
-            asking = [one for one in runs if leaves_questions(*one)]
-            alone = [(one, name) for one in asking for name in self._clean(one[0]) if ASKING in name]
-            list(pool.map(lambda play: self._run_alone(*play), alone))
 
     def found(self, kind):
         """For each scenario that finds no fault directly: where it ends worse by mcpd, with the checks and why."""
@@ -112,19 +107,10 @@ class Comparison:
             missing = dict.fromkeys(sorted(outcome.passed - there.passed), "does not pass")
             yield name, missing | there.failures
 
-    def _run_alone(self, one, name):
-        result = run(self._suite, *one, self._mcpd, name)
-        self._results[one].scenarios[name] = result.scenarios.get(name, NOT_RUN)
-
 
 def kind_of(edition, way):
     """One of the kinds; `None` for the direct way."""
     return CROSSED if way.era not in (edition.era, DUAL) else way.sharing
-
-
-def leaves_questions(edition, way):
-    """Whether a question that a scenario leaves unanswered is kept for it, and the fixture asks nobody else meanwhile."""
-    return edition.era == "modern" and way.era == "legacy"
 
 
 def without(found, cannot):

@@ -24,10 +24,6 @@ class Edition:
     options: tuple = ()
     client_options: tuple = ()
 
-    def only(self, scenario):
-        """The options for one of its scenarios."""
-        return ("--scenario", scenario, *(("--spec-version", self.revision) if self.options else ()))
-
     def __str__(self):
         return f"{self.revision} of {self.version}"
 
@@ -76,11 +72,10 @@ class Suite:
         self._results = installed / "results"
         [self._node] = self._modules.glob("node-linux-*/bin/node")
 
-    def run(self, edition, url, name, scenario=None):
-        """Runs one, or one scenario of it, against a server; `name` tells what it finds from what it found elsewhere."""
+    def run(self, edition, url, name):
+        """Runs all scenarios of an edition against a server. Results are stored under `name`."""
         directory = self._empty(name)
-        options = edition.only(scenario) if scenario else edition.options
-        status = self._conduct(edition.version, directory, "server", "--url", url, *options)
+        status = self._conduct(edition.version, directory, "server", "--url", url, *edition.options)
         return Result(dict(map(_server_outcome, directory.glob("server-*"))), status == 0, directory / "log")
 
     def client_scenarios(self, edition):

@@ -55,7 +55,9 @@ use crate::logging;
 use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, Served, Setup, Strays, View};
-use crate::server::{self, Cgroups, Guard, Inherited, Logins, ServerContext, Stop, StopOrder, Turns, User, raise};
+use crate::server::{
+    self, Cgroups, Guard, Inherited, Logins, ServerContext, StartPermits, Stop, StopOrder, User, raise,
+};
 use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir, Standing};
@@ -130,7 +132,7 @@ fn server_context(
     ServerContext {
         inherited,
         max_message: config.max_message_bytes,
-        turns: Turns::new(config.max_starting),
+        start_permits: StartPermits::new(config.max_starting),
         cgroups,
         cache: cache_directory(),
         logins,

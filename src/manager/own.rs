@@ -12,7 +12,7 @@ use super::enablement::Presence;
 use super::orders::Order;
 use super::view::{View, keep_names};
 use crate::catalog::{Identity, Lists, Names, identity, is_same};
-use crate::server::OwnLists;
+use crate::server::AgentLists;
 
 /// Where sessions get the views of their agents; cheap to clone.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl Followers {
             return;
         }
         let before = if is_new { HashMap::new() } else { before };
-        let own = own_lists(profile);
+        let own = agent_lists(profile);
         let mut views: HashMap<Vec<_>, Arc<View>> = HashMap::new();
         for (session, follower) in &all {
             let other = others(profile, &own, *session);
@@ -99,14 +99,14 @@ fn view_with(profile: &View, other: &[(usize, &Lists)], names: &mut Names) -> Vi
 }
 
 /// The servers, by their indices, that offer agents something of their own.
-fn own_lists(profile: &View) -> Vec<(usize, Arc<OwnLists>)> {
+fn agent_lists(profile: &View) -> Vec<(usize, Arc<AgentLists>)> {
     let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.presence == Presence::Shown);
-    let own = servers.map(|(server, member)| (server, Arc::clone(&member.handle.published().own_lists)));
+    let own = servers.map(|(server, member)| (server, Arc::clone(&member.handle.published().agent_lists)));
     own.filter(|(_, own)| !own.is_empty()).collect()
 }
 
 /// What they offer this agent, where that is something else than the profile has.
-fn others<'a>(profile: &View, own: &'a [(usize, Arc<OwnLists>)], session: u64) -> Vec<(usize, &'a Lists)> {
+fn others<'a>(profile: &View, own: &'a [(usize, Arc<AgentLists>)], session: u64) -> Vec<(usize, &'a Lists)> {
     let lists = own.iter().filter_map(|(server, own)| Some((*server, own.get(&session)?)));
     lists.filter(|(server, lists)| !is_same(lists, &profile.servers[*server].lists)).collect()
 }

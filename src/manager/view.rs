@@ -123,7 +123,7 @@ impl Member {
     fn may_list_more(&self) -> bool {
         let published = self.handle.published();
         let is_seen = |lists: &Lists| is_same(lists, &self.lists);
-        let is_outdated = !is_seen(&published.lists) && !published.own_lists.values().any(is_seen);
+        let is_outdated = !is_seen(&published.lists) && !published.agent_lists.values().any(is_seen);
         !self.handle.has_ended() && (published.may_list_more() || is_outdated)
     }
 

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::agent_scope::AgentScope;
 use super::guard;
 use super::process::cgroup::Cgroups;
-use super::role::Role;
-use super::turn::Turns;
+use super::start_permit::StartPermits;
 use crate::config::DaemonConfig;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
@@ -51,7 +51,7 @@ pub struct ServerContext {
     /// Whether a server that has ended is started again.
     pub restarts: bool,
     /// How many start at once.
-    pub turns: Turns,
+    pub start_permits: StartPermits,
     /// Where those with limits are put under them.
     pub cgroups: Cgroups,
     /// Directory where what servers offer is kept, as they last told it. Without one, a server that is started by its first
@@ -70,13 +70,13 @@ impl ServerContext {
     #[must_use]
     pub fn new(guard: Guard) -> Self {
         let DaemonConfig { max_message_bytes: max_message, max_starting, .. } = DaemonConfig::default();
-        let turns = Turns::new(max_starting);
+        let start_permits = StartPermits::new(max_starting);
         Self {
             guard,
             inherited: Inherited::default(),
             max_message,
             restarts: true,
-            turns,
+            start_permits,
             cgroups: Cgroups::default(),
             cache: None,
             clients: Clients::default(),
@@ -86,7 +86,7 @@ impl ServerContext {
     }
 
     /// For whom an instance is that is not one agent's own.
-    pub(super) fn role(&self) -> Role {
-        if self.serves_agents { Role::Any } else { Role::Nobody }
+    pub(super) fn scope(&self) -> AgentScope {
+        if self.serves_agents { AgentScope::Any } else { AgentScope::Nobody }
     }
 }

@@ -1,36 +1,40 @@
-//! Which eras a server supports, as far as its instances have found out. A server is asked once, not at every start.
+//! The eras that a server supports, as its instances have found out, so that not every start has to try both.
 //!
-//! An answer of the server is conclusive. A process that died of an opening, or a connection that broke, is not: it may be
-//! chance, so it counts only when it happens twice in a row.
+//! A response of the server is conclusive. A process that died at its first request, or a connection that broke, may be
+//! chance: such a failure counts only if it happens twice in a row.
 //!
 //! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions".
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "the tasks of several instances share the cache, and no lock is held across an await"
+)]
+
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::watch;
 
 use crate::config::{EraChoice, Launch, ServerConfig, Sharing};
 use crate::era::{Era, Eras};
 
-/// For whom an instance is opened, where the server may support both eras and the configuration leaves the choice.
+/// Whose era an instance speaks, if the server may support both and the configuration leaves the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum EraPreference {
-    /// Agents of both eras: the legacy one. At a URL, the handshake also finds out whether the server has both.
+    /// The legacy one, for agents of both eras. At a URL, the handshake also finds out whether the server has both.
     Shared,
     /// Agents of this era.
     Of(Era),
 }
 
-/// What is known of one era of a server.
+/// Whether a server supports one era.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Support {
     #[default]
     Unknown,
-    /// An instance was opened in this era, or the server has said that it has it.
+    /// An instance was opened in this era, or the server has declared it.
     Confirmed,
-    /// It was confirmed, and the last opening has failed, as it may while a server of both eras has trouble with one of them.
+    /// It was confirmed, and the last opening failed: a server of both eras may have trouble with one of them.
     Failing,
     /// Opening in this era failed in a way that may be chance.
     Doubtful,
@@ -38,12 +42,12 @@ pub(super) enum Support {
     Absent,
 }
 
-/// What is known of both eras of a server, or what one handshake has found out.
+/// Both eras of a server, or the findings of one handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EraSupport {
     pub(super) legacy: Support,
     pub(super) modern: Support,
-    /// The extensions in its result of `server/discover`, raw.
+    /// The raw extensions in its result of `server/discover`.
     pub(super) extensions: Option<Bytes>,
 }
 
@@ -62,7 +66,7 @@ impl EraSupport {
         }
     }
 
-    /// The eras that it has been opened in, and has not refused since.
+    /// The eras in which an instance was opened, and which the server has not refused since.
     pub(super) fn expected(&self) -> Eras {
         let is_expected = |era: &Era| matches!(self.of(*era), Support::Confirmed | Support::Failing);
         Era::ALL.into_iter().filter(is_expected).collect()
@@ -86,45 +90,48 @@ impl EraSupport {
     }
 }
 
-/// Most ways to run one server of which something is known: instances for agents in different directories may differ.
+/// Entries of one server: instances for agents in different directories may be launched differently.
 const MAX_ENTRIES: usize = 64;
 
 /// Shared by all instances of one server; cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EraCache(watch::Sender<VecDeque<Entry>>);
+pub(super) struct EraCache(Arc<Mutex<VecDeque<Entry>>>);
 
 #[derive(Debug)]
 struct Entry {
-    /// As the server was run or reached.
+    /// With the way in which the server was launched.
     config: Arc<ServerConfig>,
     support: EraSupport,
 }
 
 impl EraCache {
-    /// What is known of a server that is run or reached like this.
+    fn entries(&self) -> MutexGuard<'_, VecDeque<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The eras of a server that is launched like this.
     pub(super) fn of(&self, config: &ServerConfig) -> EraSupport {
-        let entries = self.0.borrow();
+        let entries = self.entries();
         let known = entries.iter().find(|entry| entry.config.launch == config.launch);
         known.map(|entry| entry.support.clone()).unwrap_or_default()
     }
 
-    /// Adds what a handshake has found out.
+    /// Adds the findings of a handshake.
     pub(super) fn learn(&self, config: &Arc<ServerConfig>, learned: &EraSupport) {
         let mut support = self.of(config);
         support.learn(learned);
         self.set(config, support);
     }
 
-    /// The entry that was changed longest ago makes room.
+    /// Replaces the entry of this launch, or else the oldest one if the cache is full.
     fn set(&self, config: &Arc<ServerConfig>, support: EraSupport) {
-        self.0.send_modify(|entries| {
-            entries.retain(|entry| entry.config.launch != config.launch);
-            entries.truncate(MAX_ENTRIES - 1);
-            entries.push_front(Entry { config: Arc::clone(config), support });
-        });
+        let mut entries = self.entries();
+        entries.retain(|entry| entry.config.launch != config.launch);
+        entries.truncate(MAX_ENTRIES - 1);
+        entries.push_front(Entry { config: Arc::clone(config), support });
     }
 
-    /// Opening in `era` has failed: the server may be another than it was.
+    /// Opening in `era` has failed: the server may have been replaced by another one.
     pub(super) fn forget(&self, config: &Arc<ServerConfig>, era: Era) {
         let mut support = self.of(config);
         if support.expected() == Era::ALL.into_iter().collect() {
@@ -136,7 +143,7 @@ impl EraCache {
     }
 }
 
-/// Whether a server has an instance for each of its eras, if it has both.
+/// Whether a server that supports both eras has an instance for each.
 pub(super) fn has_instance_for_each_era(config: &ServerConfig) -> bool {
     let settings = &config.settings;
     is_remote(config) && settings.sharing == Sharing::Shared && settings.era == EraChoice::Auto
@@ -157,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_holds_for_what_is_run_the_same_way() {
+    fn entry_applies_to_servers_with_the_same_launch() {
         let (cache, config) = (EraCache::default(), Arc::new(ServerConfig::new("a", "x")));
         cache.clone().learn(&config, &learned(Era::Legacy, Support::Confirmed));
         assert_eq!(cache.of(&ServerConfig::new("b", "x")).legacy, Support::Confirmed);
@@ -166,17 +173,17 @@ mod tests {
         assert!(cache.of(&config).has_both());
         let other = Arc::new(ServerConfig::new("a", "y"));
         cache.learn(&other, &learned(Era::Legacy, Support::Absent));
-        assert!(cache.of(&config).has_both(), "what is learned of another definition does not count");
+        assert!(cache.of(&config).has_both(), "another launch has its own entry");
         for number in 0..MAX_ENTRIES {
             let config = Arc::new(ServerConfig::new("a", format!("z{number}")));
             cache.learn(&config, &learned(Era::Legacy, Support::Confirmed));
         }
-        assert_eq!(cache.0.borrow().len(), MAX_ENTRIES);
+        assert_eq!(cache.entries().len(), MAX_ENTRIES);
         assert_eq!(cache.of(&config), EraSupport::default());
     }
 
     #[test]
-    fn an_inconclusive_failure_counts_the_second_time_in_a_row() {
+    fn inconclusive_failure_counts_the_second_time_in_a_row() {
         use Support::{Absent, Confirmed, Doubtful};
         let (cache, config) = (EraCache::default(), Arc::new(ServerConfig::new("a", "x")));
         for (found, expected) in [
@@ -194,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_opening_says_nothing_of_the_other_era_of_a_server_that_has_both() {
+    fn failed_opening_leaves_the_other_era_of_a_server_with_both() {
         use Support::{Absent, Confirmed, Failing, Unknown};
         for (other, legacy, modern) in [(Confirmed, Failing, Confirmed), (Absent, Unknown, Unknown)] {
             let (cache, config) = (EraCache::default(), Arc::new(ServerConfig::new("a", "x")));

@@ -1,4 +1,4 @@
-//! Calls that wait: in order within a session, and sessions take turns.
+//! Calls that wait: in order within a session, and sessions take start_permits.
 //!
 //! Bounded for the queue and for each session. Once the queue is full, a session with less than its equal share of it may still add
 //! a call, so that one busy session cannot lock out the others ([`share`]).
@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use super::share::Shares;
+use super::fair_share::FairShares;
 
 /// Calls of one session that wait at a server. One more is refused with −31003.
 pub const MAX_WAITING_PER_SESSION: usize = 1024;
@@ -29,8 +29,8 @@ pub(super) struct Entry<T> {
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     sessions: HashMap<u64, VecDeque<Entry<T>>>,
-    /// The sessions with an entry, in the order of their turns.
-    turns: VecDeque<u64>,
+    /// The sessions with an entry, in the order of their start_permits.
+    start_permits: VecDeque<u64>,
     len: usize,
     bytes: usize,
     /// No entry expires earlier.
@@ -39,7 +39,7 @@ pub(super) struct FairQueue<T> {
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { sessions: HashMap::new(), turns: VecDeque::new(), len: 0, bytes: 0, next_expiry: None }
+        Self { sessions: HashMap::new(), start_permits: VecDeque::new(), len: 0, bytes: 0, next_expiry: None }
     }
 }
 
@@ -57,9 +57,9 @@ impl<T> FairQueue<T> {
         self.len += 1;
         self.bytes += entry.bytes;
         self.next_expiry = Some(self.next_expiry.map_or(entry.until, |next| next.min(entry.until)));
-        let (session, turns) = (entry.session, &mut self.turns);
+        let (session, start_permits) = (entry.session, &mut self.start_permits);
         let entries = self.sessions.entry(session).or_insert_with(|| {
-            turns.push_back(session);
+            start_permits.push_back(session);
             VecDeque::new()
         });
         entries.push_back(entry);
@@ -67,14 +67,14 @@ impl<T> FairQueue<T> {
 
     /// Removes the first entry of the first session that `may` go on. It is the last in turn then.
     pub(super) fn pop(&mut self, may: impl FnMut(&u64) -> bool) -> Option<Entry<T>> {
-        let index = self.turns.iter().position(may)?;
-        let session = self.turns.remove(index)?;
+        let index = self.start_permits.iter().position(may)?;
+        let session = self.start_permits.remove(index)?;
         let entries = self.sessions.get_mut(&session)?;
         let entry = entries.pop_front()?;
         if entries.is_empty() {
             self.sessions.remove(&session);
         } else {
-            self.turns.push_back(session);
+            self.start_permits.push_back(session);
         }
         self.removed(&entry);
         Some(entry)
@@ -129,7 +129,7 @@ impl<T> FairQueue<T> {
 
     fn forget_empty(&mut self) {
         self.sessions.retain(|_, entries| !entries.is_empty());
-        self.turns.retain(|session| self.sessions.contains_key(session));
+        self.start_permits.retain(|session| self.sessions.contains_key(session));
     }
 }
 
@@ -143,8 +143,8 @@ pub(super) fn may_wait<T>(queues: &[&FairQueue<T>], (session, bytes): (u64, usiz
     let counts = || sessions().map(|(session, entries)| (*session, entries.len()));
     let sizes = || sessions().map(|(session, entries)| (*session, entries.iter().map(|entry| entry.bytes).sum()));
     own < MAX_WAITING_PER_SESSION
-        && (len < MAX_WAITING || Shares::of(counts()).is_due(MAX_WAITING, session, 1))
-        && (len == 0 || waiting + bytes <= max_bytes || Shares::of(sizes()).is_due(max_bytes, session, bytes))
+        && (len < MAX_WAITING || FairShares::of(counts()).is_due(MAX_WAITING, session, 1))
+        && (len == 0 || waiting + bytes <= max_bytes || FairShares::of(sizes()).is_due(max_bytes, session, bytes))
 }
 
 #[cfg(test)]

@@ -66,13 +66,13 @@ use self::suspended_calls::SuspendedCalls;
 pub(super) use self::suspended_calls::{tag, tag_of_retry};
 use self::tasks::{Lookup, Noted, Required, TaskTable, answer_completed, is_unknown, polling};
 use self::wire::{MAX_SMALL_LINE, Wire};
+use super::agent_scope::{AgentScope, roots_result};
+use super::fair_share::Vacancies;
 use super::link::Link;
 use super::messages::call::{Call, CallKey, Failure, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
 use super::messages::tasks::TaskAsk;
-use super::question::{Wish, failed};
-use super::role::{Role, roots_result};
-use super::share::Vacancies;
+use super::server_request::{ParsedRequest, failed};
 use super::stats::Stats;
 use crate::bridge::{self, BridgeError, BridgedCall, DONE, ResponseContext, ServerRequest, Step, TaskSeen, TaskStep};
 use crate::calls::Outcome;
@@ -120,7 +120,7 @@ pub(super) struct Instance {
 /// What an instance is made for.
 pub(super) struct Setup {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) role: Role,
+    pub(super) scope: AgentScope,
     /// Distinguishes it from other instances of the same server.
     pub(super) purpose: Option<Arc<str>>,
     pub(super) stats: Arc<Stats>,
@@ -129,7 +129,7 @@ pub(super) struct Setup {
 
 impl Instance {
     pub(super) fn new(link: Link, setup: Setup) -> Self {
-        let Setup { config, role, purpose, stats, max_message } = setup;
+        let Setup { config, scope, purpose, stats, max_message } = setup;
         let timeout = config.settings.handshake_timeout;
         let call_timeout = config.settings.call_timeout_max;
         Self {
@@ -137,7 +137,7 @@ impl Instance {
             suspended: SuspendedCalls::new(purpose.as_deref()),
             wire: Wire::new(link, max_message),
             calls: Calls::new(Arc::clone(&stats)),
-            attribution: Attribution::new(role),
+            attribution: Attribution::new(scope),
             lists: ServerLists::new(timeout),
             health: HealthChecks::default(),
             logging: Logging::new(timeout),
@@ -200,7 +200,7 @@ impl Instance {
 
     /// The client capabilities that are declared to the server.
     pub(super) fn capabilities(&self) -> Box<RawValue> {
-        self.attribution.role().capabilities(self.config.roots())
+        self.attribution.scope().capabilities(self.config.roots())
     }
 
     /// The roots of an agent have changed. The server is notified if it serves this agent alone.
@@ -1085,7 +1085,7 @@ impl Instance {
 
     /// The server has sent a request. The server gets an error at once if no agent will answer.
     fn server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
-        let refused = match server_requests::admit(method, params, self.attribution.role()) {
+        let refused = match server_requests::admit(method, params, self.attribution.scope()) {
             Admission::Ping => {
                 self.wire.try_notify(reply::result(id, b"{}"));
                 return;
@@ -1113,7 +1113,12 @@ impl Instance {
     }
 
     /// Forwards a request to the agent that it is certainly for.
-    fn route_request(&mut self, line: &Bytes, request: &ServerRequest<'_>, wish: Wish) -> Result<(), ErrorObject> {
+    fn route_request(
+        &mut self,
+        line: &Bytes,
+        request: &ServerRequest<'_>,
+        wish: ParsedRequest,
+    ) -> Result<(), ErrorObject> {
         let unavailable = |why| server_requests::unavailable(why, &self.config.name);
         if wish.ability != ClientCapability::Tasks
             && let Some(task) = self.tasks.related(request.params)
@@ -1130,7 +1135,7 @@ impl Instance {
             }
             Route::Agent(recipient) => {
                 // Only the agent of its own instance may be asked about a task: the task was created for that instance.
-                let wish = Wish { task: wish.task.filter(|_| self.attribution.agent().is_some()), ..wish };
+                let wish = ParsedRequest { task: wish.task.filter(|_| self.attribution.agent().is_some()), ..wish };
                 let (line, id) = (line.clone(), request.id.clone());
                 self.server_requests.send(&mut self.wire, &recipient, line, id, Purpose::Server, wish)
             }

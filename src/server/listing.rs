@@ -1,4 +1,4 @@
-//! Following the pages of a list to their end, or to a limit.
+//! TaskSubscription the pages of a list to their end, or to a limit.
 //!
 //! Pure. A server may send cursors for ever, the same one again, or pages without end: the list then ends where the limit is,
 //! and says so.

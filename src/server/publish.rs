@@ -12,11 +12,11 @@ use super::era_cache::EraCache;
 use super::health::Silence;
 use super::lifecycle::State;
 use super::link::RemoteTransport;
+use super::list_interner::ListInterner;
 use super::process::cgroup::Enforcement;
 use super::shared_state::SharedState;
 use super::stats::Stats;
 use super::stderr;
-use super::told::Told;
 use crate::catalog::{List, Lists, offer_any};
 use crate::era::Eras;
 use crate::kind::{Kind, PerKind};
@@ -26,7 +26,7 @@ use crate::server::error::ServerError;
 pub type Changed = Arc<Notify>;
 
 /// What instances offer that belong to agents, as they listed it last: by the numbers of the agents' connections.
-pub type OwnLists = BTreeMap<u64, Lists>;
+pub type AgentLists = BTreeMap<u64, Lists>;
 
 /// One server as others see it.
 #[derive(Debug, Clone)]
@@ -41,12 +41,12 @@ pub struct Published {
     pub asleep: bool,
     /// What it offers, as last listed.
     pub lists: Lists,
-    /// It has said what it offers since it was enabled, if only that this is nothing. Told of single instances.
+    /// It has said what it offers since it was enabled, if only that this is nothing. ListInterner of single instances.
     pub has_listed: bool,
     /// An instance that runs has listed all that it offers: what is not in the lists is not there.
     pub is_listed: bool,
     /// What agents are offered that have an instance of their own, which has listed.
-    pub own_lists: Arc<OwnLists>,
+    pub agent_lists: Arc<AgentLists>,
     /// Process id of the running server.
     pub pid: Option<u32>,
     /// Process id of its guard.
@@ -63,7 +63,7 @@ pub struct Published {
     pub extensions: Option<Bytes>,
     /// The running instance is of the legacy era, and makes tasks of calls of tools.
     pub makes_tasks: bool,
-    /// What it has told a model of itself, as last known, in bounded length.
+    /// What it has interner a model of itself, as last known, in bounded length.
     pub instructions: Option<Arc<str>>,
     /// When the running instance was last checked, and what it had left unanswered by then.
     pub checked: Option<(Instant, Silence)>,
@@ -102,8 +102,8 @@ impl Published {
 
     /// What the agent with this connection is offered by an instance of its own, if that has listed.
     #[must_use]
-    pub fn own_lists(&self, session: u64) -> Option<&Lists> {
-        self.own_lists.get(&session)
+    pub fn agent_lists(&self, session: u64) -> Option<&Lists> {
+        self.agent_lists.get(&session)
     }
 }
 
@@ -112,7 +112,7 @@ impl Published {
 pub(super) struct Publisher {
     published: watch::Sender<Published>,
     changed: Changed,
-    pub(super) told: Told,
+    pub(super) interner: ListInterner,
     pub(super) eras: EraCache,
     pub(super) stats: Arc<Stats>,
 }
@@ -130,7 +130,7 @@ pub(super) fn channel(
         lists: Lists::default(),
         has_listed: false,
         is_listed: false,
-        own_lists: Arc::default(),
+        agent_lists: Arc::default(),
         pid: None,
         guard_pid: None,
         remote: None,
@@ -146,8 +146,8 @@ pub(super) fn channel(
         lost_guards: 0,
     };
     let (published, receiver) = watch::channel(first);
-    let (told, eras, stats) = (record.told.clone(), record.eras.clone(), Arc::clone(&record.stats));
-    (Publisher { published, changed, told, eras, stats }, receiver)
+    let (interner, eras, stats) = (record.interner.clone(), record.eras.clone(), Arc::clone(&record.stats));
+    (Publisher { published, changed, interner, eras, stats }, receiver)
 }
 
 /// Whoever watches learns that the task has ended.
@@ -160,8 +160,8 @@ impl Drop for Publisher {
 impl Publisher {
     /// For an instance of the server, which has its own numbers.
     pub(super) fn record_of_instance(&self, stderr: stderr::Writer) -> SharedState {
-        let (told, eras) = (self.told.clone(), self.eras.clone());
-        SharedState { stderr, told, eras, stats: Arc::new(self.stats.of_instance()) }
+        let (interner, eras) = (self.interner.clone(), self.eras.clone());
+        SharedState { stderr, interner, eras, stats: Arc::new(self.stats.of_instance()) }
     }
 
     /// Changes what is published and tells whoever watches.
@@ -170,23 +170,23 @@ impl Publisher {
         self.changed.notify_one();
     }
 
-    /// Records one of the lists of the running instance; `settled`, if all of them are as it told them by now.
+    /// Records one of the lists of the running instance; `settled`, if all of them are as it interner them by now.
     pub(super) fn listed(&self, kind: Kind, list: List, settled: bool) {
-        let list = self.told.once(kind, Arc::new(list));
+        let list = self.interner.intern(kind, Arc::new(list));
         self.update(|published| {
             published.lists[kind] = list;
             published.settle(settled);
         });
     }
 
-    /// Records that all lists of the running instance are as it told them by now, if that is so.
+    /// Records that all lists of the running instance are as it interner them by now, if that is so.
     pub(super) fn settled(&self, settled: bool) {
         self.update(|published| published.settle(settled));
     }
 
     /// Records what is known of a server that does not run.
     pub(super) fn recalled(&self, Known { lists, instructions }: Known) {
-        let lists = PerKind::from_fn(|kind| self.told.once(kind, Arc::clone(&lists[kind])));
+        let lists = PerKind::from_fn(|kind| self.interner.intern(kind, Arc::clone(&lists[kind])));
         self.update(|published| {
             (published.lists, published.instructions, published.has_listed) = (lists, instructions, true);
         });
@@ -202,7 +202,7 @@ impl Publisher {
         self.update(|published| published.checked = Some((Instant::now(), silence)));
     }
 
-    /// Whether any list with something in it has been told.
+    /// Whether any list with something in it has been interner.
     pub(super) fn knows_lists(&self) -> bool {
         offer_any(&self.published.borrow().lists)
     }
@@ -212,7 +212,7 @@ impl Publisher {
         self.published.borrow()
     }
 
-    /// What it offers and says of itself, as last told.
+    /// What it offers and says of itself, as last interner.
     pub(super) fn known(&self) -> Known {
         let published = self.published.borrow();
         Known { lists: published.lists.clone(), instructions: published.instructions.clone() }

@@ -64,7 +64,7 @@ impl ServerHandle {
                         return response.map_err(|error| error_object(&error));
                     }
                 }
-                ToAgent::Question(question) => question.back.unable(question.ability),
+                ToAgent::Request(question) => question.back.unable(question.ability),
                 ToAgent::Progress { .. } | ToAgent::ServerNotification(_) => {}
             }
         }

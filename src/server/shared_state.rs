@@ -4,15 +4,15 @@
 use std::sync::Arc;
 
 use super::era_cache::EraCache;
+use super::list_interner::ListInterner;
 use super::stats::Stats;
 use super::stderr;
-use super::told::Told;
 
 /// What is known of a server whichever task runs it: it goes on when another stands in the place of one. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SharedState {
     pub(super) stderr: stderr::Writer,
-    pub(super) told: Told,
+    pub(super) interner: ListInterner,
     pub(super) eras: EraCache,
     pub(super) stats: Arc<Stats>,
 }
@@ -23,7 +23,7 @@ impl SharedState {
     pub fn new(server: Arc<str>) -> Self {
         Self {
             stderr: stderr::Writer::new(server),
-            told: Told::default(),
+            interner: ListInterner::default(),
             eras: EraCache::default(),
             stats: Arc::default(),
         }

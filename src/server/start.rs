@@ -19,7 +19,7 @@ use crate::config::{ServerConfig, Sharing};
 /// has changed.
 #[must_use]
 pub fn start(wanted: (Arc<ServerConfig>, bool), host: ServerContext, changed: Changed, record: SharedState) -> Running {
-    let (is_shared, role) = (wanted.0.settings.sharing == Sharing::Shared, host.role());
+    let (is_shared, scope) = (wanted.0.settings.sharing == Sharing::Shared, host.scope());
     let Wiring { mut way, control, orders, commands, publisher } =
         Wiring::new(wanted, EraPreference::Shared, changed, &record);
     let (instances, receiver) = watch::channel(Arc::from([]));
@@ -28,7 +28,7 @@ pub fn start(wanted: (Arc<ServerConfig>, bool), host: ServerContext, changed: Ch
     let task = if is_shared {
         tokio::spawn(async move {
             // A server at a URL that has both eras has an instance for each.
-            if let Some(task) = task::run(parts, (None, role)).await {
+            if let Some(task) = task::run(parts, (None, scope)).await {
                 Box::pin(group::Group::in_place_of(task, instances).run()).await;
             }
         })

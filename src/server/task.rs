@@ -1,19 +1,19 @@
 //! The task of one server: instance after instance, until it is told to stop.
 //!
 //! It owns everything of the server. While no instance is ready, calls wait for a bounded time in [`parked_calls`], and for one of
-//! its places in [`places`]. [`opening`] starts an instance, [`serve`] runs it, [`ending`] leaves nothing of it behind.
+//! its places in [`queued_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it behind.
 
-mod ending;
 mod failure_log;
 mod fanout;
 mod health_checks;
 mod idle;
 mod opening;
 mod parked_calls;
-mod places;
 mod program;
+mod queued_calls;
 mod remote;
 mod serve;
+mod shutdown;
 mod start_limit;
 
 pub(crate) use self::parked_calls::{START_WAIT, failure_in};
@@ -27,6 +27,7 @@ use tokio::time::sleep_until;
 
 use self::failure_log::LastProcess;
 use self::parked_calls::ParkedCall;
+use super::agent_scope::AgentScope;
 use super::context::ServerContext;
 use super::control::{Orders, Wanted};
 use super::fair_queue::FairQueue;
@@ -35,7 +36,6 @@ use super::messages::agents::Agents;
 use super::messages::call::Call;
 use super::messages::command::Command;
 use super::publish::Publisher;
-use super::role::Role;
 use super::stderr;
 use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
@@ -65,7 +65,7 @@ pub(super) struct ServerTask {
     /// What it is for, if it is one of several.
     purpose: Option<Arc<str>>,
     /// For whom.
-    role: Role,
+    scope: AgentScope,
     /// Calls that wait for an instance, or for it to list what they are for.
     parked: FairQueue<ParkedCall>,
     /// Calls that wait for one of the instance's places.
@@ -92,7 +92,7 @@ pub(super) struct Handover {
 }
 
 /// Runs until it is stopped, or until several instances are needed: then it returns what their group needs.
-pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role)) -> Option<Handover> {
+pub(super) async fn run(parts: Parts, (purpose, scope): (Option<Arc<str>>, AgentScope)) -> Option<Handover> {
     let Parts { host, stderr, orders, commands, publisher } = parts;
     let Wanted { config, revision, .. } = orders.wanted();
     let lifecycle = Lifecycle::new(startable(&config), host.restarts, config.settings.backoff_reset);
@@ -106,7 +106,7 @@ pub(super) async fn run(parts: Parts, (purpose, role): (Option<Arc<str>>, Role))
         lifecycle,
         stderr,
         purpose,
-        role,
+        scope,
         parked: FairQueue::default(),
         queued: FairQueue::default(),
         forget_at: None,
@@ -199,13 +199,13 @@ impl ServerTask {
 
     /// Has one instance, serves it, and leaves nothing of it behind. Tells what its end means.
     async fn one_attempt(&mut self) -> Event {
-        let turns = self.host.turns.clone();
-        let Some(turn) = self.while_wanted(turns.take()).await else { return self.stopped() };
+        let permits = self.host.start_permits.clone();
+        let Some(permit) = self.while_wanted(permits.acquire()).await else { return self.stopped() };
         let config = Arc::clone(&self.config);
         self.last_process = LastProcess::default();
         let event = match &config.launch {
-            Ok(Launch::Program(program)) => self.one_process(program, turn).await,
-            Ok(Launch::Remote(remote)) => self.one_connection(remote, turn).await,
+            Ok(Launch::Program(program)) => self.one_process(program, permit).await,
+            Ok(Launch::Remote(remote)) => self.one_connection(remote, permit).await,
             Err(undefined) => Event::Ended(ServerError::Undefined(undefined.to_string())),
         };
         self.publisher.update(|published| {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use super::agent_scope::AgentScope;
 use super::context::ServerContext;
 use super::control::{self, Control, Orders};
 use super::era_cache::EraPreference;
@@ -11,7 +12,6 @@ use super::messages::command::Command;
 use super::messages::command_queue::CommandQueue;
 use super::messages::handle::{ServerHandle, Way};
 use super::publish::{self, Changed, Publisher};
-use super::role::Role;
 use super::running::Running;
 use super::shared_state::SharedState;
 use super::task::{self, Parts};
@@ -58,7 +58,7 @@ pub(super) fn start_instance(
     era: Era,
     host: ServerContext,
     changed: Changed,
-    (purpose, role): (Arc<str>, Role),
+    (purpose, scope): (Arc<str>, AgentScope),
     record: SharedState,
 ) -> Running {
     let Wiring { mut way, control, orders, commands, publisher } =
@@ -66,7 +66,7 @@ pub(super) fn start_instance(
     way.purpose = Some(Arc::clone(&purpose));
     let parts = Parts { host, stderr: record.stderr.clone(), orders, commands, publisher };
     let task = tokio::spawn(async move {
-        task::run(parts, (Some(purpose), role)).await;
+        task::run(parts, (Some(purpose), scope)).await;
     });
     Running { handle: ServerHandle(Arc::new(way)), control, task, record }
 }

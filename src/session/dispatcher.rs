@@ -877,7 +877,7 @@ impl<T: Transport> Session<T> {
             ToAgent::Answer { key, line, outcome, task } => self.response(key, line, outcome, task),
             ToAgent::Progress { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.server_notification(notification),
-            ToAgent::Question(request) => {
+            ToAgent::Request(request) => {
                 self.server_requests.receive(*request, &self.agent, &mut self.io, &mut self.events);
             }
         }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::manager::View;
 use crate::server::messages::call::ToAgent;
-use crate::server::question::Withdrawal;
+use crate::server::server_request::Withdrawal;
 use crate::server::{Stop, StopOrder};
 
 /// Rare events: each is awaited by a future of its own.

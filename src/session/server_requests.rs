@@ -20,7 +20,7 @@ use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::messages::tasks::{TaskState, unknown_task};
-use crate::server::question::{Asker, Back, OfTask, Question, TaskWish, Withdrawal};
+use crate::server::server_request::{Back, ForwardedRequest, TaskAction, TaskContext, TaskRequester, Withdrawal};
 
 /// Requests of all servers that one agent may have unanswered, more than one instance may have; one more is refused with −31003.
 const MAX_REQUESTS: usize = 128;
@@ -31,7 +31,7 @@ const MAX_NOTIFICATION: usize = 64 << 10;
 pub(super) struct ServerRequests {
     open: Pending<Open>,
     /// Those that arrived before `notifications/initialized`.
-    early: Vec<Question>,
+    early: Vec<ForwardedRequest>,
     /// The agent can answer no more.
     is_closed: bool,
     client_tasks: ClientTasks,
@@ -44,7 +44,7 @@ struct Open {
     back: Back,
     /// The server's own, raw.
     progress_token: Option<Bytes>,
-    task: Option<OfTask>,
+    task: Option<TaskContext>,
 }
 
 impl ServerRequests {
@@ -59,23 +59,23 @@ impl ServerRequests {
     }
 
     /// Forwards a server's request to the agent, or refuses it.
-    pub(super) fn receive(&mut self, request: Question, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
-        self.early.retain_mut(Question::is_wanted);
+    pub(super) fn receive(&mut self, request: ForwardedRequest, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
+        self.early.retain_mut(ForwardedRequest::is_wanted);
         if !agent.supports(request.ability) {
             request.back.unable(request.ability);
         } else if let Some(id) = self.task_of_another(&request) {
             request.back.refuse(&unknown_task(&id));
         } else if agent.protocol().is_none() {
-            request.back.not_asked(
+            request.back.not_delivered(
                 ErrorCode::Unavailable,
                 "the agent has not introduced itself, and can be asked only about a call",
             );
         } else if self.is_closed {
-            request.back.not_asked(ErrorCode::Unavailable, "the agent says no more");
+            request.back.not_delivered(ErrorCode::Unavailable, "the agent says no more");
         } else if self.open.len() + self.early.len() >= MAX_REQUESTS {
-            request.back.not_asked(ErrorCode::Overloaded, "the agent has too many unanswered requests");
+            request.back.not_delivered(ErrorCode::Overloaded, "the agent has too many unanswered requests");
         } else if !io.has_room() {
-            request.back.not_asked(ErrorCode::Overloaded, "the agent does not read");
+            request.back.not_delivered(ErrorCode::Overloaded, "the agent does not read");
         } else if agent.is_ready() {
             self.send(request, agent, io, events);
         } else {
@@ -84,9 +84,9 @@ impl ServerRequests {
     }
 
     /// The id of the task that the request is about, if that was made for another instance.
-    fn task_of_another(&self, request: &Question) -> Option<Bytes> {
+    fn task_of_another(&self, request: &ForwardedRequest) -> Option<Bytes> {
         match &request.task {
-            Some(OfTask { wish: TaskWish::One(id), asker }) => {
+            Some(TaskContext { wish: TaskAction::One(id), asker }) => {
                 (!self.client_tasks.is_of(id, asker)).then(|| id.clone())
             }
             _ => None,
@@ -94,12 +94,12 @@ impl ServerRequests {
     }
 
     /// Two servers may choose the same id and the same token: the session's own id replaces both.
-    fn send(&mut self, mut request: Question, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
+    fn send(&mut self, mut request: ForwardedRequest, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
         // It may have waited for the agent to be ready.
         if !request.is_wanted() {
             return;
         }
-        let Question { line, id, progress_token, task, back, withdrawn, .. } = request;
+        let ForwardedRequest { line, id, progress_token, task, back, withdrawn, .. } = request;
         let task = task.filter(|_| agent.supports(ClientCapability::Tasks));
         self.open.register(|own| {
             let mut digits = itoa::Buffer::new();
@@ -125,7 +125,7 @@ impl ServerRequests {
     pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes, result: Option<&Bytes>) {
         let Some(Open { back, progress_token, task }) = self.take(id) else { return };
         let narrowed = match (task, result) {
-            (Some(OfTask { wish: TaskWish::Make, asker }), Some(result)) => {
+            (Some(TaskContext { wish: TaskAction::Make, asker }), Some(result)) => {
                 let token = progress_token.map(|own| ProgressToken { sent: Bytes::copy_from_slice(id), own });
                 if !self.keep_task(result, asker, token) {
                     let message = "the agent has made a task with an id that a task of another server has";
@@ -133,7 +133,7 @@ impl ServerRequests {
                 }
                 None
             }
-            (Some(OfTask { wish: TaskWish::List, asker }), Some(result)) => {
+            (Some(TaskContext { wish: TaskAction::List, asker }), Some(result)) => {
                 match self.client_tasks.narrow(result, &asker) {
                     Ok(narrowed) => narrowed,
                     Err(NotATaskList) => {
@@ -154,7 +154,7 @@ impl ServerRequests {
 
     /// Remembers for which instance the agent has made a task, if this result contains one; `false` if another instance has a task
     /// of the same id.
-    fn keep_task(&mut self, result: &Bytes, asker: Asker, progress_token: Option<ProgressToken>) -> bool {
+    fn keep_task(&mut self, result: &Bytes, asker: TaskRequester, progress_token: Option<ProgressToken>) -> bool {
         let task = TaskState::created(result).map(|state| ClientTask { id: state.id, asker, progress_token });
         task.is_none_or(|task| self.client_tasks.add(task))
     }

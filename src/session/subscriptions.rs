@@ -26,7 +26,7 @@ use crate::kind::Kind;
 use crate::manager::View;
 use crate::server::messages::call::CallKey;
 use crate::server::messages::server_notification::FollowedTask;
-use crate::server::{Following, Interest, ServerHandle, Subscription, is_part};
+use crate::server::{Interest, ServerHandle, Subscription, TaskSubscription, is_part};
 
 #[derive(Default)]
 pub(super) struct Subscriptions {
@@ -79,7 +79,7 @@ impl Followed {
     }
 
     fn interest(&self, begins: bool) -> (ServerHandle, Interest) {
-        (self.server.clone(), Interest::Task(Following { id: self.id.clone(), begins }))
+        (self.server.clone(), Interest::Task(TaskSubscription { id: self.id.clone(), begins }))
     }
 
     /// Whether `update` is about it, and the tool that made it can still be called.

@@ -290,7 +290,8 @@ async fn in_view(
     let has_them = |view: &Arc<View>| {
         let member =
             view.servers.iter().find(|member| member.presence == Presence::Shown && member.handle.is_same(&server));
-        member.is_none_or(|member| server.published().own_lists(session).is_none_or(|own| is_same(own, &member.lists)))
+        member
+            .is_none_or(|member| server.published().agent_lists(session).is_none_or(|own| is_same(own, &member.lists)))
     };
     // A view that nobody publishes any more does not change.
     let _ = view.wait_for(has_them).await;

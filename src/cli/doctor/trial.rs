@@ -10,7 +10,7 @@ use super::servers::{Told, Trial};
 use crate::config::{Launch, ServerConfig, Sharing, Start};
 use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
-use crate::server::{Guard, ServerContext, Turns};
+use crate::server::{Guard, ServerContext, StartPermits};
 
 /// For all of them together to be ready.
 const TRIAL: Duration = Duration::from_secs(25);
@@ -27,9 +27,13 @@ pub(super) async fn run(
 ) -> Result<Vec<Told>, ManagerError> {
     let cwd = directory.and_then(Path::to_str);
     let tried = servers.iter().map(|server| tried(server, cwd));
-    let (turns, logins) = (Turns::new(at_once), daemon::logins());
-    let host =
-        ServerContext { restarts: false, turns, logins: logins.clone(), ..ServerContext::new(Guard::available()) };
+    let (start_permits, logins) = (StartPermits::new(at_once), daemon::logins());
+    let host = ServerContext {
+        restarts: false,
+        start_permits,
+        logins: logins.clone(),
+        ..ServerContext::new(Guard::available())
+    };
     let manager = Manager::start_with(Setup { host, ..Setup::default() }, tried)?;
     let begin = Instant::now();
     let handles: Vec<_> = manager.view().borrow().servers.iter().map(|member| member.handle.clone()).collect();

@@ -69,7 +69,7 @@ impl Entry {
 
 /// The server's own names of the tools that it is known to offer anybody, and of those that are switched off.
 fn known(published: &Published, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
-    let lists = published.own_lists.values().chain([&published.lists]);
+    let lists = published.agent_lists.values().chain([&published.lists]);
     let offered = lists.flat_map(|lists| lists[Kind::Tools].items.iter().map(|item| Arc::clone(&item.key)));
     offered.chain(off.iter().cloned()).collect()
 }

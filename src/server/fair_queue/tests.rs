@@ -1,4 +1,4 @@
-//! Order, turns and bounds of calls that wait.
+//! Order, start_permits and bounds of calls that wait.
 
 use std::collections::HashSet;
 use std::time::Duration;

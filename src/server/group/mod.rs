@@ -7,7 +7,7 @@
 
 mod agents;
 mod eras;
-mod inherited;
+mod handover;
 mod slots;
 mod summary;
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use self::inherited::Inherited;
+use self::handover::PendingHandover;
 use self::slots::{Purpose, Slot};
 use self::summary::Counted;
 use super::context::ServerContext;
@@ -63,7 +63,7 @@ pub(super) struct Group {
     /// In which agents have connected, or called.
     eras: Eras,
     /// Calls and subscriptions of the task that this group replaces.
-    inherited: Inherited,
+    pending: PendingHandover,
     /// Those of them that have no instance because their users have too many, with where they work.
     refused: BTreeMap<u64, (Agent, Option<Arc<str>>)>,
     /// Being ended.
@@ -98,7 +98,7 @@ impl Group {
             unlisted: Vec::new(),
             agents: BTreeMap::new(),
             eras: Eras::default(),
-            inherited: Inherited::default(),
+            pending: PendingHandover::default(),
             refused: BTreeMap::new(),
             leaving: Vec::new(),
             instances,
@@ -117,7 +117,7 @@ impl Group {
             () = stop.at_least(Stop::Finish) => {}
         }
         self.start_standing();
-        self.take_up_inherited().await;
+        self.take_up_handover().await;
         self.gather();
         let mut orders = self.orders.clone();
         let changed = Arc::clone(&self.changed);
@@ -191,7 +191,7 @@ impl Group {
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
         let record = self.publisher.record_of_instance(stderr);
-        let whose = (label, purpose.role().unwrap_or_else(|| self.host.role()));
+        let whose = (label, purpose.scope().unwrap_or_else(|| self.host.scope()));
         let mut host = self.host.clone();
         if purpose.is_second_era() {
             // The lists of the server are those of the other one.

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::{Group, LOOK_AGAIN};
 use crate::config::ServerConfig;
 use crate::era::{self, Era, Eras};
+use crate::server::agent_scope::AgentScope;
 use crate::server::instance;
 use crate::server::lifecycle::State;
 use crate::server::messages::agents::{Agent, User};
 use crate::server::messages::call::{Call, LoadGuard};
-use crate::server::role::Role;
 use crate::server::running::Running;
 
 /// Directories for which a user at a profile may have instances of one server at once. An instance without agents makes
@@ -69,9 +69,9 @@ impl Purpose {
     }
 
     /// The role of its own that an instance has which is one agent's.
-    pub(super) fn role(&self) -> Option<Role> {
+    pub(super) fn scope(&self) -> Option<AgentScope> {
         match self {
-            Self::Session { agent, .. } => Some(Role::Of(agent.clone())),
+            Self::Session { agent, .. } => Some(AgentScope::Of(agent.clone())),
             Self::Listing | Self::Pool | Self::Era(_) | Self::Workspace { .. } => None,
         }
     }

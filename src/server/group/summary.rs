@@ -8,7 +8,7 @@ use crate::catalog::{identity, offer_any};
 use crate::server::cache::{Cache, Known};
 use crate::server::lifecycle::State;
 use crate::server::messages::handle::ServerHandle;
-use crate::server::publish::{OwnLists, Published};
+use crate::server::publish::{AgentLists, Published};
 use crate::server::running::Running;
 use crate::server::stats::{Stats, Totals};
 
@@ -50,7 +50,7 @@ impl Group {
             None => published.is_empty() || published.iter().any(|one| one.attempted),
         };
         let lists = self.lists.clone();
-        let own_lists = self.own_lists(&published);
+        let agent_lists = self.agent_lists(&published);
         let (eras, extensions) = (self.spoken(), self.modern_extensions());
         let enabled = self.wanted.enabled;
         let settled = self.slots.iter().all(Slot::has_settled).then_some(self.wanted.revision);
@@ -61,7 +61,7 @@ impl Group {
             (all.attempted, all.lists, all.lost_guards) = (attempted, lists, lost_guards);
             all.is_listed = enabled && published.iter().any(|one| one.is_listed);
             all.has_listed = enabled && (all.has_listed || has_listed);
-            all.own_lists = own_lists;
+            all.agent_lists = agent_lists;
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
             all.revision = settled.unwrap_or(all.revision);
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
@@ -96,7 +96,7 @@ impl Group {
     }
 
     /// What each agent is offered whose instance has listed.
-    fn own_lists(&self, published: &[Published]) -> Arc<OwnLists> {
+    fn agent_lists(&self, published: &[Published]) -> Arc<AgentLists> {
         if !self.wanted.enabled || !self.config().settings.sharing.is_by_agent() {
             return Arc::default();
         }

@@ -16,9 +16,9 @@ use super::wire::Wire;
 use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
 use crate::level::Level;
+use crate::server::agent_scope::AgentScope;
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::ReplySender;
-use crate::server::role::Role;
 
 /// Whose calls, tasks and requests the server may be working on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Ownership {
 
 /// The agents that the instance serves, and the call on whose stream the current message has arrived.
 pub(super) struct Attribution {
-    role: Role,
+    scope: AgentScope,
     within: Option<Within>,
 }
 
@@ -104,19 +104,19 @@ pub(in crate::server) struct LogOwner {
 }
 
 impl Attribution {
-    pub(super) fn new(role: Role) -> Self {
-        Self { role, within: None }
+    pub(super) fn new(scope: AgentScope) -> Self {
+        Self { scope, within: None }
     }
 
-    pub(super) fn role(&self) -> &Role {
-        &self.role
+    pub(super) fn scope(&self) -> &AgentScope {
+        &self.scope
     }
 
     /// The agent that the instance belongs to.
     pub(super) fn agent(&self) -> Option<&Agent> {
-        match &self.role {
-            Role::Of(agent) => Some(agent),
-            Role::Any | Role::Nobody => None,
+        match &self.scope {
+            AgentScope::Of(agent) => Some(agent),
+            AgentScope::Any | AgentScope::Nobody => None,
         }
     }
 

@@ -6,8 +6,8 @@ use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use super::wire::{MAX_LINES, Wire};
 use crate::catalog::Lists;
+use crate::server::fair_share::{self, FairShares, MAX_IN_FLIGHT, Vacancies};
 use crate::server::messages::call::{Call, Exposure};
-use crate::server::share::{self, MAX_IN_FLIGHT, Shares, Vacancies};
 use crate::server::stats::Stats;
 
 /// Admission and counters of calls.
@@ -46,7 +46,7 @@ impl Calls {
             Some(max) if self.count + cancelled < max => Vacancies::All,
             Some(_) => Vacancies::None,
             None if self.count < MAX_IN_FLIGHT => Vacancies::All,
-            None => Vacancies::Due(Shares::of(wire.calls().map(|(_, call)| (call.reply.key.session, 1)))),
+            None => Vacancies::Due(FairShares::of(wire.calls().map(|(_, call)| (call.reply.key.session, 1)))),
         }
     }
 
@@ -56,7 +56,7 @@ impl Calls {
         let unread = |call: &PendingCall| if wire.has_begun(call.line) { 0 } else { call.bytes };
         let unread = || wire.calls().map(|(_, call)| (call.reply.key.session, unread(call)));
         wire.unwritten_lines() >= MAX_LINES
-            || wire.is_full_with(bytes) && !share::is_due(wire.max_message(), session, bytes, unread())
+            || wire.is_full_with(bytes) && !fair_share::is_due(wire.max_message(), session, bytes, unread())
     }
 
     /// Removes unwritten calls that their listener hides by now.

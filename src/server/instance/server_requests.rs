@@ -25,11 +25,13 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND
 use crate::jsonrpc::splice::{applied, splice};
 use crate::printable::one_line;
 use crate::progress;
+use crate::server::agent_scope::AgentScope;
 use crate::server::messages::call::{ReplySender, ToAgent};
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::ServerNotification;
-use crate::server::question::{Asker, Back, OfTask, Question, Said, Wish, Withdrawal, failed, not_asked};
-use crate::server::role::Role;
+use crate::server::server_request::{
+    Back, ForwardedRequest, ParsedRequest, Said, TaskContext, TaskRequester, Withdrawal, failed, not_delivered,
+};
 
 /// Requests of one instance that agents have not answered. One more is refused with −31003, and so is one that would exceed the size
 /// of the largest message together with those.
@@ -47,7 +49,7 @@ pub(in crate::server) struct ServerRequests {
     waits: Vec<BoxFuture<'static, FromAgent>>,
     elicitations: Elicitations<ReplySender>,
     /// Where notifications about tasks of the agent come from, once the server has asked it for some.
-    asker: Option<Asker>,
+    asker: Option<TaskRequester>,
 }
 
 /// A request that an agent has not answered.
@@ -94,7 +96,7 @@ pub(in crate::server) enum FromAgent {
     /// About the request of this number, and where more may come from.
     Reply(u64, Option<Said>, mpsc::Receiver<Said>),
     /// A line about a task of the agent.
-    OfTask(Option<Bytes>, mpsc::Receiver<Bytes>),
+    TaskContext(Option<Bytes>, mpsc::Receiver<Bytes>),
 }
 
 /// The answer of an agent, or why there is none, for a call or a task.
@@ -118,21 +120,21 @@ pub(super) enum Admission {
     /// It is answered with the roots of the configuration.
     Roots,
     /// It is forwarded to an agent.
-    Forward(Wish),
+    Forward(ParsedRequest),
     Refused(ErrorObject),
 }
 
 /// Decides what happens with a request of a legacy server that serves `role`.
-pub(super) fn admit(method: &Bytes, params: Option<&Bytes>, role: &Role) -> Admission {
+pub(super) fn admit(method: &Bytes, params: Option<&Bytes>, scope: &AgentScope) -> Admission {
     if method[..] == *b"ping" {
         return Admission::Ping;
     }
     let refused = |message: String| Admission::Refused(ErrorObject::new(METHOD_NOT_FOUND, message));
-    let serves_one_agent = matches!(role, Role::Of(_));
-    match Wish::read(method, params) {
+    let serves_one_agent = matches!(scope, AgentScope::Of(_));
+    match ParsedRequest::read(method, params) {
         None => refused(format!("mcpd does not pass `{}` on", one_line(&String::from_utf8_lossy(method)))),
         Some(Ok(wish)) if wish.ability == ClientCapability::Roots && !serves_one_agent => Admission::Roots,
-        Some(Ok(_)) if matches!(role, Role::Nobody) => {
+        Some(Ok(_)) if matches!(scope, AgentScope::Nobody) => {
             refused("there are no agents here that could be asked".to_owned())
         }
         Some(Ok(wish)) if wish.ability == ClientCapability::Tasks && !serves_one_agent => {
@@ -152,13 +154,13 @@ pub(super) fn no_roots() -> ErrorObject {
 
 /// The error for a request that no agent receives.
 pub(super) fn unavailable(why: &str, server: &Arc<str>) -> ErrorObject {
-    not_asked(ErrorCode::Unavailable, why, server)
+    not_delivered(ErrorCode::Unavailable, why, server)
 }
 
 /// Reads an input that a modern server requires. The error continues the name of the server.
-pub(super) fn input_wish(Input { method, params, .. }: &Input) -> Result<Wish, String> {
+pub(super) fn input_wish(Input { method, params, .. }: &Input) -> Result<ParsedRequest, String> {
     let named = one_line(&String::from_utf8_lossy(method));
-    match Wish::read(method, params.as_ref()) {
+    match ParsedRequest::read(method, params.as_ref()) {
         None => Err(format!("wants `{named}`, which mcpd does not pass on")),
         // Neither may be required (MCP 2026-07-28, `basic/patterns/mrtr`); tasks may be another server's.
         Some(Ok(wish)) if wish.ability == ClientCapability::Tasks || wish.task.is_some() => {
@@ -174,7 +176,7 @@ async fn reply_of(number: u64, mut replies: mpsc::Receiver<Said>) -> FromAgent {
 }
 
 async fn of_task(mut lines: mpsc::Receiver<Bytes>) -> FromAgent {
-    FromAgent::OfTask(lines.recv().await, lines)
+    FromAgent::TaskContext(lines.recv().await, lines)
 }
 
 impl ServerRequests {
@@ -216,7 +218,7 @@ impl ServerRequests {
         recipient: &Recipient,
         purpose: Purpose,
         Input { method, params, .. }: &Input,
-        wish: Wish,
+        wish: ParsedRequest,
     ) -> Result<(), ErrorObject> {
         let number = self.count + 1;
         let params = params.as_ref().map(|raw| match elicitation_to_legacy(raw, &number.to_string()) {
@@ -230,7 +232,7 @@ impl ServerRequests {
         // What was read is of the server's line; what is replaced has to be of this one.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
         let progress_token = progress::token(meta).unwrap_or_default();
-        self.send(wire, recipient, line, id, purpose, Wish { progress_token, ..wish })
+        self.send(wire, recipient, line, id, purpose, ParsedRequest { progress_token, ..wish })
     }
 
     /// Sends an agent a request. Until it is answered, the calls of the agent have their full time.
@@ -241,22 +243,26 @@ impl ServerRequests {
         line: Bytes,
         id: Bytes,
         purpose: Purpose,
-        wish: Wish,
+        wish: ParsedRequest,
     ) -> Result<(), ErrorObject> {
         let bytes: usize = self.open.iter().map(|open| open.bytes).sum();
         let is_full = bytes > 0 && bytes + line.len() > wire.max_message();
         if is_full || self.open.len() >= MAX_OPEN {
-            return Err(not_asked(ErrorCode::Overloaded, "too many requests for agents are unanswered", &self.server));
+            return Err(not_delivered(
+                ErrorCode::Overloaded,
+                "too many requests for agents are unanswered",
+                &self.server,
+            ));
         }
         let (back, replies) = Back::new(&id, &self.server);
         let own_id = back.id().clone();
         let (withdraw, withdrawn) = oneshot::channel();
-        let Wish { ability, progress_token, elicitation, task } = wish;
-        let task = task.map(|wish| OfTask { wish, asker: self.asker() });
+        let ParsedRequest { ability, progress_token, elicitation, task } = wish;
+        let task = task.map(|wish| TaskContext { wish, asker: self.asker() });
         let bytes = line.len();
-        let question = Question { line, id, progress_token, ability, task, back, withdrawn };
+        let question = ForwardedRequest { line, id, progress_token, ability, task, back, withdrawn };
         if !to.ask(Box::new(question)) {
-            return Err(not_asked(ErrorCode::Unavailable, "the agent has gone, or does not keep up", &self.server));
+            return Err(not_delivered(ErrorCode::Unavailable, "the agent has gone, or does not keep up", &self.server));
         }
         if let Some(elicitation) = elicitation {
             self.elicitations.add(&elicitation, *session, to);
@@ -271,10 +277,10 @@ impl ServerRequests {
         Ok(())
     }
 
-    fn asker(&mut self) -> Asker {
+    fn asker(&mut self) -> TaskRequester {
         let waits = &mut self.waits;
         let asker = self.asker.get_or_insert_with(|| {
-            let (asker, lines) = Asker::new();
+            let (asker, lines) = TaskRequester::new();
             waits.push(of_task(lines).boxed());
             asker
         });
@@ -285,7 +291,7 @@ impl ServerRequests {
     pub(super) fn received(&mut self, wire: &mut Wire, received: FromAgent) -> Option<Answer> {
         match received {
             FromAgent::Reply(number, reply, replies) => self.replied(wire, number, reply, replies),
-            FromAgent::OfTask(line, lines) => {
+            FromAgent::TaskContext(line, lines) => {
                 // There is always one sender, which is here.
                 wire.try_notify(line?);
                 self.waits.push(of_task(lines).boxed());

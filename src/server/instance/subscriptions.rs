@@ -25,7 +25,7 @@ use crate::era::Era;
 use crate::jsonrpc::members::text;
 use crate::kind::PerKind;
 use crate::server::messages::call::{Call, CallKey, Failure, ReplySender};
-use crate::server::messages::task_subscribers::Following;
+use crate::server::messages::task_subscribers::TaskSubscription;
 use crate::server::stats::Stats;
 
 /// Subscriptions at one instance.
@@ -138,7 +138,7 @@ impl Subscriptions {
     }
 
     /// The first agent follows a task, or the last one does so no more. Only modern servers report to those who listen.
-    pub(in crate::server) fn follow(&mut self, wire: &Wire, Following { id, begins }: Following) {
+    pub(in crate::server) fn follow(&mut self, wire: &Wire, TaskSubscription { id, begins }: TaskSubscription) {
         if wire.era() == Era::Legacy {
             return;
         }

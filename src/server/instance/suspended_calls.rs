@@ -19,7 +19,7 @@ use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::server::messages::call::{Call, ReplySender};
-use crate::server::question::undeclared;
+use crate::server::server_request::undeclared;
 
 /// The suspended calls of one instance. The calls themselves are pending requests of its [`Wire`].
 pub(super) struct SuspendedCalls {

@@ -51,7 +51,7 @@ use crate::jsonrpc::splice::{Edit, applied, splice};
 use crate::server::messages::call::{Call, CallKey, Failure, LoadGuard, ReplySender, RequestKind, ToAgent};
 use crate::server::messages::server_notification::{ServerNotification, TaskStatus};
 use crate::server::messages::tasks::{MadeTask, TaskAsk, TaskNews};
-use crate::server::question::undeclared;
+use crate::server::server_request::undeclared;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
 
 /// What a response reports about a task, if anything.

@@ -17,9 +17,9 @@ use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
 use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply;
+use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::link::RemoteTransport;
 use crate::server::link::{Closed, Link};
-use crate::server::share::MAX_IN_FLIGHT;
 use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::call::ReplySender;
 use super::subscriptions::{Subscription, Subscriptions};
-use super::task_subscribers::{Followers, Following};
+use super::task_subscribers::{TaskSubscribers, TaskSubscription};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
 use crate::level::Level;
@@ -52,7 +52,7 @@ impl Agent {
 pub(crate) struct Agents {
     there: BTreeMap<u64, Agent>,
     pub(crate) subscriptions: Subscriptions,
-    pub(crate) followers: Followers,
+    pub(crate) task_subscribers: TaskSubscribers,
 }
 
 impl Agents {
@@ -97,13 +97,13 @@ impl Agents {
     }
 
     /// One is to hear of a task from now on, or no more. What the server has to be asked for, if anything.
-    pub(crate) fn follow(&mut self, agent: Agent, following: Following) -> Option<Following> {
-        let (session, Following { id, begins }) = (agent.session, &following);
+    pub(crate) fn follow(&mut self, agent: Agent, following: TaskSubscription) -> Option<TaskSubscription> {
+        let (session, TaskSubscription { id, begins }) = (agent.session, &following);
         let is_new = if *begins {
             self.attach(agent);
-            self.followers.join(id, session)
+            self.task_subscribers.join(id, session)
         } else {
-            self.followers.leave(id, session)
+            self.task_subscribers.leave(id, session)
         };
         is_new.then_some(following)
     }
@@ -118,7 +118,7 @@ impl Agents {
 
     /// Whether nobody wants to hear of anything that only an instance can tell.
     pub(crate) fn want_nothing(&self) -> bool {
-        self.subscriptions.is_empty() && self.followers.is_empty()
+        self.subscriptions.is_empty() && self.task_subscribers.is_empty()
     }
 
     /// The level that a server has to log from so that each has what it wants, if any has said so.

@@ -25,8 +25,8 @@ use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::server::error::ServerError;
 use crate::server::fair_queue::MAX_WAITING_PER_SESSION;
-use crate::server::question::Question;
-use crate::server::share::MAX_IN_FLIGHT;
+use crate::server::fair_share::MAX_IN_FLIGHT;
+use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
 use crate::server::stop_order::{Stop, StopOrder};
 
@@ -214,7 +214,7 @@ pub enum ToAgent {
     /// A notification line of no call.
     ServerNotification(ServerNotification),
     /// A request that the agent is to answer.
-    Question(Box<Question>),
+    Request(Box<ForwardedRequest>),
 }
 
 /// The way back to one session.
@@ -233,7 +233,7 @@ struct Back {
 /// Requests one session may have unanswered; one more is refused with −31003. It is what one server can have of it at a time and
 /// what can wait there.
 pub const MAX_PER_SESSION: usize = MAX_IN_FLIGHT + MAX_WAITING_PER_SESSION;
-/// Places in the channel to a session. Its task empties the channel at every turn, so it is full only in the middle of a
+/// Places in the channel to a session. Its task empties the channel at every permit, so it is full only in the middle of a
 /// burst of many servers: then progress is dropped and counted, while answers have places that progress may not take.
 const REPLY_PLACES: usize = MAX_PER_SESSION + 768;
 /// Places that progress may not take: as many as a session may have calls in flight. Answers to calls that were cancelled
@@ -268,8 +268,8 @@ impl ReplySender {
     }
 
     /// Hands over a request; `false` if the session is gone or has fallen behind: then the agent does not hear of it.
-    pub(crate) fn ask(&self, question: Box<Question>) -> bool {
-        self.0.to.capacity() > KEPT_FOR_ANSWERS && self.0.to.try_send(ToAgent::Question(question)).is_ok()
+    pub(crate) fn ask(&self, question: Box<ForwardedRequest>) -> bool {
+        self.0.to.capacity() > KEPT_FOR_ANSWERS && self.0.to.try_send(ToAgent::Request(question)).is_ok()
     }
 }
 

@@ -11,7 +11,7 @@ use super::call::{Call, CallKey};
 use super::cancellation::Cancellation;
 use super::task_subscribers::Interest;
 
-/// Commands waiting for a server's task. It empties the queue at every turn, whatever its server does; when it is full,
+/// Commands waiting for a server's task. It empties the queue at every permit, whatever its server does; when it is full,
 /// whoever brings one waits for that.
 pub(crate) const MAX_COMMANDS: usize = 1024;
 

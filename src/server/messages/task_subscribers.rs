@@ -14,12 +14,12 @@ pub enum Interest {
     /// That a resource has changed.
     Resource(Subscription),
     /// How far a task is.
-    Task(Following),
+    Task(TaskSubscription),
 }
 
 /// That an agent wants to hear how far a task is, or no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Following {
+pub struct TaskSubscription {
     /// The server's own id of it, as text.
     pub id: Bytes,
     /// Whether it is to begin.
@@ -28,9 +28,9 @@ pub struct Following {
 
 /// Those of one instance, by the ids of the tasks.
 #[derive(Debug, Default)]
-pub(crate) struct Followers(BTreeMap<Bytes, BTreeSet<u64>>);
+pub(crate) struct TaskSubscribers(BTreeMap<Bytes, BTreeSet<u64>>);
 
-impl Followers {
+impl TaskSubscribers {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -80,15 +80,20 @@ mod tests {
 
     #[test]
     fn a_task_is_the_servers_matter_from_its_first_follower_to_its_last() {
-        let mut followers = Followers::default();
+        let mut task_subscribers = TaskSubscribers::default();
         let [a, b] = ["a", "b"].map(Bytes::from);
-        assert!(followers.join(&a, 1) && !followers.join(&a, 2) && !followers.join(&a, 2) && followers.join(&b, 2));
-        assert!(followers.of(b"a").eq([1, 2]) && followers.of(b"c").next().is_none());
-        assert!(!followers.leave(&a, 9) && !followers.leave(&a, 1) && !followers.leave(&a, 1));
-        assert_eq!(followers.leave_all(2), [a.clone(), b]);
-        assert!(followers.is_empty() && !followers.leave(&a, 2));
-        followers.join(&a, 1);
-        followers.forget(b"a");
-        assert!(followers.is_empty() && followers.leave_all(1).is_empty());
+        assert!(
+            task_subscribers.join(&a, 1)
+                && !task_subscribers.join(&a, 2)
+                && !task_subscribers.join(&a, 2)
+                && task_subscribers.join(&b, 2)
+        );
+        assert!(task_subscribers.of(b"a").eq([1, 2]) && task_subscribers.of(b"c").next().is_none());
+        assert!(!task_subscribers.leave(&a, 9) && !task_subscribers.leave(&a, 1) && !task_subscribers.leave(&a, 1));
+        assert_eq!(task_subscribers.leave_all(2), [a.clone(), b]);
+        assert!(task_subscribers.is_empty() && !task_subscribers.leave(&a, 2));
+        task_subscribers.join(&a, 1);
+        task_subscribers.forget(b"a");
+        assert!(task_subscribers.is_empty() && task_subscribers.leave_all(1).is_empty());
     }
 }

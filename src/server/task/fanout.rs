@@ -12,7 +12,7 @@ use crate::server::messages::agents::Agent;
 use crate::server::messages::call::{Call, RequestKind, ToAgent};
 use crate::server::messages::server_notification::{FollowedTask, ServerNotification, Updated};
 use crate::server::messages::subscriptions::Subscription;
-use crate::server::messages::task_subscribers::{Following, Interest};
+use crate::server::messages::task_subscribers::{Interest, TaskSubscription};
 
 impl ServerTask {
     /// Hands a call to the instance, unless it is about a resource that other agents have subscribed to: then it is
@@ -45,7 +45,7 @@ impl ServerTask {
 
     /// Takes up what the instance before had been asked for.
     pub(super) fn renew(&mut self, instance: &mut Instance) {
-        self.agents.followers.clear();
+        self.agents.task_subscribers.clear();
         instance.logging.set_level(&mut instance.wire, self.agents.level());
         for (uri, raw) in self.agents.subscriptions.iter() {
             instance.subscriptions.renew(&mut instance.wire, uri, raw);
@@ -83,8 +83,8 @@ impl ServerTask {
         for raw in self.agents.detach(session) {
             instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
         }
-        for id in self.agents.followers.leave_all(session) {
-            instance.subscriptions.follow(&instance.wire, Following { id, begins: false });
+        for id in self.agents.task_subscribers.leave_all(session) {
+            instance.subscriptions.follow(&instance.wire, TaskSubscription { id, begins: false });
         }
         instance.drop_tasks(session);
         instance.logging.set_level(&mut instance.wire, self.agents.level());
@@ -102,7 +102,7 @@ impl ServerTask {
     pub(super) fn refused(&mut self, topic: &Topic) {
         match topic {
             Topic::Resource(uri) => self.lapsed(uri),
-            Topic::Task(id) => self.agents.followers.forget(id),
+            Topic::Task(id) => self.agents.task_subscribers.forget(id),
         }
     }
 
@@ -132,13 +132,13 @@ impl ServerTask {
 
     /// Tells those who follow a task how far it is.
     pub(super) fn task_told(&mut self, line: Bytes, id: Bytes, ended: bool) {
-        let to: Vec<_> = self.agents.followers.of(&id).filter_map(|session| self.agents.find(session)).collect();
+        let to: Vec<_> = self.agents.task_subscribers.of(&id).filter_map(|session| self.agents.find(session)).collect();
         let told = FollowedTask { server: self.config.name.clone(), id, line };
         for to in to {
             to.send_unasked(ToAgent::ServerNotification(ServerNotification::Followed(Box::new(told.clone()))));
         }
         if ended {
-            self.agents.followers.forget(&told.id);
+            self.agents.task_subscribers.forget(&told.id);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::ServerTask;
-use super::ending::End;
+use super::shutdown::End;
 use crate::config::OnUnhealthy;
 use crate::server::control::HealthOverride;
 use crate::server::error::ServerError;

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ending::LIST_GRACE;
+use super::shutdown::LIST_GRACE;
 use super::{ServerTask, startable};
 use crate::config::Start;
 use crate::server::cache::Cache;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
 use super::ServerTask;
-use super::ending::{End, parted};
+use super::shutdown::{End, parted};
 use super::start_limit::StartLimit;
 use crate::era::{self, Era, Eras};
 use crate::server::era_cache::{EraPreference, EraSupport, Support, has_instance_for_each_era, is_remote};
@@ -18,16 +18,21 @@ use crate::server::lifecycle::Event;
 use crate::server::link::{Link, RemoteTransport};
 use crate::server::messages::call::Call;
 use crate::server::process::{Activity, Ended, Process};
-use crate::server::turn::Turn;
+use crate::server::start_permit::StartPermit;
 
 impl ServerTask {
     /// Opens the connection, and serves the instance at its end, which has a process if it is one that mcpd has started.
-    pub(super) async fn with_link(&mut self, link: Link, process: Option<(Process, Activity)>, turn: Turn) -> Event {
+    pub(super) async fn with_link(
+        &mut self,
+        link: Link,
+        process: Option<(Process, Activity)>,
+        permit: StartPermit,
+    ) -> Event {
         let (mut process, activity) = process.unzip();
         let limit = self.config.settings.handshake_timeout;
         let setup = instance::Setup {
             config: Arc::clone(&self.config),
-            role: self.role.clone(),
+            scope: self.scope.clone(),
             purpose: self.purpose.clone(),
             stats: Arc::clone(&self.publisher.stats),
             max_message: self.host.max_message,
@@ -35,7 +40,7 @@ impl ServerTask {
         let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), Opening::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(turn.during(open(&mut instance, (&mut process, activity), (opening, limit))));
+        let opened = Box::pin(permit.during(open(&mut instance, (&mut process, activity), (opening, limit))));
         let opened = self.while_wanted(opened).await;
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {

@@ -11,7 +11,7 @@ use crate::server::error::ServerError;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
 use crate::server::process::{self, Activity, NotStarted, StderrBytes};
-use crate::server::turn::Turn;
+use crate::server::start_permit::StartPermit;
 
 /// For what a server that is gone had written to stderr to be taken in.
 const LAST_STDERR: Duration = Duration::from_millis(200);
@@ -20,7 +20,7 @@ const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ServerTask {
     /// Starts the program, serves the instance that it is, and leaves nothing of it behind. Tells what its end means.
-    pub(super) async fn one_process(&mut self, program: &Program, turn: Turn) -> Event {
+    pub(super) async fn one_process(&mut self, program: &Program, permit: StartPermit) -> Event {
         let secrets = program.secrets.clone();
         let host = &self.host;
         let definition = process::definition(program, host.inherited, own_env());
@@ -45,7 +45,7 @@ impl ServerTask {
                 let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes);
                 let mut draining = AbortOnDrop(tokio::spawn(drain));
                 let link = Link::pipes((pipes.stdin, pipes.stdout), self.host.max_message);
-                let event = self.with_link(link, Some((process, activity)), turn).await;
+                let event = self.with_link(link, Some((process, activity)), permit).await;
                 // What it said last says most.
                 let _ = self.holding(timeout(LAST_STDERR, &mut draining.0)).await;
                 event

@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::ServerTask;
-use super::ending::{End, parted};
+use super::shutdown::{End, parted};
 use crate::alarm::Alarm;
 use crate::era;
 use crate::kind::{Kind, PerKind};

@@ -19,7 +19,7 @@ use crate::server::error::ServerError;
 use crate::server::instance::pending_request::PendingRequest;
 use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, Failure};
-use crate::server::{MAX_IN_FLIGHT, share};
+use crate::server::{MAX_IN_FLIGHT, fair_share};
 
 /// Why nobody can subscribe just now.
 
@@ -65,7 +65,9 @@ impl Subscriptions {
             return call.refuse(Failure::Unavailable { reason: ServerError::ListenEnded, retry_after: Some(left) });
         }
         let waiting = || self.stream.waiting().map(|call| (call.reply.key.session, 1));
-        if waiting().count() >= MAX_IN_FLIGHT && !share::is_due(MAX_IN_FLIGHT, call.reply.key.session, 1, waiting()) {
+        if waiting().count() >= MAX_IN_FLIGHT
+            && !fair_share::is_due(MAX_IN_FLIGHT, call.reply.key.session, 1, waiting())
+        {
             self.stats.errors.add_one();
             return call.refuse(Failure::Overloaded { what: "it has too many unanswered calls" });
         }

@@ -13,9 +13,9 @@ use std::collections::HashMap;
 pub(crate) const MAX_IN_FLIGHT: usize = 256;
 
 /// What each session has of what is shared.
-pub(super) struct Shares(HashMap<u64, usize>);
+pub(super) struct FairShares(HashMap<u64, usize>);
 
-impl Shares {
+impl FairShares {
     /// `taken` has each share, or part of one: whose it is, and its size.
     pub(super) fn of(taken: impl Iterator<Item = (u64, usize)>) -> Self {
         let mut sizes = HashMap::new();
@@ -25,7 +25,7 @@ impl Shares {
         Self(sizes)
     }
 
-    /// Whether `session` gets `size` more although all of `places` are taken.
+    /// Whether `session` gets `size` more although all of `queued_calls` are taken.
     pub(super) fn is_due(&self, places: usize, session: u64, size: usize) -> bool {
         let own = self.0.get(&session);
         let sessions = self.0.len() + usize::from(own.is_none());
@@ -40,7 +40,7 @@ pub(super) enum Vacancies {
     /// None.
     None,
     /// Those that have less than their share.
-    Due(Shares),
+    Due(FairShares),
 }
 
 impl Vacancies {
@@ -53,10 +53,10 @@ impl Vacancies {
     }
 }
 
-/// Whether a call of `size` gets a place although all of `places` are taken. `taken` has each unanswered call: whose it is,
+/// Whether a call of `size` gets a place although all of `queued_calls` are taken. `taken` has each unanswered call: whose it is,
 /// and its size.
 pub(super) fn is_due(places: usize, session: u64, size: usize, taken: impl Iterator<Item = (u64, usize)>) -> bool {
-    Shares::of(taken).is_due(places, session, size)
+    FairShares::of(taken).is_due(places, session, size)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::era::Era;
 
 /// For whom an instance is.
 #[derive(Debug, Clone)]
-pub(super) enum Role {
+pub(super) enum AgentScope {
     /// For whoever calls.
     Any,
     /// For this program, which nobody can ask anything.
@@ -20,7 +20,7 @@ pub(super) enum Role {
     Of(Agent),
 }
 
-impl Role {
+impl AgentScope {
     /// What is declared to the instance.
     ///
     /// The instance of a legacy agent gets what that agent has declared. A modern agent declares something with each request, so its
@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn an_instance_for_all_is_told_of_roots_only_if_there_are_any() {
-        let told = |roots: &[String]| Role::Any.capabilities(roots).get().to_owned();
-        assert_eq!(Role::Nobody.capabilities(&[]).get(), "{}");
+        let told = |roots: &[String]| AgentScope::Any.capabilities(roots).get().to_owned();
+        assert_eq!(AgentScope::Nobody.capabilities(&[]).get(), "{}");
         assert_eq!(told(&[]), r#"{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}}}"#);
         assert!(told(&["/x".to_owned()]).contains(r#""roots":{}"#));
     }

@@ -13,16 +13,16 @@ const PLACES: usize = 64;
 
 /// A request that has to do with tasks.
 #[derive(Debug)]
-pub struct OfTask {
+pub struct TaskContext {
     /// In which way.
-    pub wish: TaskWish,
+    pub wish: TaskAction,
     /// Whose tasks they are.
-    pub asker: Asker,
+    pub asker: TaskRequester,
 }
 
 /// What a server wants with tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TaskWish {
+pub enum TaskAction {
     /// One may be made of the request.
     Make,
     /// Something about the one with this id, as text.
@@ -31,7 +31,7 @@ pub enum TaskWish {
     List,
 }
 
-impl TaskWish {
+impl TaskAction {
     /// That of a method `tasks/*` with this raw id in its params.
     pub(super) fn about(method: &[u8], id: Option<&Bytes>) -> Result<Self, &'static str> {
         if method == b"tasks/list" {
@@ -44,9 +44,9 @@ impl TaskWish {
 
 /// The instance that had a task made, for as long as it runs.
 #[derive(Debug, Clone)]
-pub struct Asker(mpsc::Sender<Bytes>);
+pub struct TaskRequester(mpsc::Sender<Bytes>);
 
-impl Asker {
+impl TaskRequester {
     /// An instance, and where it hears of its tasks. It is there until that is dropped.
     #[must_use]
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {

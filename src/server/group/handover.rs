@@ -14,7 +14,7 @@ use crate::server::task::Handover;
 
 /// Calls that wait for an instance, and subscriptions.
 #[derive(Default)]
-pub(super) struct Inherited {
+pub(super) struct PendingHandover {
     calls: Vec<Call>,
     subscriptions: Vec<(Agent, Subscription)>,
 }
@@ -25,12 +25,12 @@ impl Group {
         let Handover { parts, calls, agents } = handover;
         let (agents, subscriptions) = agents.into_parts();
         let lists = parts.publisher.known().lists;
-        Self { agents, lists, inherited: Inherited { calls, subscriptions }, ..Self::new(parts, instances) }
+        Self { agents, lists, pending: PendingHandover { calls, subscriptions }, ..Self::new(parts, instances) }
     }
 
     /// Hands it to instances.
-    pub(super) async fn take_up_inherited(&mut self) {
-        let Inherited { calls, subscriptions } = std::mem::take(&mut self.inherited);
+    pub(super) async fn take_up_handover(&mut self) {
+        let PendingHandover { calls, subscriptions } = std::mem::take(&mut self.pending);
         for (agent, subscription) in subscriptions {
             self.hear(agent, Box::new(Interest::Resource(subscription))).await;
         }

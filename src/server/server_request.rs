@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::tasks::{Asker, OfTask, TaskWish};
+pub use self::tasks::{TaskAction, TaskContext, TaskRequester};
 use super::messages::cancellation::Cancellation;
 use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
@@ -24,15 +24,15 @@ const PROGRESS_PLACES: usize = 8;
 
 /// What a server wants of an agent, read. The parts are slices of its params.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct ParsedRequest {
     pub(super) ability: ClientCapability,
     pub(super) progress_token: Option<Bytes>,
     /// Of a URL that the person is to visit, as text.
     pub(super) elicitation: Option<Bytes>,
-    pub(super) task: Option<TaskWish>,
+    pub(super) task: Option<TaskAction>,
 }
 
-impl Wish {
+impl ParsedRequest {
     /// What this method asks for; `None` for one that no agent is asked with.
     pub(super) fn read(method: &[u8], params: Option<&Bytes>) -> Option<Result<Self, ErrorObject>> {
         let ability = match method {
@@ -52,8 +52,8 @@ impl Wish {
             members(params, ["_meta", "mode", "elicitationId", "task", "taskId"])
                 .map_err(|_| "`params` is no object")?;
         let task = match ability {
-            ClientCapability::Tasks => Some(TaskWish::about(method, task_id.as_ref())?),
-            _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| TaskWish::Make),
+            ClientCapability::Tasks => Some(TaskAction::about(method, task_id.as_ref())?),
+            _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| TaskAction::Make),
         };
         let progress_token = progress::token(meta)?;
         let ability = match (ability, mode.as_ref().and_then(text).as_deref()) {
@@ -69,7 +69,7 @@ impl Wish {
 
 /// A request of a server for one agent. Id and token are slices of its line.
 #[derive(Debug)]
-pub struct Question {
+pub struct ForwardedRequest {
     /// The whole request, without its newline.
     pub line: Bytes,
     /// The server's own id, raw.
@@ -79,14 +79,14 @@ pub struct Question {
     /// What the agent has to have declared.
     pub ability: ClientCapability,
     /// What it has to do with tasks of the agent's, if the server is told of them.
-    pub task: Option<OfTask>,
+    pub task: Option<TaskContext>,
     /// To the server.
     pub back: Back,
     /// Ends when the server does not want the answer any more; without a word, when it is gone.
     pub withdrawn: oneshot::Receiver<Withdrawal>,
 }
 
-impl Question {
+impl ForwardedRequest {
     /// Whether the server, as far as is known, still wants the answer.
     pub fn is_wanted(&mut self) -> bool {
         matches!(self.withdrawn.try_recv(), Err(TryRecvError::Empty))
@@ -152,8 +152,8 @@ impl Back {
     }
 
     /// Answers that the agent could not be asked.
-    pub fn not_asked(self, code: ErrorCode, why: &str) {
-        let error = not_asked(code, why, &self.server);
+    pub fn not_delivered(self, code: ErrorCode, why: &str) {
+        let error = not_delivered(code, why, &self.server);
         self.refuse(&error);
     }
 
@@ -185,7 +185,7 @@ pub(super) fn undeclared(ability: ClientCapability) -> ErrorObject {
 }
 
 /// An error of mcpd's own for a server whose request no agent has seen.
-pub(super) fn not_asked(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
+pub(super) fn not_delivered(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
     ErrorObject::of_mcpd(code, why, Delivery::NotSent).about_server(server)
 }
 
@@ -200,7 +200,7 @@ mod tests {
 
     fn check(method: &str, params: Option<&'static str>, expected: Result<(ClientCapability, Option<&str>), &str>) {
         let params = params.map(|params| Bytes::from_static(params.as_bytes()));
-        let wish = Wish::read(method.as_bytes(), params.as_ref()).expect("a method for agents");
+        let wish = ParsedRequest::read(method.as_bytes(), params.as_ref()).expect("a method for agents");
         let found = wish.as_ref().map(|wish| (wish.ability, wish.elicitation.as_deref()));
         let expected = expected.map(|(ability, elicitation)| (ability, elicitation.map(str::as_bytes)));
         assert_eq!(found.map_err(|error| error.message.as_str()), expected, "{params:?}");
@@ -228,25 +228,25 @@ mod tests {
             Some(r#"{"_meta":{"progressToken":{}}}"#),
             Err("`_meta` or its `progressToken` is malformed"),
         );
-        assert!(Wish::read(b"tools/call", None).is_none());
+        assert!(ParsedRequest::read(b"tools/call", None).is_none());
     }
 
     #[test]
     fn what_a_request_has_to_do_with_tasks_is_in_its_method_and_params() {
         let found = |method: &str, params: &'static str| {
-            let wish = Wish::read(method.as_bytes(), Some(&Bytes::from_static(params.as_bytes())));
+            let wish = ParsedRequest::read(method.as_bytes(), Some(&Bytes::from_static(params.as_bytes())));
             wish.expect("a method for agents").expect("well-formed").task
         };
-        let one = |id: &'static str| Some(TaskWish::One(Bytes::from_static(id.as_bytes())));
+        let one = |id: &'static str| Some(TaskAction::One(Bytes::from_static(id.as_bytes())));
         for (method, params, expected) in [
-            ("sampling/createMessage", r#"{"task":{"ttl":1}}"#, Some(TaskWish::Make)),
-            ("elicitation/create", r#"{"task":{}}"#, Some(TaskWish::Make)),
+            ("sampling/createMessage", r#"{"task":{"ttl":1}}"#, Some(TaskAction::Make)),
+            ("elicitation/create", r#"{"task":{}}"#, Some(TaskAction::Make)),
             ("sampling/createMessage", r#"{"task":null}"#, None),
             ("sampling/createMessage", r#"{"taskId":"t"}"#, None),
             ("tasks/get", r#"{"taskId":"\u0074"}"#, one("t")),
             ("tasks/result", r#"{"taskId":"t","task":{}}"#, one("t")),
             ("tasks/cancel", r#"{"taskId":""}"#, one("")),
-            ("tasks/list", r#"{"taskId":"t"}"#, Some(TaskWish::List)),
+            ("tasks/list", r#"{"taskId":"t"}"#, Some(TaskAction::List)),
         ] {
             assert_eq!(found(method, params), expected, "{method} {params}");
         }

@@ -1,27 +1,27 @@
 //! Agents and servers of both eras, each with each: every agent sees what its own era has, whatever the server speaks.
 
-mod asks;
-mod bytes;
-mod caches;
+mod byte_fidelity;
+mod cache_hints;
 mod changes;
-mod crowds;
-mod discovers;
+mod concurrency;
+mod detection;
+mod discovery;
 mod dual;
-mod levels;
-mod listens;
-mod probes;
-mod questions;
-mod refused_listens;
-mod relistens;
-mod returns;
-mod sendings;
-mod square;
-mod states;
-mod tasks_down;
-mod tasks_plain;
-mod tasks_up;
-mod urls;
-mod verdicts;
+mod era_cache;
+mod input_requests;
+mod legacy_tasks;
+mod log_levels;
+mod modern_tasks;
+mod multi_round_trip;
+mod pairs;
+mod refused_subscriptions;
+mod request_state;
+mod resubscription;
+mod retry_connections;
+mod retry_outcomes;
+mod subscriptions;
+mod task_only_tools;
+mod url_elicitation;
 
 use std::rc::Rc;
 

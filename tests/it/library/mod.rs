@@ -1,8 +1,8 @@
 //! The library: servers owned by a Rust program, here by the test itself.
 
 mod client;
+mod http_servers;
 mod manager;
-mod remotes;
 
 use std::future::Future;
 use std::rc::Rc;

@@ -1,6 +1,6 @@
 //! Servers that support both eras, as the Python SDK's do: no agent loses anything by the era that mcpd chooses.
 
-mod falls_back;
+mod fallback;
 mod several_instances;
 mod shared_by_command;
 mod shared_by_url;

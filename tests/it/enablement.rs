@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::reloads::{changing, text};
+use crate::reload::{changing, text};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result};
 
 const CHANGED: &str = "notifications/tools/list_changed";

@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::reloads::{change, text};
+use crate::reload::{change, text};
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, arguments, code, inputs, result, signal, until};
 
 fn one_at_a_time() -> Server {

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use super::Step;
+use super::agent::Seat;
 use super::model::{Kind, Model, NARROWINGS, PROFILES, RULES, SERVERS};
-use super::seat::Seat;
 use crate::support::{Agent, Daemon, Place, Server, Setup, WAIT_LIMIT, arguments, code, poll};
 
 /// Most agents at once, the one included that tells servers what to do, and never leaves.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::reloads::{replace, text};
+use crate::reload::{replace, text};
 use crate::support::http::{Behavior, Front, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, until};
 

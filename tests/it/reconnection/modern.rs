@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::fake_daemons::Fake;
 use super::outcome;
-use super::stand_ins::Fake;
 use crate::support::{Agent, Place, Shim, result};
 
 const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";

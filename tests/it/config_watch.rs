@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::reloads::text;
+use crate::reload::text;
 use crate::support::{Daemon, Place, Server, Setup, poll};
 
 fn watching(servers: &[&str], place: &Rc<Place>) -> String {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::reloads::{replace, text};
+use crate::reload::{replace, text};
 use crate::support::{Agent, Place, Server, Setup, until};
 
 const MATCHES_NONE: &str = "`demo__delete_*` matches none of the tools of `demo`";

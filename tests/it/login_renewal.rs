@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::logs_in::fixture::LoginFixture;
+use crate::login::fixture::LoginFixture;
 use crate::support::http::{Request, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, until};
 

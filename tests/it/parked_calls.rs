@@ -8,7 +8,7 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::reloads::{change, text};
+use crate::reload::{change, text};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, signal, until};
 
 const LIBRARY: &str = r#"{"prompts":[{"name":"danger"}],"resources":[{"uri":"x://danger","name":"one"}],

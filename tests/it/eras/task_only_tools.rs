@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::tasks_up::{ELICIT, RELATED, ask, capable_agent, finish, listed, request_count, start};
+use super::modern_tasks::{ELICIT, RELATED, ask, capable_agent, finish, listed, request_count, start};
 use crate::support::{Agent, Daemon, arguments, code, result, until};
 
 /// Calls a tool that the server runs as a task only, the task being `id`; the id of the request.

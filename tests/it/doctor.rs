@@ -2,8 +2,8 @@
 
 mod clients;
 mod daemons;
-mod places;
-mod remotes;
+mod http_servers;
+mod runtime_directory;
 mod servers;
 mod units;
 

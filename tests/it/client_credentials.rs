@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::logs_in::fixture::LoginFixture;
+use crate::login::fixture::LoginFixture;
 use crate::support::http::Authorization;
 use crate::support::{Agent, Daemon, Setup, result, until};
 

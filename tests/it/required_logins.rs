@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::logs_in::fixture::LoginFixture;
+use crate::login::fixture::LoginFixture;
 use crate::support::http::{Behavior, Front, Response};
 use crate::support::{Agent, Place, Setup, arguments, code, until};
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::changes::{UPDATED, expect_updates, modern, request_count, touch, wait_subscribed};
 use super::{both, full};
-use crate::reloads::text;
-use crate::replaces_servers::reload;
+use crate::reload::text;
+use crate::server_replacement::reload;
 use crate::support::{Agent, Daemon, Era, Place, Setup, arguments, code, result, until};
 
 /// A daemon with a server of each era, whose configuration can be another with [`reload`].

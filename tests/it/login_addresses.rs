@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::logs_in::fixture::LoginFixture;
+use crate::login::fixture::LoginFixture;
 use crate::support::http::{Authorization, HttpServer, Request, Response};
 use crate::support::{Server, Setup, skipped, until};
 

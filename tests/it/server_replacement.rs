@@ -5,7 +5,7 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::reloads::{change, pids, replace, start, text};
+use crate::reload::{change, pids, replace, start, text};
 use crate::support::{Agent, Daemon, MCPD, Ran, Server, WAIT_LIMIT, arguments, code, result, until};
 
 pub(crate) fn reload(daemon: &Daemon, servers: &[Server]) -> Ran {

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::logs_in::fixture::LoginFixture;
+use crate::login::fixture::LoginFixture;
 use crate::support::{Agent, Daemon, Place, Ran, SCRIPTED, Server, Setup};
 
 fn page() -> String {

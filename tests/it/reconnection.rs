@@ -1,9 +1,9 @@
 //! An agent behind `mcpd connect` goes on with the next daemon, whatever has become of the one before.
 
-mod crowd;
+mod concurrency;
 mod eras;
+mod fake_daemons;
 mod modern;
-mod stand_ins;
 mod streams;
 
 use std::fs;

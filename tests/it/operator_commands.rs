@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::reloads::{changing, text};
+use crate::reload::{changing, text};
 use crate::support::{Agent, Daemon, Place, Ran, Server, Setup, WAIT_LIMIT, arguments, code, until};
 
 fn state(daemon: &Daemon, server: &str) -> (String, bool) {

@@ -6,21 +6,21 @@
 //! (connections cut anywhere) · `second` (HTTP/2) · `eras` (how it is found out which one a server speaks in) · `stateless` (the modern one) ·
 //! `stateless_listens` (what such a one says by itself).
 
-mod answers;
 mod bodies;
-mod crowds;
-mod cuts;
-mod eras;
-mod listens;
-mod old;
+mod concurrency;
+mod cut_connections;
+mod era_detection;
+mod http2;
+mod legacy_sse;
+mod modern;
+mod modern_streams;
+mod outages;
 mod policy;
 mod redirects;
-mod resumes;
-mod second;
+mod responses;
+mod resumption;
+mod server_messages;
 mod sessions;
-mod stateless;
-mod stateless_listens;
-mod waits;
 
 use std::rc::Rc;
 

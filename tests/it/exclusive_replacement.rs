@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 
-use crate::reloads::{replace, start, text};
-use crate::replaces_servers::{events, reload};
+use crate::reload::{replace, start, text};
+use crate::server_replacement::{events, reload};
 use crate::support::{Daemon, Server, until};
 
 /// One that holds its lock for a while after it was told to end.

@@ -13,15 +13,15 @@
 //!
 //! `MODEL_CASES` asks for more scripts than the few of `cargo test`, `MODEL_SEED` for those of a run that failed.
 
+mod agent;
 mod model;
-mod seat;
-mod stage;
+mod system;
 
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
 use self::model::{NARROWINGS, PROFILES, RULES, SERVERS};
-use self::stage::Stage;
+use self::system::Stage;
 use crate::support::print_line;
 
 /// What happens. An index counts round, so that each means something in every state; a step that means nothing then does nothing.

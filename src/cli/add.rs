@@ -93,7 +93,7 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     write::all(file, &text, secrets).map_err(|error| fail(FAILED, error))?;
     moved.iter().for_each(|path| print_note!("mcpd: a secret was moved to {}", path.display()));
     let printed = match options.json {
-        true => json::page(&JsonReport { name, file: &path, secrets: moved }).and_then(try_print),
+        true => json::try_print_page(&JsonReport { name, file: &path, secrets: moved }),
         false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
     };
     let server = loaded.config.servers.iter().find(|server| *server.name == **name);

@@ -1,4 +1,4 @@
-//! A small agent: what `mcpd tools`, `call` and `demo` use. Policy holds for it as for any other.
+//! The MCP client of `mcpd tools`, `mcpd call` and `mcpd demo`. Policy applies to it as to every agent.
 
 use std::io;
 use std::path::Path;
@@ -16,27 +16,26 @@ use crate::jsonrpc::{Message, reply};
 use crate::sockets::RuntimeDir;
 use crate::transport::{Incoming, MessageReader, Outbox};
 
-/// Largest message taken from the daemon, in bytes: it has a cap of its own.
+/// Maximum size of a message in bytes. The daemon has a lower limit.
 const MAX_MESSAGE: usize = 1 << 30;
 
-/// One connection to an agent socket.
 pub(super) struct Agent {
     reader: MessageReader<OwnedReadHalf>,
     write: OwnedWriteHalf,
-    next: u64,
+    next_id: u64,
 }
 
 impl Agent {
-    /// Connects as an agent of a profile, or says why it cannot.
-    pub(super) async fn of(directory: &RuntimeDir, profile: &ProfileArg, name: &str) -> Result<Self, ExitCode> {
-        let socket = profile.path(directory)?;
-        Self::connect(&socket, name).await.map_err(|error| profile.closed(directory, socket, &error))
+    /// Connects to a profile. An error is printed.
+    pub(super) async fn connect_to(directory: &RuntimeDir, profile: &ProfileArg, name: &str) -> Result<Self, ExitCode> {
+        let socket = profile.socket(directory)?;
+        Self::connect(&socket, name).await.map_err(|error| profile.connect_failure(directory, socket, &error))
     }
 
-    /// Connects and introduces itself as `name`.
+    /// Connects and initializes the session with the client name `name`.
     pub(super) async fn connect(socket: &Path, name: &str) -> io::Result<Self> {
         let (read, write) = UnixStream::connect(socket).await?.into_split();
-        let mut agent = Self { reader: MessageReader::new(read, MAX_MESSAGE), write, next: 1 };
+        let mut agent = Self { reader: MessageReader::new(read, MAX_MESSAGE), write, next_id: 1 };
         let params = json!({
             "protocolVersion": era::NEWEST_LEGACY,
             "capabilities": {},
@@ -47,21 +46,21 @@ impl Agent {
         Ok(agent)
     }
 
-    /// The raw result of a request, or the error object.
+    /// Sends a request and returns the raw result or the error object.
     pub(super) async fn request(&mut self, method: &str, params: &impl Serialize) -> io::Result<Result<Bytes, Value>> {
-        self.request_hearing(method, params, |_, _| {}).await
+        self.request_with_notifications(method, params, |_, _| {}).await
     }
 
-    /// The same. What is notified meanwhile `hear` gets, method and raw params.
-    pub(super) async fn request_hearing(
+    /// As `request`. `on_notification` receives the method and raw params of each notification until the response.
+    pub(super) async fn request_with_notifications(
         &mut self,
         method: &str,
         params: &impl Serialize,
-        hear: impl Fn(&[u8], &[u8]),
+        on_notification: impl Fn(&[u8], &[u8]),
     ) -> io::Result<Result<Bytes, Value>> {
-        let expected = self.next.to_string();
-        self.send(reply::request(self.next, method, params)).await?;
-        self.next += 1;
+        let expected = self.next_id.to_string();
+        self.send(reply::request(self.next_id, method, params)).await?;
+        self.next_id += 1;
         loop {
             let incoming = self.reader.next().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
             match incoming {
@@ -72,16 +71,16 @@ impl Agent {
                         .map_or_else(|error| Ok(Err(serde_json::from_slice(&error)?)), |result| Ok(Ok(result)));
                 }
                 Incoming::Message { message: Message::Notification { method, params }, .. } => {
-                    hear(&method, &params.unwrap_or_default());
+                    on_notification(&method, &params.unwrap_or_default());
                 }
                 _ => {}
             }
         }
     }
 
-    /// Gives the last request up, of which no answer is waited for (MCP 2025-11-25, `basic/utilities/cancellation`).
+    /// Cancels the last request (MCP 2025-11-25, `basic/utilities/cancellation`).
     pub(super) async fn cancel(&mut self, reason: &str) -> io::Result<()> {
-        self.send(reply::cancelled(self.next - 1, reason)).await
+        self.send(reply::cancelled(self.next_id - 1, reason)).await
     }
 
     async fn send(&mut self, line: Bytes) -> io::Result<()> {

@@ -1,12 +1,11 @@
-//! What can be asked on the command line: the text of `--help`, one variant for each command.
+//! The command line: one variant for each command, and the text of `--help`.
 
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
-use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 
-use super::completions::{self, Shell};
+use super::completions::Shell;
 use super::profile::ProfileArg;
 use crate::known_clients::{CLIENTS, Client};
 
@@ -14,20 +13,20 @@ use crate::known_clients::{CLIENTS, Client};
 #[derive(Debug, Parser)]
 #[command(name = "mcpd", version, max_term_width = 100, after_help = EXIT_CODES, subcommand_value_name = "COMMAND")]
 pub(super) struct Arguments {
-    /// Directory of sockets and lock [default: $XDG_RUNTIME_DIR/mcpd, else /run/user/UID/mcpd, else ~/.local/state/mcpd/run]
+    /// Directory of the sockets and the lock [default: $XDG_RUNTIME_DIR/mcpd, else /run/user/UID/mcpd, else ~/.local/state/mcpd/run]
     #[arg(long, global = true, value_name = "DIR")]
     pub(super) runtime_dir: Option<PathBuf>,
     #[command(subcommand)]
     pub(super) command: Command,
 }
 
-/// Takes the clients that mcpd knows, and lists them in errors, `--help` and completions.
+/// Parses the name of a known client. Errors, `--help` and completions list all of them.
 fn client() -> impl TypedValueParser<Value = &'static Client> {
     PossibleValuesParser::new(CLIENTS.iter().map(|client| client.word))
         .try_map(|word| Client::named(&word).ok_or_else(|| format!("unknown client `{word}`")))
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 fine · 1 a server is failed or in backoff, or what was asked for failed · 2 usage or \
+const EXIT_CODES: &str = "Exit codes: 0 success · 1 the command failed, or a server is down · 2 wrong usage or \
     configuration · 3 the daemon is not running";
 
 #[derive(Debug, Subcommand)]
@@ -36,113 +35,59 @@ pub(super) enum Command {
     Serve(super::serve::Serve),
     /// Start the daemon, unless it runs
     ///
-    /// By the units of `mcpd service install` where they are installed, else detached, as `mcpd connect` starts it. Exits with 2 if
-    /// the configuration is not valid.
+    /// If the units of `mcpd service install` are installed, systemd starts it. Otherwise it runs detached from this terminal. Exits
+    /// with 2 if the configuration is not valid.
     Start,
-    /// Stop the daemon, and wait until no process of it or of its servers is left
+    /// Stop the daemon, and wait until it and all servers have ended
     ///
-    /// Where systemd runs it, its units are stopped, sockets included. It starts again with the next `mcpd connect`, `mcpd start` or
-    /// login. Exits with 3 if no daemon runs.
+    /// If systemd runs it, its units are stopped, including the sockets. The next `mcpd connect`, `mcpd start` or login starts it
+    /// again. Exits with 3 if no daemon runs.
     Stop(super::stop::Stop),
-    /// Show what runs: servers, agents and sockets of the daemon
-    Status {
-        /// Ask every server that runs how it is first; exit 1 also if one does not answer within its `health_timeout`
-        #[arg(long)]
-        check: bool,
-        /// Show it as it changes, until `q` or Ctrl-C; piped, print it again whenever anything happens
-        #[arg(long, conflicts_with = "check")]
-        watch: bool,
-        /// Print the whole report as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// List the tools that agents see, by server, with what they cost in tokens; or tell what one tool takes
+    /// Show servers, agents and profiles, problems first
+    Status(super::status::Status),
+    /// List the tools that agents see, with their cost in tokens; or describe one tool
     Tools(super::tools::Tools),
     /// Call a tool as an agent would; Ctrl-C cancels the call
     Call(super::call::Call),
-    /// Show what is called now, by server and tool, and how long it takes
+    /// Show current calls by server and tool, with their latency
     Top(super::top::Top),
-    /// Show who called what, oldest first
-    Calls {
-        /// Show also the calls that end from now on
-        #[arg(short, long)]
-        follow: bool,
-        /// Show only the calls of this server
-        #[arg(long, value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
-        server: Option<String>,
-        /// Show only the calls of this tool: its exposed name, or SERVER/TOOL
-        #[arg(long, value_name = "TOOL", add = ArgValueCompleter::new(completions::tools))]
-        tool: Option<String>,
-        /// Print each call as a line of JSON
-        #[arg(long)]
-        json: bool,
-        /// How many of the calls that have ended
-        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 20)]
-        last: usize,
-    },
+    /// Show recorded calls, oldest first
+    Calls(super::calls::Calls),
     /// Show what servers write to stderr, oldest first
-    Logs {
-        /// Show only what this server writes
-        #[arg(add = ArgValueCandidates::new(completions::servers))]
-        server: Option<String>,
-        /// Show also the lines that are written from now on
-        #[arg(short, long)]
-        follow: bool,
-        /// Print each line as a line of JSON
-        #[arg(long)]
-        json: bool,
-        /// How many of the lines that are kept, 256 KiB of each server
-        #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 100)]
-        last: usize,
-    },
+    Logs(super::logs::Logs),
     #[command(flatten)]
     Control(super::control::ControlCommand),
-    /// Add a server to the configuration, and leave all else in it as it is
+    /// Add a server to the configuration; the rest of the file stays as it is
     Add(super::add::Add),
-    /// Take a server out of the configuration, and leave all else in it as it is
+    /// Remove a server from the configuration; the rest of the file stays as it is
     Remove(super::remove::Remove),
-    /// Add the servers of other clients to the configuration, and leave all else in it as it is
+    /// Add the servers of other clients to the configuration; the rest of the file stays as it is
     Import(super::import::Import),
-    /// Read the configuration again, as SIGHUP does; servers that do not differ go on undisturbed
+    /// Apply the changed configuration; unchanged servers keep running
     ///
-    /// What is new or changed is started beside what runs, which goes on if that fails. Exits with 1 if a server failed, with 2
-    /// if the configuration is not valid: then nothing has changed.
-    Reload {
-        /// Take the variables that servers need from the login environment first, into the file of the unit; servers with other
-        /// values are replaced
-        #[arg(long)]
-        environment: bool,
-        /// Print it as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what the running daemon logs, or change it until it ends
-    LogLevel {
-        /// A level, or parts such as `info,mcpd::session=debug`
-        filter: Option<String>,
-        /// Print it as JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Find what is wrong, and say what to do: the runtime directory, the daemon, the configuration, each server, other clients
+    /// SIGHUP does the same. A new or changed server is started beside the running one, which is stopped only if that succeeds.
+    /// Exits with 1 if a server failed, with 2 if the configuration is not valid; then nothing has changed.
+    Reload(super::reload::Reload),
+    /// Show the log filter of the running daemon, or change it until the daemon ends
+    LogLevel(super::log_level::LogLevel),
+    /// Find problems and print their solutions: runtime directory, daemon, configuration, servers and clients
     ///
-    /// Changes nothing. Where no daemon runs, each server is started to be looked at, and ended again. Exits with 1 if there is a
-    /// problem.
+    /// Changes nothing. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
     Doctor(super::doctor::Wanted),
-    /// Log in to a server that is reached by a URL, in a browser; or show how logins stand
+    /// Log in to a server with a URL, in a browser; or list all logins
     ///
-    /// The browser ends up at a port of this machine that listens as long as this runs. If it is on another machine, paste here the
-    /// address that it ends up at.
+    /// After the login, the browser is redirected to a port of this machine. If the browser runs on another machine, paste the address of
+    /// that page here.
     Login(super::login::Wanted),
-    /// Forget the login of a server, here and where it was given
+    /// Revoke the login of a server and delete its tokens
     Logout(super::logout::Wanted),
-    /// Say what is wrong with the configuration, without starting anything and without a daemon
+    /// Validate the configuration; needs no daemon and starts nothing
     Check(super::check::Arguments),
     /// Print the JSON Schema of the configuration, for editors
     Schema,
-    /// Have the user's systemd run the daemon, from each login on
+    /// Run the daemon as a systemd user service, from each login on
     Service(super::service::Arguments),
-    /// Join standard input and output to the daemon, for agents that can only launch commands
+    /// Connect standard input and output to the daemon, for agents that launch a command
     Connect {
         #[command(flatten)]
         profile: ProfileArg,
@@ -150,15 +95,15 @@ pub(super) enum Command {
         #[arg(long, value_name = "CLIENT", value_parser = client())]
         print: Option<&'static Client>,
     },
-    /// Print what has a shell complete commands, and the names of servers and tools as they are
+    /// Print the completion script of a shell; it completes commands, servers and tools
     Completions {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page of mcpd, or write those of all commands
+    /// Print the manual page of mcpd, or write the pages of all commands
     Man(super::man::Pages),
-    /// Show what mcpd does, with a built-in server and nothing configured
+    /// Show what mcpd does, with a built-in server; needs no configuration
     Demo,
-    /// Run the demonstration's MCP server on standard input and output
+    /// Run the MCP server of the demonstration, on standard input and output
     DemoServer,
 }

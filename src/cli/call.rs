@@ -1,8 +1,6 @@
-//! `mcpd call`: one call of a tool, as an agent makes it.
-//!
-//! `forms` reads the arguments, `media` saves what is no text, `result` shows the rest.
+//! `mcpd call`: calls a tool as an agent does.
 
-mod forms;
+mod arg_forms;
 mod media;
 mod progress;
 mod result;
@@ -23,7 +21,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use self::forms::{Form, Texts};
+use self::arg_forms::{ArgForm, TextSource};
 use self::progress::Progress;
 use super::agent::Agent;
 use super::profile::ProfileArg;
@@ -35,39 +33,36 @@ use super::{FAILED, USAGE, completions, fail, tool_names};
 use crate::duration;
 use crate::sockets::RuntimeDir;
 
-/// What the call's progress is told under.
-const TOKEN: u64 = 1;
-/// For the cancellation to be written to a daemon that may read nothing.
+const PROGRESS_TOKEN: u64 = 1;
+/// For writing the cancellation, because the daemon may not read.
 const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
-/// Where to look for a tool that agents do not see.
-const HIDDEN: &str = "`mcpd tools --all` also has the tools that are hidden from agents, and why";
-/// Exit codes after a signal, as shells have them.
-const SIGNALLED: i32 = 128;
+const HIDDEN_HINT: &str = "`mcpd tools --all` also lists the tools that are hidden from agents";
+/// Added to the number of a signal for the exit code, as in shells.
+const SIGNAL_EXIT: i32 = 128;
 
-/// What is called, and how.
 #[derive(Debug, Args)]
 pub(super) struct Call {
     #[command(flatten)]
     profile: ProfileArg,
-    /// Its exposed name, as `mcpd tools` prints it, or SERVER/TOOL; `mcpd tools TOOL` tells what it takes
+    /// Exposed name, as printed by `mcpd tools`, or SERVER/TOOL; `mcpd tools TOOL` describes its arguments
     #[arg(add = ArgValueCompleter::new(completions::tools))]
     tool: String,
-    /// Its arguments: `key=value` (of the type that the tool wants), `key:=JSON`, `key=@FILE` (`@@` for a text that begins with @),
-    /// one JSON object, or `-` for one on stdin
+    /// Arguments: `key=value` (converted to the type in the tool's schema), `key:=JSON`, `key=@FILE` (`@@` for a text that begins
+    /// with @), one JSON object, or `-` to read one from stdin
     #[arg(value_name = "ARGUMENT", add = ArgValueCompleter::new(completions::arguments))]
     arguments: Vec<String>,
     /// Print the whole result as JSON
     #[arg(long)]
     json: bool,
-    /// Save images, sounds and blobs in this file, several in numbered ones; with a directory (`DIR/`), there
+    /// Save images, audio and blobs to this file, or to numbered files in a directory (`DIR/`)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Give up after so long, such as 30s, however the daemon is, and have the server told
+    /// Cancel the call after this time, such as 30s
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     timeout: Option<Duration>,
 }
 
-/// The arguments go out as they were typed, number spelling included.
+/// Arguments are sent as typed, including the spelling of numbers.
 #[derive(Serialize)]
 struct CallParams<'a> {
     name: &'a str,
@@ -78,74 +73,73 @@ struct CallParams<'a> {
     meta: Option<Value>,
 }
 
-/// How waiting for an answer ends.
-enum End {
-    Answered(std::io::Result<Result<Bytes, Value>>),
+enum CallEnd {
+    Response(std::io::Result<Result<Bytes, Value>>),
     TimedOut,
-    Signalled(i32),
+    Signal(i32),
 }
 
 pub(super) async fn run(directory: &RuntimeDir, call: &Call) -> ExitCode {
-    let form = match Form::of(&call.arguments, &Process) {
+    let form = match ArgForm::parse(&call.arguments, &Process) {
         Ok(form) => form,
         Err(error) => return fail(USAGE, error),
     };
     let deadline = call.timeout.map(|limit| Instant::now() + limit);
     let (mut agent, tool) = tokio::select! {
-        found = found(directory, call) => match found {
+        found = connect_and_find(directory, call) => match found {
             Ok(found) => found,
-            Err(refused) => return refused,
+            Err(code) => return code,
         },
-        () = passed(deadline) => return fail(FAILED, format!("{}: the call was not sent", unanswered(call))),
+        () = reached(deadline) => return fail(FAILED, format!("{}: the call was not sent", timeout_message(call))),
     };
-    let arguments = match form.fitted(&Schema::of(&tool.said["inputSchema"]), &Process) {
+    let arguments = match form.convert(&Schema::parse(&tool.definition["inputSchema"]), &Process) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Names and choices are the server's.
+            // The error quotes names and choices of the server.
             let error = lines(&error);
-            return fail(USAGE, format!("{}: {error}\n`mcpd tools {}` tells what it takes", tool.name, tool.name));
+            return fail(USAGE, format!("{}: {error}\n`mcpd tools {}` describes its arguments", tool.name, tool.name));
         }
     };
-    // Ctrl-C from here on has the server told.
+    // From here on Ctrl-C cancels the call at the server.
     let mut signals = match Signals::new([SIGINT, SIGTERM]) {
         Ok(signals) => signals,
         Err(error) => return fail(FAILED, error),
     };
-    let progress = Progress::of(&tool.name);
+    let progress = Progress::new(&tool.name);
     let end = tokio::select! {
-        answered = with_spinner(|| progress.words(), made(&mut agent, &tool, &arguments, &progress)) => End::Answered(answered),
-        () = passed(deadline) => End::TimedOut,
-        Some(signal) = signals.next() => End::Signalled(signal),
+        response = with_spinner(|| progress.text(), send(&mut agent, &tool, &arguments, &progress)) => CallEnd::Response(response),
+        () = reached(deadline) => CallEnd::TimedOut,
+        Some(signal) = signals.next() => CallEnd::Signal(signal),
     };
     match end {
-        End::Answered(Ok(Ok(result))) => result::show(&result, &tool.name, call.json, call.output.as_deref()),
-        End::Answered(Ok(Err(error))) => fail(FAILED, describe(&error)),
-        End::Answered(Err(error)) => fail(FAILED, error),
-        End::TimedOut => {
-            give_up(&mut agent, "it took too long").await;
-            fail(FAILED, format!("{}: the call is cancelled, and may have had an effect", unanswered(call)))
+        CallEnd::Response(Ok(Ok(result))) => result::show(&result, &tool.name, call.json, call.output.as_deref()),
+        CallEnd::Response(Ok(Err(error))) => fail(FAILED, error_message(&error)),
+        CallEnd::Response(Err(error)) => fail(FAILED, error),
+        CallEnd::TimedOut => {
+            cancel(&mut agent, "timeout of the caller").await;
+            fail(FAILED, format!("{}: the call is cancelled, and may have had an effect", timeout_message(call)))
         }
-        End::Signalled(signal) => {
-            give_up(&mut agent, "the person who called has cancelled").await;
-            ExitCode::from(u8::try_from(SIGNALLED + signal).unwrap_or(FAILED))
+        CallEnd::Signal(signal) => {
+            cancel(&mut agent, "cancelled by the user").await;
+            ExitCode::from(u8::try_from(SIGNAL_EXIT + signal).unwrap_or(FAILED))
         }
     }
 }
 
-/// Connects as an agent, and finds the tool in its list.
-async fn found(directory: &RuntimeDir, call: &Call) -> Result<(Agent, Tool), ExitCode> {
-    let mut agent = Agent::of(directory, &call.profile, "mcpd call").await?;
-    let listed = with_spinner(|| "waiting for the list of tools".to_owned(), tools::seen(&mut agent)).await;
+/// Connects as an agent, and finds the tool in its list. An error is printed.
+async fn connect_and_find(directory: &RuntimeDir, call: &Call) -> Result<(Agent, Tool), ExitCode> {
+    let mut agent = Agent::connect_to(directory, &call.profile, "mcpd call").await?;
+    let listed = with_spinner(|| "waiting for the list of tools".to_owned(), tools::list(&mut agent)).await;
     let mut listed = listed.map_err(|error| fail(FAILED, error))?;
-    let exposed = exposed(directory, call).await?;
-    match listed.iter().position(|tool| exposed.as_ref() == Some(&tool.name)) {
+    let name = exposed_name(directory, call).await?;
+    match listed.iter().position(|tool| name.as_ref() == Some(&tool.name)) {
         Some(index) => Ok((agent, listed.swap_remove(index))),
-        None => Err(unknown(directory, call, &listed).await),
+        None => Err(unknown_tool(directory, call, &listed).await),
     }
 }
 
-/// The name by which agents of the profile see the tool; `None` if they see none in `SERVER/TOOL` form.
-async fn exposed(directory: &RuntimeDir, call: &Call) -> Result<Option<String>, ExitCode> {
+/// The exposed name; `None` if agents of the profile do not see the tool.
+async fn exposed_name(directory: &RuntimeDir, call: &Call) -> Result<Option<String>, ExitCode> {
     if !call.tool.contains('/') {
         return Ok(Some(call.tool.clone()));
     }
@@ -155,65 +149,69 @@ async fn exposed(directory: &RuntimeDir, call: &Call) -> Result<Option<String>, 
             let name = lines(&call.tool);
             Err(fail(
                 FAILED,
-                format!("cannot look up `{name}`: {error}\nthe name that `mcpd tools` prints needs no look-up"),
+                format!(
+                    "cannot look up `{name}`: {error}\nuse the name that `mcpd tools` prints, which needs no look-up"
+                ),
             ))
         }
     }
 }
 
-/// Makes the call; what can only be a task (MCP 2025-11-25, `basic/utilities/tasks`) is made one, and waited for.
-async fn made(
+/// Calls the tool. If it requires a task (MCP 2025-11-25, `basic/utilities/tasks`), creates one and waits for its result.
+async fn send(
     agent: &mut Agent,
     tool: &Tool,
     arguments: &RawValue,
     progress: &Progress,
 ) -> std::io::Result<Result<Bytes, Value>> {
-    let is_task = tool.said["execution"]["taskSupport"] == "required";
-    let meta = stderr().is_terminal().then(|| json!({ "progressToken": TOKEN }));
+    let is_task = tool.definition["execution"]["taskSupport"] == "required";
+    let meta = stderr().is_terminal().then(|| json!({ "progressToken": PROGRESS_TOKEN }));
     let params = CallParams { name: &tool.name, arguments, task: is_task.then(|| json!({})), meta };
-    let answered = agent.request_hearing("tools/call", &params, |method, params| progress.hear(method, params)).await?;
-    let Some(task) = answered.as_ref().ok().filter(|_| is_task) else { return Ok(answered) };
-    let made: Value = serde_json::from_slice(task)?;
-    let id = json!({ "taskId": made["task"]["taskId"] });
-    agent.request_hearing("tasks/result", &id, |method, params| progress.hear(method, params)).await
+    let on_notification = |method: &[u8], params: &[u8]| progress.update(method, params);
+    let response = agent.request_with_notifications("tools/call", &params, on_notification).await?;
+    let Some(created) = response.as_ref().ok().filter(|_| is_task) else { return Ok(response) };
+    let created: Value = serde_json::from_slice(created)?;
+    let id = json!({ "taskId": created["task"]["taskId"] });
+    agent.request_with_notifications("tasks/result", &id, on_notification).await
 }
 
-/// The agent leaves, which ends its tasks as well.
-async fn give_up(agent: &mut Agent, reason: &str) {
-    // If this cannot be written the connection ends all the same, and the call with it.
+async fn cancel(agent: &mut Agent, reason: &str) {
+    // If writing fails, the end of the connection cancels the call and its task.
     let _ = timeout(CANCEL_TIMEOUT, agent.cancel(reason)).await;
 }
 
-async fn passed(deadline: Option<Instant>) {
+async fn reached(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
 }
 
-fn unanswered(call: &Call) -> String {
-    format!("no answer within {}", duration::format(call.timeout.unwrap_or_default()))
+fn timeout_message(call: &Call) -> String {
+    format!("no response within {}", duration::format(call.timeout.unwrap_or_default()))
 }
 
-/// A denied tool is answered like one that does not exist: only what agents see is suggested.
-async fn unknown(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCode {
+/// Suggests only tools that agents see, so that the error for a denied tool is that of a nonexistent one.
+async fn unknown_tool(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> ExitCode {
     let name = &call.tool;
-    let (own, servers) = tools::own_forms(directory, call.profile.name()).await;
-    let known = listed.iter().map(|tool| (&*tool.name, own.get(&tool.name).cloned()));
-    if let Some(server) = tool_names::server_of(name, &servers).filter(|server| server.missing) {
+    let origins = tools::origins(directory, call.profile.name()).await;
+    let known = listed.iter().map(|tool| (&*tool.name, origins.qualified(tool)));
+    if let Some(server) = tool_names::server_of(name, &origins.servers).filter(|server| server.missing) {
         let (server, state) = (&server.name, &server.state);
-        let why = format!("{server} has not listed its tools: it is {state}; `mcpd status` says why");
-        return fail(FAILED, format!("{}: the call was not sent: {why}", lines(name)));
+        let reason = format!("{server} has not listed its tools, its state is {state}; `mcpd status` shows why");
+        return fail(FAILED, format!("{}: the call was not sent: {reason}", lines(name)));
     }
-    let servers = servers.iter().map(|server| &*server.name);
-    fail(FAILED, format!("Unknown tool: {}{}\n{HIDDEN}", lines(name), tool_names::suggestion(name, known, servers)))
+    let servers = origins.servers.iter().map(|server| &*server.name);
+    fail(
+        FAILED,
+        format!("Unknown tool: {}{}\n{HIDDEN_HINT}", lines(name), tool_names::suggestion(name, known, servers)),
+    )
 }
 
-/// What this process can read.
 struct Process;
 
-impl Texts for Process {
-    fn input(&self) -> Result<String, String> {
+impl TextSource for Process {
+    fn stdin(&self) -> Result<String, String> {
         let mut text = String::new();
         stdin().lock().read_to_string(&mut text).map(|_| text).map_err(|error| format!("stdin: {error}"))
     }
@@ -223,8 +221,8 @@ impl Texts for Process {
     }
 }
 
-/// The message of an error object, and how sure the failure is.
-pub(super) fn describe(error: &Value) -> String {
+/// The message of an error object, with its outcome.
+pub(super) fn error_message(error: &Value) -> String {
     let message = error["message"].as_str().map_or_else(|| error.to_string(), lines);
     match error["data"]["outcome"].as_str() {
         Some("unknown") => format!("{message} (whether the call had an effect is unknown)"),

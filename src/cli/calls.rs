@@ -1,4 +1,4 @@
-//! `mcpd calls`.
+//! `mcpd calls`: recorded calls, oldest first.
 
 mod columns;
 
@@ -6,34 +6,51 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
+use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+
 use self::columns::Columns;
 use super::style::OutputStyle;
-use super::{FAILED, NOT_RUNNING, admin_failure, fail, json, tool_names, tools, try_print};
+use super::{FAILED, NOT_RUNNING, admin_failure, completions, fail, json, tool_names, tools, try_print};
 use crate::admin::{self, CallsTold, CallsWanted, Next, Told, ToolsWanted};
 use crate::calls::ToolFilter;
+use crate::duration;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// Shows the calls that `wanted` describes; only those of the tool `name`, if that is given.
-pub(super) async fn run(
-    directory: &RuntimeDir,
-    mut wanted: CallsWanted,
-    name: Option<String>,
-    as_json: bool,
-) -> ExitCode {
-    if let Some(name) = name {
-        wanted.tool = match filter(directory, name).await {
-            Ok(filter) => Some(filter),
-            Err(code) => return code,
-        };
-    }
-    match show(&directory.socket(ADMIN_SOCKET), wanted, as_json).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(code) => code,
-    }
+/// Which calls are shown, and how.
+#[derive(Debug, Args)]
+pub(super) struct Calls {
+    /// Also show calls that end from now on
+    #[arg(short, long)]
+    follow: bool,
+    /// Show only calls to this server
+    #[arg(long, value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
+    server: Option<String>,
+    /// Show only calls of this tool: its exposed name, or SERVER/TOOL
+    #[arg(long, value_name = "TOOL", add = ArgValueCompleter::new(completions::tools))]
+    tool: Option<String>,
+    /// Print each call as a line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Number of recorded calls to show
+    #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 20)]
+    last: usize,
 }
 
-/// What `name` stands for. A tool that is gone may still have calls.
-async fn filter(directory: &RuntimeDir, name: String) -> Result<ToolFilter, ExitCode> {
+pub(super) async fn run(directory: &RuntimeDir, Calls { follow, server, tool, json, last }: Calls) -> ExitCode {
+    let tool = match tool {
+        None => None,
+        Some(name) => match resolve_filter(directory, name).await {
+            Ok(filter) => Some(filter),
+            Err(code) => return code,
+        },
+    };
+    let request = CallsWanted { last, server, follow, tool };
+    show(&directory.socket(ADMIN_SOCKET), request, json).await.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// The filter for a tool's name. A tool that no longer exists may still have recorded calls.
+async fn resolve_filter(directory: &RuntimeDir, name: String) -> Result<ToolFilter, ExitCode> {
     let (found, _) = tool_names::find(directory, None, &name).await.map_err(|error| admin_failure(&error))?;
     let is_known = !found.is_empty();
     let routes = match name.split_once('/') {
@@ -42,39 +59,39 @@ async fn filter(directory: &RuntimeDir, name: String) -> Result<ToolFilter, Exit
     };
     let filter = ToolFilter { name, routes };
     if !is_known && !has_calls(directory, filter.clone()).await? {
-        return Err(unknown(directory, &filter.name).await);
+        return Err(unknown_tool(directory, &filter.name).await);
     }
     Ok(filter)
 }
 
-/// Whether any call is kept that `filter` admits.
+/// Whether a recorded call matches `filter`.
 async fn has_calls(directory: &RuntimeDir, filter: ToolFilter) -> Result<bool, ExitCode> {
-    let wanted = CallsWanted { last: 1, tool: Some(filter), ..CallsWanted::default() };
+    let request = CallsWanted { last: 1, tool: Some(filter), ..CallsWanted::default() };
     let mut calls =
-        admin::calls(&directory.socket(ADMIN_SOCKET), wanted).await.map_err(|error| admin_failure(&error))?;
+        admin::calls(&directory.socket(ADMIN_SOCKET), request).await.map_err(|error| admin_failure(&error))?;
     let first = calls.next().await.map_err(|error| admin_failure(&error))?;
     Ok(matches!(first, Some(Next::Told(Told::Call(_)))))
 }
 
-/// The operator may know every tool, so hidden ones are suggested as well.
-async fn unknown(directory: &RuntimeDir, name: &str) -> ExitCode {
-    let (known, told) = match tools::ask(directory, ToolsWanted::default()).await {
+/// Also suggests hidden tools: the operator may see every tool.
+async fn unknown_tool(directory: &RuntimeDir, name: &str) -> ExitCode {
+    let (known, list) = match tools::request(directory, ToolsWanted::default()).await {
         Ok(known) => known,
         Err(error) => return admin_failure(&error),
     };
-    let forms = known.iter().map(|tool| {
-        let own = tool_names::own_form(&tool.server, &tool.tool);
-        (tool.name.as_deref().unwrap_or_default(), Some(own))
+    let names = known.iter().map(|tool| {
+        let qualified = tool_names::qualified(&tool.server, &tool.tool);
+        (tool.name.as_deref().unwrap_or_default(), Some(qualified))
     });
-    let servers = told.servers.iter().map(|server| &*server.name);
-    let suggestion = tool_names::suggestion(name, forms, servers);
+    let servers = list.servers.iter().map(|server| &*server.name);
+    let suggestion = tool_names::suggestion(name, names, servers);
     fail(FAILED, format!("there is no tool `{}`{suggestion}", name.escape_debug()))
 }
 
-async fn show(socket: &Path, wanted: CallsWanted, as_json: bool) -> Result<(), ExitCode> {
-    let follow = wanted.follow;
-    let mut calls = admin::calls(socket, wanted).await.map_err(|error| admin_failure(&error))?;
-    let columns = Columns::of(OutputStyle::of_stdout().width());
+async fn show(socket: &Path, request: CallsWanted, as_json: bool) -> Result<(), ExitCode> {
+    let follow = request.follow;
+    let mut calls = admin::calls(socket, request).await.map_err(|error| admin_failure(&error))?;
+    let columns = Columns::for_width(OutputStyle::of_stdout().width());
     let mut has_header = as_json;
     loop {
         let next = calls.next().await.map_err(|error| admin_failure(&error))?;
@@ -83,16 +100,18 @@ async fn show(socket: &Path, wanted: CallsWanted, as_json: bool) -> Result<(), E
             has_header = true;
         }
         match next {
-            Some(Next::Told(Told::Call(call))) if as_json => {
-                try_print(json::line(&call)?)?;
-            }
+            Some(Next::Told(Told::Call(call))) if as_json => json::print_line(&call)?,
             Some(Next::Told(Told::Call(call))) => try_print(columns.row(&call))?,
             Some(Next::Told(Told::Missed(count))) => {
                 print_note!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
             }
             Some(Next::Told(_)) => {}
-            Some(Next::All(told)) => {
-                warn(told);
+            Some(Next::All(CallsTold { unwritten })) => {
+                if unwritten > 0 {
+                    print_note!(
+                        "mcpd: {unwritten} calls are missing in the call log file: it could not be written, or not fast enough"
+                    );
+                }
                 if !follow {
                     return Ok(());
                 }
@@ -102,22 +121,13 @@ async fn show(socket: &Path, wanted: CallsWanted, as_json: bool) -> Result<(), E
     }
 }
 
-fn warn(told: CallsTold) {
-    if told.unwritten > 0 {
-        print_note!(
-            "mcpd: {} calls are not in the file of calls: it could not be written, or not fast enough",
-            told.unwritten
-        );
-    }
-}
-
-/// As exact as it is short.
-pub(super) fn took(milliseconds: f64) -> String {
-    let whole = Duration::try_from_secs_f64(milliseconds / 1e3).unwrap_or(Duration::MAX);
-    match whole.as_millis() {
+/// A duration in three or four digits.
+pub(super) fn format_duration(milliseconds: f64) -> String {
+    let took = Duration::try_from_secs_f64(milliseconds / 1e3).unwrap_or(Duration::MAX);
+    match took.as_millis() {
         0..10 => format!("{milliseconds:.1}ms"),
         10..10_000 => format!("{milliseconds:.0}ms"),
-        _ => crate::duration::format(Duration::from_secs(whole.as_secs())),
+        _ => duration::format(Duration::from_secs(took.as_secs())),
     }
 }
 
@@ -126,11 +136,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_as_exact_as_they_are_short() {
+    fn durations_have_at_most_four_digits() {
         for (milliseconds, expected) in
             [(0.123, "0.1ms"), (9.94, "9.9ms"), (10.4, "10ms"), (9999.0, "9999ms"), (61_500.0, "1m 1s")]
         {
-            assert_eq!(took(milliseconds), expected);
+            assert_eq!(format_duration(milliseconds), expected);
         }
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         Err(error) => Findings::refused(error),
     };
     let printed = match &loaded {
-        _ if arguments.json => findings.json().and_then(try_print),
+        _ if arguments.json => findings.print_json(),
         Ok(loaded) if arguments.show => {
             findings.explain();
             print_note!("{}", findings.summary());
@@ -171,7 +171,7 @@ impl<'a> Findings<'a> {
         format!("{}, {}: {verdict}", count(self.servers, "server"), count(self.warnings, "warning"))
     }
 
-    fn json(&self) -> Result<String, ExitCode> {
+    fn print_json(&self) -> Result<(), ExitCode> {
         let unreadable = self.refusal.into_iter().flat_map(ConfigError::unreadable).map(|(file, error)| {
             let message = format!("cannot read {}: {error}", file.display());
             Finding { level: "error", message, label: None, file, line: None, column: None, help: None }
@@ -184,7 +184,7 @@ impl<'a> Findings<'a> {
             unknown: &self.unknown,
             diagnostics: unreadable.chain(self.diagnostics.iter().map(finding)).collect(),
         };
-        json::page(&shape)
+        json::try_print_page(&shape)
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::reload::{self, Scope};
+use super::reload::{self, Reload, Scope};
 use super::{USAGE, block_on, fail};
 use crate::config::edit::Overlay;
 use crate::config::edit::file::ConfigFile;
@@ -71,7 +71,8 @@ impl EditOptions {
     pub(super) fn next_step(&self, directory: Option<RuntimeDir>, names: &[&str]) -> ExitCode {
         match directory.filter(RuntimeDir::is_served) {
             Some(directory) if self.reload => {
-                block_on(reload::run(&directory, false, self.json, Scope::Servers(names)))
+                let reload = Reload { environment: false, json: self.json };
+                block_on(reload::run(&directory, reload, Scope::Servers(names)))
             }
             Some(_) => {
                 print_note!("mcpd: run `mcpd reload` to apply the change to the running daemon");

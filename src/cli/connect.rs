@@ -23,7 +23,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const FULL: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCode {
-    let socket = match profile.path(directory) {
+    let socket = match profile.socket(directory) {
         Ok(socket) => socket,
         Err(refused) => return refused,
     };
@@ -64,8 +64,10 @@ async fn first(
                 autostart::ensure(directory).await.map_err(unserved)?;
             }
             connected => {
-                return connected
-                    .map_err(|error| Unserved { code: profile.closed(directory, socket, &error), reason: None });
+                return connected.map_err(|error| Unserved {
+                    code: profile.connect_failure(directory, socket, &error),
+                    reason: None,
+                });
             }
         }
     }

@@ -3,183 +3,205 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use serde::Serialize;
 
 use super::completions;
-use super::health::Health;
 use super::spinner::with_spinner;
 use super::text::{one_line, with_override};
 use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
 use crate::admin::report::ServerTold;
 use crate::admin::{self, Order};
 use crate::manager::Toggle;
+use crate::server::HealthOverride;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// What is wanted of a server.
 #[derive(Debug, Subcommand)]
 pub(super) enum ControlCommand {
-    /// Start a server again, at once, and wait until it is ready or has failed
+    /// Restart a server now, and wait until it is ready or has failed
     Restart {
-        /// Its name, as `mcpd status` prints it
+        /// Server name, as printed by `mcpd status`
         #[arg(add = ArgValueCandidates::new(completions::servers))]
         server: String,
-        /// Print what came of it as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Hide what a server offers, or one of its tools, until it is enabled again or the daemon is started again
+    /// Hide a server or one of its tools from agents, until you enable it or restart the daemon
     Disable {
-        /// The server, as `mcpd status` prints it, or one of its tools: SERVER/TOOL, or the exposed name
+        /// A server, as printed by `mcpd status`, or a tool: SERVER/TOOL or its exposed name
         #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
-        what: String,
+        target: String,
         /// Stop the server, too
         #[arg(long)]
         stop: bool,
-        /// Print what came of it as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show again what was disabled; a server that was stopped is started and waited for
+    /// Enable a disabled server or tool; a stopped server is started and waited for
     Enable {
-        /// The server, as `mcpd status` prints it, or one of its tools: SERVER/TOOL, or the exposed name
+        /// A server, as printed by `mcpd status`, or a tool: SERVER/TOOL or its exposed name
         #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
-        what: String,
-        /// Print what came of it as JSON
+        target: String,
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say how a server is, whatever it answers when it is asked
+    /// Override the health of a server, regardless of its answers to pings
     Health {
-        /// Its name, as `mcpd status` prints it
+        /// Server name, as printed by `mcpd status`
         #[arg(add = ArgValueCandidates::new(completions::servers))]
         server: String,
-        /// How it is
+        /// Its health
         #[arg(value_enum)]
         health: Health,
-        /// Print what came of it as JSON
+        /// Print the result as JSON
         #[arg(long)]
         json: bool,
     },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Health {
+    /// Healthy: it is not restarted when it leaves pings unanswered
+    Up,
+    /// Unhealthy: calls to it fail at once
+    Down,
+    /// Determined by its answers to pings
+    Auto,
+}
+
+impl From<Health> for HealthOverride {
+    fn from(health: Health) -> Self {
+        match health {
+            Health::Up => Self::Up,
+            Health::Down => Self::Down,
+            Health::Auto => Self::Auto,
+        }
+    }
+}
+
+struct ControlRequest<'a> {
+    order: Order,
+    server: &'a str,
+    as_json: bool,
 }
 
 impl ControlCommand {
-    /// The order, of which server, and whether its end is told as JSON. `named` is the `SERVER/TOOL` of an exposed name.
-    fn parts<'w>(&'w self, named: Option<&'w str>) -> (Order, &'w str, bool) {
-        let (order, server, json) = match self {
-            Self::Restart { server, json } => (Order::Restart, &**server, json),
-            Self::Disable { what, stop, json } => {
-                let (order, server) = switch(
-                    named.unwrap_or(what),
-                    if *stop { Toggle::Stop } else { Toggle::Disable },
-                    Toggle::DisableTool,
-                );
-                (order, server, json)
+    /// `qualified` is the `SERVER/TOOL` form of a target that is an exposed name.
+    fn request<'a>(&'a self, qualified: Option<&'a str>) -> ControlRequest<'a> {
+        match self {
+            Self::Restart { server, json } => ControlRequest { order: Order::Restart, server, as_json: *json },
+            Self::Disable { target, stop, json } => {
+                let of_server = if *stop { Toggle::Stop } else { Toggle::Disable };
+                toggle(qualified.unwrap_or(target), of_server, Toggle::DisableTool, *json)
             }
-            Self::Enable { what, json } => {
-                let (order, server) = switch(named.unwrap_or(what), Toggle::Enable, Toggle::EnableTool);
-                (order, server, json)
+            Self::Enable { target, json } => {
+                toggle(qualified.unwrap_or(target), Toggle::Enable, Toggle::EnableTool, *json)
             }
-            Self::Health { server, health, json } => (Order::Vouch((*health).into()), &**server, json),
-        };
-        (order, server, *json)
+            Self::Health { server, health, json } => {
+                ControlRequest { order: Order::Vouch((*health).into()), server, as_json: *json }
+            }
+        }
     }
 }
 
-/// Of `SERVER`, or of `SERVER/TOOL`.
-fn switch(what: &str, of_server: Toggle, of_tool: fn(String) -> Toggle) -> (Order, &str) {
-    match what.split_once('/') {
-        None => (Order::Toggle(of_server), what),
-        Some((server, tool)) => (Order::Toggle(of_tool(tool.to_owned())), server),
+/// The request for `SERVER` or for `SERVER/TOOL`.
+fn toggle(target: &str, of_server: Toggle, of_tool: fn(String) -> Toggle, as_json: bool) -> ControlRequest<'_> {
+    match target.split_once('/') {
+        None => ControlRequest { order: Order::Toggle(of_server), server: target, as_json },
+        Some((server, tool)) => ControlRequest { order: Order::Toggle(of_tool(tool.to_owned())), server, as_json },
     }
 }
 
-/// `SERVER/TOOL`, if `what` is the exposed name of a tool; what is a server, or nothing, is the daemon's matter.
-async fn own_form(directory: &RuntimeDir, what: &str) -> Result<Option<String>, ExitCode> {
-    if what.contains('/') {
+/// The `SERVER/TOOL` form of `target` if it is the exposed name of a tool. Anything else is left to the daemon.
+async fn qualify(directory: &RuntimeDir, target: &str) -> Result<Option<String>, ExitCode> {
+    if target.contains('/') {
         return Ok(None);
     }
-    let Ok((found, told)) = tool_names::find(directory, None, what).await else { return Ok(None) };
-    if told.servers.iter().any(|server| server.name == what) {
+    let Ok((found, list)) = tool_names::find(directory, None, target).await else { return Ok(None) };
+    if list.servers.iter().any(|server| server.name == target) {
         return Ok(None);
     }
-    let mut forms: Vec<_> = found.iter().map(|tool| tool_names::own_form(&tool.server, &tool.tool)).collect();
-    forms.dedup();
-    match &mut forms[..] {
+    let mut names: Vec<_> = found.iter().map(|tool| tool_names::qualified(&tool.server, &tool.tool)).collect();
+    names.dedup();
+    match &mut names[..] {
         [] => Ok(None),
-        [form] => Ok(Some(std::mem::take(form))),
-        several => Err(fail(USAGE, format!("several tools may be exposed as `{what}`: {}", several.join(", ")))),
+        [name] => Ok(Some(std::mem::take(name))),
+        several => Err(fail(USAGE, format!("`{target}` is the name of several tools: write {}", several.join(" or ")))),
     }
 }
 
-/// Prints that a restart does not apply what has changed on disk.
+/// Warns that a restart does not apply changed configuration files.
 async fn note_changed_files(socket: &Path) {
-    // If no daemon answers, the order itself fails with the reason.
+    // Without an answer, the command itself fails with the reason.
     let Ok(report) = admin::status(socket).await else { return };
     let changed = changed_files::compared(report).files_changed;
-    if let Some(said) = changed_files::sentence(&changed) {
-        let what = if changed.len() == 1 { "it" } else { "them" };
-        print_note!("note: {said} since mcpd read the configuration; `mcpd reload` applies {what}");
+    if let Some(sentence) = changed_files::sentence(&changed) {
+        let them = if changed.len() == 1 { "it" } else { "them" };
+        print_note!("note: {sentence} since mcpd read the configuration; `mcpd reload` applies {them}");
     }
 }
 
-/// Prints why agents still do not see a tool that was enabled.
+/// Prints why agents still do not see an enabled tool.
 async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
-    let name = tool_names::own_form(server, tool);
+    let name = tool_names::qualified(server, tool);
     let Ok((found, _)) = tool_names::find(directory, None, &name).await else { return };
     if let Some((report, hidden)) = found.iter().find_map(|report| Some((report, report.hidden.as_ref()?))) {
-        print_note!("note: agents still do not see it: {}", tools::all::why(report, Some(hidden)));
+        print_note!("note: agents still do not see it: {}", tools::all::hidden_reason(report, Some(hidden)));
     }
 }
 
-/// What `--json` prints.
+/// The shape of `--json`.
 #[derive(Serialize)]
 struct Shape<'a> {
     server: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     vouched: Option<&'static str>,
     #[serde(flatten)]
-    told: &'a ServerTold,
+    result: &'a ServerTold,
 }
 
 pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> ExitCode {
-    let named = match command {
-        ControlCommand::Enable { what, .. } | ControlCommand::Disable { what, .. } => {
-            match own_form(directory, what).await {
-                Ok(named) => named,
+    let qualified = match command {
+        ControlCommand::Enable { target, .. } | ControlCommand::Disable { target, .. } => {
+            match qualify(directory, target).await {
+                Ok(qualified) => qualified,
                 Err(code) => return code,
             }
         }
         ControlCommand::Restart { .. } | ControlCommand::Health { .. } => None,
     };
-    if matches!(command, ControlCommand::Disable { what, stop: true, .. } if named.is_some() || what.contains('/')) {
-        return fail(USAGE, "`--stop` is for a whole server: a tool has no process of its own");
+    if matches!(command, ControlCommand::Disable { target, stop: true, .. } if qualified.is_some() || target.contains('/'))
+    {
+        return fail(USAGE, "`--stop` stops a whole server: write the server without a tool, or leave out `--stop`");
     }
-    let (order, server, as_json) = command.parts(named.as_deref());
+    let ControlRequest { order, server, as_json } = command.request(qualified.as_deref());
     let vouched = if let Order::Vouch(vouched) = order { vouched.word() } else { None };
-    let what = match &order {
+    let activity = match &order {
         Order::Restart => format!("restarting {server}"),
         Order::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
         Order::Toggle(_) => format!("disabling {server}"),
-        Order::Vouch(_) => format!("telling {server}"),
+        Order::Vouch(_) => format!("setting the health of {server}"),
     };
     let socket = directory.socket(ADMIN_SOCKET);
     if let Order::Restart = order {
         note_changed_files(&socket).await;
     }
-    match with_spinner(|| what.clone(), admin::order(&socket, order, server)).await {
-        Ok(told) if as_json => {
-            let said = json::page(&Shape { server, vouched, told: &told }).map_or_else(|code| code, print);
-            if told.done { said } else { ExitCode::from(FAILED) }
+    match with_spinner(|| activity.clone(), admin::order(&socket, order, server)).await {
+        Ok(result) if as_json => {
+            let printed = json::print(&Shape { server, vouched, result: &result });
+            if result.done { printed } else { ExitCode::from(FAILED) }
         }
         Ok(ServerTold { tool, state, done: true, .. }) => {
-            let shown = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
-            let said = print(format!("{server}{shown}: {}\n", with_override(&state, vouched)));
+            let suffix = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
+            let printed = print(format!("{server}{suffix}: {}\n", with_override(&state, vouched)));
             if let (ControlCommand::Enable { .. }, Some(tool)) = (command, &tool) {
                 note_still_hidden(directory, server, tool).await;
             }
-            said
+            printed
         }
         Ok(ServerTold { state, reason, .. }) => {
             let reason = reason.map(|reason| format!(": {}", one_line(&reason))).unwrap_or_default();

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::agent::Agent;
-use super::call::describe;
+use super::call::error_message;
 use super::style::OutputStyle;
 use super::{FAILED, fail, status, tools};
 use crate::admin;
@@ -45,7 +45,7 @@ async fn show() -> io::Result<bool> {
     let (mut first, mut second) = connect_two(&directory.socket(AGENT_SOCKET)).await?;
     writeln!(io::stdout(), "── two agents see the same tools, without the denied one ──")?;
     for (name, agent) in [("first", &mut first), ("second", &mut second)] {
-        let names: Vec<_> = tools::seen(agent).await?.into_iter().map(|tool| tool.name).collect();
+        let names: Vec<_> = tools::list(agent).await?.into_iter().map(|tool| tool.name).collect();
         writeln!(io::stdout(), "{name} agent: {}", names.join(", "))?;
     }
     let refused = calls(&mut first, &mut second).await?;
@@ -107,7 +107,7 @@ async fn call(agent: &mut Agent, tool: &str, arguments: Value) -> io::Result<Res
 fn spoken(answer: &Result<Value, Value>) -> String {
     match answer {
         Ok(result) => result["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
-        Err(error) => format!("refused: {}", describe(error)),
+        Err(error) => format!("refused: {}", error_message(error)),
     }
 }
 

@@ -61,12 +61,12 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
         Ok(groups) => groups,
         Err(refused) => return fail(USAGE, refused),
     };
-    let text = match wanted.json {
-        true => page::json(&groups),
-        false => Ok(page::render(&groups, Signs::of_stdout(), OutputStyle::of_stdout())),
+    let printed = match wanted.json {
+        true => page::print_json(&groups),
+        false => try_print(page::render(&groups, Signs::of_stdout(), OutputStyle::of_stdout())),
     };
     let (_, problems) = count(&groups);
-    match text.and_then(try_print) {
+    match printed {
         Err(code) if code != ExitCode::SUCCESS => code,
         _ if problems > 0 => ExitCode::from(FAILED),
         _ => ExitCode::SUCCESS,

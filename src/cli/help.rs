@@ -1,4 +1,4 @@
-//! What `mcpd` and `mcpd --help` say: the commands by what a person wants, first what a newcomer needs.
+//! The overview of `mcpd --help`: commands by task, examples and exit codes.
 
 use std::fmt::Write;
 
@@ -8,23 +8,23 @@ use clap::{Command, CommandFactory, FromArgMatches};
 use super::arguments::Arguments;
 use super::tips::with_tip;
 
-/// Commands by what they are for. One that is in none is in the last.
+/// Commands that are in no group are listed in the last.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Set up", &["demo", "import", "add", "remove", "check", "service", "connect", "login", "logout"]),
-    ("Look", &["status", "top", "tools", "calls", "logs", "doctor"]),
-    ("Do", &["start", "stop", "call", "restart", "enable", "disable", "health", "reload", "log-level"]),
-    ("Also", &["serve"]),
+    ("Inspect", &["status", "top", "tools", "calls", "logs", "doctor"]),
+    ("Control", &["start", "stop", "call", "restart", "enable", "disable", "health", "reload", "log-level"]),
+    ("Other", &["serve"]),
 ];
 const HEADING: Style = Style::new().bold();
 const EXAMPLES: [(&str, &str); 5] = [
-    ("mcpd import", "take over the servers of your other clients"),
-    ("mcpd service install", "have them run from now on"),
-    ("mcpd connect --print claude-code", "what points an agent here"),
-    ("mcpd status --watch", "how they are"),
-    ("mcpd tools files__read_file", "what a tool takes"),
+    ("mcpd import", "add the servers of your other clients"),
+    ("mcpd service install", "run the daemon now and at each login"),
+    ("mcpd connect --print claude-code", "print the entry that connects an agent"),
+    ("mcpd status --watch", "watch servers and agents"),
+    ("mcpd tools files__read_file", "describe a tool and its arguments"),
 ];
 
-/// The arguments of this process; ends it where they are wrong, or ask for help.
+/// Parses the arguments of this process. Exits if they are wrong or request help.
 pub(super) fn parse() -> Arguments {
     let command = Arguments::command();
     let overview = overview(&command);
@@ -46,20 +46,20 @@ fn overview(command: &Command) -> String {
         let others = commands.iter().filter(|command| at + 1 == GROUPS.len() && !is_grouped(command.get_name()));
         let _ = writeln!(text, "\n{HEADING}{heading}:{HEADING:#}");
         for command in named.chain(others) {
-            let _ = writeln!(text, "  {:12} {}", command.get_name(), short(command));
+            let _ = writeln!(text, "  {:12} {}", command.get_name(), short_about(command));
         }
     }
     let _ = writeln!(text, "\n{HEADING}Examples:{HEADING:#}");
-    for (line, what) in EXAMPLES {
-        let _ = writeln!(text, "  {line:34} {what}");
+    for (line, purpose) in EXAMPLES {
+        let _ = writeln!(text, "  {line:34} {purpose}");
     }
-    text + "\n`mcpd COMMAND --help` tells more of a command. Exit codes:\n\
-            0 fine · 1 a server is down, or what was asked for failed · 2 usage or\n\
+    text + "\n`mcpd COMMAND --help` describes a command. Exit codes:\n\
+            0 success · 1 the command failed, or a server is down · 2 wrong usage or\n\
             configuration · 3 the daemon is not running\n"
 }
 
-/// The beginning of what it says of itself: its own help has the rest.
-fn short(command: &Command) -> String {
+/// The first part of its description. `mcpd COMMAND --help` prints the rest.
+fn short_about(command: &Command) -> String {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     about.split([',', ':', ';']).next().unwrap_or_default().to_owned()
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_is_there_once_and_all_fit_into_eighty_columns() {
+    fn overview_lists_every_command_once_in_eighty_columns() {
         let command = Arguments::command();
         let text = anstream::adapter::strip_str(&overview(&command)).to_string();
         for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
@@ -80,6 +80,6 @@ mod tests {
             assert!(line.chars().count() <= 80, "{line}");
         }
         let known = |name: &&str| command.find_subcommand(name).is_some() || *name == "service";
-        assert!(GROUPS.iter().flat_map(|(_, names)| names.iter()).all(known), "no command that there is not");
+        assert!(GROUPS.iter().flat_map(|(_, names)| names.iter()).all(known), "a group names an unknown command");
     }
 }

@@ -1,34 +1,44 @@
-//! What `--json` prints: objects of a documented shape (docs/json.md), each of which begins with the number of that shape.
+//! `--json` output: objects whose shapes docs/json.md documents. Each begins with the version of its shape.
 
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::{FAILED, fail};
+use super::{FAILED, fail, try_print};
 use crate::printable;
 
-/// Of every shape. Members are added while it stays; it rises when one is renamed, taken away, or means something else.
+/// Version of every shape. New members keep it; renaming, removing or redefining a member raises it.
 const FORMAT: u32 = 1;
 
 #[derive(Serialize)]
-struct Shaped<'a, T> {
+struct Versioned<'a, T> {
     format: u32,
     #[serde(flatten)]
     body: &'a T,
 }
 
-/// `body` on several lines, for a command that prints one object.
-pub(super) fn page(body: &impl Serialize) -> Result<String, ExitCode> {
-    let shaped = Shaped { format: FORMAT, body };
-    serde_json::to_string_pretty(&shaped)
-        .map(|text| printable::json(&text).into_owned() + "\n")
-        .map_err(|error| fail(FAILED, error))
+/// Prints `body` on several lines.
+pub(super) fn print(body: &impl Serialize) -> ExitCode {
+    try_print_page(body).err().unwrap_or(ExitCode::SUCCESS)
 }
 
-/// `body` on one line, for a command that prints one object after another.
-pub(super) fn line(body: &impl Serialize) -> Result<String, ExitCode> {
-    let shaped = Shaped { format: FORMAT, body };
-    serde_json::to_string(&shaped)
-        .map(|text| printable::json(&text).into_owned() + "\n")
-        .map_err(|error| fail(FAILED, error))
+/// Prints `body` on several lines.
+///
+/// # Errors
+/// The exit code, if the output is closed or cannot be written.
+pub(super) fn try_print_page(body: &impl Serialize) -> Result<(), ExitCode> {
+    print_serialized(serde_json::to_string_pretty(&Versioned { format: FORMAT, body }))
+}
+
+/// Prints `body` on one line, for commands that print a stream of objects.
+///
+/// # Errors
+/// The exit code, if the output is closed or cannot be written.
+pub(super) fn print_line(body: &impl Serialize) -> Result<(), ExitCode> {
+    print_serialized(serde_json::to_string(&Versioned { format: FORMAT, body }))
+}
+
+fn print_serialized(text: serde_json::Result<String>) -> Result<(), ExitCode> {
+    let text = text.map_err(|error| fail(FAILED, error))?;
+    try_print(printable::json(&text).into_owned() + "\n")
 }

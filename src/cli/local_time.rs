@@ -1,35 +1,34 @@
-//! Times for people, in the local zone: `TZ`, else the zone of this machine. Programs get RFC 3339 in UTC.
+//! Local times for people, in the zone of `TZ` or of the machine. `--json` has RFC 3339 in UTC.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// How much of a time is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum TimeFormat {
-    /// `11:20:30`, where there is little room.
+    /// `11:20:30`, for narrow columns.
     Clock,
-    /// `2026-01-01 11:20:30.456`, where the reader is at the terminal.
+    /// `2026-01-01 11:20:30.456`, for a terminal.
     Full,
-    /// `2026-01-01T11:20:30.456+01:00`, for text that is read elsewhere, or later.
+    /// `2026-01-01T11:20:30.456+01:00`, for text that is saved or sent elsewhere.
     Zoned,
-    /// `2026-01-01 11:20:30 +01:00`, in a sentence.
+    /// `2026-01-01 11:20:30 +01:00`, for sentences.
     Sentence,
 }
 
-/// `time`, which is RFC 3339, in the local zone; as it is if it cannot be read.
+/// Converts an RFC 3339 time to the local zone. Other text is returned unchanged.
 pub(super) fn format(time: &str, format: TimeFormat) -> String {
     format_in(time, format, TimeZone::system())
 }
 
 fn format_in(time: &str, format: TimeFormat, zone: TimeZone) -> String {
-    let Ok(moment) = time.parse::<Timestamp>() else { return time.to_owned() };
+    let Ok(timestamp) = time.parse::<Timestamp>() else { return time.to_owned() };
     let pattern = match format {
         TimeFormat::Clock => "%H:%M:%S",
         TimeFormat::Full => "%Y-%m-%d %H:%M:%S%.3f",
         TimeFormat::Zoned => "%Y-%m-%dT%H:%M:%S%.3f%:z",
         TimeFormat::Sentence => "%Y-%m-%d %H:%M:%S %:z",
     };
-    moment.to_zoned(zone).strftime(pattern).to_string()
+    timestamp.to_zoned(zone).strftime(pattern).to_string()
 }
 
 #[cfg(test)]
@@ -37,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_shown_in_the_zone_that_holds_on_that_day() {
+    fn time_is_in_the_zone_of_its_day() {
         let berlin = || TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a zone");
         for (time, format, expected) in [
             ("2026-01-01T10:20:30.456Z", TimeFormat::Clock, "11:20:30"),

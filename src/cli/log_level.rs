@@ -2,28 +2,38 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use serde::Serialize;
 
-use super::{FAILED, NOT_RUNNING, USAGE, fail, json, print};
+use super::{USAGE, admin_failure, fail, json, print};
 use crate::admin::{self, AskError};
 use crate::logging::Filter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// What `--json` prints.
+#[derive(Debug, Args)]
+pub(super) struct LogLevel {
+    /// A level, or directives such as `info,mcpd::session=debug`
+    filter: Option<String>,
+    /// Print the filter as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The shape of `--json`.
 #[derive(Serialize)]
 struct Shape {
     filter: String,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, LogLevel { filter, json }: &LogLevel) -> ExitCode {
+    let filter = filter.as_deref();
     if let Some(Err(error)) = filter.map(Filter::parse) {
         return fail(USAGE, error);
     }
     match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
-        Ok(filter) if as_json => json::page(&Shape { filter }).map_or_else(|code| code, print),
-        Ok(current) => print(current + "\n"),
-        Err(error @ AskError::NotRunning(_)) => fail(NOT_RUNNING, error),
+        Ok(filter) if *json => json::print(&Shape { filter }),
+        Ok(filter) => print(filter + "\n"),
         Err(error @ AskError::Refused(_)) => fail(USAGE, error),
-        Err(error @ AskError::NoAnswer(_)) => fail(FAILED, error),
+        Err(error) => admin_failure(&error),
     }
 }

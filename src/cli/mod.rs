@@ -1,7 +1,7 @@
-//! The command line: arguments, one file per command, what is printed.
+//! The command line: arguments, one file per command, and all output.
 //!
-//! Knows: everything below it. The only place that prints, and the only one where errors become sentences and exit
-//! codes: 0 fine, 1 a server or a call failed, 2 usage or configuration, 3 no daemon.
+//! This is the only module that prints, and the only one that turns errors into sentences and exit codes: 0 success, 1 the
+//! command failed or a server is down, 2 usage or configuration, 3 no daemon. It may import every other module.
 
 #[macro_use]
 mod outcome;
@@ -20,7 +20,6 @@ mod connect_print;
 mod control;
 mod demo;
 mod doctor;
-mod health;
 mod help;
 mod import;
 mod json;
@@ -60,62 +59,50 @@ use std::time::Duration;
 use self::arguments::{Arguments, Command};
 use self::outcome::{FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, connect_failure, fail, print, try_print};
 use self::reload::Scope;
-use crate::admin::{CallsWanted, LogsWanted};
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Parses the arguments and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(done) = crate::detach::run_if_apart().or_else(completions::answer) {
-        return done;
+    if let Some(code) = crate::detach::run_if_apart().or_else(completions::answer) {
+        return code;
     }
     let Arguments { runtime_dir, command } = help::parse();
-    let var = |name: &str| std::env::var_os(name);
-    let found = RuntimeDir::resolve(runtime_dir.clone(), var);
-    run(command, runtime_dir, found)
+    let directory = RuntimeDir::resolve(runtime_dir.clone(), |name: &str| std::env::var_os(name));
+    run(command, runtime_dir, directory)
 }
 
-/// Runs the command. `given` is the runtime directory that was named, `directory` the one that was found.
+/// `given` is the value of `--runtime-dir`, `directory` the resolved one.
 fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, SocketError>) -> ExitCode {
     match command {
         Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
-        Command::Serve(wanted) => with(directory, |directory| serve::run(&wanted, &directory)),
-        Command::Start => with(directory, |directory| block_on(start::run(&directory))),
-        Command::Stop(stop) => with(directory, |directory| block_on(stop::run(&directory, &stop))),
-        Command::Status { watch: true, json, .. } => {
-            with(directory, |directory| block_on(status::watch(&directory, json)))
-        }
-        Command::Status { check, json, .. } => {
-            with(directory, |directory| block_on(status::run(&directory, check, json)))
-        }
-        Command::Tools(tools) => with(directory, |directory| block_on(tools::run(&directory, &tools))),
-        Command::Call(call) => with(directory, |directory| block_on(call::run(&directory, &call))),
-        Command::Top(top) => with(directory, |directory| block_on(top::run(&directory, &top))),
-        Command::Calls { follow, server, tool, json, last } => {
-            let wanted = CallsWanted { last, server, follow, tool: None };
-            with(directory, |directory| block_on(calls::run(&directory, wanted, tool, json)))
-        }
-        Command::Logs { server, follow, json, last } => {
-            let wanted = LogsWanted { last, server, follow };
-            with(directory, |directory| block_on(logs::run(&directory, wanted, json)))
-        }
-        Command::Control(command) => with(directory, |directory| block_on(control::run(&directory, &command))),
+        Command::Serve(serve) => match directory {
+            Ok(directory) => serve::run(&serve, &directory),
+            Err(error) => fail(USAGE, error),
+        },
+        Command::Start => run_in(directory, start::run),
+        Command::Stop(stop) => run_in(directory, async |directory| stop::run(directory, &stop).await),
+        Command::Status(status) => run_in(directory, async |directory| status::run(directory, &status).await),
+        Command::Tools(tools) => run_in(directory, async |directory| tools::run(directory, &tools).await),
+        Command::Call(call) => run_in(directory, async |directory| call::run(directory, &call).await),
+        Command::Top(top) => run_in(directory, async |directory| top::run(directory, &top).await),
+        Command::Calls(calls) => run_in(directory, async |directory| calls::run(directory, calls).await),
+        Command::Logs(logs) => run_in(directory, async |directory| logs::run(directory, logs).await),
+        Command::Control(command) => run_in(directory, async |directory| control::run(directory, &command).await),
         Command::Add(add) => add::run(&add, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
-        Command::Reload { environment, json } => {
-            with(directory, |directory| block_on(reload::run(&directory, environment, json, Scope::All)))
+        Command::Reload(reload) => {
+            run_in(directory, async |directory| reload::run(directory, reload, Scope::All).await)
         }
-        Command::LogLevel { filter, json } => {
-            with(directory, |directory| block_on(log_level::run(&directory, filter.as_deref(), json)))
-        }
-        Command::Doctor(wanted) => block_on(doctor::run(&wanted, given, directory.ok())),
-        Command::Login(wanted) => block_on(login::run(&wanted, given, directory.ok())),
-        Command::Logout(wanted) => block_on(logout::run(&wanted, given, directory.ok())),
+        Command::LogLevel(level) => run_in(directory, async |directory| log_level::run(directory, &level).await),
+        Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
+        Command::Login(login) => block_on(login::run(&login, given, directory.ok())),
+        Command::Logout(logout) => block_on(logout::run(&logout, given, directory.ok())),
         Command::Check(arguments) => check::run(&arguments),
         Command::Completions { shell } => completions::run(shell),
-        Command::Man(pages) => man::run(&pages),
+        Command::Man(man) => man::run(&man),
         Command::Service(arguments) => service::run(&arguments, directory),
         Command::Schema => print(crate::config::SCHEMA),
         Command::Connect { profile, print: Some(client) } => {
@@ -123,32 +110,31 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
             connect_print::run(client, &options, directory.ok().as_ref())
         }
         Command::Connect { profile, print: None } => {
-            with(directory, |directory| block_on(connect::run(&directory, &profile)))
+            run_in(directory, async |directory| connect::run(directory, &profile).await)
         }
     }
 }
 
-fn with(directory: Result<RuntimeDir, SocketError>, run: impl FnOnce(RuntimeDir) -> ExitCode) -> ExitCode {
+fn run_in(directory: Result<RuntimeDir, SocketError>, command: impl AsyncFnOnce(&RuntimeDir) -> ExitCode) -> ExitCode {
     match directory {
-        Ok(directory) => run(directory),
+        Ok(directory) => block_on(command(&directory)),
         Err(error) => fail(USAGE, error),
     }
 }
 
-/// Threads for what would hold up the one that moves all data. They stay once they were needed: when the next large
-/// message comes, the system may have no thread to give, and waiting for one that is busy is then all there is.
-const HELPERS: usize = 4;
-/// How long helpers are waited for at the end.
-const LAST_HELP: Duration = Duration::from_secs(1);
+/// Threads for blocking work. They are kept, because the system may not grant a new thread when one is needed.
+const MAX_BLOCKING_THREADS: usize = 4;
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs `future` on the one thread that moves all data.
+/// Runs `future` on the thread that moves all data.
 fn block_on(future: impl Future<Output = ExitCode>) -> ExitCode {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    match runtime.enable_all().max_blocking_threads(HELPERS).thread_keep_alive(Duration::MAX).build() {
+    runtime.enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).thread_keep_alive(Duration::MAX);
+    match runtime.build() {
         Ok(runtime) => {
             let code = runtime.block_on(future);
-            // A helper may wait for a dead disk.
-            runtime.shutdown_timeout(LAST_HELP);
+            // A blocking thread may hang on a dead disk.
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
             code
         }
         Err(error) => fail(FAILED, error),

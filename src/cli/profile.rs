@@ -1,4 +1,4 @@
-//! `--profile NAME`: the agent socket that a command goes to.
+//! `--profile NAME`: the agent socket that a command connects to.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,21 +11,19 @@ use super::{USAGE, completions, connect_failure, fail};
 use crate::config::{Profile, is_profile_name};
 use crate::sockets::{RuntimeDir, agent_socket};
 
-/// An agent socket, by its profile.
 #[derive(Debug, Args)]
 pub(super) struct ProfileArg {
-    /// As an agent of this profile, as `mcpd status` prints it
+    /// Profile to connect to, as printed by `mcpd status`
     #[arg(long, value_name = "NAME", default_value = Profile::DEFAULT, hide_default_value = true, add = ArgValueCandidates::new(completions::profiles))]
     profile: String,
 }
 
 impl ProfileArg {
-    /// The profile's name.
     pub(super) fn name(&self) -> &str {
         &self.profile
     }
 
-    /// The options by which another command finds the same one.
+    /// The command-line options for the same profile.
     pub(super) fn options(&self) -> Vec<String> {
         match self.profile == Profile::DEFAULT {
             true => Vec::new(),
@@ -33,24 +31,24 @@ impl ProfileArg {
         }
     }
 
-    /// Its path.
-    pub(super) fn path(&self, directory: &RuntimeDir) -> Result<PathBuf, ExitCode> {
+    /// The path of its socket. An error is printed.
+    pub(super) fn socket(&self, directory: &RuntimeDir) -> Result<PathBuf, ExitCode> {
         match is_profile_name(&self.profile) {
             true => Ok(directory.socket(&agent_socket(&self.profile))),
             false => Err(self.unknown(directory)),
         }
     }
 
-    /// Says why it cannot be used: no daemon serves, or it has no such profile, or something else.
-    pub(super) fn closed(&self, directory: &RuntimeDir, path: PathBuf, error: &io::Error) -> ExitCode {
+    /// Prints why connecting failed: no daemon, no such profile, or another error.
+    pub(super) fn connect_failure(&self, directory: &RuntimeDir, path: PathBuf, error: &io::Error) -> ExitCode {
         let is_missing = error.kind() == io::ErrorKind::NotFound && self.profile != Profile::DEFAULT;
         if is_missing && directory.is_served() { self.unknown(directory) } else { connect_failure(path, error) }
     }
 
     fn unknown(&self, directory: &RuntimeDir) -> ExitCode {
         let others = directory.profiles();
-        let there: Vec<_> = [Profile::DEFAULT].into_iter().chain(others.iter().map(String::as_str)).collect();
+        let known: Vec<_> = [Profile::DEFAULT].into_iter().chain(others.iter().map(String::as_str)).collect();
         let name = self.profile.escape_debug();
-        fail(USAGE, format!("there is no profile `{name}`; the daemon has: {}", there.join(", ")))
+        fail(USAGE, format!("there is no profile `{name}`; profiles: {}", known.join(", ")))
     }
 }

@@ -1,8 +1,10 @@
-//! `mcpd reload`.
+//! `mcpd reload`: applies the changed configuration.
 
 mod refresh;
 
 use std::process::ExitCode;
+
+use clap::Args;
 
 use self::refresh::Refresh;
 use super::spinner::with_spinner;
@@ -14,24 +16,34 @@ use crate::autostart;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
-/// Whose failures the exit code of a reload is about.
+#[derive(Debug, Args)]
+pub(super) struct Reload {
+    /// First update the environment file of the systemd unit from the login environment; servers whose variables changed are
+    /// restarted
+    #[arg(long)]
+    pub(super) environment: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The servers whose failures determine the exit code.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scope<'a> {
-    /// Those of all servers.
     All,
-    /// Those of the servers with these names; others are only named.
+    /// Servers with these names. Failures of other servers are only mentioned.
     Servers(&'a [&'a str]),
 }
 
-pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json: bool, scope: Scope<'_>) -> ExitCode {
-    let refresh = match with_environment {
+pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Reload, scope: Scope<'_>) -> ExitCode {
+    let refresh = match environment {
         false => None,
         true => match Refresh::begin(directory).await {
             Ok(refresh) => Some(refresh),
-            Err((code, why)) => return fail(code, why),
+            Err((code, reason)) => return fail(code, reason),
         },
     };
-    let what = || "reading the configuration again, and starting what it changes".to_owned();
+    let activity = || "applying the configuration".to_owned();
     let socket = directory.socket(ADMIN_SOCKET);
     let reload = async {
         match &refresh {
@@ -39,7 +51,7 @@ pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json:
             None => admin::reload(&socket).await,
         }
     };
-    let report = match with_spinner(what, reload).await {
+    let report = match with_spinner(activity, reload).await {
         Ok(report) => report,
         Err(error @ AskError::Refused(_)) => {
             if let Some(refresh) = refresh {
@@ -50,26 +62,27 @@ pub(super) async fn run(directory: &RuntimeDir, with_environment: bool, as_json:
         Err(error @ AskError::NotRunning(_)) => {
             return match autostart::start_failed(directory).await {
                 None => admin_failure(&error),
-                Some(Ok(_)) => print(format!("{SERVICE} had failed, and was started\n")),
+                Some(Ok(_)) => print(format!("{SERVICE} had failed and is running again\n")),
                 Some(Err(error)) => fail(if error.is_configuration() { USAGE } else { FAILED }, error),
             };
         }
         Err(error) => return admin_failure(&error),
     };
     report.warnings.iter().for_each(|warning| print_note!("{warning}"));
-    if let Some(refresh) = refresh.filter(|_| !as_json) {
+    if let Some(refresh) = refresh.filter(|_| !json) {
         let _ = print(refresh.summary());
     }
-    let said = if as_json { json::page(&report).map_or_else(|code| code, print) } else { print(shown(&report, scope)) };
-    let others: Vec<_> = report.failed.iter().filter(|failed| !scope.has(failed)).map(|failed| &*failed.name).collect();
+    let printed = if json { json::print(&report) } else { print(summary(&report, scope)) };
+    let others: Vec<_> =
+        report.failed.iter().filter(|failed| !scope.includes(failed)).map(|failed| &*failed.name).collect();
     if !others.is_empty() {
         print_note!("mcpd: other servers failed: {}; `mcpd status` shows why", others.join(", "));
     }
-    if others.len() == report.failed.len() { said } else { ExitCode::from(FAILED) }
+    if others.len() == report.failed.len() { printed } else { ExitCode::from(FAILED) }
 }
 
 impl Scope<'_> {
-    fn has(self, failed: &ReloadFailed) -> bool {
+    fn includes(self, failed: &ReloadFailed) -> bool {
         match self {
             Self::All => true,
             Self::Servers(names) => names.contains(&&*failed.name),
@@ -77,7 +90,7 @@ impl Scope<'_> {
     }
 }
 
-fn shown(report: &ReloadReport, scope: Scope<'_>) -> String {
+fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
     let ReloadReport { kept, updated, added, changed, removed, failed, still_down, .. } = report;
     let kept: Vec<_> = kept.iter().filter(|name| !updated.contains(name)).cloned().collect();
     let lines = [
@@ -87,19 +100,19 @@ fn shown(report: &ReloadReport, scope: Scope<'_>) -> String {
         ("changed", changed, ""),
         ("removed", removed, ""),
     ];
-    let mut said: String = (lines.iter().filter(|(_, names, _)| !names.is_empty()))
-        .map(|(what, names, note)| format!("{what:9}{}{note}\n", names.join(", ")))
+    let mut text: String = (lines.iter().filter(|(_, names, _)| !names.is_empty()))
+        .map(|(change, names, note)| format!("{change:9}{}{note}\n", names.join(", ")))
         .collect();
-    let failed: Vec<_> = failed.iter().filter(|failed| scope.has(failed)).collect();
+    let failed: Vec<_> = failed.iter().filter(|failed| scope.includes(failed)).collect();
     for ReloadFailed { name, reason, runs_on, stderr, .. } in &failed {
-        let then = if *runs_on { "; it goes on as it was" } else { "" };
-        said += &format!("{:9}{name}: {}{then}\n", "failed", one_line(split_searched_path(reason).0));
-        stderr.iter().for_each(|line| said += &format!("    {}\n", one_line(line)));
+        let note = if *runs_on { "; its previous definition keeps running" } else { "" };
+        text += &format!("{:9}{name}: {}{note}\n", "failed", one_line(split_searched_path(reason).0));
+        stderr.iter().for_each(|line| text += &format!("    {}\n", one_line(line)));
     }
     let paths = searched_paths(failed.iter().map(|failed| &*failed.reason));
-    paths.iter().for_each(|path| said += &format!("{path}\n"));
+    paths.iter().for_each(|path| text += &format!("{path}\n"));
     if !still_down.is_empty() {
-        said += &format!("{:9}{}; `mcpd status` shows why\n", "down", still_down.join(", "));
+        text += &format!("{:9}{}; `mcpd status` shows why\n", "down", still_down.join(", "));
     }
-    if said.is_empty() { "no server is configured\n".to_owned() } else { said }
+    if text.is_empty() { "no server is configured\n".to_owned() } else { text }
 }

@@ -51,7 +51,7 @@ fn remove_servers(Remove { names, options }: &Remove, directory: Option<RuntimeD
     for (name, path) in &removed {
         let secrets = secrets_of(path, name);
         match options.json {
-            true => json::page(&JsonReport { name, file: path, secrets: &secrets }).and_then(try_print),
+            true => json::try_print_page(&JsonReport { name, file: path, secrets: &secrets }),
             false => try_print(format!("removed {name} from {}\n", path.display())),
         }?;
         for secret in secrets {

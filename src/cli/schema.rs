@@ -1,48 +1,44 @@
-//! What a tool takes, by its input schema: the part of JSON Schema that tools use for their arguments.
+//! The arguments of a tool, from its input schema. Covers the part of JSON Schema that tools use.
 //!
-//! Pure. What is not understood here is anything, and the server looks itself.
+//! Pure. Unknown constructs accept any value; the server validates them.
 
 use serde_json::{Map, Value};
 
-/// Steps from one `$ref` to the next at most.
-const MOST_STEPS: usize = 8;
+/// Maximum length of a chain of `$ref`.
+const MAX_REFS: usize = 8;
 
 /// The arguments of a tool.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
-    /// In the order of their names, those that are needed first.
+    /// Required ones first, each part sorted by name.
     pub(super) arguments: Vec<Argument>,
-    /// What it says of others.
-    pub(super) others: Others,
+    pub(super) other_arguments: OtherArguments,
 }
 
-/// What is said of arguments that are not listed.
+/// Arguments that the schema does not list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Others {
-    /// They are welcome.
+pub(super) enum OtherArguments {
     #[default]
-    Welcome,
-    /// Nothing is said of them.
-    Unmentioned,
-    /// There are none.
-    Refused,
+    Allowed,
+    /// The schema does not mention them.
+    Unspecified,
+    Forbidden,
 }
 
-/// One argument.
 #[derive(Debug)]
 pub(super) struct Argument {
     pub(super) name: String,
     pub(super) kinds: Vec<Kind>,
-    /// What its items may be, if it is an array.
+    /// The types of the items of an array.
     pub(super) items: Vec<Kind>,
     pub(super) is_required: bool,
-    /// The only values, if they are few.
+    /// The allowed values; empty if any value of the types is allowed.
     pub(super) choices: Vec<Value>,
     pub(super) default: Option<Value>,
     pub(super) description: String,
 }
 
-/// A type of JSON.
+/// A JSON type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -65,47 +61,47 @@ impl Kind {
         ("null", Self::Null),
     ];
 
-    /// As schemas call it.
-    pub(super) fn word(self) -> &'static str {
+    /// The name in a schema.
+    fn word(self) -> &'static str {
         Self::ALL.into_iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
 }
 
 impl Schema {
-    /// By what `tools/list` says of a tool (MCP 2025-11-25, `server/tools`, "Tool": `inputSchema`).
-    pub(super) fn of(schema: &Value) -> Self {
+    /// Reads `inputSchema` (MCP 2025-11-25, `server/tools`, "Tool").
+    pub(super) fn parse(schema: &Value) -> Self {
         let properties = schema["properties"].as_object();
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let argument = |(name, said): (&String, &Value)| Argument::of(name, said, schema, required.contains(&&**name));
+        let argument =
+            |(name, property): (&String, &Value)| Argument::parse(name, property, schema, required.contains(&&**name));
         let mut arguments: Vec<_> = properties.into_iter().flatten().map(argument).collect();
         arguments.sort_by_key(|one| !one.is_required);
-        let others = match &schema["additionalProperties"] {
-            Value::Bool(false) => Others::Refused,
-            Value::Bool(true) | Value::Object(_) => Others::Welcome,
-            _ if properties.is_none_or(Map::is_empty) => Others::Welcome,
-            _ => Others::Unmentioned,
+        let other_arguments = match &schema["additionalProperties"] {
+            Value::Bool(false) => OtherArguments::Forbidden,
+            Value::Bool(true) | Value::Object(_) => OtherArguments::Allowed,
+            _ if properties.is_none_or(Map::is_empty) => OtherArguments::Allowed,
+            _ => OtherArguments::Unspecified,
         };
-        Self { arguments, others }
+        Self { arguments, other_arguments }
     }
 
-    /// The argument of this name.
     pub(super) fn argument(&self, name: &str) -> Option<&Argument> {
         self.arguments.iter().find(|one| one.name == name)
     }
 }
 
 impl Argument {
-    fn of(name: &str, said: &Value, root: &Value, is_required: bool) -> Self {
-        let whole = resolved(said, root);
-        // What stands beside a reference goes before what it leads to.
-        let member = |key: &str| said.get(key).or_else(|| whole.get(key));
+    fn parse(name: &str, property: &Value, root: &Value, is_required: bool) -> Self {
+        let whole = resolve(property, root);
+        // A member beside `$ref` overrides that of the referenced schema.
+        let member = |key: &str| property.get(key).or_else(|| whole.get(key));
         let mut kinds = Vec::new();
-        collect(whole, root, &mut kinds, MOST_STEPS);
+        collect_kinds(whole, root, &mut kinds, MAX_REFS);
         let mut items = Vec::new();
         let list =
-            alternatives(whole).iter().map(|one| resolved(one, root)).chain([whole]).find_map(|one| one.get("items"));
-        list.inspect(|list| collect(resolved(list, root), root, &mut items, MOST_STEPS));
+            alternatives(whole).iter().map(|one| resolve(one, root)).chain([whole]).find_map(|one| one.get("items"));
+        list.inspect(|list| collect_kinds(resolve(list, root), root, &mut items, MAX_REFS));
         Self {
             name: name.to_owned(),
             kinds,
@@ -117,7 +113,7 @@ impl Argument {
         }
     }
 
-    /// What it may be, in words.
+    /// Its types, such as `array of string|null`.
     pub(super) fn type_words(&self) -> String {
         let words = |kinds: &[Kind]| kinds.iter().map(|kind| kind.word()).collect::<Vec<_>>().join("|");
         match (&*self.kinds, &*self.items) {
@@ -128,9 +124,9 @@ impl Argument {
     }
 }
 
-/// `schema`, or what its `$ref` leads to within `root`.
-fn resolved<'a>(mut schema: &'a Value, root: &'a Value) -> &'a Value {
-    for _ in 0..MOST_STEPS {
+/// Follows `$ref` within `root`.
+fn resolve<'a>(mut schema: &'a Value, root: &'a Value) -> &'a Value {
+    for _ in 0..MAX_REFS {
         let Some(path) = schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) else { break };
         let Some(next) = root.pointer(path) else { break };
         schema = next;
@@ -142,11 +138,11 @@ fn alternatives(schema: &Value) -> &[Value] {
     ["anyOf", "oneOf"].into_iter().find_map(|key| schema[key].as_array()).map_or(&[], Vec::as_slice)
 }
 
-fn collect(schema: &Value, root: &Value, kinds: &mut Vec<Kind>, steps: usize) {
+fn collect_kinds(schema: &Value, root: &Value, kinds: &mut Vec<Kind>, steps: usize) {
     let named = match &schema["type"] {
         Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
         Value::String(one) => vec![one.as_str()],
-        _ => schema["enum"].as_array().into_iter().flatten().map(word_of).collect(),
+        _ => schema["enum"].as_array().into_iter().flatten().map(type_name).collect(),
     };
     for (_, kind) in named.iter().filter_map(|word| Kind::ALL.into_iter().find(|(known, _)| known == word)) {
         if !kinds.contains(&kind) {
@@ -154,12 +150,12 @@ fn collect(schema: &Value, root: &Value, kinds: &mut Vec<Kind>, steps: usize) {
         }
     }
     if steps > 0 {
-        alternatives(schema).iter().for_each(|one| collect(resolved(one, root), root, kinds, steps - 1));
+        alternatives(schema).iter().for_each(|one| collect_kinds(resolve(one, root), root, kinds, steps - 1));
     }
 }
 
-/// The type that a value has, as schemas call it.
-fn word_of(value: &Value) -> &'static str {
+/// The type of a value, as named in schemas.
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -170,7 +166,7 @@ fn word_of(value: &Value) -> &'static str {
     }
 }
 
-/// The only values, unless one of several alternatives has others.
+/// The allowed values; empty if an alternative allows others.
 fn choices(schema: &Value, root: &Value) -> Vec<Value> {
     let of = |schema: &Value| match (schema["enum"].as_array(), schema.get("const")) {
         (Some(all), _) => Some(all.clone()),
@@ -178,7 +174,7 @@ fn choices(schema: &Value, root: &Value) -> Vec<Value> {
         (None, None) if schema["type"] == "null" => Some(vec![Value::Null]),
         (None, None) => None,
     };
-    let each = alternatives(schema).iter().map(|one| of(resolved(one, root)));
+    let each = alternatives(schema).iter().map(|one| of(resolve(one, root)));
     of(schema).unwrap_or_else(|| each.collect::<Option<Vec<_>>>().unwrap_or_default().concat())
 }
 
@@ -188,17 +184,17 @@ mod tests {
 
     use super::*;
 
-    fn one(said: &Value) -> Argument {
+    fn argument(property: &Value) -> Argument {
         let schema = json!({
-            "properties": { "x": said },
+            "properties": { "x": property },
             "$defs": { "Level": { "enum": ["low", "high"], "type": "string", "description": "how much" } },
         });
-        Schema::of(&schema).arguments.remove(0)
+        Schema::parse(&schema).arguments.remove(0)
     }
 
     #[test]
-    fn types_are_found_wherever_schemas_have_them() {
-        for (said, expected) in [
+    fn types_are_read_from_every_schema_construct() {
+        for (schema, expected) in [
             (json!({ "type": "string" }), "string"),
             (json!({ "type": ["integer", "null"] }), "integer|null"),
             (json!({ "anyOf": [{ "type": "boolean" }, { "type": "null" }] }), "boolean|null"),
@@ -215,13 +211,13 @@ mod tests {
             (json!(true), "any"),
             (json!({}), "any"),
         ] {
-            assert_eq!(one(&said).type_words(), expected, "{said}");
+            assert_eq!(argument(&schema).type_words(), expected, "{schema}");
         }
     }
 
     #[test]
-    fn choices_are_told_only_if_there_are_no_others() {
-        for (said, expected) in [
+    fn choices_are_listed_only_if_no_other_value_is_allowed() {
+        for (schema, expected) in [
             (json!({ "enum": ["a", 1] }), vec![json!("a"), json!(1)]),
             (json!({ "const": true }), vec![json!(true)]),
             (json!({ "$ref": "#/$defs/Level" }), vec![json!("low"), json!("high")]),
@@ -232,26 +228,29 @@ mod tests {
             (json!({ "anyOf": [{ "const": "a" }, { "type": "string" }] }), vec![]),
             (json!({ "type": "string" }), vec![]),
         ] {
-            assert_eq!(one(&said).choices, expected, "{said}");
+            assert_eq!(argument(&schema).choices, expected, "{schema}");
         }
-        assert_eq!(one(&json!({ "$ref": "#/$defs/Level" })).description, "how much");
-        assert_eq!(one(&json!({ "$ref": "#/$defs/Level", "description": "other" })).description, "other");
+        assert_eq!(argument(&json!({ "$ref": "#/$defs/Level" })).description, "how much");
+        assert_eq!(argument(&json!({ "$ref": "#/$defs/Level", "description": "other" })).description, "other");
     }
 
     #[test]
-    fn what_is_needed_comes_first_and_others_are_as_the_schema_has_it() {
+    fn required_arguments_come_first_and_other_arguments_follow_the_schema() {
         let properties = json!({ "a": {}, "b": {}, "c": {} });
-        let schema = Schema::of(&json!({ "properties": properties, "required": ["c", 7] }));
-        assert_eq!(schema.arguments.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["c", "a", "b"]);
-        for (said, others) in [
-            (json!({ "properties": properties }), Others::Unmentioned),
-            (json!({ "properties": properties, "additionalProperties": false }), Others::Refused),
-            (json!({ "properties": properties, "additionalProperties": { "type": "string" } }), Others::Welcome),
-            (json!({ "type": "object" }), Others::Welcome),
-            (json!({ "additionalProperties": false }), Others::Refused),
-            (Value::Null, Others::Welcome),
+        let parsed = Schema::parse(&json!({ "properties": properties, "required": ["c", 7] }));
+        assert_eq!(parsed.arguments.iter().map(|one| &*one.name).collect::<Vec<_>>(), ["c", "a", "b"]);
+        for (schema, expected) in [
+            (json!({ "properties": properties }), OtherArguments::Unspecified),
+            (json!({ "properties": properties, "additionalProperties": false }), OtherArguments::Forbidden),
+            (
+                json!({ "properties": properties, "additionalProperties": { "type": "string" } }),
+                OtherArguments::Allowed,
+            ),
+            (json!({ "type": "object" }), OtherArguments::Allowed),
+            (json!({ "additionalProperties": false }), OtherArguments::Forbidden),
+            (Value::Null, OtherArguments::Allowed),
         ] {
-            assert_eq!(Schema::of(&said).others, others, "{said}");
+            assert_eq!(Schema::parse(&schema).other_arguments, expected, "{schema}");
         }
     }
 }

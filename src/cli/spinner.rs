@@ -1,7 +1,6 @@
-//! One line on the terminal while something lasts: what is waited for, and for how long already.
+//! A line on standard error while a command waits: the activity and its duration.
 //!
-//! It is on standard error, only if that is a terminal that can erase a line, and nothing of it is left afterwards. While it is
-//! there nobody else writes to the terminal.
+//! It is drawn only on a terminal that can erase a line, and erased at the end.
 
 use std::io::{self, IsTerminal, Write};
 use std::pin::pin;
@@ -14,51 +13,50 @@ use super::style::{OutputStyle, Tone};
 use super::text::{one_line, shorten};
 use crate::duration;
 
-/// What takes less is over before a person could read the line.
-const GRACE: Duration = Duration::from_millis(300);
-/// Between two pictures.
-const STEP: Duration = Duration::from_millis(100);
-const PICTURES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// Back to the first column, and nothing to the right of it.
+/// A shorter wait shows no line.
+const INITIAL_DELAY: Duration = Duration::from_millis(300);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
+const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+/// Return to the first column and clear the line.
 const ERASE: &str = "\r\u{1b}[K";
 
-/// Waits for `end`. A person sees meanwhile `what` is waited for, which is asked again for each picture.
-pub(super) async fn with_spinner<T>(what: impl Fn() -> String, end: impl Future<Output = T>) -> T {
-    let mut end = pin!(end);
+/// Awaits `future`. Meanwhile it shows the activity, which is read again for each frame.
+pub(super) async fn with_spinner<T>(activity: impl Fn() -> String, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
     if !io::stderr().is_terminal() || std::env::var_os("TERM").is_none_or(|name| name == "dumb") {
-        return end.await;
+        return future.await;
     }
-    let began = Instant::now();
-    let mut steps = interval_at(began + GRACE, STEP);
-    steps.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut shown = Shown { pictures: 0 };
+    let started = Instant::now();
+    let mut ticks = interval_at(started + INITIAL_DELAY, FRAME_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut line = SpinnerLine { frames_drawn: 0 };
     loop {
         tokio::select! {
             biased;
-            ended = &mut end => return ended,
-            _ = steps.tick() => shown.draw(&what(), began.elapsed()),
+            output = &mut future => return output,
+            _ = ticks.tick() => line.draw(&activity(), started.elapsed()),
         }
     }
 }
 
-/// What is drawn; it goes when this does.
-struct Shown {
-    pictures: usize,
+/// Dropping it erases the line.
+struct SpinnerLine {
+    frames_drawn: usize,
 }
 
-impl Shown {
-    fn draw(&mut self, what: &str, elapsed: Duration) {
-        let picture = PICTURES[self.pictures % PICTURES.len()];
+impl SpinnerLine {
+    fn draw(&mut self, activity: &str, elapsed: Duration) {
+        let frame = FRAMES[self.frames_drawn % FRAMES.len()];
         let style = OutputStyle::of_stderr();
-        let line = style.paint(Tone::Faint, &line(picture, what, elapsed, style.width().unwrap_or_default()));
+        let line = style.paint(Tone::Faint, &format_line(frame, activity, elapsed, style.width().unwrap_or_default()));
         write(&format!("{ERASE}{line}"));
-        self.pictures += 1;
+        self.frames_drawn += 1;
     }
 }
 
-impl Drop for Shown {
+impl Drop for SpinnerLine {
     fn drop(&mut self) {
-        if self.pictures > 0 {
+        if self.frames_drawn > 0 {
             write(ERASE);
         }
     }
@@ -69,11 +67,11 @@ fn write(text: &str) {
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// It never fills the last column: the cursor would be on the next line, where nothing can be erased.
-fn line(picture: &str, what: &str, elapsed: Duration, width: usize) -> String {
+/// The last column stays free. Otherwise the cursor moves to the next line, and the text cannot be erased.
+fn format_line(frame: &str, activity: &str, elapsed: Duration, width: usize) -> String {
     let seconds = format!(" · {}", duration::format(Duration::from_secs(elapsed.as_secs())));
-    let room = width.saturating_sub(1 + picture.width() + 1 + seconds.width());
-    if room == 0 { String::new() } else { format!("{picture} {}{seconds}", shorten(&one_line(what), room)) }
+    let room = width.saturating_sub(1 + frame.width() + 1 + seconds.width());
+    if room == 0 { String::new() } else { format!("{frame} {}{seconds}", shorten(&one_line(activity), room)) }
 }
 
 #[cfg(test)]
@@ -90,9 +88,9 @@ mod tests {
             (9, ""),
             (0, ""),
         ] {
-            let drawn = line("⠋", "waiting for files\nto be ready", Duration::from_millis(12_900), width);
+            let drawn = format_line("⠋", "waiting for files\nto be ready", Duration::from_millis(12_900), width);
             assert_eq!(drawn, expected, "{width}");
         }
-        assert_eq!(line("⠋", "日本語のサーバー", Duration::ZERO, 15), "⠋ 日…バー · 0s");
+        assert_eq!(format_line("⠋", "日本語のサーバー", Duration::ZERO, 15), "⠋ 日…バー · 0s");
     }
 }

@@ -1,13 +1,14 @@
-//! `mcpd status`: what went wrong first, then the servers, what is to know of them, the agents and the sockets.
+//! `mcpd status`: problems first, then servers, notes about them, agents and profiles.
 
-mod absent;
 mod notes;
+mod problems;
 mod tables;
-mod trouble;
+mod unreachable;
 mod watch;
 
 use std::process::ExitCode;
 
+use clap::Args;
 use unicode_width::UnicodeWidthStr;
 
 use super::spinner::with_spinner;
@@ -18,22 +19,31 @@ use crate::admin::report::{NEEDS_LOGIN, Report, ServerReport};
 use crate::admin::{self, AskError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(super) use self::watch::run as watch;
+#[derive(Debug, Args)]
+pub(super) struct Status {
+    /// Check the health of every running server first; exit 1 if one does not answer within its `health_timeout`
+    #[arg(long)]
+    check: bool,
+    /// Update the view until `q` or Ctrl-C; in a pipe, print the report after each change
+    #[arg(long, conflicts_with = "check")]
+    watch: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
 
-pub(super) async fn run(directory: &RuntimeDir, check: bool, as_json: bool) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, &Status { check, watch, json: as_json }: &Status) -> ExitCode {
+    if watch {
+        return watch::run(directory, as_json).await;
+    }
     let socket = directory.socket(ADMIN_SOCKET);
-    let asked = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
-    let what = || "asking every server how it is".to_owned();
-    let report = match with_spinner(what, asked).await {
+    let request = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
+    let report = match with_spinner(|| "checking every server".to_owned(), request).await {
         Ok(report) => with_other_daemons(changed_files::compared(report), directory),
-        Err(AskError::NotRunning(path)) => return absent::report(directory, &path).await,
+        Err(AskError::NotRunning(path)) => return unreachable::explain(directory, &path).await,
         Err(error) => return admin_failure(&error),
     };
-    let printed = if as_json {
-        json::page(&report).map_or_else(|code| code, print)
-    } else {
-        print(render(&report, OutputStyle::of_stdout()))
-    };
+    let printed = if as_json { json::print(&report) } else { print(render(&report, OutputStyle::of_stdout())) };
     if report.servers.iter().any(is_down) { ExitCode::from(FAILED) } else { printed }
 }
 
@@ -43,45 +53,46 @@ fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
     report
 }
 
-/// Whether it is not as it is wanted.
+/// Whether an enabled server fails or is unhealthy.
 fn is_down(server: &ServerReport) -> bool {
-    let is_bad = matches!(&*server.state, "failed" | "backoff" | "unresponsive" | NEEDS_LOGIN);
-    let is_well = match server.vouched.as_deref() {
+    let has_failed = matches!(&*server.state, "failed" | "backoff" | "unresponsive" | NEEDS_LOGIN);
+    let is_healthy = match server.vouched.as_deref() {
         Some("up") => true,
         Some("down") => false,
         _ => server.answers != Some(false),
     };
-    !server.disabled && (is_bad || !is_well)
+    !server.disabled && (has_failed || !is_healthy)
 }
 
-/// The report as a person reads it.
 pub(super) fn render(report: &Report, style: OutputStyle) -> String {
-    let parts = [
+    join_parts([
         head(report, style),
-        trouble::of_the_configuration(report, style),
-        trouble::other_daemons(report, style),
-        trouble::of_servers(&report.servers, style),
+        problems::of_configuration(report, style),
+        problems::other_daemons(report, style),
+        problems::of_servers(&report.servers, style),
         tables::servers(&report.servers, style),
         tables::remotes(&report.servers, style),
         notes::notes(&report.servers, style),
         tables::agents(&report.agents, style),
         tables::profiles(report, style),
-    ];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    ])
 }
 
-/// The same for a view that has no room for it: one line for each server that is down, and the table of the others.
+/// A shorter report for small terminals: one line for each server with a problem, and a table of the others.
 pub(super) fn render_brief(report: &Report, style: OutputStyle) -> String {
-    let others: Vec<_> = report.servers.iter().filter(|server| !trouble::is_in_trouble(server)).cloned().collect();
-    let parts = [
+    let others: Vec<_> = report.servers.iter().filter(|server| !problems::has_problem(server)).cloned().collect();
+    join_parts([
         head(report, style),
-        trouble::of_the_configuration(report, style),
-        trouble::brief(&report.servers, style),
+        problems::of_configuration(report, style),
+        problems::brief(&report.servers, style),
         if others.is_empty() { String::new() } else { tables::servers(&others, style) },
         notes::notes(&report.servers, style),
         tables::agents(&report.agents, style),
         tables::profiles(report, style),
-    ];
+    ])
+}
+
+fn join_parts(parts: impl IntoIterator<Item = String>) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -94,10 +105,10 @@ fn head(report: &Report, style: OutputStyle) -> String {
         down => format!(", {down} down"),
     };
     let agents = format!(" · {}", count(report.agents.len(), "agent"));
-    let whole: usize = [&*name, &daemon, &servers, &down, &agents].map(UnicodeWidthStr::width).iter().sum();
-    let between = if style.width().is_some_and(|width| whole + 3 > width) { "\n" } else { " · " };
+    let total: usize = [&*name, &daemon, &servers, &down, &agents].map(UnicodeWidthStr::width).iter().sum();
+    let separator = if style.width().is_some_and(|width| total + 3 > width) { "\n" } else { " · " };
     let (name, down) = (style.paint(Tone::Head, &name), style.paint(Tone::Bad, &down));
-    format!("{name}{daemon}{between}{servers}{down}{agents}\n")
+    format!("{name}{daemon}{separator}{servers}{down}{agents}\n")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! How output looks where it goes: colours and the width of a terminal, plain text everywhere else.
+//! Style of the output: colours and width on a terminal, plain text elsewhere.
 //!
-//! Whether there are colours is asked as other programs ask it: `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`. What is told in
-//! colour is told in words as well.
+//! The environment variables `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` control colours, as in other programs. Words
+//! repeat what colours express.
 
 mod columns;
 
@@ -13,39 +13,33 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, Table, TableStyle};
 use rustix::termios::tcgetwinsize;
 
-pub(super) use self::columns::Column;
-use self::columns::Side;
+use self::columns::Alignment;
+pub(super) use self::columns::{Column, more_row};
 use crate::printable::one_line;
 
-/// What a stream shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OutputStyle {
-    colour: bool,
-    /// Columns, if it is a terminal.
+    has_colour: bool,
+    /// Columns of the terminal; `None` if the output is no terminal.
     width: Option<usize>,
 }
 
-/// Columns of a terminal that does not say how many it has.
-const COLUMNS: usize = 80;
+/// Columns of a terminal that does not report its size.
+const DEFAULT_WIDTH: usize = 80;
 
-/// What a word tells at a glance.
+/// The meaning of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// Nothing.
     Plain,
-    /// A heading.
     Head,
-    /// All is as it should be.
     Good,
-    /// It may be, or will be.
     Doubtful,
-    /// It is not.
     Bad,
-    /// Of less interest than the rest.
+    /// Less important than the rest.
     Faint,
 }
 
-/// One place in a table. Its text may be a peer's: what is not visible in it is escaped.
+/// A table cell. Text of peers is allowed: invisible characters are escaped.
 #[derive(Debug, Clone)]
 pub(super) struct Cell {
     text: String,
@@ -53,39 +47,35 @@ pub(super) struct Cell {
 }
 
 impl OutputStyle {
-    /// As standard output has it.
     pub(super) fn of_stdout() -> Self {
-        let colour = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
-        Self { colour, width: width(&io::stdout()) }
+        let stdout = io::stdout();
+        Self { has_colour: AutoStream::choice(&stdout) != ColorChoice::Never, width: width(&stdout) }
     }
 
-    /// As standard error has it.
     pub(super) fn of_stderr() -> Self {
-        let colour = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
-        Self { colour, width: width(&io::stderr()) }
+        let stderr = io::stderr();
+        Self { has_colour: AutoStream::choice(&stderr) != ColorChoice::Never, width: width(&stderr) }
     }
 
-    /// Text alone.
+    /// As in a pipe.
     #[cfg(test)]
-    pub(super) const PLAIN: Self = Self { colour: false, width: None };
+    pub(super) const PLAIN: Self = Self { has_colour: false, width: None };
 
-    /// Text alone, on a terminal of `width` columns.
+    /// A terminal without colours.
     #[cfg(test)]
     pub(super) const fn of_width(width: usize) -> Self {
-        Self { colour: false, width: Some(width) }
+        Self { has_colour: false, width: Some(width) }
     }
 
-    /// Columns, if it is a terminal.
+    /// Columns of the terminal; `None` if the output is no terminal.
     pub(super) fn width(self) -> Option<usize> {
         self.width
     }
 
-    /// Whether there are colours.
     pub(super) fn has_colour(self) -> bool {
-        self.colour
+        self.has_colour
     }
 
-    /// `text` in the colour of `tone`.
     pub(super) fn paint(self, tone: Tone, text: &str) -> String {
         let style = match tone {
             Tone::Plain => return text.to_owned(),
@@ -95,10 +85,10 @@ impl OutputStyle {
             Tone::Bad => AnsiColor::Red.on_default(),
             Tone::Faint => Style::new().dimmed(),
         };
-        if self.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+        if self.has_colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
 
-    /// Columns aligned by spaces.
+    /// A left-aligned table of any width.
     pub(super) fn table<const N: usize>(
         self,
         header: [&str; N],
@@ -106,22 +96,27 @@ impl OutputStyle {
     ) -> String {
         let header = header.into_iter().map(|name| Cell::new(Tone::Head, name)).collect();
         let rows = rows.into_iter().map(|row| row.into_iter().map(Into::into).collect());
-        self.drawn(header, rows, &[Side::Left; N])
+        self.render_table(header, rows, &[Alignment::Left; N])
     }
 
-    fn drawn(self, header: Vec<Cell>, rows: impl Iterator<Item = Vec<Cell>>, sides: &[Side]) -> String {
+    fn render_table(
+        self,
+        header: Vec<Cell>,
+        rows: impl Iterator<Item = Vec<Cell>>,
+        alignments: &[Alignment],
+    ) -> String {
         let mut table = Table::new();
         table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
-        if self.colour {
+        if self.has_colour {
             table.enforce_styling().style_text_only();
         } else {
             table.force_no_tty();
         }
-        table.set_header(header.into_iter().map(Cell::shown));
-        table.add_rows(rows.map(|row| row.into_iter().map(Cell::shown)));
-        for (column, side) in table.column_iter_mut().zip(sides) {
+        table.set_header(header.into_iter().map(Cell::into_comfy));
+        table.add_rows(rows.map(|row| row.into_iter().map(Cell::into_comfy)));
+        for (column, alignment) in table.column_iter_mut().zip(alignments) {
             column.set_padding((0, 2));
-            if *side == Side::Right {
+            if *alignment == Alignment::Right {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
@@ -129,10 +124,9 @@ impl OutputStyle {
     }
 }
 
-/// Columns of `stream`, if it is a terminal.
 fn width(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
-    let told = |size: u16| if size == 0 { COLUMNS } else { usize::from(size) };
-    stream.is_terminal().then(|| tcgetwinsize(stream).map_or(COLUMNS, |size| told(size.ws_col)))
+    let columns = |size: u16| if size == 0 { DEFAULT_WIDTH } else { usize::from(size) };
+    stream.is_terminal().then(|| tcgetwinsize(stream).map_or(DEFAULT_WIDTH, |size| columns(size.ws_col)))
 }
 
 impl Cell {
@@ -140,7 +134,7 @@ impl Cell {
         Self { text: one_line(&text.into()), tone }
     }
 
-    fn shown(self) -> comfy_table::Cell {
+    fn into_comfy(self) -> comfy_table::Cell {
         let cell = comfy_table::Cell::new_owned(self.text);
         match self.tone {
             Tone::Plain => cell,
@@ -175,7 +169,7 @@ mod tests {
 
     #[test]
     fn colours_change_nothing_but_colours() {
-        let coloured = OutputStyle { colour: true, width: None };
+        let coloured = OutputStyle { has_colour: true, width: None };
         let table = coloured.table(["SERVER", "STATE"], rows());
         assert!(table.contains("\u{1b}["), "{table:?}");
         let plain: String = anstream::adapter::strip_str(&table).to_string();

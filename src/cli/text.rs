@@ -1,4 +1,4 @@
-//! Text laid out for a terminal: made safe by [`crate::printable`], and fitted to a width.
+//! Text layout for terminals: shortening, wrapping, and durations. [`crate::printable`] escapes invisible characters.
 
 use std::collections::BTreeSet;
 
@@ -6,29 +6,29 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(super) use crate::printable::{lines, one_line};
 
-/// The state of a server, with what a person says of it.
+/// The state of a server, with the health that the user has set.
 pub(super) fn with_override(state: &str, vouched: Option<&str>) -> String {
     vouched.map_or_else(|| state.to_owned(), |word| format!("{state}, marked {}", one_line(word)))
 }
 
-/// `text` in at most `width` places, with `…` for what is left out of its middle: names differ at both ends.
+/// `text` in at most `width` columns. `…` replaces the middle, because names differ at both ends.
 pub(super) fn shorten(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
     let Some(room) = width.checked_sub(1) else { return String::new() };
-    let head = taken(text.chars(), room / 2);
-    let tail = taken(text.chars().rev(), room - head.width());
+    let head = take_width(text.chars(), room / 2);
+    let tail = take_width(text.chars().rev(), room - head.width());
     head.chars().chain(['…']).chain(tail.chars().rev()).collect()
 }
 
-/// The beginning of `text` in at most `width` places, with `…` behind it if that is not all.
+/// The beginning of `text` in at most `width` columns, with `…` if the rest is cut.
 pub(super) fn truncate(text: &str, width: usize) -> String {
-    if text.width() <= width { text.to_owned() } else { taken(text.chars(), width.saturating_sub(1)) + "…" }
+    if text.width() <= width { text.to_owned() } else { take_width(text.chars(), width.saturating_sub(1)) + "…" }
 }
 
-/// The first of `text` that have room in `width` places.
-fn taken(text: impl Iterator<Item = char>, width: usize) -> String {
+/// The first characters of `text` that fit into `width` columns.
+fn take_width(text: impl Iterator<Item = char>, width: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {
         used += c.width().unwrap_or_default();
@@ -37,8 +37,9 @@ fn taken(text: impl Iterator<Item = char>, width: usize) -> String {
     text.take_while(fits).collect()
 }
 
-/// `text` in lines of at most `width` places, the first behind something of `first` places and the others behind `indent` blanks;
-/// as it is without a `width`. A word that is longer than a line is cut.
+/// Wraps `text` at `width` columns; without a width it stays one line. Words longer than a line are split.
+///
+/// The first line begins at column `first`; the others are indented by `indent` spaces.
 pub(super) fn wrap(text: &str, first: usize, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width.map(|width| width.max(indent + 1)) else { return text.to_owned() };
     let line_end = format!("\n{}", " ".repeat(indent));
@@ -52,8 +53,8 @@ pub(super) fn wrap(text: &str, first: usize, indent: usize, width: Option<usize>
             (start, used) = (indent, indent);
         }
         while used + word.width() > width {
-            let part = taken(word.chars(), width.saturating_sub(used)).len();
-            // A character that has no room in an empty line stands there all the same.
+            let part = take_width(word.chars(), width.saturating_sub(used)).len();
+            // A line has at least one character, even if it is too wide.
             let least = if start == indent { word.chars().next().map_or(0, char::len_utf8) } else { 0 };
             let (head, rest) = word.split_at(part.max(least));
             lines.push_str(head);
@@ -70,7 +71,7 @@ pub(super) fn wrap(text: &str, first: usize, indent: usize, width: Option<usize>
     lines
 }
 
-/// A time as a person says it: of days, hours, minutes and seconds the two largest, or milliseconds below a second.
+/// The two largest units of a duration, such as `2h 3m`; milliseconds below a second.
 pub(super) fn short_duration(ms: u64) -> String {
     let seconds = ms / 1000;
     let parts = [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
@@ -79,16 +80,16 @@ pub(super) fn short_duration(ms: u64) -> String {
     shown.map(|(count, unit)| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The first `most` of `names`, and how many more there are.
-pub(super) fn join_limited(names: &[impl AsRef<str>], most: usize) -> String {
-    let shown: Vec<_> = names.iter().take(most).map(AsRef::as_ref).collect();
-    match names.len().checked_sub(most) {
+/// The first `max` names, and the number of the others.
+pub(super) fn join_limited(names: &[impl AsRef<str>], max: usize) -> String {
+    let shown: Vec<_> = names.iter().take(max).map(AsRef::as_ref).collect();
+    match names.len().checked_sub(max) {
         Some(more @ 1..) => format!("{} and {more} more", shown.join(", ")),
         _ => shown.join(", "),
     }
 }
 
-/// Why a command is not found, and apart from that the PATH that was searched, which is often the same for many.
+/// Splits the reason why a command was not found from the searched PATH, which many servers share.
 pub(super) fn split_searched_path(reason: &str) -> (&str, Option<&str>) {
     match reason.split_once("; PATH searched: ") {
         Some((reason, path)) => (reason, Some(path)),
@@ -96,13 +97,13 @@ pub(super) fn split_searched_path(reason: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Lines with the PATHs that were searched by `reasons`: each once, however many there are.
+/// A line for each distinct PATH in `reasons`.
 pub(super) fn searched_paths<'r>(reasons: impl Iterator<Item = &'r str>) -> Vec<String> {
     let paths: BTreeSet<_> = reasons.filter_map(|reason| split_searched_path(reason).1).collect();
     paths.into_iter().map(|path| one_line(&format!("PATH searched for commands: {path}"))).collect()
 }
 
-/// So many of a thing.
+/// A number with its noun.
 pub(super) fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_loses_its_middle() {
+    fn long_text_loses_its_middle() {
         for (text, width, expected) in [
             ("files", 5, "files"),
             ("filesystem", 7, "fil…tem"),
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn long_sentences_go_on_behind_an_indent() {
+    fn wrapped_lines_are_indented() {
         let text = "exited with code 3 after 12 s";
         assert_eq!(wrap(text, 0, 4, None), text);
         assert_eq!(wrap(text, 0, 4, Some(80)), text);
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_two_units() {
+    fn durations_have_two_units() {
         for (ms, expected) in [
             (0, "0ms"),
             (999, "999ms"),

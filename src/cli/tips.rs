@@ -1,6 +1,4 @@
-//! Tips for mistyped command lines: what other tools call a command, and arguments that people leave out.
-//!
-//! Pure: from the parser's error and the words of the command line to the error that is printed.
+//! Tips for mistyped command lines: command names of other tools, and missing arguments. Pure.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -11,21 +9,21 @@ use crate::config::command_line::is_url;
 use crate::config::server_keys;
 use crate::naming::is_server_name;
 
-/// What commands of other tools are called here.
-const OTHER_NAMES: [(&[&str], &str); 7] = [
+/// Command names of other tools, and the command to use.
+const FOREIGN_COMMANDS: [(&[&str], &str); 7] = [
     (&["list", "ls"], "`mcpd tools` lists the tools that agents see, `mcpd status` the servers"),
     (&["servers", "ps", "agents", "info"], "`mcpd status` shows servers and agents"),
-    (&["rm", "delete", "uninstall"], "`mcpd remove SERVER` takes a server out of the configuration"),
+    (&["rm", "delete", "uninstall"], "`mcpd remove SERVER` removes a server from the configuration"),
     (&["config", "validate", "test"], "`mcpd check` checks the configuration, `mcpd check --show` prints it"),
     (&["up", "run", "daemon"], "`mcpd start` starts the daemon, `mcpd serve` runs it in the foreground"),
     (&["down", "kill", "quit"], "`mcpd stop` stops the daemon"),
     (&["upgrade", "update"], "docs/operate.md has the steps of an upgrade, under \"Upgrade\""),
 ];
 
-/// Keys of a server that people look for as commands.
+/// Keys of a server that users mistake for commands.
 const POLICY_KEYS: [&str; 3] = ["allow", "deny", "expose"];
 
-/// `error` with a tip that fits `words`, the command line behind the program's name, if there is one.
+/// Adds a tip to `error`. `words` is the command line without the program.
 pub(super) fn with_tip(mut error: Error, words: &[String]) -> Error {
     if let Some(tip) = tip(&error, words) {
         for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
@@ -60,10 +58,10 @@ fn unknown_command(word: &str) -> Option<String> {
              `mcpd disable SERVER/TOOL` hides a tool until the daemon is started again"
         ));
     }
-    OTHER_NAMES.iter().find(|(names, _)| names.contains(&word)).map(|(_, tip)| (*tip).to_owned())
+    FOREIGN_COMMANDS.iter().find(|(names, _)| names.contains(&word)).map(|(_, tip)| (*tip).to_owned())
 }
 
-/// `mcpd add` with a URL and without a name.
+/// A URL without the name of the server.
 fn nameless_url(rest: &[String]) -> Option<String> {
     let url = |word: &String| if is_url(word) { Some(word.clone()) } else { url_without_scheme(word) };
     let url = rest.iter().find_map(url)?;
@@ -71,7 +69,7 @@ fn nameless_url(rest: &[String]) -> Option<String> {
     Some(format!("the server's name is missing before the URL, for example: mcpd add {name} {}", without_query(&url)))
 }
 
-/// An option of `mcpd add` that does not exist: a key of the configuration, or one of a command that has no name yet.
+/// For an unknown option of `mcpd add`: a key of the configuration, or an option of a command without a server name.
 fn unknown_option(option: &str, rest: &[String]) -> Option<String> {
     let key = option.trim_start_matches('-').replace('-', "_");
     if server_keys().any(|known| known == key) {
@@ -89,7 +87,7 @@ fn unknown_option(option: &str, rest: &[String]) -> Option<String> {
     }
 }
 
-/// The command, and the words behind it.
+/// The subcommand and the words after it.
 fn command(words: &[String]) -> Option<(&str, &[String])> {
     let mut at = 0;
     while words.get(at)?.starts_with('-') {
@@ -106,9 +104,9 @@ mod tests {
     use crate::cli::arguments::Arguments;
 
     #[test]
-    fn no_tip_stands_for_a_command_that_exists() {
+    fn tips_do_not_replace_existing_commands() {
         let command = Arguments::command();
-        for name in OTHER_NAMES.iter().flat_map(|(names, _)| names.iter()).chain(&POLICY_KEYS) {
+        for name in FOREIGN_COMMANDS.iter().flat_map(|(names, _)| names.iter()).chain(&POLICY_KEYS) {
             assert!(command.find_subcommand(name).is_none(), "{name}");
         }
     }

@@ -1,6 +1,6 @@
-//! Tools as people name them: by the exposed name (`files__read`), or as `SERVER/TOOL` (`files/read`), as patterns of the policy have it.
+//! Tool names on the command line: the exposed name (`files__read`) or the qualified name `SERVER/TOOL` (`files/read`).
 //!
-//! An exposed name is never taken apart: the daemon looks it up.
+//! An exposed name is never parsed: the daemon looks it up.
 
 use super::tools;
 use crate::admin::report::{ToolReport, ToolServer, ToolsTold};
@@ -8,46 +8,45 @@ use crate::admin::{AskError, ToolsWanted};
 use crate::sockets::RuntimeDir;
 use crate::suggest::nearest;
 
-/// The two forms, for errors about a name that fits no tool.
-pub(super) const FORMS: &str =
-    "name a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`";
+pub(super) const SYNTAX: &str =
+    "write a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`";
 
-/// The tools that `name` stands for in a profile, hidden ones as well, and what there is to say of all servers.
+/// The tools with this name in a profile, including hidden ones, and all servers.
 pub(super) async fn find(
     directory: &RuntimeDir,
     profile: Option<&str>,
     name: &str,
 ) -> Result<(Vec<ToolReport>, ToolsTold), AskError> {
-    tools::ask(directory, ToolsWanted { profile: profile.map(str::to_owned), name: Some(name.to_owned()) }).await
+    tools::request(directory, ToolsWanted { profile: profile.map(str::to_owned), name: Some(name.to_owned()) }).await
 }
 
-/// `SERVER/TOOL`.
-pub(super) fn own_form(server: &str, tool: &str) -> String {
+/// The name `SERVER/TOOL`.
+pub(super) fn qualified(server: &str, tool: &str) -> String {
     format!("{server}/{tool}")
 }
 
-/// What to add to an error about `name`: of `known`, which has exposed names and the other form, the tool that may be meant, in the form
-/// that was used, and which forms there are.
+/// The end of an error about an unknown tool: the most similar name in `known`, and the syntax of names.
 ///
-/// If the name begins with one of the configured `servers`, only tools of that server are suggested.
+/// `known` has exposed and qualified names; the suggestion has the form of `name`. If `name` begins with one of the configured
+/// `servers`, only tools of that server are suggested.
 pub(super) fn suggestion<'k>(
     name: &str,
     known: impl Iterator<Item = (&'k str, Option<String>)>,
     servers: impl IntoIterator<Item = &'k str>,
 ) -> String {
     let known: Vec<String> = if name.contains('/') {
-        known.filter_map(|(_, own)| own).collect()
+        known.filter_map(|(_, qualified)| qualified).collect()
     } else {
         known.map(|(exposed, _)| exposed.to_owned()).filter(|exposed| !exposed.is_empty()).collect()
     };
     let (prefix, tool) = name.split_at(prefix_len(name, servers));
-    // Without the prefix, which would make all tools of the server alike.
+    // The common prefix would make all tools of a server similar.
     let tools = known.iter().filter_map(|known| known.strip_prefix(prefix));
-    let meant = nearest(tool, tools).map(|tool| format!(": did you mean `{prefix}{tool}`?"));
-    format!("{}\n{FORMS}", meant.unwrap_or_default())
+    let similar = nearest(tool, tools).map(|tool| format!(": did you mean `{prefix}{tool}`?"));
+    format!("{}\n{SYNTAX}", similar.unwrap_or_default())
 }
 
-/// The length of what names one of `servers` at the beginning of a tool's name, with its separator; 0 if nothing does.
+/// Length of the prefix of `name` that names one of `servers`, including the separator; 0 without such a prefix.
 fn prefix_len<'k>(name: &str, servers: impl IntoIterator<Item = &'k str>) -> usize {
     servers.into_iter().filter_map(|server| server_prefix_len(name, server)).max().unwrap_or_default()
 }
@@ -60,7 +59,7 @@ fn server_prefix_len(name: &str, server: &str) -> Option<usize> {
     })
 }
 
-/// Of `servers` the one that the name of a tool begins with.
+/// The server in `servers` whose name begins the name of a tool.
 pub(super) fn server_of<'s>(name: &str, servers: &'s [ToolServer]) -> Option<&'s ToolServer> {
     let len = |server: &&ToolServer| server_prefix_len(name, &server.name);
     servers.iter().filter(|server| len(server).is_some()).max_by_key(len)
@@ -79,14 +78,14 @@ mod tests {
             ("git/lgo", ""),
             ("zzz", ""),
         ] {
-            assert_eq!(suggestion(name, known(), ["files", "git"]), format!("{expected}\n{FORMS}"), "{name}");
+            assert_eq!(suggestion(name, known(), ["files", "git"]), format!("{expected}\n{SYNTAX}"), "{name}");
         }
     }
 
     #[test]
     fn tool_of_another_server_is_suggested_only_for_a_name_without_a_configured_server() {
         let names = ["github__push", "mcp__github__push", "files__read", "read_file"];
-        let forms = || names.iter().map(|name| (*name, Some(name.replace("__", "/"))));
+        let known = || names.iter().map(|name| (*name, Some(name.replace("__", "/"))));
         for (name, expected) in [
             ("git__push", ""),
             ("git/push", ""),
@@ -98,8 +97,8 @@ mod tests {
             ("push", ": did you mean `mcp__github__push`?"),
             ("reed_file", ": did you mean `read_file`?"),
         ] {
-            let said = suggestion(name, forms(), ["git", "github", "files", "mcp"]);
-            assert_eq!(said, format!("{expected}\n{FORMS}"), "{name}");
+            let text = suggestion(name, known(), ["git", "github", "files", "mcp"]);
+            assert_eq!(text, format!("{expected}\n{SYNTAX}"), "{name}");
         }
     }
 }

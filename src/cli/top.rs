@@ -1,4 +1,4 @@
-//! `mcpd top`: what is called now, by server and tool, and how long it takes.
+//! `mcpd top`: current calls by server and tool, with their latency.
 
 mod feed;
 mod model;
@@ -12,119 +12,119 @@ use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
-use self::feed::Heard;
-use self::model::Picture;
+use self::feed::FeedEvent;
 pub(super) use self::model::Sort;
-use self::view::{Below, view};
-use self::window::Window;
-use super::poll::{self, Known, Reports};
-use super::screen::{Screen, Turn, dimensions};
+use self::model::{TimeRange, TopModel};
+use self::view::{CallTable, ViewOptions, view};
+use self::window::CallWindow;
+use super::poll::{self, LatestReport, Reports};
+use super::screen::{Screen, ScreenEvent, dimensions};
 use super::style::OutputStyle;
-use super::{FAILED, admin_failure, fail, json, try_print};
+use super::{FAILED, admin_failure, fail, json, print};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// How far back calls count, unless all that are known do.
-const MINUTE: i64 = 60_000;
-/// Lines of a view that is shown once, beside those of servers.
-const ONCE: usize = 30;
-const FOOT: &str = "c calls, l latency, e errors, n name · w minute/all · s slowest/last · q leaves";
+const MINUTE_MS: i64 = 60_000;
+/// Lines of a view that is printed once, in addition to a line for each server.
+const LINES_ONCE: usize = 30;
+const FOOTER: &str = "c calls, l latency, e errors, n name · w minute/all · s slowest/last · q quits";
 
-/// What is to be shown.
 #[derive(Debug, Args)]
 pub(super) struct Top {
-    /// By what servers are sorted
+    /// Sort servers by this
     #[arg(long, value_enum, default_value_t, value_name = "BY")]
     sort: Sort,
-    /// Show it once, after a second, and end; as where it is piped
+    /// Print the view once, after one second; the default if the output is not a terminal
     #[arg(long)]
     once: bool,
-    /// Print it once as JSON
+    /// Print the view once as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// All that is known, and how it is to be shown.
 struct State {
-    began: Instant,
-    window: Window,
-    known: Known,
+    started: Instant,
+    window: CallWindow,
+    latest: LatestReport,
     sort: Sort,
-    below: Below,
-    only_minute: bool,
+    call_table: CallTable,
+    only_last_minute: bool,
 }
 
 pub(super) async fn run(directory: &RuntimeDir, top: &Top) -> ExitCode {
     let socket = directory.socket(ADMIN_SOCKET);
-    let mut reports = poll::status(socket.clone());
-    let known = match Known::first(&mut reports).await {
-        Ok(known) => known,
+    let mut reports = poll::start(socket.clone());
+    let latest = match LatestReport::first(&mut reports).await {
+        Ok(latest) => latest,
         Err(code) => return code,
     };
-    let mut calls = feed::calls(socket);
-    let mut state = State {
-        began: Instant::now(),
-        window: Window::default(),
-        known,
+    let calls = feed::start(socket);
+    let state = State {
+        started: Instant::now(),
+        window: CallWindow::default(),
+        latest,
         sort: top.sort,
-        below: Below::default(),
-        only_minute: true,
+        call_table: CallTable::default(),
+        only_last_minute: true,
     };
     if top.once || top.json || !io::stdout().is_terminal() {
-        return once(&mut state, &mut reports, &mut calls, top.json).await.err().unwrap_or(ExitCode::SUCCESS);
+        return run_once(state, reports, calls, top.json).await;
     }
-    live(state, reports, calls).await.unwrap_or_else(|error| fail(FAILED, error))
+    run_live(state, reports, calls).await.unwrap_or_else(|error| fail(FAILED, error))
 }
 
-/// Shows what is known after all that there was is told and one interval has passed.
-async fn once(
-    state: &mut State,
-    reports: &mut Reports,
-    calls: &mut mpsc::Receiver<Heard>,
+/// Prints the state after one interval. By then the recorded calls are received.
+async fn run_once(
+    mut state: State,
+    mut reports: Reports,
+    mut calls: mpsc::Receiver<FeedEvent>,
     as_json: bool,
-) -> Result<(), ExitCode> {
-    let end = sleep(poll::EVERY);
+) -> ExitCode {
+    let end = sleep(poll::POLL_INTERVAL);
     tokio::pin!(end);
     loop {
         tokio::select! {
             biased;
-            heard = calls.recv() => if let Some(heard) = heard { state.hear(heard) },
+            event = calls.recv() => if let Some(event) = event { state.apply(event) },
             report = reports.recv() => match report {
-                Some(Ok(report)) => state.known.report = report,
-                Some(Err(error)) => return Err(admin_failure(&error)),
-                None => return Err(ExitCode::from(FAILED)),
+                Some(Ok(report)) => state.latest.report = report,
+                Some(Err(error)) => return admin_failure(&error),
+                None => return ExitCode::from(FAILED),
             },
             () = &mut end => break,
         }
     }
-    let picture = state.picture();
-    try_print(if as_json {
-        json::page(&picture)?
-    } else {
-        view(&picture, (state.sort, state.below), OutputStyle::of_stdout(), picture.servers.len() + ONCE)
-    })
+    let model = state.model();
+    if as_json {
+        return json::print(&model);
+    }
+    print(view(&model, state.view_options(OutputStyle::of_stdout(), model.servers.len() + LINES_ONCE)))
 }
 
-async fn live(mut state: State, mut reports: Reports, mut calls: mpsc::Receiver<Heard>) -> io::Result<ExitCode> {
+async fn run_live(
+    mut state: State,
+    mut reports: Reports,
+    mut calls: mpsc::Receiver<FeedEvent>,
+) -> io::Result<ExitCode> {
     let mut screen = Screen::open()?;
     loop {
         state.draw(&screen)?;
         loop {
             tokio::select! {
-                heard = calls.recv() => if let Some(heard) = heard { state.hear(heard) },
+                event = calls.recv() => if let Some(event) = event { state.apply(event) },
                 report = reports.recv() => {
                     match report {
-                        Some(told) => state.known.hear(told),
+                        Some(result) => state.latest.update(result),
                         None => return Ok(ExitCode::from(FAILED)),
                     }
                     break;
                 }
-                turn = screen.turn() => match turn {
-                    Turn::Leave(signal) => {
+                event = screen.next_event() => match event {
+                    ScreenEvent::Leave(signal) => {
                         screen.leave(signal);
                         return Ok(ExitCode::SUCCESS);
                     }
-                    Turn::Key(key) => { state.press(key); break }
-                    Turn::Resized => break,
+                    ScreenEvent::Key(key) => { state.press(key); break }
+                    ScreenEvent::Resized => break,
                 },
             }
         }
@@ -133,21 +133,21 @@ async fn live(mut state: State, mut reports: Reports, mut calls: mpsc::Receiver<
 
 impl State {
     fn now(&self) -> i64 {
-        i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)
+        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    fn hear(&mut self, heard: Heard) {
-        match heard {
-            Heard::Anew => {
-                let up = i64::try_from(self.known.report.uptime_ms).unwrap_or(i64::MAX);
-                self.window = Window::new(self.now().saturating_sub(up));
+    fn apply(&mut self, event: FeedEvent) {
+        match event {
+            FeedEvent::Reset => {
+                let uptime = i64::try_from(self.latest.report.uptime_ms).unwrap_or(i64::MAX);
+                self.window = CallWindow::new(self.now().saturating_sub(uptime));
             }
-            Heard::Cut => self.window.is_cut(),
-            Heard::Call(call) => {
+            FeedEvent::HistoryTruncated => self.window.truncate_history(),
+            FeedEvent::Call(call) => {
                 let ago = call.ended_ago().map_or(0, |ago| i64::try_from(ago.as_millis()).unwrap_or(i64::MAX));
                 self.window.add(self.now().saturating_sub(ago), &call);
             }
-            Heard::Missed(count) => self.window.missed += count,
+            FeedEvent::Missed(count) => self.window.missed += count,
         }
     }
 
@@ -157,26 +157,30 @@ impl State {
             'l' => self.sort = Sort::Latency,
             'e' => self.sort = Sort::Errors,
             'n' => self.sort = Sort::Name,
-            'w' => self.only_minute = !self.only_minute,
-            's' => self.below = if self.below == Below::Slowest { Below::Last } else { Below::Slowest },
+            'w' => self.only_last_minute = !self.only_last_minute,
+            's' => self.call_table = self.call_table.other(),
             _ => {}
         }
     }
 
-    fn picture(&self) -> Picture {
+    fn model(&self) -> TopModel {
         let now = self.now();
-        let from = if self.only_minute { now - MINUTE } else { i64::MIN };
-        Picture::of(&self.window, &self.known.report, (from, now), self.sort)
+        let from = if self.only_last_minute { now - MINUTE_MS } else { i64::MIN };
+        TopModel::new(&self.window, &self.latest.report, TimeRange { from, now }, self.sort)
+    }
+
+    fn view_options(&self, style: OutputStyle, height: usize) -> ViewOptions {
+        ViewOptions { sort: self.sort, call_table: self.call_table, style, height }
     }
 
     fn draw(&self, screen: &Screen) -> io::Result<()> {
         let style = OutputStyle::of_stdout();
-        let absence = self.known.absence(style);
+        let notice = self.latest.outage_notice(style);
         let (width, rows) = dimensions();
-        let height = rows.saturating_sub(1 + absence.lines().count());
-        let drawn = view(&self.picture(), (self.sort, self.below), style, height);
-        let foot: String = FOOT.chars().take(width.saturating_sub(1)).collect();
-        screen.draw(&(absence + &drawn), &foot)
+        let height = rows.saturating_sub(1 + notice.lines().count());
+        let drawn = view(&self.model(), self.view_options(style, height));
+        let footer: String = FOOTER.chars().take(width.saturating_sub(1)).collect();
+        screen.draw(&(notice + &drawn), &footer)
     }
 }
 

@@ -69,7 +69,7 @@ fn tool_of_another_server_is_not_suggested() {
     for name in ["git__push", "git/push"] {
         for command in ["call", "tools"] {
             let ran = daemon.client(&[command, name]);
-            assert!(!ran.stderr.contains("did you mean") && ran.stderr.contains("name a tool as"), "{name}: {ran}");
+            assert!(!ran.stderr.contains("did you mean") && ran.stderr.contains("write a tool as"), "{name}: {ran}");
         }
     }
     for (name, meant) in [("git__lgo", "git__log"), ("git/lgo", "git/log"), ("gitz__pull", "gits__pull")] {
@@ -89,7 +89,7 @@ fn tool_of_a_server_that_has_never_listed_is_not_called_unknown() {
     let unknown = daemon.client(&["call", "nobody__read"]).expect_code(1);
     assert!(unknown.stderr.starts_with("mcpd: Unknown tool: nobody__read"), "{unknown}");
     assert!(
-        unknown.stderr.ends_with("`mcpd tools --all` also has the tools that are hidden from agents, and why\n"),
+        unknown.stderr.ends_with("`mcpd tools --all` also lists the tools that are hidden from agents\n"),
         "{unknown}"
     );
 }
@@ -98,12 +98,12 @@ fn tool_of_a_server_that_has_never_listed_is_not_called_unknown() {
 fn call_rejects_unsupported_arguments_before_sending_anything() {
     let daemon = daemon();
     for (words, expected) in [
-        (&[][..], "it needs `path` (string)"),
-        (&["nothing-like-it=x"], "there are path, \\u{1b}[2J, deep"),
-        (&["pth=x"], "it takes no argument `pth`: did you mean `path`?"),
-        (&["path=x", "head=many"], "`head` is of type integer, not `many`"),
+        (&[][..], "missing `path` (string)"),
+        (&["nothing-like-it=x"], "its arguments are path, \\u{1b}[2J, deep"),
+        (&["pth=x"], "unknown argument `pth`: did you mean `path`?"),
+        (&["path=x", "head=many"], "`head` must be of type integer, not `many`"),
         (&["path=@gone"], "gone: No such file"),
-        (&[r#"{"path": "x", "more": 1}"#], "it takes no argument `more`"),
+        (&[r#"{"path": "x", "more": 1}"#], "unknown argument `more`"),
         (&["path=x", "--timeout", "0s"], "it must be longer than nothing"),
         (&["path=x", "--timeout", "30"], "it has no unit; write a number with a unit, such as `500ms`, `30s` or `5m`"),
     ] {
@@ -179,7 +179,7 @@ fn call_prints_readable_content_to_stdout_and_tool_errors_to_stderr() {
 fn interrupted_call_is_cancelled_at_the_server() {
     let daemon = daemon();
     let late = daemon.client(&["call", "a__sleep", "ms:=60000", "--timeout", "300ms"]).expect_code(1);
-    assert!(late.stderr.contains("no answer within 300ms: the call is cancelled"), "{late}");
+    assert!(late.stderr.contains("no response within 300ms: the call is cancelled"), "{late}");
     daemon.wait_journal("a", "it took too long");
     for (given, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut command = daemon.place().command(MCPD);

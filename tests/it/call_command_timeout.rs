@@ -25,7 +25,7 @@ fn call(place: &Place) -> Ran {
 #[track_caller]
 fn expect_not_sent(ran: Ran) {
     let ran = ran.expect_code(1);
-    assert_eq!((&*ran.stdout, &*ran.stderr), ("", "mcpd: no answer within 300ms: the call was not sent\n"), "{ran}");
+    assert_eq!((&*ran.stdout, &*ran.stderr), ("", "mcpd: no response within 300ms: the call was not sent\n"), "{ran}");
 }
 
 #[test]

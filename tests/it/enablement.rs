@@ -123,7 +123,7 @@ fn a_tool_is_switched_off_by_either_of_its_names_and_then_answers_like_one_that_
     assert_eq!(row["tools_off"], json!(["one", "two"]));
     assert_eq!((&row["tools_exposed"], &row["tools_denied"], &row["disabled"]), (&json!(0), &json!(2), &Value::Null));
     let table = daemon.client(&["status"]).expect_code(0);
-    assert!(table.stdout.contains("\ns: switched off: one, two\n"), "{table}");
+    assert!(table.stdout.contains("\ns: disabled tools: one, two\n"), "{table}");
     let unknown = daemon.client(&["disable", "s/twoo"]).expect_code(1);
     assert!(unknown.stderr.contains("server `s` offers no tool `twoo`: did you mean `two`?"), "{unknown}");
     let unknown = daemon.client(&["enable", "t/nothing-like-it"]).expect_code(1);

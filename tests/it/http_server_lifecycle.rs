@@ -83,7 +83,11 @@ fn another_url_is_reached_before_the_old_session_ends_and_calls_there_end_in_pea
     // Nobody listens at the discard port.
     replace(&place, at("http://127.0.0.1:9/mcp"));
     let refused = daemon.client(&["reload"]).expect_code(1);
-    assert!(refused.stdout.contains("cannot be reached") && refused.stdout.contains("goes on as it was"), "{refused}");
+    assert!(
+        refused.stdout.contains("cannot be reached")
+            && refused.stdout.contains("its previous definition keeps running"),
+        "{refused}"
+    );
     arguments(&agent.call("s__echo", &json!({})));
     assert_eq!(two.sessions(), 1);
 }

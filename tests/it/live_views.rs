@@ -94,12 +94,12 @@ fn watched_status_follows_events_and_the_terminal_size() {
     terminal.wait("no agents are connected");
     let _agent = Agent::ready(&daemon);
     let screen = terminal.wait("test-agent 7");
-    assert!(screen.contains("q leaves"), "{screen}");
+    assert!(screen.contains("q quits"), "{screen}");
     terminal.resize(80, 8);
-    terminal.wait_for("less of it", |screen| screen.contains("more lines") && screen.ends_with("q leaves"));
+    terminal.wait_for("less of it", |screen| screen.contains("more lines") && screen.ends_with("q quits"));
     terminal.resize(60, 30);
     let screen =
-        terminal.wait_for("all of it", |screen| screen.contains("test-agent 7") && screen.ends_with("q leaves"));
+        terminal.wait_for("all of it", |screen| screen.contains("test-agent 7") && screen.ends_with("q quits"));
     assert!(!screen.contains("VERSION"), "what does not fit is left out: {screen}");
     daemon.client(&["disable", "b"]).expect_code(0);
     terminal.wait("disabled");
@@ -114,10 +114,10 @@ fn view_shows_that_the_daemon_has_gone_and_then_the_next_one() {
     terminal.wait(&before);
     daemon.term();
     let screen = terminal.wait("not running");
-    assert!(screen.contains("below is what was known last") && screen.contains(&before), "{screen}");
+    assert!(screen.contains("last known state is shown below") && screen.contains(&before), "{screen}");
     let next = Setup::with(Server::named("c")).start_in(&place);
     let screen = terminal.wait(&format!("pid {}", next.pid()));
-    assert!(!screen.contains("what was known last"), "{screen}");
+    assert!(!screen.contains("last known state"), "{screen}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn ten_broken_servers_fit_on_a_small_terminal_with_one_line_each() {
     let daemon = with_ten_broken();
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
     terminal.line("clear; m status --watch");
-    let screen = terminal.wait("q leaves");
+    let screen = terminal.wait("q quits");
     for number in 0..10 {
         let expected = format!(" broken{number}: command `no-such-program-{number}` not found");
         assert_eq!(screen.lines().filter(|line| line.contains(&format!("broken{number}"))).count(), 1, "{screen}");
@@ -115,7 +115,7 @@ fn status_of_a_refused_configuration_names_the_file_that_has_changed_since() {
     daemon.place().write("config.toml", format!("{text}# mended\n"));
     let shown = status();
     let expected = format!("; {} has changed since then\n    → mcpd reload\n", file.display());
-    assert!(shown.contains("! the configuration was refused at ") && shown.contains(&expected), "{shown}");
+    assert!(shown.contains("! the configuration was rejected at ") && shown.contains(&expected), "{shown}");
     assert!(!shown.contains("mcpd check") && !shown.contains("deamon"), "{shown}");
     assert_eq!(refused()["files_changed"], json!([file]));
     let found = doctor();

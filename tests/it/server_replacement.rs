@@ -86,18 +86,24 @@ fn server_whose_replacement_fails_keeps_running_and_the_reload_reports_why() {
     let broken = [Server::named("s").flags("--no-such-flag"), Server::named("t")];
     let ran = reload(&daemon, &broken).expect_code(1);
     assert!(ran.stdout.starts_with("kept     t\nfailed   s: exited with code 2"), "{ran}");
-    assert!(ran.stdout.contains("; it goes on as it was\n    ") && ran.stdout.contains("--no-such-flag"), "{ran}");
+    assert!(
+        ran.stdout.contains("; its previous definition keeps running\n    ") && ran.stdout.contains("--no-such-flag"),
+        "{ran}"
+    );
     let failed = daemon.client(&["reload", "--json"]).expect_code(1).json();
     assert_eq!(failed["failed"][0]["name"], "s", "{failed}");
     assert!(failed["failed"][0]["runs_on"] == true && failed["kept"] == json!(["t"]), "{failed}");
     let late = Server::named("s").flags("--init-never").line("handshake_timeout = \"200ms\"");
     let ran = reload(&daemon, &[late, Server::named("t")]).expect_code(1);
-    assert!(ran.stdout.contains("s: did not answer `initialize` within 200ms; it goes on as it was"), "{ran}");
+    assert!(
+        ran.stdout.contains("s: did not answer `initialize` within 200ms; its previous definition keeps running"),
+        "{ran}"
+    );
     let row = daemon.row("s");
     assert!(row["change_failed"].as_str().is_some_and(|reason| reason.contains("initialize")), "{row}");
     assert_eq!((&row["state"], &row["restarts"]), (&json!("ready"), &json!(0)));
     let table = daemon.client(&["status"]).expect_code(0);
-    assert!(table.stdout.contains("s: goes on as it was before it was changed"), "{table}");
+    assert!(table.stdout.contains("s: still runs its previous definition"), "{table}");
     arguments(&agent.call("s__echo", &json!({})));
     assert_eq!(pids(&daemon), before);
     agent.expect_quiet();
@@ -258,7 +264,7 @@ fn an_agents_own_instance_is_replaced_by_another_one_of_its_own() {
     assert_eq!(values(), ["yes", "yes"], "each has the new one");
     expect_alive(&daemon, 3);
     let ran = reload(&daemon, &[own("s").flags("--exit-at-start 1")]).expect_code(1);
-    assert!(ran.stdout.contains("; it goes on as it was"), "{ran}");
+    assert!(ran.stdout.contains("; its previous definition keeps running"), "{ran}");
     assert_eq!(values(), ["yes", "yes"], "each has it still");
     expect_alive(&daemon, 3);
 }
@@ -351,7 +357,7 @@ fn a_configuration_that_does_not_hold_is_shown_until_one_does() {
     assert!(refused["reason"].as_str().is_some_and(|reason| reason.contains("changing.toml:2:1")), "{refused}");
     let table = daemon.client(&["status"]).expect_code(0);
     assert!(
-        table.stdout.contains("the configuration was refused at ") && table.stdout.contains("changing.toml:2:1"),
+        table.stdout.contains("the configuration was rejected at ") && table.stdout.contains("changing.toml:2:1"),
         "{table}"
     );
     reload(&daemon, &[Server::named("s")]).expect_code(0);

@@ -6,7 +6,7 @@ use crate::support::{Agent, Daemon, Place, Server, Setup};
 
 /// The two forms, as errors name them.
 const FORMS: &str =
-    "name a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`";
+    "write a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`";
 
 /// Two servers with a tool `echo` and a denied `secret` each, exposed by the names that `naming` makes.
 fn daemon(naming: &str) -> Daemon {
@@ -112,7 +112,7 @@ fn enable_and_disable_take_both_forms_of_a_name() {
         assert!(ran.stdout.starts_with("files/echo: "), "{ran}");
         daemon.client(&["call", "files/echo", "path=x"]).expect_code(1);
         let all = daemon.client(&["tools", "--all", "files__echo"]).expect_code(0);
-        assert!(all.stdout.contains("switched off"), "{all}");
+        assert!(all.stdout.contains("disabled: "), "{all}");
         daemon.client(&["enable", on]).expect_code(0);
         daemon.client(&["call", "files/echo", "path=x"]).expect_code(0);
     }

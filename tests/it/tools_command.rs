@@ -89,18 +89,18 @@ fn server_pattern_and_profile_narrow_the_list() {
     assert_eq!(
         unknown.stderr,
         "mcpd: agents see no server or tool called `fils`: did you mean `files`?\n\
-        name a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`\n"
+        write a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`\n"
     );
     let down = daemon.client(&["tools", "web"]).expect_code(1);
     assert!(down.stderr.starts_with("mcpd: agents see no tools of `web` ("), "{down}");
     assert!(down.stderr.contains("`mcpd doctor web`"), "{down}");
     let hidden = daemon.client(&["tools", "git", "--profile", "narrow"]).expect_code(1);
-    assert!(hidden.stderr.ends_with(": `mcpd tools git --profile narrow --all` says why\n"), "{hidden}");
+    assert!(hidden.stderr.ends_with(": `mcpd tools git --profile narrow --all` shows why\n"), "{hidden}");
     let all = daemon.client(&["tools", "gitt", "--all"]).expect_code(2);
     assert_eq!(
         all.stderr,
         "mcpd: there is no server or tool `gitt`: did you mean `git`?\n\
-        name a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`\n"
+        write a tool as `mcpd tools` prints it, such as `files__read`, or as SERVER/TOOL, such as `files/read`\n"
     );
     let denied = daemon.client(&["tools", "git__push"]).expect_code(2);
     assert!(!denied.stderr.contains("push`?"), "what is denied is not suggested: {denied}");
@@ -109,37 +109,37 @@ fn server_pattern_and_profile_narrow_the_list() {
 #[test]
 fn one_tool_is_shown_with_all_that_a_call_needs() {
     let daemon = daemon();
-    let expected = "files__read · ~69 tokens · says that it only reads\nReads a file\n\nof any size\n\n\
-        ARGUMENT  TYPE         NEEDED  WHAT IT IS\n\
-        path      string       yes     Path of the file\n\
+    let expected = "files__read · ~69 tokens · declared read-only\nReads a file\n\nof any size\n\n\
+        ARGUMENT  TYPE         REQUIRED  DESCRIPTION\n\
+        path      string       yes       Path of the file\n\
         head      integer      no\n\
-        level     string|null  no      one of \"low\", \"high\", null; default null\n\n\
+        level     string|null  no        one of \"low\", \"high\", null; default null\n\n\
         mcpd call files__read path=PATH\n";
     assert_eq!(shown(&daemon, &["files__read"]), expected);
-    assert!(shown(&daemon, &["files__write"]).ends_with("it takes no arguments\n\nmcpd call files__write\n"));
+    assert!(shown(&daemon, &["files__write"]).ends_with("no arguments\n\nmcpd call files__write\n"));
 }
 
 #[test]
 fn operator_sees_hidden_tools_and_the_rule_that_hides_each() {
     let daemon = daemon();
     daemon.client(&["disable", "files/write"]).expect_code(0);
-    let expected = "files · 1 tool · 3 not seen · ~69 tokens\n\
+    let expected = "files · 1 tool · 3 hidden · ~69 tokens\n\
         \x20 files__read  Reads a file\n\
-        \x20 write        switched off: `mcpd enable files/write`\n\
-        \x20 odd\\u{202e}  its name is not fit to be shown\n\
-        \x20 write        switched off: `mcpd enable files/write`\n\n\
-        git · 1 tool · 2 not seen · ~19 tokens\n\
+        \x20 write        disabled: `mcpd enable files/write`\n\
+        \x20 odd\\u{202e}  its name is too long or has invisible characters\n\
+        \x20 write        disabled: `mcpd enable files/write`\n\n\
+        git · 1 tool · 2 hidden · ~19 tokens\n\
         \x20 git__log     café / é\n\
         \x20 secret       denied by `sec*` of [defaults]\n\
         \x20 push         denied by `p*` of [servers.git]\n\n";
     let all = shown(&daemon, &["--all"]);
     assert!(all.starts_with(expected), "{all}");
     assert!(["backoff", "starting"].iter().any(|state| all.contains(&format!("web · 0 tools · {state}\n"))), "{all}");
-    assert!(all.ends_with("2 tools of 3 servers · 5 not seen · ~88 tokens\n"), "{all}");
+    assert!(all.ends_with("2 tools of 3 servers · 5 hidden · ~88 tokens\n"), "{all}");
     daemon.client(&["enable", "files/write"]).expect_code(0);
     daemon.client(&["disable", "git"]).expect_code(0);
     assert!(shown(&daemon, &["git", "--all"]).contains("log     its server is disabled: `mcpd enable git`\n"));
-    assert!(shown(&daemon, &["files/*", "--all"]).contains("write         listed a second time\n"));
+    assert!(shown(&daemon, &["files/*", "--all"]).contains("write         its server lists it twice\n"));
     assert!(!shown(&daemon, &[]).contains("secret"));
 }
 
@@ -150,10 +150,10 @@ fn tools_hidden_by_a_profile_name_the_profile() {
     let narrow = all("narrow");
     assert!(narrow.contains("write        denied by `wr*` of [profiles.narrow]\n"), "{narrow}");
     assert!(narrow.contains("log          its server is not in the profile\n"), "{narrow}");
-    assert!(all("reader").contains("not said to read only, as `tools.read_only` of [profiles.reader] wants it\n"));
-    assert!(all("none").contains("`expose` of [profiles.none] leaves tools out\n"));
+    assert!(all("reader").contains("not declared read-only, as `tools.read_only` of [profiles.reader] requires\n"));
+    assert!(all("none").contains("`expose` of [profiles.none] does not include tools\n"));
     let unknown = daemon.client(&["tools", "--all", "--profile", "nobody"]).expect_code(1);
-    assert!(unknown.stderr.contains("there is no profile `nobody`; the daemon has: default, narrow, reader, none"));
+    assert!(unknown.stderr.contains("there is no profile `nobody`; profiles: default, narrow, reader, none"));
 }
 
 #[test]

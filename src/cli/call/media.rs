@@ -1,4 +1,4 @@
-//! What of a result is no text: images, sounds and blobs, and the files that they are saved in.
+//! Saves the images, audio and blobs of a result to files.
 //!
 //! Source: MCP 2025-11-25, `server/tools`, "Image Content", "Audio Content", "Embedded Resources".
 
@@ -19,10 +19,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Names tried for one file that has a number.
-const MOST_NAMES: usize = 10_000;
+/// Maximum number of numbered file names that are tried for one file.
+const MAX_NAMES: usize = 10_000;
 
-/// What files of a type are called.
+/// File extensions by MIME type.
 const EXTENSIONS: [(&str, &str); 20] = [
     ("application/gzip", "gz"),
     ("application/json", "json"),
@@ -46,36 +46,35 @@ const EXTENSIONS: [(&str, &str); 20] = [
     ("video/mp4", "mp4"),
 ];
 
-/// One of them.
 #[derive(Debug)]
 pub(super) struct Media {
-    /// As the server says it.
+    /// As declared by the server.
     mime: String,
     data: Vec<u8>,
 }
 
 impl Media {
-    /// That of one part of a result, if it has any.
+    /// Decodes a content item; `None` for text.
     ///
     /// # Errors
-    /// If it is no Base64.
-    pub(super) fn of(content: &Value) -> Option<Result<Self, String>> {
-        let (whole, data) = match content["type"].as_str()? {
+    /// If it is not Base64.
+    pub(super) fn decode(content: &Value) -> Option<Result<Self, String>> {
+        let (item, data) = match content["type"].as_str()? {
             "image" | "audio" => (content, content["data"].as_str()?),
             "resource" => (&content["resource"], content["resource"]["blob"].as_str()?),
             _ => return None,
         };
-        let mime = one_line(whole["mimeType"].as_str().unwrap_or("application/octet-stream"));
+        let mime = one_line(item["mimeType"].as_str().unwrap_or("application/octet-stream"));
         let decoded = BASE64.decode(data.trim_ascii());
         Some(
             decoded
                 .map(|data| Self { mime: mime.clone(), data })
-                .map_err(|error| format!("a {mime} that is no Base64: {error}")),
+                .map_err(|error| format!("invalid Base64 in content of type {mime}: {error}")),
         )
     }
 
     /// Type and size.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         format!("{}, {} bytes", self.mime, self.data.len())
     }
 
@@ -85,35 +84,35 @@ impl Media {
     }
 }
 
-/// Saves all of them, and tells where. One goes into the file `place`; several go into files beside it that are numbered, and so
-/// do those for a directory, which are called as the `tool`. Only the file that was named is written over.
-pub(super) fn save(all: &[Media], place: &Path, tool: &str) -> io::Result<Vec<PathBuf>> {
-    let is_directory = place.is_dir() || place.as_os_str().as_encoded_bytes().ends_with(b"/");
+/// Saves all items and returns the paths. The first is written to `output`, others to numbered files beside it. If `output` is a
+/// directory, the files are named after the `tool` and numbered. Only the file `output` itself is overwritten.
+pub(super) fn save(all: &[Media], output: &Path, tool: &str) -> io::Result<Vec<PathBuf>> {
+    let is_directory = output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/");
     if is_directory {
-        std::fs::create_dir_all(place)?;
-        let named = |one: &Media, number| place.join(format!("{tool}-{number}.{}", one.extension()));
-        return all.iter().map(|one| save_new(one, 1, |number| named(one, number))).collect();
+        std::fs::create_dir_all(output)?;
+        let path = |one: &Media, number| output.join(format!("{tool}-{number}.{}", one.extension()));
+        return all.iter().map(|one| save_new(one, 1, |number| path(one, number))).collect();
     }
-    let stem = place.file_stem().unwrap_or_default().to_string_lossy();
-    let extension = place.extension().map(|extension| format!(".{}", extension.to_string_lossy())).unwrap_or_default();
-    let numbered = |number| place.with_file_name(format!("{stem}-{number}{extension}"));
+    let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = output.extension().map(|extension| format!(".{}", extension.to_string_lossy())).unwrap_or_default();
+    let numbered = |number| output.with_file_name(format!("{stem}-{number}{extension}"));
     let save = |(index, one): (usize, &Media)| match index {
-        0 => std::fs::write(place, &one.data).map(|()| place.to_owned()),
+        0 => std::fs::write(output, &one.data).map(|()| output.to_owned()),
         _ => save_new(one, index + 1, numbered),
     };
     all.iter().enumerate().map(save).collect()
 }
 
-/// Saves one in a file that was not there, with the first number from `least` on that is free.
-fn save_new(one: &Media, least: usize, named: impl Fn(usize) -> PathBuf) -> io::Result<PathBuf> {
-    for path in (least..least + MOST_NAMES).map(named) {
+/// Saves to a new file, with the first free number from `first` on.
+fn save_new(one: &Media, first: usize, path: impl Fn(usize) -> PathBuf) -> io::Result<PathBuf> {
+    for path in (first..first + MAX_NAMES).map(path) {
         match File::create_new(&path) {
             Ok(mut file) => return file.write_all(&one.data).map(|()| path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("it is full of files of that name"))
+    Err(io::Error::other("every numbered file name is taken"))
 }
 
 #[cfg(test)]
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_found_in_each_kind_of_content() {
+    fn media_is_decoded_from_each_kind_of_content() {
         for (content, mime, extension) in [
             (json!({ "type": "image", "data": "aGk=", "mimeType": "image/PNG" }), "image/PNG", "png"),
             (
@@ -138,7 +137,7 @@ mod tests {
             ),
             (json!({ "type": "image", "data": "aGk=", "mimeType": "../../x" }), "../../x", "bin"),
         ] {
-            let media = Media::of(&content).expect("it has some").expect("it can be read");
+            let media = Media::decode(&content).expect("it has some").expect("it can be read");
             assert_eq!((&*media.mime, media.extension(), &*media.data), (mime, extension, &b"hi"[..]), "{content}");
         }
         for none in [
@@ -146,8 +145,8 @@ mod tests {
             json!({ "type": "resource", "resource": { "text": "x" } }),
             json!({}),
         ] {
-            assert!(Media::of(&none).is_none(), "{none}");
+            assert!(Media::decode(&none).is_none(), "{none}");
         }
-        assert!(Media::of(&json!({ "type": "image", "data": "%" })).is_some_and(|read| read.is_err()));
+        assert!(Media::decode(&json!({ "type": "image", "data": "%" })).is_some_and(|read| read.is_err()));
     }
 }

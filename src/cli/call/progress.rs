@@ -1,4 +1,4 @@
-//! How far a call is, for the line that a person sees meanwhile.
+//! The progress of a call, for the spinner.
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/progress`.
 
@@ -6,43 +6,40 @@ use std::cell::RefCell;
 
 use serde_json::Value;
 
-/// What was heard last.
 pub(super) struct Progress {
-    words: RefCell<String>,
+    text: RefCell<String>,
     tool: String,
 }
 
 impl Progress {
-    /// Of a call of `tool`, of which nothing is heard yet.
-    pub(super) fn of(tool: &str) -> Self {
-        Self { words: RefCell::new(format!("waiting for {tool}")), tool: tool.to_owned() }
+    pub(super) fn new(tool: &str) -> Self {
+        Self { text: RefCell::new(format!("waiting for {tool}")), tool: tool.to_owned() }
     }
 
-    /// In words.
-    pub(super) fn words(&self) -> String {
-        self.words.borrow().clone()
+    pub(super) fn text(&self) -> String {
+        self.text.borrow().clone()
     }
 
-    /// Takes a notification for what it is.
-    pub(super) fn hear(&self, method: &[u8], params: &[u8]) {
+    /// Ignores notifications that do not report progress.
+    pub(super) fn update(&self, method: &[u8], params: &[u8]) {
         if method == b"notifications/progress"
-            && let Ok(said) = serde_json::from_slice::<Value>(params)
+            && let Ok(params) = serde_json::from_slice::<Value>(params)
         {
-            self.words.replace(format!("{}: {}", self.tool, spoken(&said)));
+            self.text.replace(format!("{}: {}", self.tool, describe(&params)));
         }
     }
 }
 
-fn spoken(said: &Value) -> String {
-    let far = match (said["progress"].as_f64(), said["total"].as_f64()) {
+fn describe(params: &Value) -> String {
+    let progress = match (params["progress"].as_f64(), params["total"].as_f64()) {
         (Some(progress), Some(total)) if total > 0.0 => {
             Some(format!("{:.0} %", (progress / total * 100.0).clamp(0.0, 100.0)))
         }
-        (Some(_), _) => Some(said["progress"].to_string()),
+        (Some(_), _) => Some(params["progress"].to_string()),
         _ => None,
     };
-    let message = said["message"].as_str().filter(|message| !message.is_empty()).map(str::to_owned);
-    [far, message].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+    let message = params["message"].as_str().filter(|message| !message.is_empty()).map(str::to_owned);
+    [progress, message].into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 #[cfg(test)]
@@ -52,19 +49,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_told_as_far_as_the_server_says_it() {
-        for (said, expected) in [
+    fn progress_notifications_are_described() {
+        for (params, expected) in [
             (json!({ "progress": 1, "total": 3, "message": "reading" }), "t: 33 % · reading"),
             (json!({ "progress": 7, "total": 3 }), "t: 100 %"),
             (json!({ "progress": 12 }), "t: 12"),
             (json!({ "progress": 12, "total": 0, "message": "" }), "t: 12"),
             (json!({ "message": "x" }), "t: x"),
         ] {
-            let progress = Progress::of("t");
-            progress.hear(b"notifications/other", b"{}");
-            assert_eq!(progress.words(), "waiting for t");
-            progress.hear(b"notifications/progress", said.to_string().as_bytes());
-            assert_eq!(progress.words(), expected, "{said}");
+            let progress = Progress::new("t");
+            progress.update(b"notifications/other", b"{}");
+            assert_eq!(progress.text(), "waiting for t");
+            progress.update(b"notifications/progress", params.to_string().as_bytes());
+            assert_eq!(progress.text(), expected, "{params}");
         }
     }
 }

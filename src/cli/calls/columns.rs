@@ -1,16 +1,17 @@
-//! The columns of the table of calls: all of them where it is piped, on a terminal those that fit.
+//! The columns of `mcpd calls`: all of them in a pipe, on a terminal those that fit.
+//!
+//! Widths are fixed, because with `--follow` later rows are unknown.
 
 use unicode_width::UnicodeWidthStr;
 
-use super::took;
+use super::format_duration;
 use crate::calls::report::CallReport;
 use crate::cli::local_time::{TimeFormat, format};
 use crate::cli::text::{one_line, shorten};
 
-/// One column: its heading and its width.
+/// Heading and width.
 type Column = (&'static str, usize);
 
-/// Fixed widths: those who follow see one line at a time.
 const ALL: [Column; 11] = [
     ("TIME", 23),
     ("AGENT", 20),
@@ -24,50 +25,49 @@ const ALL: [Column; 11] = [
     ("REQUEST", 8),
     ("REPLY", 8),
 ];
-/// Those that a terminal too narrow for all goes without, the first first.
-const DISPENSABLE: [&str; 5] = ["UID", "PID", "REQUEST", "REPLY", "PROFILE"];
-/// What has room in 80 places.
+/// Columns that a narrow terminal drops, in this order.
+const DROP_ORDER: [&str; 5] = ["UID", "PID", "REQUEST", "REPLY", "PROFILE"];
+/// For 80 columns.
 const NARROW: [Column; 6] = [("TIME", 8), ("AGENT", 13), ("SERVER", 10), ("TOOL", 20), ("OUTCOME", 12), ("TOOK", 7)];
 /// Width of a time with its zone.
-const ZONED: usize = 29;
-/// Blanks between two columns.
+const ZONED_WIDTH: usize = 29;
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// What is shown of each call.
 #[derive(Debug)]
 pub(super) struct Columns {
     shown: Vec<Column>,
-    /// Whether what is wider than its column is shortened, rather than moving the rest of its line.
-    is_cut: bool,
+    /// Whether wide cells are shortened. In a pipe they are complete, and shift the rest of the line.
+    shortens: bool,
 }
 
 impl Columns {
-    /// Those for a terminal of `width` places, or for a pipe, where times have their zone.
-    pub(super) fn of(width: Option<usize>) -> Self {
+    /// `width` is that of the terminal; `None` in a pipe, where times include the zone.
+    pub(super) fn for_width(width: Option<usize>) -> Self {
         let mut shown = ALL.to_vec();
         let Some(width) = width else {
-            shown[0].1 = ZONED;
-            return Self { shown, is_cut: false };
+            shown[0].1 = ZONED_WIDTH;
+            return Self { shown, shortens: false };
         };
-        for name in DISPENSABLE {
-            if places(&shown) > width {
+        for name in DROP_ORDER {
+            if total_width(&shown) > width {
                 shown.retain(|(heading, _)| *heading != name);
             }
         }
-        if places(&shown) > width {
+        if total_width(&shown) > width {
             shown = NARROW.to_vec();
         }
-        Self { shown, is_cut: true }
+        Self { shown, shortens: true }
     }
 
     pub(super) fn header(&self) -> String {
         self.line(|heading, _| heading.to_owned())
     }
 
-    /// A call, and below it its arguments, if they are kept.
+    /// A line for the call, and one for its arguments if they are recorded.
     pub(super) fn row(&self, call: &CallReport) -> String {
         let arguments = call.arguments.as_deref().map(|raw| format!("    {}\n", one_line(raw))).unwrap_or_default();
-        let time = |width| match (self.is_cut, width < ALL[0].1) {
+        let time = |width| match (self.shortens, width < ALL[0].1) {
             (false, _) => TimeFormat::Zoned,
             (true, false) => TimeFormat::Full,
             (true, true) => TimeFormat::Clock,
@@ -82,7 +82,7 @@ impl Columns {
     fn line(&self, cell: impl Fn(&str, usize) -> String) -> String {
         let padded = self.shown.iter().map(|&(heading, width)| {
             let text = cell(heading, width);
-            let text = if self.is_cut { shorten(&text, width) } else { text };
+            let text = if self.shortens { shorten(&text, width) } else { text };
             let blanks = width.saturating_sub(text.width()) + GAP;
             text + &" ".repeat(blanks)
         });
@@ -90,7 +90,7 @@ impl Columns {
     }
 }
 
-fn places(columns: &[Column]) -> usize {
+fn total_width(columns: &[Column]) -> usize {
     columns.iter().map(|(_, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
@@ -104,7 +104,7 @@ fn cell(call: &CallReport, heading: &str) -> String {
         "SERVER" => call.server.clone().unwrap_or_else(dash),
         "TOOL" => one_line(&call.tool),
         "OUTCOME" => call.code.map_or_else(|| call.outcome.clone(), |code| format!("{} {code}", call.outcome)),
-        "TOOK" => took(call.duration_ms),
+        "TOOK" => format_duration(call.duration_ms),
         "REQUEST" => call.request_bytes.to_string(),
         _ => call.reply_bytes.to_string(),
     }
@@ -121,12 +121,12 @@ mod tests {
             "code": -32602, "duration_ms": 12.3, "request_bytes": 120, "reply_bytes": 160,
         });
         let call: CallReport = serde_json::from_value(call).expect("a call");
-        let columns = Columns::of(width);
+        let columns = Columns::for_width(width);
         [columns.header(), columns.row(&call)]
     }
 
     #[test]
-    fn a_pipe_has_all_of_it() {
+    fn a_pipe_has_every_column() {
         let [header, row] = lines(None);
         assert!(ALL.iter().all(|(heading, _)| header.contains(heading)), "{header}");
         let time = format("2026-01-01T10:20:30.456Z", TimeFormat::Zoned);
@@ -135,10 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_has_what_fits_in_a_line() {
+    fn a_terminal_has_the_columns_that_fit() {
         for width in [80, 100, 120, 200] {
-            let told = lines(Some(width));
-            assert!(told.iter().all(|line| line.trim_end().width() <= width), "{told:?}");
+            let lines = lines(Some(width));
+            assert!(lines.iter().all(|line| line.trim_end().width() <= width), "{lines:?}");
         }
         let clock = format("2026-01-01T10:20:30.456Z", TimeFormat::Clock);
         let expected = [

@@ -13,7 +13,7 @@ use crate::admin::{self, AskError, ToolsWanted};
 use crate::cli;
 use crate::cli::schema::{Kind, Schema};
 use crate::cli::text::one_line;
-use crate::cli::tool_names::own_form;
+use crate::cli::tool_names::qualified;
 use crate::config::interpolate::Process;
 use crate::config::{self, Config, Profile};
 use crate::known_clients::CLIENTS;
@@ -52,7 +52,7 @@ pub(in crate::cli) fn tools(current: &OsStr) -> Vec<CompletionCandidate> {
     let has_slash = current.as_encoded_bytes().contains(&b'/');
     let visible = seen().into_iter().flatten().filter_map(|tool| {
         let name = tool.name?;
-        let word = if has_slash { own_form(&tool.server, &tool.tool) } else { name };
+        let word = if has_slash { qualified(&tool.server, &tool.tool) } else { name };
         is_plain(&word).then(|| candidate(&word, tool.description.as_deref()))
     });
     visible.filter(|one| starts_with(one, current)).collect()
@@ -72,7 +72,7 @@ pub(in crate::cli) fn servers_or_their_tools(current: &OsStr) -> Vec<CompletionC
         return if servers.is_empty() { tools(current) } else { servers };
     };
     let own = seen().into_iter().flatten().filter(|tool| tool.server == server && is_plain(&tool.tool));
-    let own = own.map(|tool| candidate(&own_form(server, &tool.tool), tool.description.as_deref()));
+    let own = own.map(|tool| candidate(&qualified(server, &tool.tool), tool.description.as_deref()));
     own.filter(|one| starts_with(one, current)).collect()
 }
 
@@ -81,10 +81,10 @@ pub(in crate::cli) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
     let schema = || {
         let typed = Typed::now()?;
         let wanted = ToolsWanted { profile: typed.profile(), name: Some(typed.tool()?) };
-        let (tools, _) = ask(async |directory| cli::tools::ask(&directory, wanted).await)?;
+        let (tools, _) = ask(async |directory| cli::tools::request(&directory, wanted).await)?;
         let visible = tools.iter().find(|tool| tool.name.is_some())?;
-        let said: Value = serde_json::from_str(visible.definition.as_ref()?).ok()?;
-        Some(Schema::of(&said["inputSchema"]))
+        let definition: Value = serde_json::from_str(visible.definition.as_ref()?).ok()?;
+        Some(Schema::parse(&definition["inputSchema"]))
     };
     let Some(schema) = schema() else { return Vec::new() };
     let plain = schema.arguments.iter().filter(|one| is_plain(&one.name));
@@ -112,7 +112,7 @@ fn is_plain(name: &str) -> bool {
 fn seen() -> Option<Vec<ToolReport>> {
     let typed = Typed::now()?;
     let wanted = ToolsWanted { profile: typed.profile(), name: None };
-    ask(async |directory| Ok(cli::tools::ask(&directory, wanted).await?.0))
+    ask(async |directory| Ok(cli::tools::request(&directory, wanted).await?.0))
 }
 
 /// The clients that mcpd knows.

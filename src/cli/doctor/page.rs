@@ -166,12 +166,11 @@ fn shown<'a>(group: &'static str, finding: &'a Finding) -> Shown<'a> {
     }
 }
 
-/// The whole, for programs.
-pub(super) fn json(groups: &[Group]) -> Result<String, ExitCode> {
+pub(super) fn print_json(groups: &[Group]) -> Result<(), ExitCode> {
     let (warnings, problems) = count(groups);
     let findings = groups.iter().flat_map(|group| group.findings.iter().map(|finding| shown(group.title, finding)));
     let findings = findings.collect();
-    json::page(&Shape { version: env!("CARGO_PKG_VERSION"), problems, warnings, findings })
+    json::try_print_page(&Shape { version: env!("CARGO_PKG_VERSION"), problems, warnings, findings })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::cli::{json, try_print};
+use crate::cli::json;
 use crate::config::import::{ForeignServer, Outcome, SecretFile};
 
 #[derive(Serialize)]
@@ -52,7 +52,7 @@ impl<'a> JsonReport<'a> {
     }
 
     pub(super) fn print(&self) -> Result<(), ExitCode> {
-        json::page(self).and_then(try_print)
+        json::try_print_page(self)
     }
 
     /// The names of the added servers in mcpd's configuration.

@@ -57,23 +57,23 @@ pub(super) async fn run(place: &Place, as_json: bool) -> ExitCode {
         logins.push(row(place, name, remote).await);
     }
     if as_json {
-        return json::page(&Shape { logins }).map_or_else(|code| code, print);
+        return json::print(&Shape { logins });
     }
     if logins.is_empty() {
         return print("no server is reached by a URL, so there is nothing to log in to\n");
     }
     const COLUMNS: [Column; 4] = [
-        Column::text("SERVER").least(12),
+        Column::text("SERVER").min_width(12),
         Column::text("LOGIN"),
-        Column::text("ISSUER").least(16).rank(2),
-        Column::text("SCOPES").least(12).rank(1),
+        Column::text("ISSUER").min_width(16).drop_rank(2),
+        Column::text("SCOPES").min_width(12).drop_rank(1),
     ];
     let rows = logins.iter().map(|row| {
         let (text, tone) = row.told();
         let issuer = row.issuer.as_deref().unwrap_or_default();
         [row.server.as_str().into(), Cell::new(tone, text), issuer.into(), row.scopes.join(" ").into()]
     });
-    print(OutputStyle::of_stdout().fitted(&COLUMNS, rows.collect()))
+    print(OutputStyle::of_stdout().fit_table(&COLUMNS, rows.collect()))
 }
 
 async fn row(place: &Place, name: &str, remote: &Remote) -> Row {

@@ -1,4 +1,4 @@
-//! `mcpd reload --environment`: the file of the unit's variables, written anew from the login environment.
+//! `mcpd reload --environment`: rewrites the environment file of the systemd unit from the login environment.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::systemctl::{SERVICE, Systemctl};
 /// Time limit for the service manager.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A file that was written.
+/// The rewritten file.
 pub(super) struct Refresh {
     file: PathBuf,
     former: BTreeMap<String, String>,
@@ -29,14 +29,14 @@ impl Refresh {
     /// Writes the file.
     ///
     /// # Errors
-    /// The exit code, and why that is impossible, or would be of no use to the daemon that runs; then the file is as it was.
+    /// The exit code and the reason. The file is unchanged then.
     pub(super) async fn begin(directory: &RuntimeDir) -> Result<Self, (u8, String)> {
-        let file = find(directory).await.map_err(|why| (FAILED, why))?;
+        let file = find(directory).await.map_err(|reason| (FAILED, reason))?;
         let probe = DaemonProbe::run(Some(directory.clone()), Vec::new(), &[]).await;
         let loaded = config::load(&probe.files, &Process).map_err(|error| (USAGE, error.render(false)))?;
         let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(Some(&loaded))).await;
         if let Some(trouble) = &login.trouble {
-            return Err((FAILED, format!("{trouble}\n  {} is as it was", shown(&file))));
+            return Err((FAILED, format!("{trouble}\n  {} is unchanged", shown(&file))));
         }
         let former = service_env::read(&file);
         let written = service_env::write_private(&file, &service_env::text(&login.variables));
@@ -48,23 +48,26 @@ impl Refresh {
         EnvironmentChanges(service_env::changes(&self.former, &self.login.variables))
     }
 
-    /// Puts the former variables back, for a daemon that has not taken these.
+    /// Restores the former variables, because the daemon rejected the new ones.
     pub(super) fn undo(self) {
         if let Err(error) = service_env::write_private(&self.file, &service_env::text(&self.former)) {
             print_note!("mcpd: {}: {error}", self.file.display());
         }
     }
 
-    /// What was written, by name.
+    /// The names of the written variables.
     pub(super) fn summary(&self) -> String {
-        let lines = self.login.summary().into_iter().map(|(what, names)| format!("{what:9}{names}\n"));
+        let lines = self.login.summary().into_iter().map(|(change, names)| format!("{change:9}{names}\n"));
         format!("{:9}{}\n{}", "wrote", shown(&self.file), lines.collect::<String>())
     }
 }
 
-/// The file, if the unit reads it, and no daemon runs but that of the unit.
+/// The environment file.
+///
+/// # Errors
+/// If the unit does not read it, or the running daemon was not started by the unit.
 async fn find(directory: &RuntimeDir) -> Result<PathBuf, String> {
-    let file = service_env::file().ok_or("HOME is not set, so there is no file of variables")?;
+    let file = service_env::file().ok_or("HOME is not set, so there is no environment file")?;
     let running = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok().map(|report| report.pid);
     let unit = match directory.session() {
         Some(session) => {
@@ -75,8 +78,9 @@ async fn find(directory: &RuntimeDir) -> Result<PathBuf, String> {
     let get = |name: &str| unit.get(name).map_or("", String::as_str);
     let by_unit = get("MainPID").parse().ok().filter(|pid| *pid > 0);
     if let Some(pid) = running.filter(|pid| by_unit != Some(*pid)) {
-        let why = "was not started by its unit, and has the environment that it was started with";
-        return Err(format!("the daemon, pid {pid}, {why}: {RESTART}"));
+        return Err(format!(
+            "the daemon (pid {pid}) was not started by {SERVICE}, so its environment is fixed: run {RESTART}"
+        ));
     }
     if !get("EnvironmentFiles").contains(&*file.to_string_lossy()) {
         return Err(format!("{SERVICE} does not read {}: run `mcpd service install`", shown(&file)));

@@ -55,7 +55,7 @@ pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
         Err(why) => return fail(FAILED, why),
     };
     let report = Report::of(directory, &manager).await;
-    let said = if as_json { json::page(&report).map_or_else(|code| code, print) } else { print(report.text()) };
+    let said = if as_json { json::print(&report) } else { print(report.text()) };
     match report.pid {
         _ if said != ExitCode::SUCCESS => said,
         None => ExitCode::from(NOT_RUNNING),

@@ -1,50 +1,41 @@
-//! Servers, agents and sockets in columns. Of very many the first are shown; `--json` has them all.
+//! Tables of servers, agents and profiles. Long tables are cut; `--json` has every row.
 
 use std::collections::BTreeSet;
 use std::iter;
 
 use super::is_down;
 use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, RemoteReport, Report, ServerReport};
-use crate::cli::style::{Cell, Column, OutputStyle, Tone};
+use crate::cli::style::{Cell, Column, OutputStyle, Tone, more_row};
 use crate::cli::text::{short_duration, with_override};
 use crate::era::{Era, MODERN};
 
-/// Servers that are shown.
-const SERVERS: usize = 40;
-/// Instances of one server that are shown.
-pub(super) const INSTANCES: usize = 8;
-/// Servers with a URL that are shown, agents and sockets.
-const OTHERS: usize = 20;
+const MAX_SERVERS: usize = 40;
+/// For one server.
+pub(super) const MAX_INSTANCES: usize = 8;
+/// Rows of every other table.
+const MAX_ROWS: usize = 20;
 
 pub(super) fn servers(servers: &[ServerReport], style: OutputStyle) -> String {
     const COLUMNS: [Column; 10] = [
-        Column::text("SERVER").least(12),
+        Column::text("SERVER").min_width(12),
         Column::text("STATE"),
-        Column::number("PID").rank(8),
-        Column::number("UP").rank(4),
-        Column::text("VERSION").rank(9),
-        Column::number("TOOLS").rank(3),
-        Column::number("DENIED").rank(7),
-        Column::number("CALLS").rank(1),
-        Column::number("ERRORS").rank(2),
-        Column::number("RESTARTS").rank(5),
+        Column::number("PID").drop_rank(8),
+        Column::number("UP").drop_rank(4),
+        Column::text("VERSION").drop_rank(9),
+        Column::number("TOOLS").drop_rank(3),
+        Column::number("DENIED").drop_rank(7),
+        Column::number("CALLS").drop_rank(1),
+        Column::number("ERRORS").drop_rank(2),
+        Column::number("RESTARTS").drop_rank(5),
     ];
     if servers.is_empty() {
-        return "no servers are configured: `mcpd import` takes over those of other clients, \
+        return "no servers are configured: `mcpd import` adds the servers of other clients, \
                 `mcpd add NAME COMMAND` or `mcpd add NAME URL` adds one\n"
             .to_owned();
     }
-    let shown = servers.iter().take(SERVERS);
+    let shown = servers.iter().take(MAX_SERVERS);
     let rows = shown.flat_map(|server| iter::once(row(server)).chain(instances(&server.instances)));
-    style.fitted(&COLUMNS, rows.chain(more("", servers.len(), SERVERS)).collect())
-}
-
-/// A row for those that have none.
-fn more<const N: usize>(indent: &str, all: usize, shown: usize) -> Option<[Cell; N]> {
-    let left = all.checked_sub(shown).filter(|left| *left > 0)?;
-    let mut row = [const { String::new() }; N].map(Cell::from);
-    row[0] = Cell::new(Tone::Faint, format!("{indent}… {left} more"));
-    Some(row)
+    style.fit_table(&COLUMNS, rows.chain(more_row("", servers.len(), MAX_SERVERS)).collect())
 }
 
 fn row(server: &ServerReport) -> [Cell; 10] {
@@ -62,7 +53,7 @@ fn row(server: &ServerReport) -> [Cell; 10] {
     ]
 }
 
-/// One for each era that it is spoken to in.
+/// The protocol versions in use: of each instance, and the modern one if it is used.
 fn versions(server: &ServerReport) -> Cell {
     let is_modern = server.eras.iter().any(|era| era == Era::Modern.word());
     let of_instances = server.instances.iter().filter_map(|one| one.protocol.as_deref());
@@ -86,7 +77,7 @@ fn shown_state(server: &ServerReport) -> String {
     with_override(state, server.vouched.as_deref())
 }
 
-/// A row for each of the first, below that of their server; what is told of the server only is left out.
+/// A row for each instance, below the row of its server.
 fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
     let row = |one: &InstanceReport| {
         let [tools, denied] = [const { String::new() }; 2].map(Cell::from);
@@ -103,13 +94,16 @@ fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
             one.restarts.to_string().into(),
         ]
     };
-    all.iter().take(INSTANCES).map(row).chain(more("  ", all.len(), INSTANCES))
+    all.iter().take(MAX_INSTANCES).map(row).chain(more_row("  ", all.len(), MAX_INSTANCES))
 }
 
-/// Where servers are reached that have a URL; nothing, if none has.
+/// Servers with a URL; empty if there are none.
 pub(super) fn remotes(servers: &[ServerReport], style: OutputStyle) -> String {
-    const COLUMNS: [Column; 3] =
-        [Column::text("REMOTE").least(12), Column::text("ORIGIN").least(24), Column::text("TRANSPORT").rank(1)];
+    const COLUMNS: [Column; 3] = [
+        Column::text("REMOTE").min_width(12),
+        Column::text("ORIGIN").min_width(24),
+        Column::text("TRANSPORT").drop_rank(1),
+    ];
     let all: Vec<_> = servers.iter().filter_map(|server| Some((server, server.remote.as_ref()?))).collect();
     if all.is_empty() {
         return String::new();
@@ -118,21 +112,21 @@ pub(super) fn remotes(servers: &[ServerReport], style: OutputStyle) -> String {
         let transport = remote.transport.as_deref().map_or_else(dash, Cell::from);
         [server.name.as_str().into(), remote.origin.as_str().into(), transport]
     };
-    style.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())
+    style.fit_table(&COLUMNS, all.iter().take(MAX_ROWS).map(row).chain(more_row("", all.len(), MAX_ROWS)).collect())
 }
 
 pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
     const COLUMNS: [Column; 7] = [
         Column::text("AGENT"),
-        Column::text("CLIENT").least(12),
-        Column::number("PID").rank(3),
-        Column::text("PROFILE").least(8).rank(1),
-        Column::text("VERSION").rank(4),
-        Column::number("CONNECTED").rank(2),
+        Column::text("CLIENT").min_width(12),
+        Column::number("PID").drop_rank(3),
+        Column::text("PROFILE").min_width(8).drop_rank(1),
+        Column::text("VERSION").drop_rank(4),
+        Column::number("CONNECTED").drop_rank(2),
         Column::number("CALLS"),
     ];
     if agents.is_empty() {
-        return "no agents are connected: `mcpd connect --print CLIENT` points one here\n".to_owned();
+        return "no agents are connected: `mcpd connect --print CLIENT` prints the configuration for one\n".to_owned();
     }
     let row = |agent: &AgentReport| {
         [
@@ -145,16 +139,19 @@ pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
             agent.calls.to_string().into(),
         ]
     };
-    style.fitted(&COLUMNS, agents.iter().take(OTHERS).map(row).chain(more("", agents.len(), OTHERS)).collect())
+    style.fit_table(
+        &COLUMNS,
+        agents.iter().take(MAX_ROWS).map(row).chain(more_row("", agents.len(), MAX_ROWS)).collect(),
+    )
 }
 
 pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
     const COLUMNS: [Column; 5] = [
-        Column::text("PROFILE").least(8),
-        Column::text("SERVERS").least(12),
+        Column::text("PROFILE").min_width(8),
+        Column::text("SERVERS").min_width(12),
         Column::number("TOOLS"),
-        Column::number("AGENTS").rank(1),
-        Column::text("SOCKET").least(24).rank(2),
+        Column::number("AGENTS").drop_rank(1),
+        Column::text("SOCKET").min_width(24).drop_rank(2),
     ];
     let row = |profile: &ProfileReport| {
         let servers: Cell = match profile.servers.len() {
@@ -166,7 +163,7 @@ pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
         [profile.name.as_str().into(), servers, tools, agents, profile.socket.as_str().into()]
     };
     let all = &report.profiles;
-    style.fitted(&COLUMNS, all.iter().take(OTHERS).map(row).chain(more("", all.len(), OTHERS)).collect())
+    style.fit_table(&COLUMNS, all.iter().take(MAX_ROWS).map(row).chain(more_row("", all.len(), MAX_ROWS)).collect())
 }
 
 fn dash() -> Cell {

@@ -1,4 +1,4 @@
-//! `mcpd status --watch`: the report as it is now, on the whole terminal; where it is piped, each report that tells anything new.
+//! `mcpd status --watch`: a full-screen view on a terminal; in a pipe, a report after each change.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -7,43 +7,40 @@ use serde_json::Value;
 
 use super::{render, render_brief};
 use crate::admin::report::Report;
-use crate::cli::poll::{self, Known, Reports};
-use crate::cli::screen::{Screen, Turn, dimensions};
+use crate::cli::poll::{self, LatestReport, Reports};
+use crate::cli::screen::{Screen, ScreenEvent, dimensions};
 use crate::cli::style::OutputStyle;
 use crate::cli::{FAILED, changed_files, fail, json, try_print};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-pub(in crate::cli) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
-    let mut reports = poll::status(directory.socket(ADMIN_SOCKET));
-    let known = match Known::first(&mut reports).await {
-        Ok(known) => known,
+pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
+    let mut reports = poll::start(directory.socket(ADMIN_SOCKET));
+    let latest = match LatestReport::first(&mut reports).await {
+        Ok(latest) => latest,
         Err(code) => return code,
     };
     if io::stdout().is_terminal() && !as_json {
-        return on_screen(reports, known).await.unwrap_or_else(|error| fail(FAILED, error));
+        return show_on_screen(reports, latest).await.unwrap_or_else(|error| fail(FAILED, error));
     }
-    match print(reports, known.report, as_json).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(code) => code,
-    }
+    print_changes(reports, latest.report, as_json).await.err().unwrap_or(ExitCode::SUCCESS)
 }
 
-async fn on_screen(mut reports: Reports, mut known: Known) -> io::Result<ExitCode> {
+async fn show_on_screen(mut reports: Reports, mut latest: LatestReport) -> io::Result<ExitCode> {
     let mut screen = Screen::open()?;
     loop {
         let style = OutputStyle::of_stdout();
-        known.report = changed_files::compared(known.report);
-        let absence = known.absence(style);
-        let whole = absence.clone() + &render(&known.report, style);
+        latest.report = changed_files::compared(latest.report);
+        let notice = latest.outage_notice(style);
+        let whole = notice.clone() + &render(&latest.report, style);
         let fits = whole.lines().count() < dimensions().1;
-        let text = if fits { whole } else { absence + &render_brief(&known.report, style) };
-        screen.draw(&text, "every second · q leaves")?;
+        let text = if fits { whole } else { notice + &render_brief(&latest.report, style) };
+        screen.draw(&text, "updated every second · q quits")?;
         tokio::select! {
-            told = reports.recv() => match told {
-                Some(told) => known.hear(told),
+            result = reports.recv() => match result {
+                Some(result) => latest.update(result),
                 None => return Ok(ExitCode::from(FAILED)),
             },
-            turn = screen.turn() => if let Turn::Leave(signal) = turn {
+            event = screen.next_event() => if let ScreenEvent::Leave(signal) = event {
                 screen.leave(signal);
                 return Ok(ExitCode::SUCCESS);
             },
@@ -51,29 +48,27 @@ async fn on_screen(mut reports: Reports, mut known: Known) -> io::Result<ExitCod
     }
 }
 
-async fn print(mut reports: Reports, first: Report, as_json: bool) -> Result<(), ExitCode> {
+async fn print_changes(mut reports: Reports, first: Report, as_json: bool) -> Result<(), ExitCode> {
     let mut next = Some(Ok(first));
-    let (mut last, mut is_gone) = (Value::Null, false);
-    while let Some(told) = next {
-        match told {
+    let (mut last, mut is_unreachable) = (Value::Null, false);
+    while let Some(result) = next {
+        match result {
             Ok(report) => {
                 let report = changed_files::compared(report);
-                let now = lasting(serde_json::to_value(&report).map_err(|error| fail(FAILED, error))?);
-                if now != last {
-                    let line = if last.is_null() { "" } else { "────\n" };
-                    try_print(if as_json {
-                        json::line(&report)?
-                    } else {
-                        line.to_owned() + &render(&report, OutputStyle::of_stdout())
-                    })?;
+                let current = without_timers(serde_json::to_value(&report).map_err(|error| fail(FAILED, error))?);
+                if current != last && as_json {
+                    json::print_line(&report)?;
+                } else if current != last {
+                    let separator = if last.is_null() { "" } else { "────\n" };
+                    try_print(separator.to_owned() + &render(&report, OutputStyle::of_stdout()))?;
                 }
-                (last, is_gone) = (now, false);
+                (last, is_unreachable) = (current, false);
             }
             Err(error) => {
-                if !is_gone {
-                    print_note!("mcpd: {error}; trying again");
+                if !is_unreachable {
+                    print_note!("mcpd: {error}; retrying");
                 }
-                is_gone = true;
+                is_unreachable = true;
             }
         }
         next = reports.recv().await;
@@ -81,16 +76,16 @@ async fn print(mut reports: Reports, first: Report, as_json: bool) -> Result<(),
     Ok(())
 }
 
-/// What of a report is the same as long as nothing happens.
-fn lasting(mut report: Value) -> Value {
+/// The report without the fields that change with time alone.
+fn without_timers(mut report: Value) -> Value {
     fn strip(value: &mut Value) {
         match value {
-            Value::Array(all) => all.iter_mut().for_each(strip),
-            Value::Object(all) => {
-                for passing in ["uptime_ms", "connected_ms", "checked_ms", "retry_in_ms"] {
-                    all.remove(passing);
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            Value::Object(members) => {
+                for timer in ["uptime_ms", "connected_ms", "checked_ms", "retry_in_ms"] {
+                    members.remove(timer);
                 }
-                all.values_mut().for_each(strip);
+                members.values_mut().for_each(strip);
             }
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Tables that fit: what a narrow terminal has no room for is shortened, and then left out, before any line is wrapped.
+//! Tables that fit a terminal: cells are shortened first, then columns are dropped. No line is wrapped.
 
 use std::cmp::Reverse;
 
@@ -7,100 +7,101 @@ use unicode_width::UnicodeWidthStr;
 use super::{Cell, OutputStyle, Tone};
 use crate::cli::text::shorten;
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// What is to know of one column.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cli) struct Column {
     name: &'static str,
-    /// To which side its cells keep.
-    side: Side,
-    /// Its cells are shortened to no less than this; `usize::MAX` if they are not.
-    least: usize,
-    /// Of those that are left out, the one with the highest is the first; one with 0 stays.
-    rank: u8,
+    alignment: Alignment,
+    /// Width to which cells may be shortened; `usize::MAX` if they are never shortened.
+    min_width: usize,
+    /// The column with the highest value is dropped first. Columns with 0 stay.
+    drop_rank: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum Alignment {
     Left,
     Right,
 }
 
 impl Column {
-    /// Words.
+    /// Left-aligned.
     pub(in crate::cli) const fn text(name: &'static str) -> Self {
-        Self { name, side: Side::Left, least: usize::MAX, rank: 0 }
+        Self { name, alignment: Alignment::Left, min_width: usize::MAX, drop_rank: 0 }
     }
 
-    /// Numbers, whose digits are to be below each other.
+    /// Right-aligned.
     pub(in crate::cli) const fn number(name: &'static str) -> Self {
-        Self { name, side: Side::Right, least: usize::MAX, rank: 0 }
+        Self { alignment: Alignment::Right, ..Self::text(name) }
     }
 
-    /// What stands above it.
     pub(in crate::cli) const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The same under another name.
-    pub(in crate::cli) const fn named(self, name: &'static str) -> Self {
+    pub(in crate::cli) const fn renamed(self, name: &'static str) -> Self {
         Self { name, ..self }
     }
 
-    /// Its cells may be shortened to `least` places.
-    pub(in crate::cli) const fn least(self, least: usize) -> Self {
-        Self { least, ..self }
+    pub(in crate::cli) const fn min_width(self, min_width: usize) -> Self {
+        Self { min_width, ..self }
     }
 
-    /// It may be left out; the higher `rank`, the sooner.
-    pub(in crate::cli) const fn rank(self, rank: u8) -> Self {
-        Self { rank, ..self }
+    pub(in crate::cli) const fn drop_rank(self, drop_rank: u8) -> Self {
+        Self { drop_rank, ..self }
     }
 }
 
+/// A row that counts the rows of a table that are not shown; `None` if all are.
+pub(in crate::cli) fn more_row<const N: usize>(indent: &str, all: usize, shown: usize) -> Option<[Cell; N]> {
+    let more = all.checked_sub(shown).filter(|more| *more > 0)?;
+    let mut row = [const { String::new() }; N].map(Cell::from);
+    row[0] = Cell::new(Tone::Faint, format!("{indent}… {more} more"));
+    Some(row)
+}
+
 impl OutputStyle {
-    /// A table that is no wider than what it is shown on, unless not even what must stay fits.
-    pub(in crate::cli) fn fitted<const N: usize>(self, columns: &[Column; N], rows: Vec<[Cell; N]>) -> String {
+    /// A table that is as wide as the terminal at most, unless its permanent columns do not fit.
+    pub(in crate::cli) fn fit_table<const N: usize>(self, columns: &[Column; N], rows: Vec<[Cell; N]>) -> String {
         let natural: [usize; N] = std::array::from_fn(|at| {
             let cells = rows.iter().map(|row| row[at].text.width());
             cells.chain([columns[at].name.width()]).max().unwrap_or_default()
         });
-        let kept = widths(columns, natural, self.width.unwrap_or(usize::MAX));
-        let header = kept.iter().map(|(at, _)| Cell::new(Tone::Head, columns[*at].name)).collect();
+        let shown = fit_columns(columns, natural, self.width.unwrap_or(usize::MAX));
+        let header = shown.iter().map(|(at, _)| Cell::new(Tone::Head, columns[*at].name)).collect();
         let rows = rows.into_iter().map(|row| {
             let cell = |(at, width): &(usize, usize)| {
                 let Cell { text, tone } = &row[*at];
                 Cell::new(*tone, shorten(text, *width))
             };
-            kept.iter().map(cell).collect()
+            shown.iter().map(cell).collect()
         });
-        let sides: Vec<_> = kept.iter().map(|(at, _)| columns[*at].side).collect();
-        self.drawn(header, rows, &sides)
+        let alignments: Vec<_> = shown.iter().map(|(at, _)| columns[*at].alignment).collect();
+        self.render_table(header, rows, &alignments)
     }
 }
 
-/// Which columns stay, and how wide each of them is.
-fn widths<const N: usize>(columns: &[Column; N], natural: [usize; N], room: usize) -> Vec<(usize, usize)> {
-    let least = |at: usize| columns[at].least.max(columns[at].name.width()).min(natural[at]);
-    let mut kept: Vec<_> = natural.into_iter().enumerate().collect();
+/// The columns that fit into `width`: index and width of each.
+fn fit_columns<const N: usize>(columns: &[Column; N], natural: [usize; N], width: usize) -> Vec<(usize, usize)> {
+    let min_width = |at: usize| columns[at].min_width.max(columns[at].name.width()).min(natural[at]);
+    let mut shown: Vec<_> = natural.into_iter().enumerate().collect();
     loop {
-        let gaps = GAP * kept.len().saturating_sub(1);
-        let surplus = (gaps + kept.iter().map(|(_, width)| width).sum::<usize>()).saturating_sub(room);
-        let slack: usize = kept.iter().map(|(at, width)| width - least(*at)).sum();
-        let first =
-            kept.iter().map(|(at, _)| *at).filter(|at| columns[*at].rank > 0).max_by_key(|at| columns[*at].rank);
-        match first {
-            Some(first) if surplus > slack => kept.retain(|(at, _)| *at != first),
+        let gaps = GAP * shown.len().saturating_sub(1);
+        let surplus = (gaps + shown.iter().map(|(_, width)| width).sum::<usize>()).saturating_sub(width);
+        let slack: usize = shown.iter().map(|(at, width)| width - min_width(*at)).sum();
+        let droppable = shown.iter().map(|(at, _)| *at).filter(|at| columns[*at].drop_rank > 0);
+        match droppable.max_by_key(|at| columns[*at].drop_rank) {
+            Some(first) if surplus > slack => shown.retain(|(at, _)| *at != first),
             _ => {
                 for _ in 0..surplus.min(slack) {
-                    let widest = kept.iter_mut().filter(|(at, width)| *width > least(*at));
-                    if let Some((_, width)) = widest.min_by_key(|(_, width)| Reverse(*width)) {
+                    let shrinkable = shown.iter_mut().filter(|(at, width)| *width > min_width(*at));
+                    if let Some((_, width)) = shrinkable.min_by_key(|(_, width)| Reverse(*width)) {
                         *width -= 1;
                     }
                 }
-                return kept;
+                return shown;
             }
         }
     }
@@ -111,19 +112,19 @@ mod tests {
     use super::*;
 
     const COLUMNS: [Column; 4] = [
-        Column::text("NAME").least(8),
+        Column::text("NAME").min_width(8),
         Column::text("STATE"),
-        Column::number("PID").rank(1),
-        Column::text("VERSION").rank(2),
+        Column::number("PID").drop_rank(1),
+        Column::text("VERSION").drop_rank(2),
     ];
 
     fn drawn(width: usize) -> String {
         let rows = [["a-rather-long-name", "ready", "1", "2025"], ["b", "failed", "23456", "–"]];
-        OutputStyle::of_width(width).fitted(&COLUMNS, rows.map(|row| row.map(Cell::from)).to_vec())
+        OutputStyle::of_width(width).fit_table(&COLUMNS, rows.map(|row| row.map(Cell::from)).to_vec())
     }
 
     #[test]
-    fn a_narrow_terminal_shortens_first_and_leaves_out_then() {
+    fn a_narrow_terminal_shortens_cells_then_drops_columns() {
         let whole = "NAME                STATE     PID  VERSION\na-rather-long-name  ready       1  2025\nb                   failed  23456  –\n";
         let shorter =
             "NAME          STATE     PID  VERSION\na-rat…g-name  ready       1  2025\nb             failed  23456  –\n";

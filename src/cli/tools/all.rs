@@ -1,16 +1,16 @@
-//! `mcpd tools --all`: also what agents do not see, and what hides it.
+//! `mcpd tools --all`: every tool, with what hides it from agents.
 
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::table::{Group, Row, Wanted, render};
-use super::{Tools, ask};
+use super::table::{Group, Row, Selection, render};
+use super::{Tools, request};
 use crate::admin::ToolsWanted;
 use crate::admin::report::{HiddenReport, NEEDS_LOGIN, ToolReport, ToolServer, ToolsTold};
 use crate::cli::style::OutputStyle;
 use crate::cli::text::one_line;
-use crate::cli::tool_names::{self, own_form};
+use crate::cli::tool_names::{self, qualified};
 use crate::cli::{admin_failure, json, print};
 use crate::server::login_needed;
 use crate::sockets::RuntimeDir;
@@ -22,77 +22,80 @@ struct Shape<'a> {
     tools: Vec<&'a ToolReport>,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, wanted: &Wanted<'_>) -> ExitCode {
-    let asked = ToolsWanted { profile: Some(tools.profile.name().to_owned()), name: None };
-    let (told, ToolsTold { profile, servers }) = match ask(directory, asked).await {
-        Ok(told) => told,
+pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_>) -> ExitCode {
+    let wanted = ToolsWanted { profile: Some(tools.profile.name().to_owned()), name: None };
+    let (reports, ToolsTold { profile, servers }) = match request(directory, wanted).await {
+        Ok(reply) => reply,
         Err(error) => return admin_failure(&error),
     };
-    let mut chosen: Vec<_> = told.iter().filter(|tool| has(wanted, tool)).collect();
-    if chosen.is_empty()
-        && let Some(word) = &tools.which
+    let mut selected: Vec<_> = reports.iter().filter(|tool| is_selected(selection, tool)).collect();
+    if selected.is_empty()
+        && let Some(word) = &tools.selection
     {
-        // The exposed name of a tool that is hidden.
+        // It may be the exposed name of a hidden tool.
         let (named, _) = tool_names::find(directory, Some(tools.profile.name()), word).await.unwrap_or_default();
         let is_named =
             |tool: &&ToolReport| named.iter().any(|one| (&one.server, &one.tool) == (&tool.server, &tool.tool));
-        chosen = told.iter().filter(is_named).collect();
+        selected = reports.iter().filter(is_named).collect();
     }
-    if chosen.is_empty() && tools.which.is_some() && !servers.iter().any(|one| wanted.has(Some(&one.name), &[])) {
-        let names = told
+    let is_server_selected = |server: &ToolServer| selection.matches(Some(&server.name), &[]);
+    if selected.is_empty() && tools.selection.is_some() && !servers.iter().any(is_server_selected) {
+        let known = reports
             .iter()
-            .map(|tool| (tool.name.as_deref().unwrap_or(&tool.tool), Some(own_form(&tool.server, &tool.tool))));
-        return wanted.unknown("there is no server or tool", names, &servers);
+            .map(|tool| (tool.name.as_deref().unwrap_or(&tool.tool), Some(qualified(&tool.server, &tool.tool))));
+        return selection.unknown("there is no server or tool", known, &servers);
     }
     if tools.json {
-        let shape = Shape { profile: &profile, servers: &servers, tools: chosen };
-        return json::page(&shape).map_or_else(|code| code, print);
+        return json::print(&Shape { profile: &profile, servers: &servers, tools: selected });
     }
-    let shown = |server: &ToolServer| {
-        tools.which.is_none()
-            || chosen.iter().any(|tool| tool.server == server.name)
-            || wanted.has(Some(&server.name), &[])
+    let is_shown = |server: &&ToolServer| {
+        tools.selection.is_none()
+            || selected.iter().any(|tool| tool.server == server.name)
+            || is_server_selected(server)
     };
-    let groups: Vec<_> = servers.iter().filter(|server| shown(server)).map(|server| group(server, &chosen)).collect();
+    let groups: Vec<_> = servers.iter().filter(is_shown).map(|server| group(server, &selected)).collect();
     print(render(&groups, OutputStyle::of_stdout()))
 }
 
-fn has(wanted: &Wanted<'_>, tool: &ToolReport) -> bool {
-    let whole = own_form(&tool.server, &tool.tool);
-    wanted.has(Some(&tool.server), &[tool.name.as_deref().unwrap_or(&tool.tool), &tool.tool, &whole])
+fn is_selected(selection: &Selection<'_>, tool: &ToolReport) -> bool {
+    let qualified = qualified(&tool.server, &tool.tool);
+    selection.matches(Some(&tool.server), &[tool.name.as_deref().unwrap_or(&tool.tool), &tool.tool, &qualified])
 }
 
-fn group(server: &ToolServer, chosen: &[&ToolReport]) -> Group {
+fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
     let row = |tool: &&ToolReport| match (&tool.name, &tool.hidden) {
-        (Some(name), _) => Row::shown(name, tool.description.as_deref(), tool.tokens),
-        (None, hidden) => Row::hidden(&tool.tool, why(tool, hidden.as_ref()), tool.tokens),
+        (Some(name), _) => Row::visible(name, tool.description.as_deref(), tool.tokens),
+        (None, hidden) => Row::hidden(&tool.tool, hidden_reason(tool, hidden.as_ref()), tool.tokens),
     };
-    let rows = chosen.iter().filter(|tool| tool.server == server.name).map(row).collect();
-    let cut = server.truncated.then(|| "its list was cut".to_owned());
+    let rows = selected.iter().filter(|tool| tool.server == server.name).map(row).collect();
+    let truncated = server.truncated.then(|| "its list was truncated".to_owned());
     let state = match &*server.state {
         "ready" | "idle" => None,
         NEEDS_LOGIN => Some(login_needed(&server.name)),
         state => Some(state.to_owned()),
     };
-    let notes: Vec<_> = state.into_iter().chain(cut).collect();
+    let notes: Vec<_> = state.into_iter().chain(truncated).collect();
     Group { server: Some(server.name.clone()), note: (!notes.is_empty()).then(|| notes.join(" · ")), rows }
 }
 
-/// What hides a tool, and how it is shown again where that is one command.
-pub(in crate::cli) fn why(ToolReport { server, tool, .. }: &ToolReport, hidden: Option<&HiddenReport>) -> String {
-    let Some(HiddenReport { why, pattern, table }) = hidden else { return "not seen".to_owned() };
+/// What hides a tool, and the command that shows it if there is one.
+pub(in crate::cli) fn hidden_reason(
+    ToolReport { server, tool, .. }: &ToolReport,
+    hidden: Option<&HiddenReport>,
+) -> String {
+    let Some(HiddenReport { why, pattern, table }) = hidden else { return "not visible".to_owned() };
     let place = table.as_ref().map(|table| format!(" of [{}]", one_line(table))).unwrap_or_default();
     match (&**why, pattern) {
         ("deny", Some(pattern)) => format!("denied by `{}`{place}", one_line(pattern)),
-        ("allow", _) => format!("in no pattern of `allow`{place}"),
-        ("read_only", _) => format!("not said to read only, as `tools.read_only`{place} wants it"),
-        ("expose", _) => format!("`expose`{place} leaves tools out"),
-        ("off", _) => format!("switched off: `mcpd enable {server}/{}`", one_line(tool)),
+        ("allow", _) => format!("not matched by `allow`{place}"),
+        ("read_only", _) => format!("not declared read-only, as `tools.read_only`{place} requires"),
+        ("expose", _) => format!("`expose`{place} does not include tools"),
+        ("off", _) => format!("disabled: `mcpd enable {server}/{}`", one_line(tool)),
         ("disabled", _) => format!("its server is disabled: `mcpd enable {server}`"),
         ("profile", _) => "its server is not in the profile".to_owned(),
-        ("unfit", _) => "its name is not fit to be shown".to_owned(),
-        ("again", _) => "listed a second time".to_owned(),
-        ("nameless", _) => "no name is free for it".to_owned(),
+        ("unfit", _) => "its name is too long or has invisible characters".to_owned(),
+        ("again", _) => "its server lists it twice".to_owned(),
+        ("nameless", _) => "every name for it is taken".to_owned(),
         (other, _) => one_line(other),
     }
 }

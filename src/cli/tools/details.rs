@@ -1,20 +1,20 @@
-//! One tool: what it is for, what it takes, and how it is called.
+//! `mcpd tools TOOL`: description, arguments and an example call of one tool.
 
 use std::iter;
 
 use unicode_width::UnicodeWidthStr;
 
 use super::Tool;
-use super::table::NARROWEST;
-use crate::cli::schema::{Argument, Kind, Others, Schema};
+use super::table::MIN_TEXT_WIDTH;
+use crate::cli::schema::{Argument, Kind, OtherArguments, Schema};
 use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{lines, one_line, wrap};
 
 pub(super) fn render(tool: &Tool) -> String {
     let style = OutputStyle::of_stdout();
-    let schema = Schema::of(&tool.said["inputSchema"]);
+    let schema = Schema::parse(&tool.definition["inputSchema"]);
     let mut text = format!("{} · ~{} tokens{}\n", style.paint(Tone::Head, &tool.name), tool.tokens(), hints(tool));
-    let description = lines(tool.said["description"].as_str().unwrap_or_default());
+    let description = lines(tool.definition["description"].as_str().unwrap_or_default());
     if !description.trim().is_empty() {
         for line in description.trim().lines() {
             text += &(wrap(line, 0, 0, style.width()) + "\n");
@@ -22,58 +22,62 @@ pub(super) fn render(tool: &Tool) -> String {
     }
     text.push('\n');
     if schema.arguments.is_empty() {
-        text += "it takes no arguments\n";
+        text += "no arguments\n";
     } else {
-        text += &style.table(["ARGUMENT", "TYPE", "NEEDED", "WHAT IT IS"], rows(&schema, style));
-        text += if schema.others == Others::Welcome { "and others of any name\n" } else { "" };
+        text += &style.table(["ARGUMENT", "TYPE", "REQUIRED", "DESCRIPTION"], rows(&schema, style));
+        text += if schema.other_arguments == OtherArguments::Allowed {
+            "Other arguments of any name are allowed.\n"
+        } else {
+            ""
+        };
     }
     text + &format!("\nmcpd call {}{}\n", tool.name, example(&schema))
 }
 
-/// What the tool says of itself (MCP 2025-11-25, `ToolAnnotations`, `ToolExecution`).
+/// What the server declares about the tool (MCP 2025-11-25, `ToolAnnotations`, `ToolExecution`).
 fn hints(tool: &Tool) -> String {
-    let said = &tool.said["annotations"];
-    let reads = (said["readOnlyHint"] == true).then_some(" · says that it only reads");
-    let destroys = (said["destructiveHint"] == true && reads.is_none()).then_some(" · says that it may destroy");
-    let task = (tool.said["execution"]["taskSupport"] == "required").then_some(" · runs as a task");
+    let annotations = &tool.definition["annotations"];
+    let reads = (annotations["readOnlyHint"] == true).then_some(" · declared read-only");
+    let destroys = (annotations["destructiveHint"] == true && reads.is_none()).then_some(" · declared destructive");
+    let task = (tool.definition["execution"]["taskSupport"] == "required").then_some(" · runs as a task");
     [reads, destroys, task].into_iter().flatten().collect()
 }
 
-/// A row for each argument, and more of them for one of which more is said than the terminal is wide.
+/// A row for each argument. A long description continues in rows below.
 fn rows(schema: &Schema, style: OutputStyle) -> Vec<[String; 4]> {
     let rows: Vec<_> = schema.arguments.iter().map(row).collect();
     let widest = |column: usize, heading: &str| {
         rows.iter().map(|row| row[column].width()).max().unwrap_or_default().max(heading.len()) + 2
     };
-    let before = widest(0, "ARGUMENT") + widest(1, "TYPE") + widest(2, "NEEDED");
-    let room = style.width().map(|width| width.saturating_sub(before).max(NARROWEST));
-    let split = |[name, kind, needed, said]: [String; 4]| {
-        let said = wrap(&said, 0, 0, room);
-        let mut lines = said.lines().map(str::to_owned);
-        let first = [name, kind, needed, lines.next().unwrap_or_default()];
+    let before = widest(0, "ARGUMENT") + widest(1, "TYPE") + widest(2, "REQUIRED");
+    let room = style.width().map(|width| width.saturating_sub(before).max(MIN_TEXT_WIDTH));
+    let split = |[name, kind, required, description]: [String; 4]| {
+        let description = wrap(&description, 0, 0, room);
+        let mut lines = description.lines().map(str::to_owned);
+        let first = [name, kind, required, lines.next().unwrap_or_default()];
         let others = lines.map(|line| [String::new(), String::new(), String::new(), line]);
         iter::once(first).chain(others).collect::<Vec<_>>()
     };
-    rows.iter().cloned().flat_map(split).collect()
+    rows.into_iter().flat_map(split).collect()
 }
 
 fn row(argument: &Argument) -> [String; 4] {
-    let needed = if argument.is_required { "yes" } else { "no" };
+    let required = if argument.is_required { "yes" } else { "no" };
     let choices: Vec<_> = argument.choices.iter().map(ToString::to_string).collect();
     let choices = (!choices.is_empty()).then(|| format!("one of {}", choices.join(", ")));
     let default = argument.default.as_ref().map(|value| format!("default {value}"));
     let description = argument.description.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     let description = (!description.is_empty()).then_some(description);
-    let text: Vec<_> = [description, choices, default].into_iter().flatten().collect();
-    [one_line(&argument.name), argument.type_words(), needed.to_owned(), one_line(&text.join("; "))]
+    let parts: Vec<_> = [description, choices, default].into_iter().flatten().collect();
+    [one_line(&argument.name), argument.type_words(), required.to_owned(), one_line(&parts.join("; "))]
 }
 
-/// The arguments of a call, for a person to fill in.
+/// Example values for the required arguments.
 fn example(schema: &Schema) -> String {
-    schema.arguments.iter().filter(|one| one.is_required).map(|one| format!(" {}", filled(one))).collect()
+    schema.arguments.iter().filter(|one| one.is_required).map(|one| format!(" {}", example_argument(one))).collect()
 }
 
-fn filled(argument: &Argument) -> String {
+fn example_argument(argument: &Argument) -> String {
     let value = match (argument.choices.first(), argument.kinds.first()) {
         (Some(choice), _) => choice.as_str().map_or_else(|| choice.to_string(), str::to_owned),
         (None, Some(Kind::Number | Kind::Integer)) => "1".to_owned(),

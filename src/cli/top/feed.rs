@@ -1,4 +1,4 @@
-//! The calls that the daemon tells of: those that it keeps, then those that end. A daemon that has gone is looked for again.
+//! The stream of calls for `mcpd top`: recorded calls first, then each call that ends. It reconnects when the daemon restarts.
 
 use std::path::{Path, PathBuf};
 
@@ -7,55 +7,54 @@ use tokio::time::sleep;
 
 use crate::admin::{self, AskError, CallsWanted, Next, Told};
 use crate::calls::report::CallReport;
-use crate::cli::poll::EVERY;
+use crate::cli::poll::POLL_INTERVAL;
 
-/// Calls of the past that are asked for: as many as a daemon keeps unless it is told otherwise.
-const PAST: usize = 1000;
-/// Calls that wait to be counted. When there are more, the daemon passes over some and tells how many.
+/// Recorded calls to request: the default size of the daemon's record.
+const HISTORY: usize = 1000;
+/// Received calls that are not counted yet. If the queue is full, the daemon skips calls and reports their number.
 const QUEUE: usize = 1024;
 
-/// What is heard of calls.
 #[derive(Debug)]
-pub(super) enum Heard {
-    /// What was heard before is told again, or was another daemon's.
-    Anew,
+pub(super) enum FeedEvent {
+    /// A new connection: earlier calls are sent again, or were another daemon's.
+    Reset,
     /// A call has ended.
     Call(Box<CallReport>),
-    /// There are more calls of the past than were told.
-    Cut,
-    /// So many calls were passed over.
+    /// The daemon has older calls that it did not send.
+    HistoryTruncated,
+    /// This number of calls was skipped.
     Missed(u64),
 }
 
-/// Listens from now on; whoever drops the receiver ends it.
-pub(super) fn calls(socket: PathBuf) -> mpsc::Receiver<Heard> {
+/// Starts receiving. It ends when the receiver is dropped.
+pub(super) fn start(socket: PathBuf) -> mpsc::Receiver<FeedEvent> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
         while !sender.is_closed() {
-            // Why there are none is said by who asks for the state.
-            let _ = listen(&socket, &sender).await;
-            sleep(EVERY).await;
+            // The poll of the status reports the error.
+            let _ = receive(&socket, &sender).await;
+            sleep(POLL_INTERVAL).await;
         }
     });
     receiver
 }
 
-async fn listen(socket: &Path, sender: &mpsc::Sender<Heard>) -> Result<(), AskError> {
-    let mut feed = admin::calls(socket, CallsWanted { last: PAST, follow: true, ..CallsWanted::default() }).await?;
-    let mut told = 0;
-    let mut heard = Heard::Anew;
+async fn receive(socket: &Path, sender: &mpsc::Sender<FeedEvent>) -> Result<(), AskError> {
+    let mut feed = admin::calls(socket, CallsWanted { last: HISTORY, follow: true, ..CallsWanted::default() }).await?;
+    let mut received = 0;
+    let mut event = FeedEvent::Reset;
     loop {
-        if sender.send(heard).await.is_err() {
+        if sender.send(event).await.is_err() {
             return Ok(());
         }
-        heard = loop {
+        event = loop {
             match feed.next().await? {
                 Some(Next::Told(Told::Call(call))) => {
-                    told += 1;
-                    break Heard::Call(call);
+                    received += 1;
+                    break FeedEvent::Call(call);
                 }
-                Some(Next::Told(Told::Missed(count))) => break Heard::Missed(count),
-                Some(Next::All(_)) if told >= PAST => break Heard::Cut,
+                Some(Next::Told(Told::Missed(count))) => break FeedEvent::Missed(count),
+                Some(Next::All(_)) if received >= HISTORY => break FeedEvent::HistoryTruncated,
                 Some(_) => {}
                 None => return Ok(()),
             }

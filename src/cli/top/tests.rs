@@ -1,4 +1,4 @@
-//! The view as it is drawn, for terminals of several sizes.
+//! The drawn view for terminals of several sizes.
 
 use serde_json::{Value, json};
 
@@ -27,9 +27,9 @@ fn call(server: Option<&str>, tool: &str, took_ms: f64, outcome: &str) -> crate:
     serde_json::from_value(call).expect("a call")
 }
 
-/// Calls of the last minute and one that is older.
-fn picture(from: i64, sort: Sort) -> Picture {
-    let mut window = Window::new(-7_400_000);
+/// Calls of the last minute and one older call.
+fn model(from: i64, sort: Sort) -> TopModel {
+    let mut window = CallWindow::new(-7_400_000);
     window.add(-90_000, &call(Some("files"), "read_file", 9000.0, "ok"));
     for at in 0..200_i32 {
         let (server, tool) = if at % 4 == 0 { ("git", "log") } else { ("files", "read_file") };
@@ -39,33 +39,50 @@ fn picture(from: i64, sort: Sort) -> Picture {
     window.add(-4000, &call(Some("old"), "gone", 0.4, "ok"));
     window.add(-300, &call(None, "write_everything_at_once", 0.02, "unknown_tool"));
     window.missed = 7;
-    Picture::of(&window, &report(), (from, 0), sort)
+    TopModel::new(&window, &report(), TimeRange { from, now: 0 }, sort)
 }
 
 #[test]
-fn at_eighty_by_twenty_four_everything_has_its_part() {
-    let drawn = view(&picture(-MINUTE, Sort::Calls), (Sort::Calls, Below::Slowest), OutputStyle::of_width(80), 23);
+fn every_table_fits_into_eighty_by_twenty_four() {
+    let drawn = view(
+        &model(-MINUTE_MS, Sort::Calls),
+        ViewOptions { sort: Sort::Calls, call_table: CallTable::Slowest, style: OutputStyle::of_width(80), height: 23 },
+    );
     assert_eq!(drawn, include_str!("tests/80x24.txt"), "\n{drawn}");
 }
 
 #[test]
-fn a_narrow_and_low_terminal_has_what_matters_most() {
-    let drawn = view(&picture(-MINUTE, Sort::Latency), (Sort::Latency, Below::Last), OutputStyle::of_width(40), 15);
+fn a_small_terminal_shows_the_main_columns() {
+    let drawn = view(
+        &model(-MINUTE_MS, Sort::Latency),
+        ViewOptions { sort: Sort::Latency, call_table: CallTable::Last, style: OutputStyle::of_width(40), height: 15 },
+    );
     assert_eq!(drawn, include_str!("tests/40x16.txt"), "\n{drawn}");
 }
 
 #[test]
-fn where_there_is_no_terminal_everything_is_there() {
-    let drawn = view(&picture(i64::MIN, Sort::Errors), (Sort::Errors, Below::Slowest), OutputStyle::PLAIN, 60);
+fn a_pipe_has_every_column_and_row() {
+    let drawn = view(
+        &model(i64::MIN, Sort::Errors),
+        ViewOptions { sort: Sort::Errors, call_table: CallTable::Slowest, style: OutputStyle::PLAIN, height: 60 },
+    );
     assert_eq!(drawn, include_str!("tests/piped.txt"), "\n{drawn}");
 }
 
 #[test]
-fn it_fits_into_any_terminal_that_is_not_tiny() {
-    let picture = picture(-MINUTE, Sort::Calls);
+fn view_fits_into_any_terminal_size() {
+    let model = model(-MINUTE_MS, Sort::Calls);
     for height in 8..60 {
         for width in [30, 60, 80, 200] {
-            let drawn = view(&picture, (Sort::Calls, Below::Last), OutputStyle::of_width(width), height);
+            let drawn = view(
+                &model,
+                ViewOptions {
+                    sort: Sort::Calls,
+                    call_table: CallTable::Last,
+                    style: OutputStyle::of_width(width),
+                    height,
+                },
+            );
             // The head may take several lines of a narrow one.
             let lines = drawn.lines().count();
             assert!(lines <= height.max(12), "{lines} lines in {width}×{height}:\n{drawn}");
@@ -76,18 +93,18 @@ fn it_fits_into_any_terminal_that_is_not_tiny() {
 }
 
 #[test]
-fn servers_are_sorted_as_is_wanted() {
+fn servers_are_sorted_by_the_chosen_column() {
     for (sort, first) in [(Sort::Calls, "files"), (Sort::Latency, "web"), (Sort::Errors, "web"), (Sort::Name, "files")]
     {
-        let picture = picture(-MINUTE, sort);
-        // What was no tool has no name, and sorts before all names.
-        let named = picture.servers.iter().find_map(|server| server.name.as_deref());
+        let model = model(-MINUTE_MS, sort);
+        // Calls of unknown tools have no server name and sort first.
+        let named = model.servers.iter().find_map(|server| server.name.as_deref());
         assert_eq!(named, Some(first), "{sort:?}");
     }
-    let minute = picture(-MINUTE, Sort::Calls);
+    let minute = model(-MINUTE_MS, Sort::Calls);
     let files = minute.servers.iter().find(|server| server.name.as_deref() == Some("files")).expect("it is there");
-    let sums = files.sums;
-    assert_eq!((sums.calls, sums.p50_ms, sums.p95_ms, sums.p99_ms), (150, Some(100.0), Some(191.0), Some(199.0)));
+    let stats = files.stats;
+    assert_eq!((stats.calls, stats.p50_ms, stats.p95_ms, stats.p99_ms), (150, Some(100.0), Some(191.0), Some(199.0)));
     assert_eq!((files.in_flight, files.calls_per_s, minute.window_ms), (2, 2.5, 60_000));
     assert_eq!(minute.slowest[0].duration_ms, 30_000.0);
     assert_eq!(minute.last[0].outcome, "unknown_tool");
@@ -103,14 +120,17 @@ fn operate_md_shows_what_is_printed() {
     let report = json!({"version": "0.1.0", "pid": 1, "uptime_ms": 7_400_000, "settled": true, "servers": servers,
                         "agents": [], "profiles": []});
     let report: Report = serde_json::from_value(report).expect("a report");
-    let mut window = Window::new(-7_400_000);
+    let mut window = CallWindow::new(-7_400_000);
     for at in 0..200_i32 {
         let (server, tool) = if at % 4 == 0 { ("git", "log") } else { ("files", "read_file") };
         window.add(-59_000 + i64::from(at) * 250, &call(Some(server), tool, f64::from(at + 1), "ok"));
     }
     window.add(-5000, &call(Some("web"), "search", 30_000.0, "timed_out"));
-    let picture = Picture::of(&window, &report, (-MINUTE, 0), Sort::Calls);
-    let drawn = view(&picture, (Sort::Calls, Below::Slowest), OutputStyle::PLAIN, 16);
+    let model = TopModel::new(&window, &report, TimeRange { from: -MINUTE_MS, now: 0 }, Sort::Calls);
+    let drawn = view(
+        &model,
+        ViewOptions { sort: Sort::Calls, call_table: CallTable::Slowest, style: OutputStyle::PLAIN, height: 16 },
+    );
     let page = include_str!("../../../docs/operate.md");
     assert!(page.contains(&format!("```text\n{drawn}```\n")), "operate.md does not have\n{drawn}");
 }

@@ -1,95 +1,99 @@
-//! Calls that have ended lately, and what they come to. Pure: the time is told, in milliseconds on any clock.
+//! Recently ended calls and their statistics.
+//!
+//! Pure: times are milliseconds on a clock of the caller.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::rc::Rc;
 
+use serde::Serialize;
+
 use crate::calls::report::CallReport;
 
-/// Calls that are kept. When there are more the oldest goes, and what is told covers less.
-const MOST: usize = 100_000;
+/// Above this number the oldest call is dropped, and statistics cover a shorter time.
+const MAX_CALLS: usize = 100_000;
 
-/// What is kept of a call.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     /// When it ended.
     pub(super) at: i64,
     pub(super) took_us: u64,
-    /// Absent if there was no such tool.
+    /// Absent if no such tool exists.
     pub(super) server: Option<Rc<str>>,
     pub(super) tool: Rc<str>,
     pub(super) client: Option<Rc<str>>,
     pub(super) outcome: Rc<str>,
-    /// Of request and reply.
+    /// Request and response together.
     pub(super) bytes: u64,
 }
 
 impl Call {
-    /// Whether it came to nothing, other than because the agent did not want it any more.
-    pub(super) fn is_error(&self) -> bool {
+    /// A cancelled call is no error.
+    fn is_error(&self) -> bool {
         !matches!(&*self.outcome, "ok" | "cancelled")
     }
 }
 
-/// Calls in the order in which they were told.
+/// Calls in the order in which the daemon reported them.
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(super) struct CallWindow {
     calls: VecDeque<Call>,
-    /// Each name is kept once.
+    /// Each distinct name is stored once.
     names: HashSet<Rc<str>>,
-    /// All calls that ended after this are known, but for those that were missed.
+    /// The window has every call that ended after this, except missed ones.
     since: i64,
-    /// Calls that were not told because they came too fast.
+    /// Calls that ended too fast to be reported.
     pub(super) missed: u64,
 }
 
-/// What some calls come to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sums {
+/// Statistics of a group of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub(super) struct CallStats {
     pub(super) calls: usize,
     pub(super) errors: usize,
     pub(super) bytes: u64,
-    /// How long half of them took at most, 95 and 99 of a hundred, in microseconds.
-    pub(super) p50: Option<u64>,
-    pub(super) p95: Option<u64>,
-    pub(super) p99: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p95_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) p99_ms: Option<f64>,
 }
 
-impl Window {
-    /// Nothing is known of what ended before `since`.
+impl CallWindow {
+    /// An empty window that covers the time from `since`.
     pub(super) fn new(since: i64) -> Self {
         Self { since, ..Self::default() }
     }
 
-    /// Nothing is known of what ended before its oldest call.
-    pub(super) fn is_cut(&mut self) {
+    /// Limits the covered time to that of the stored calls, because the daemon did not send older ones.
+    pub(super) fn truncate_history(&mut self) {
         self.since = self.calls.iter().map(|call| call.at).min().unwrap_or(self.since);
     }
 
     pub(super) fn add(&mut self, at: i64, report: &CallReport) {
         let call = Call {
             at,
-            // Longer than half a million years is as good as that.
             took_us: std::time::Duration::try_from_secs_f64(report.duration_ms / 1e3)
                 .map_or(u64::MAX, |took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
-            server: report.server.as_deref().map(|name| self.kept(name)),
-            tool: self.kept(&report.tool),
-            client: report.client.as_deref().map(|name| self.kept(name)),
-            outcome: self.kept(&report.outcome),
+            server: report.server.as_deref().map(|name| self.intern(name)),
+            tool: self.intern(&report.tool),
+            client: report.client.as_deref().map(|name| self.intern(name)),
+            outcome: self.intern(&report.outcome),
             bytes: (report.request_bytes + report.reply_bytes) as u64,
         };
         self.calls.push_back(call);
-        if self.calls.len() > MOST {
+        if self.calls.len() > MAX_CALLS {
             self.since = self.calls.pop_front().map_or(self.since, |oldest| self.since.max(oldest.at));
         }
     }
 
-    /// The name as it is kept. Names of no call any more go when there are many.
-    fn kept(&mut self, name: &str) -> Rc<str> {
+    /// Names that no call uses are dropped once there are many names.
+    fn intern(&mut self, name: &str) -> Rc<str> {
         if let Some(known) = self.names.get(name) {
             return Rc::clone(known);
         }
-        if self.names.len() > 2 * MOST {
+        if self.names.len() > 2 * MAX_CALLS {
             self.names.retain(|name| Rc::strong_count(name) > 1);
         }
         let name: Rc<str> = name.into();
@@ -97,22 +101,22 @@ impl Window {
         name
     }
 
-    /// From when on the calls since `from` are known.
+    /// The later of `from` and the beginning of the covered time.
     pub(super) fn covered(&self, from: i64) -> i64 {
         self.since.max(from)
     }
 
-    /// Those that ended at `from` or later.
+    /// Calls that ended at `from` or later.
     pub(super) fn calls(&self, from: i64) -> impl Iterator<Item = &Call> {
         self.calls.iter().filter(move |call| call.at >= from)
     }
 
-    /// The slowest of them first.
+    /// The `count` slowest calls since `from`, slowest first.
     pub(super) fn slowest(&self, from: i64, count: usize) -> Vec<&Call> {
         let mut calls: Vec<_> = self.calls(from).collect();
         let slower = |call: &&Call| (Reverse(call.took_us), Reverse(call.at));
         if calls.len() > count {
-            // Most are never sorted.
+            // Selects before sorting, so that only `count` calls are sorted.
             calls.select_nth_unstable_by_key(count, slower);
             calls.truncate(count);
         }
@@ -120,37 +124,42 @@ impl Window {
         calls
     }
 
-    /// The latest of them first. They are told in the order in which they ended, which is finer than their times.
+    /// The latest `count` calls since `from`, latest first. Report order is finer than the recorded times.
     pub(super) fn last(&self, from: i64, count: usize) -> Vec<&Call> {
         self.calls.iter().rev().filter(|call| call.at >= from).take(count).collect()
     }
 }
 
-/// What `calls` come to, for each key that they have; in the order of keys, so that nothing jumps.
-pub(super) fn sums<'c, K: Ord>(
+/// The statistics of `calls` by `key`, sorted by key so that rows keep their places.
+pub(super) fn group_stats<'c, K: Ord>(
     calls: impl Iterator<Item = &'c Call>,
     key: impl Fn(&'c Call) -> K,
-) -> BTreeMap<K, Sums> {
-    let mut groups: BTreeMap<K, (Sums, Vec<u64>)> = BTreeMap::new();
+) -> BTreeMap<K, CallStats> {
+    let mut groups: BTreeMap<K, (CallStats, Vec<u64>)> = BTreeMap::new();
     for call in calls {
-        let (sums, times) = groups.entry(key(call)).or_default();
-        sums.calls += 1;
-        sums.errors += usize::from(call.is_error());
-        sums.bytes += call.bytes;
+        let (stats, times) = groups.entry(key(call)).or_default();
+        stats.calls += 1;
+        stats.errors += usize::from(call.is_error());
+        stats.bytes += call.bytes;
         times.push(call.took_us);
     }
-    let whole = |(key, (sums, mut times)): (K, (Sums, Vec<u64>))| {
+    let with_percentiles = |(key, (stats, mut times)): (K, (CallStats, Vec<u64>))| {
         times.sort_unstable();
-        let [p50, p95, p99] = [50, 95, 99].map(|percent| percentile(&times, percent));
-        (key, Sums { p50, p95, p99, ..sums })
+        let [p50_ms, p95_ms, p99_ms] = [50, 95, 99].map(|percent| percentile(&times, percent).map(milliseconds));
+        (key, CallStats { p50_ms, p95_ms, p99_ms, ..stats })
     };
-    groups.into_iter().map(whole).collect()
+    groups.into_iter().map(with_percentiles).collect()
 }
 
-/// The least of `sorted` that `percent` of a hundred are not above.
+/// The smallest value in `sorted` that is at least as large as `percent` % of the values.
 fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of three centuries are exact")]
+pub(super) fn milliseconds(us: u64) -> f64 {
+    us as f64 / 1000.0
 }
 
 #[cfg(test)]
@@ -183,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_the_calls_since_a_time() {
-        let mut window = Window::new(-5000);
+    fn stats_cover_the_calls_since_a_time() {
+        let mut window = CallWindow::new(-5000);
         for (at, server, took, outcome) in [
             (-4000, "a", 1.0, "ok"),
             (-3000, "a", 2.5, "ok"),
@@ -194,9 +203,10 @@ mod tests {
         ] {
             window.add(at, &call(server, "t", took, outcome));
         }
-        let of = |from| sums(window.calls(from), |call| call.server.clone().unwrap_or_default());
+        let of = |from| group_stats(window.calls(from), |call| call.server.clone().unwrap_or_default());
         let all = of(i64::MIN);
-        let expected = Sums { calls: 4, errors: 1, bytes: 400, p50: Some(2500), p95: Some(9000), p99: Some(9000) };
+        let expected =
+            CallStats { calls: 4, errors: 1, bytes: 400, p50_ms: Some(2.5), p95_ms: Some(9.0), p99_ms: Some(9.0) };
         assert_eq!((all.len(), all["a"]), (2, expected));
         assert_eq!((of(-1000)["a"].calls, of(-1000).contains_key("b")), (2, false));
         let times = |calls: Vec<&Call>| calls.iter().map(|call| call.took_us / 1000).collect::<Vec<_>>();
@@ -206,15 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_says_from_when_on_it_is_whole() {
-        let mut window = Window::new(i64::MIN);
-        for at in 0..=i64::try_from(MOST).expect("it fits") + 4 {
+    fn stored_calls_and_names_are_capped() {
+        let mut window = CallWindow::new(i64::MIN);
+        for at in 0..=i64::try_from(MAX_CALLS).expect("it fits") + 4 {
             window.add(at, &call("a", &format!("tool{at}"), 1.0, "ok"));
         }
-        assert_eq!((window.calls.len(), window.covered(i64::MIN)), (MOST, 4));
-        for at in 0..MOST + 9 {
-            window.kept(&format!("other{at}"));
+        assert_eq!((window.calls.len(), window.covered(i64::MIN)), (MAX_CALLS, 4));
+        for at in 0..MAX_CALLS + 9 {
+            window.intern(&format!("other{at}"));
         }
-        assert!(window.names.len() <= 2 * MOST + 1, "{}", window.names.len());
+        assert!(window.names.len() <= 2 * MAX_CALLS + 1, "{}", window.names.len());
     }
 }

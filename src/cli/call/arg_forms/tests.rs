@@ -1,13 +1,13 @@
-//! Each form of arguments, and what is wrong with others, as tables.
+//! Tables of argument forms and of errors.
 
 use serde_json::json;
 
 use super::*;
 
-struct Fixed;
+struct FixedTexts;
 
-impl Texts for Fixed {
-    fn input(&self) -> Result<String, String> {
+impl TextSource for FixedTexts {
+    fn stdin(&self) -> Result<String, String> {
         Ok("{\"path\": \"from stdin\"}\n".to_owned())
     }
 
@@ -16,7 +16,7 @@ impl Texts for Fixed {
     }
 }
 
-fn schema(others: &Value) -> Schema {
+fn schema(additional: &Value) -> Schema {
     let mut schema = json!({
         "properties": {
             "path": { "type": "string" },
@@ -32,23 +32,23 @@ fn schema(others: &Value) -> Schema {
         },
         "required": ["path"],
     });
-    if !others.is_null() {
-        schema["additionalProperties"] = others.clone();
+    if !additional.is_null() {
+        schema["additionalProperties"] = additional.clone();
     }
-    Schema::of(&schema)
+    Schema::parse(&schema)
 }
 
-fn fitted(words: &[String], schema: &Schema) -> Result<String, String> {
-    Form::of(words, &Fixed)?.fitted(schema, &Fixed).map(|raw| raw.get().to_owned())
+fn convert_words(words: &[String], schema: &Schema) -> Result<String, String> {
+    ArgForm::parse(words, &FixedTexts)?.convert(schema, &FixedTexts).map(|raw| raw.get().to_owned())
 }
 
-fn made(words: &[&str], others: &Value) -> Result<String, String> {
+fn convert(words: &[&str], additional: &Value) -> Result<String, String> {
     let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
-    fitted(&words, &schema(others))
+    convert_words(&words, &schema(additional))
 }
 
 #[test]
-fn each_form_makes_the_json_that_the_tool_wants() {
+fn each_form_is_converted_to_the_type_in_the_schema() {
     for (words, expected) in [
         (&["path=a b"][..], r#"{"path":"a b"}"#),
         (&["path="], r#"{"path":""}"#),
@@ -75,44 +75,44 @@ fn each_form_makes_the_json_that_the_tool_wants() {
         (&[r#"{"path": "x", "n": 1.10}"#], r#"{"path": "x", "n": 1.10}"#),
         (&["path=x", "more:=1"], r#"{"path":"x","more":1}"#),
     ] {
-        assert_eq!(made(words, &Value::Null).as_deref(), Ok(expected), "{words:?}");
+        assert_eq!(convert(words, &Value::Null).as_deref(), Ok(expected), "{words:?}");
     }
-    assert_eq!(made(&["path=x", "more=1"], &json!(true)).as_deref(), Ok(r#"{"path":"x","more":"1"}"#));
+    assert_eq!(convert(&["path=x", "more=1"], &json!(true)).as_deref(), Ok(r#"{"path":"x","more":"1"}"#));
 }
 
 #[test]
-fn what_does_not_fit_is_told_with_what_does() {
-    let missing = "it needs `path` (string)";
-    for (words, others, expected) in [
+fn errors_name_the_valid_arguments_and_values() {
+    let missing = "missing `path` (string)";
+    for (words, additional, expected) in [
         (&[][..], Value::Null, missing),
         (&["head=3"], Value::Null, missing),
         (&["{}"], Value::Null, missing),
-        (&["path=x", "haed=3"], Value::Null, "it takes no argument `haed`: did you mean `head`?"),
-        (&["path=x", "zzz=3"], Value::Null, "it takes no argument `zzz`: there are path, any, "),
-        (&["path=x", "zzz:=3"], json!(false), "it takes no argument `zzz`: there are "),
-        (&[r#"{"path":"x","haed":3}"#], json!(false), "it takes no argument `haed`: did you mean `head`?"),
-        (&["path=x", "head=1.5"], Value::Null, "`head` is of type integer, not `1.5`"),
-        (&["path=x", "head="], Value::Null, "`head` is of type integer, not ``"),
-        (&["path=x", "deep=yes"], Value::Null, "`deep` is of type boolean, not `yes`"),
-        (&["path=x", "sizes=a"], Value::Null, "`sizes` is of type array of integer, not `a`"),
-        (&["path=x", "filter=a"], Value::Null, "`filter` is of type object, not `a`"),
-        (&["path=x", "level=mid"], Value::Null, "`level` is one of low, high, 3, not `mid`"),
-        (&["path=x", "path=y"], Value::Null, "`path` is given 2 times"),
+        (&["path=x", "haed=3"], Value::Null, "unknown argument `haed`: did you mean `head`?"),
+        (&["path=x", "zzz=3"], Value::Null, "unknown argument `zzz`; its arguments are path, any, "),
+        (&["path=x", "zzz:=3"], json!(false), "unknown argument `zzz`; its arguments are "),
+        (&[r#"{"path":"x","haed":3}"#], json!(false), "unknown argument `haed`: did you mean `head`?"),
+        (&["path=x", "head=1.5"], Value::Null, "`head` must be of type integer, not `1.5`"),
+        (&["path=x", "head="], Value::Null, "`head` must be of type integer, not ``"),
+        (&["path=x", "deep=yes"], Value::Null, "`deep` must be of type boolean, not `yes`"),
+        (&["path=x", "sizes=a"], Value::Null, "`sizes` must be of type array of integer, not `a`"),
+        (&["path=x", "filter=a"], Value::Null, "`filter` must be of type object, not `a`"),
+        (&["path=x", "level=mid"], Value::Null, "`level` must be one of low, high, 3, not `mid`"),
+        (&["path=x", "path=y"], Value::Null, "`path` is given 2 times, and only an array can be repeated"),
         (&["path=x", "head:=x"], Value::Null, "`head` is not JSON: "),
         (&["path=@gone"], Value::Null, "gone: not there"),
-        (&["path=x", "deep"], Value::Null, "`deep` is no argument: write `key=value`, "),
+        (&["path=x", "deep"], Value::Null, "`deep` is not an argument: write `key=value`, "),
         (&["{not json"], Value::Null, "the arguments are not JSON: "),
-        (&["word"], Value::Null, "`word` is no argument: write `key=value`, "),
+        (&["word"], Value::Null, "`word` is not an argument: write `key=value`, "),
         (&["[1]"], Value::Null, "the arguments are not a JSON object, "),
     ] {
-        let found = made(words, &others).expect_err("it does not fit");
+        let found = convert(words, &additional).expect_err("invalid arguments");
         assert!(found.starts_with(expected), "{words:?}: {found}");
     }
 }
 
 #[test]
-fn a_tool_without_a_schema_takes_what_it_is_given() {
+fn a_tool_without_properties_takes_any_argument() {
     let words = ["a=1".to_owned(), "b:=[1]".to_owned()];
-    let made = fitted(&words, &Schema::of(&json!({ "type": "object" })));
-    assert_eq!(made.as_deref(), Ok(r#"{"a":"1","b":[1]}"#));
+    let converted = convert_words(&words, &Schema::parse(&json!({ "type": "object" })));
+    assert_eq!(converted.as_deref(), Ok(r#"{"a":"1","b":[1]}"#));
 }

@@ -1,4 +1,4 @@
-//! What `mcpd status` says where no daemon runs: the state of its units, whether the configuration loads, and what to do.
+//! The error of `mcpd status` if no daemon runs: the state of the systemd units, errors in the configuration, and the next command.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,40 +11,39 @@ use crate::config::{self, ConfigError};
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
 
-/// Says that nobody listens at `path`.
-pub(super) async fn report(directory: &RuntimeDir, path: &Path) -> ExitCode {
-    let broken = config::load(&[], &Process).err();
+/// Prints why nothing listens at `path`.
+pub(super) async fn explain(directory: &RuntimeDir, path: &Path) -> ExitCode {
+    let config_error = config::load(&[], &Process).err();
     if directory.session().is_none() {
-        return match broken {
-            Some(error) => fail(NOT_RUNNING, format!("{}\n{}", absent(path), does_not_load(&error))),
+        return match config_error {
+            Some(error) => fail(NOT_RUNNING, format!("{}\n{}", not_running(path), invalid_config(&error))),
             None => fail(NOT_RUNNING, AskError::NotRunning(path.to_owned())),
         };
     }
     let state = Units::find(directory).await.map(|units| units.state());
-    fail(NOT_RUNNING, format!("{}\n{}", absent(path), sentence(state.as_ref(), broken.as_ref())))
+    fail(NOT_RUNNING, format!("{}\n{}", not_running(path), unit_state(state.as_ref(), config_error.as_ref())))
 }
 
-fn absent(path: &Path) -> String {
+fn not_running(path: &Path) -> String {
     format!("not running: no daemon at {}", path.display())
 }
 
-/// That a daemon would refuse the default configuration, and what to do.
-fn does_not_load(error: &ConfigError) -> String {
+fn invalid_config(error: &ConfigError) -> String {
     let error = error.first();
     format!(
         "  the configuration does not load: {error}\n  help: `mcpd check` shows every error; fix them, then run `mcpd start`"
     )
 }
 
-fn sentence(state: Option<&UnitState>, broken: Option<&ConfigError>) -> String {
-    let (is, help) = match state {
+fn unit_state(state: Option<&UnitState>, config_error: Option<&ConfigError>) -> String {
+    let (summary, help) = match state {
         None => (
             "is not installed".to_owned(),
-            "`mcpd start` starts a daemon; `mcpd service install` has systemd start it at each login",
+            "`mcpd start` starts a daemon; `mcpd service install` starts it at each login",
         ),
         Some(UnitState::Failed(why)) => (
             format!("is installed and has failed: {why}"),
-            "mend that, then `mcpd start`; `mcpd check` checks the configuration, `journalctl --user --unit mcpd` has the log",
+            "fix the error, then run `mcpd start`; `mcpd check` checks the configuration, `journalctl --user --unit mcpd` has the log",
         ),
         Some(UnitState::SocketActivated) => (
             "is installed and socket-activated: the first agent that connects starts it".to_owned(),
@@ -56,10 +55,10 @@ fn sentence(state: Option<&UnitState>, broken: Option<&ConfigError>) -> String {
             "`mcpd service status` and `systemctl --user cat mcpd` show how it is started",
         ),
     };
-    match (state, broken) {
+    match (state, config_error) {
         (None | Some(UnitState::Stopped | UnitState::SocketActivated), Some(error)) => {
-            format!("  {SERVICE} {is}\n{}", does_not_load(error))
+            format!("  {SERVICE} {summary}\n{}", invalid_config(error))
         }
-        _ => format!("  {SERVICE} {is}\n  help: {help}"),
+        _ => format!("  {SERVICE} {summary}\n  help: {help}"),
     }
 }

@@ -1,0 +1,181 @@
+//! Problems in `mcpd status`, each with the command that fixes or explains it.
+
+use std::fmt::Write;
+
+use super::is_down;
+use super::tables::MAX_INSTANCES;
+use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
+use crate::cli::local_time::{self, TimeFormat};
+use crate::cli::style::{OutputStyle, Tone};
+use crate::cli::text::{one_line, searched_paths, short_duration, shorten, split_searched_path, truncate, wrap};
+use crate::cli::{changed_files, stop};
+
+const MAX_SERVERS: usize = 10;
+/// In the brief report, which has one line for each server.
+const MAX_BRIEF_SERVERS: usize = 15;
+/// Lines of stderr; `mcpd logs` prints more.
+const MAX_STDERR_LINES: usize = 5;
+/// Columns for the purpose of an instance.
+pub(super) const PURPOSE_WIDTH: usize = 40;
+/// Spaces before the details of a problem.
+const INDENT: usize = 4;
+
+/// A configuration that was rejected, or that has changed on disk.
+pub(super) fn of_configuration(report: &Report, style: OutputStyle) -> String {
+    let Some(ReloadRefused { time, reason, files_changed, .. }) = &report.reload_refused else {
+        return changed_files(report, style);
+    };
+    let time = local_time::format(time, TimeFormat::Sentence);
+    if let Some(changed) = changed_files::sentence(files_changed) {
+        return warning(&format!("the configuration was rejected at {time}; {changed} since then"), style)
+            + &next_command("mcpd reload", style);
+    }
+    let mut text =
+        error(&format!("the configuration was rejected at {time}; mcpd still uses the previous one:"), style);
+    details(reason.lines(), style, &mut text);
+    text + &next_command("mcpd check", style)
+}
+
+fn changed_files(report: &Report, style: OutputStyle) -> String {
+    let Some(changed) = changed_files::sentence(&report.files_changed) else { return String::new() };
+    warning(&format!("{changed} since mcpd read the configuration"), style) + &next_command("mcpd reload", style)
+}
+
+/// Other daemons of the same user. They run their own copies of the servers.
+pub(super) fn other_daemons(report: &Report, style: OutputStyle) -> String {
+    let one = |directory: &String| {
+        let text = format!("another daemon of yours serves in {directory}, with its own copies of servers");
+        warning(&text, style) + &next_command(&stop::command(directory), style)
+    };
+    report.other_daemons.iter().map(one).collect()
+}
+
+/// One line for each server that is down.
+pub(super) fn brief(servers: &[ServerReport], style: OutputStyle) -> String {
+    let down: Vec<_> = servers.iter().filter(|server| has_problem(server)).collect();
+    let mut text = String::new();
+    for server in down.iter().take(MAX_BRIEF_SERVERS) {
+        let line = match (is_down(server), &server.last_error) {
+            (false, Some(error)) => format!("{}: {}; restarting", server.name, split_searched_path(error).0),
+            _ => failures(server).swap_remove(0),
+        };
+        let line = one_line(&line);
+        let line = style.width().map_or_else(|| line.clone(), |width| truncate(&line, width.saturating_sub(2)));
+        text += &format!("{} {line}\n", style.paint(Tone::Bad, "✗"));
+    }
+    if let Some(left @ 1..) = down.len().checked_sub(MAX_BRIEF_SERVERS) {
+        let _ = writeln!(text, "… {left} more");
+    }
+    text += &searched_path_lines(&down, style);
+    if down.is_empty() { text } else { text + &next_command("mcpd doctor", style) }
+}
+
+/// Each PATH that was searched for a missing command, once for all servers.
+fn searched_path_lines(servers: &[&ServerReport], style: OutputStyle) -> String {
+    let reasons = servers.iter().flat_map(|server| server.reason.iter().chain(&server.last_error));
+    let line = |path: &String| style.paint(Tone::Faint, &wrap(path, 0, INDENT, style.width())) + "\n";
+    searched_paths(reasons.map(String::as_str)).iter().map(line).collect()
+}
+
+/// Servers with a problem.
+pub(super) fn of_servers(servers: &[ServerReport], style: OutputStyle) -> String {
+    let texts = servers.iter().map(|server| (server, of_server(server, style)));
+    let texts: Vec<_> = texts.filter(|(_, text)| !text.is_empty()).collect();
+    let shown = &texts[..texts.len().min(MAX_SERVERS)];
+    let mut text: String = shown.iter().map(|(_, text)| text.as_str()).collect();
+    text += &searched_path_lines(&shown.iter().map(|(server, _)| *server).collect::<Vec<_>>(), style);
+    if let Some(left @ 1..) = texts.len().checked_sub(MAX_SERVERS) {
+        let _ = writeln!(text, "… {left} more");
+    }
+    text
+}
+
+fn of_server(server: &ServerReport, style: OutputStyle) -> String {
+    let mut text = String::new();
+    if let Some(reason) = &server.change_failed {
+        let message = format!("{}: still runs its previous definition; the changed one failed: {reason}", server.name);
+        text += &warning(&message, style);
+    }
+    if is_down(server) {
+        failures(server).iter().for_each(|failure| text += &error(failure, style));
+        details(last_stderr_lines(server), style, &mut text);
+    } else if let Some(error) = &server.last_error
+        && is_retrying(server)
+    {
+        text += &warning(&format!("{}: last error: {}", server.name, split_searched_path(error).0), style);
+        details(last_stderr_lines(server), style, &mut text);
+    }
+    if text.is_empty() { text } else { text + &next_command(&command_for(server), style) }
+}
+
+/// The command that fixes or explains a problem. The log helps only if the server has written to stderr.
+fn command_for(server: &ServerReport) -> String {
+    let name = &server.name;
+    match server.vouched.as_deref() {
+        _ if server.state == NEEDS_LOGIN => format!("mcpd login {name}"),
+        Some("down") => format!("mcpd health {name} auto"),
+        _ if server.stderr.is_empty() => format!("mcpd doctor {name}"),
+        _ => format!("mcpd logs {name}"),
+    }
+}
+
+/// Whether the server is down, or restarts after an error.
+pub(super) fn has_problem(server: &ServerReport) -> bool {
+    is_down(server) || is_retrying(server)
+}
+
+/// Whether the server starts again after an error.
+pub(super) fn is_retrying(server: &ServerReport) -> bool {
+    !server.disabled && server.state == "starting" && server.last_error.is_some()
+}
+
+fn last_stderr_lines(server: &ServerReport) -> impl Iterator<Item = &str> {
+    let all = &server.stderr;
+    all[all.len().saturating_sub(MAX_STDERR_LINES)..].iter().map(String::as_str)
+}
+
+/// Why a server is down, and why its instances are. Never empty.
+fn failures(server: &ServerReport) -> Vec<String> {
+    let name = &server.name;
+    let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", short_duration(ms))).unwrap_or_default();
+    let prefix = if server.state == NEEDS_LOGIN { "needs a login: " } else { "" };
+    let reason = server.reason.as_deref().map(|reason| split_searched_path(reason).0);
+    let of_server = reason.map(|reason| format!("{name}: {prefix}{reason}{retry}"));
+    let instances = server.instances.iter().filter(|one| one.reason.is_none() || one.reason != server.reason);
+    let of_instances = instances.filter_map(|one| {
+        let reason = one.reason.as_deref().or((one.answers == Some(false)).then_some("does not answer"))?;
+        let reason = split_searched_path(reason).0;
+        Some(format!("{name} ({}): {reason}", shorten(&one_line(&one.purpose), PURPOSE_WIDTH)))
+    });
+    let mut failures: Vec<_> = of_server.into_iter().chain(of_instances.take(MAX_INSTANCES)).collect();
+    if failures.is_empty() {
+        let why = match server.vouched.as_deref() {
+            Some("down") => "is marked down, so its calls fail",
+            _ if server.answers == Some(false) => "does not answer",
+            _ => &server.state,
+        };
+        failures.push(format!("{name}: {why}"));
+    }
+    failures
+}
+
+fn error(message: &str, style: OutputStyle) -> String {
+    let message = wrap(&one_line(message), 2, INDENT, style.width());
+    format!("{} {message}\n", style.paint(Tone::Bad, "✗"))
+}
+
+fn warning(message: &str, style: OutputStyle) -> String {
+    let message = wrap(&one_line(message), 2, INDENT, style.width());
+    format!("{} {message}\n", style.paint(Tone::Doubtful, "!"))
+}
+
+fn details<'a>(lines: impl Iterator<Item = &'a str>, style: OutputStyle, text: &mut String) {
+    for line in lines {
+        let line = wrap(&one_line(&line.replace('\t', "    ")), INDENT, INDENT, style.width());
+        text.extend([" ".repeat(INDENT), style.paint(Tone::Faint, &line), "\n".to_owned()]);
+    }
+}
+
+fn next_command(command: &str, style: OutputStyle) -> String {
+    format!("    {} {command}\n", style.paint(Tone::Faint, "→"))
+}

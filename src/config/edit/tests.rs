@@ -78,8 +78,8 @@ fn a_server_goes_with_its_own_comments_and_one_blank_line() {
         ),
         ("[servers]\nx.env.A = 'a'\n\n[daemon]\n", "[servers]\n\n[daemon]\n"),
         ("servers = { x = { command = 'a' }, b = { command = 'c' } }\n", "servers = { b = { command = 'c' } }\n"),
-        ("servers = { b = { command = 'c' }, x = { command = 'a' } }\n", "servers = { b = { command = 'c' } }\n"),
-        ("servers = { x.command = 'a', x.args = [] }\n", "servers = {  }\n"),
+        ("servers = { b = { command = 'c' }, x = { command = 'a' } }\n", "servers = { b = { command = 'c' }}\n"),
+        ("servers = { x.command = 'a', x.args = [] }\n", "servers = {}\n"),
         ("a = '''\n# no comment'''\n[servers.\"x\"]\n", "a = '''\n# no comment'''\n"),
         ("a = '''\n\n'''\n[servers.x]\ncommand = '''\n\n'''", "a = '''\n\n'''"),
         ("[servers.x]\r\ncommand = 'a'\r\n\r\n[servers.b]", "[servers.b]"),
@@ -105,7 +105,7 @@ fn what_cannot_be_done_is_said() {
     assert_eq!(remove("[servers.files]\n", "file"), Err(unknown("file", Some("files"))));
     assert_eq!(remove("", "file"), Err(unknown("file", None)));
     assert_eq!(unknown("file", Some("files")).to_string(), "there is no server `file`: did you mean `files`?");
-    assert_eq!(remove("servers = { x.a = 1, b.a = 1, x.b = 1 }", "x"), Err(EditError::Entangled("x".to_owned())));
+    assert_eq!(remove("servers = { x.a = 1, b.a = 1, x.b = 1 }", "x").as_deref(), Ok("servers = { b.a = 1}"));
     assert_eq!(names("[servers.b]\n[daemon]\n[servers.a]\n"), Ok(vec!["b".to_owned(), "a".to_owned()]));
 }
 
@@ -151,7 +151,9 @@ proptest! {
     #[test]
     fn of_whatever_is_taken_for_a_configuration_the_same_holds(text in "[a-z.=\\[\\]{}'\"# \t\r\n\u{feff}-]{0,40}") {
         if let Ok(added) = add(&text, "x", &x()) {
-            prop_assert_eq!(remove(&added, "x"), Ok(text));
+            // Mixed line ends become alike.
+            let unix = |text: &str| text.replace("\r\n", "\n");
+            prop_assert_eq!(remove(&added, "x").map(|left| unix(&left)), Ok(unix(&text)));
         }
     }
 

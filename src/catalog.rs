@@ -22,7 +22,7 @@ pub use self::names::Names;
 pub use self::offer::Offer;
 use self::template::Template;
 use crate::config::{CallLimit, Settings};
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
 use crate::policy::{Policy, Uri};
 
@@ -111,12 +111,12 @@ impl Catalog {
 
     /// Where the exposed name of a tool or prompt leads; `None` for an unknown and for a denied one alike.
     #[must_use]
-    pub fn route(&self, kind: Kind, name: &[u8]) -> Option<&Route> {
+    pub fn route(&self, kind: ListKind, name: &[u8]) -> Option<&Route> {
         self.routes[kind].get(name)
     }
 
     /// Every exposed name of a kind, and where it leads.
-    pub fn routes(&self, kind: Kind) -> impl Iterator<Item = (&str, &Route)> {
+    pub fn routes(&self, kind: ListKind) -> impl Iterator<Item = (&str, &Route)> {
         // It consists of characters that a name may have.
         self.routes[kind].iter().map(|(name, route)| (std::str::from_utf8(name).unwrap_or_default(), route))
     }
@@ -141,7 +141,7 @@ impl Catalog {
 
     /// The raw result of the method that lists `kind`.
     #[must_use]
-    pub fn list(&self, kind: Kind) -> &Bytes {
+    pub fn list(&self, kind: ListKind) -> &Bytes {
         &self.lists[kind]
     }
 
@@ -150,26 +150,26 @@ impl Catalog {
     ///
     /// Source: MCP 2025-11-25, `basic/utilities/tasks`, "Tool-Level Negotiation".
     #[must_use]
-    pub fn list_for_tasks(&self, kind: Kind) -> &Bytes {
-        self.tools_for_tasks.as_ref().filter(|_| kind == Kind::Tools).unwrap_or_else(|| self.list(kind))
+    pub fn list_for_tasks(&self, kind: ListKind) -> &Bytes {
+        self.tools_for_tasks.as_ref().filter(|_| kind == ListKind::Tools).unwrap_or_else(|| self.list(kind))
     }
 
     /// Tells one list of a kind from another, whatever catalogs they are in: the same for the same bytes, whoever
     /// is shown them.
     #[must_use]
-    pub fn version(&self, kind: Kind) -> u64 {
+    pub fn version(&self, kind: ListKind) -> u64 {
         self.versions[kind]
     }
 
     /// How long the list of a kind may be kept by agents.
     #[must_use]
-    pub fn keep(&self, kind: Kind) -> Keep {
+    pub fn keep(&self, kind: ListKind) -> Keep {
         self.keeps[kind]
     }
 
     /// How many of a kind are listed.
     #[must_use]
-    pub fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: ListKind) -> usize {
         self.exposure.iter().map(|one| one[kind].exposed).sum()
     }
 

@@ -30,7 +30,7 @@ use crate::catalog::Item;
 use crate::config::{CallLimit, ServerConfig, Settings, Start};
 use crate::era::{self, Era};
 use crate::jsonrpc::reply::ErrorObject;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::Access;
@@ -199,8 +199,8 @@ impl Client {
         self.ready()?;
         self.handle().wait_for(|published| published.attempted).await;
         self.connected()?;
-        let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
-        let hidden = tools.hidden(Kind::Tools, &self.policy);
+        let tools = Arc::clone(&self.handle().published().lists[ListKind::Tools]);
+        let hidden = tools.hidden(ListKind::Tools, &self.policy);
         let shown = tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key));
         let read = |tool: &Item| {
             Tool::read(tool.definition.clone()).map_err(|malformed| ClientError::MalformedTool {
@@ -218,8 +218,8 @@ impl Client {
     /// All of [`ClientError`].
     pub async fn call_tool(&self, tool: &str, arguments: &impl Serialize) -> Result<ToolResult, ClientError> {
         self.ready()?;
-        let tools = Arc::clone(&self.handle().published().lists[Kind::Tools]);
-        if !tools.permits(Kind::Tools, &self.policy, tool) {
+        let tools = Arc::clone(&self.handle().published().lists[ListKind::Tools]);
+        if !tools.permits(ListKind::Tools, &self.policy, tool) {
             return Err(ClientError::ToolDenied { server: Arc::clone(self.handle().name()), tool: tool.to_owned() });
         }
         call_tool(self.handle(), tool, arguments, self.settings.call_limit(tool), None).await

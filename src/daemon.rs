@@ -50,7 +50,7 @@ use crate::config::interpolate::Environment;
 use crate::config::{DaemonConfig, Loaded, Stamp};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::logging;
 use crate::manager;
 use crate::manager::report::millis;
@@ -506,7 +506,7 @@ impl Daemon {
             name: profile.name.to_string(),
             socket: listener.path().display().to_string(),
             servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
-            tools: view.catalog.count(Kind::Tools),
+            tools: view.catalog.count(ListKind::Tools),
             agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
         }
     }

@@ -1,20 +1,20 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
 mod admin;
-mod alarm;
 mod autostart;
 mod backoff;
 mod bridge;
 mod calls;
 mod catalog;
-mod chance;
 mod cli;
 mod client;
 mod client_capabilities;
 mod client_info;
+mod clock;
 pub mod config;
 mod config_lints;
 mod daemon;
+mod deadline_timer;
 #[doc(hidden)]
 pub mod demo_server;
 mod detach;
@@ -23,19 +23,19 @@ mod duration;
 mod era;
 mod instructions;
 mod jsonrpc;
-mod kind;
 mod known_clients;
-mod level;
+mod list_kind;
+mod log_level;
 mod logging;
 mod login_env;
 pub mod manager;
-mod moment;
 mod naming;
 mod net;
 mod oauth;
 pub mod policy;
 mod printable;
 mod progress;
+mod random;
 mod server;
 mod session;
 mod shim;

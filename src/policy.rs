@@ -16,8 +16,8 @@ pub use self::hidden::Hidden;
 use self::patterns::Patterns;
 pub(crate) use self::uri::Uri;
 use crate::jsonrpc::members::members;
-pub use crate::kind::Kind;
-use crate::kind::PerKind;
+pub use crate::list_kind::ListKind;
+use crate::list_kind::PerKind;
 use crate::printable::is_visible;
 
 /// Longest name of a tool or prompt that is listed, in characters (MCP 2025-11-25, `server/tools`, "Tool Names").
@@ -51,15 +51,15 @@ impl Policy {
     /// # Errors
     /// If the patterns together cannot be compiled, which is a matter of their size.
     pub fn new(allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
-        Self::default().with(Kind::Tools, allow, deny)
+        Self::default().with(ListKind::Tools, allow, deny)
     }
 
     /// The same policy with these patterns on names of `kind`, or on URIs and their templates.
     ///
     /// # Errors
     /// As [`Policy::new`].
-    pub fn with(mut self, kind: Kind, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
-        let compile = if ruling(kind) == Kind::Resources { Patterns::of_uris } else { Patterns::of };
+    pub fn with(mut self, kind: ListKind, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
+        let compile = if ruling(kind) == ListKind::Resources { Patterns::of_uris } else { Patterns::of };
         let deny = (!deny.is_empty()).then(|| compile(deny)).transpose()?;
         let rules = &mut self.rules[ruling(kind)];
         rules.allow = allow.map(compile).transpose()?.into_iter().collect();
@@ -70,7 +70,7 @@ impl Policy {
     /// The policy that exposes what both do.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             let (rules, more) = (&mut self.rules[kind], &other.rules[kind]);
             rules.hidden = rules.hidden.take().or_else(|| more.hidden.clone());
             rules.allow.extend(more.allow.iter().cloned());
@@ -91,7 +91,7 @@ impl Policy {
             }
         };
         self.read_only.iter_mut().for_each(state);
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             let Rules { hidden, allow, deny } = &mut self.rules[kind];
             hidden.iter_mut().for_each(state);
             allow.iter_mut().chain(deny).for_each(|patterns| state(&mut patterns.table));
@@ -108,8 +108,8 @@ impl Policy {
 
     /// Whether both have the same rules, wherever they stand and whatever is switched off.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
-        let is_same = |kind: Kind| self.rules[kind].is_same(&other.rules[kind]);
-        Kind::ALL.into_iter().all(is_same) && self.read_only.is_some() == other.read_only.is_some()
+        let is_same = |kind: ListKind| self.rules[kind].is_same(&other.rules[kind]);
+        ListKind::ALL.into_iter().all(is_same) && self.read_only.is_some() == other.read_only.is_some()
     }
 
     /// The tools that are switched off, by their own names.
@@ -124,14 +124,14 @@ impl Policy {
     pub fn denying(&self, deny: &[Glob]) -> Result<Self, globset::Error> {
         let mut policy = self.clone();
         let Self { mut rules, .. } = Self::new(None, deny)?;
-        policy.rules[Kind::Tools].deny = std::mem::take(&mut rules[Kind::Tools].deny);
+        policy.rules[ListKind::Tools].deny = std::mem::take(&mut rules[ListKind::Tools].deny);
         Ok(policy)
     }
 
     /// The same policy, which hides every kind but these; resources and their templates are one here.
     #[must_use]
-    pub fn exposing(mut self, kinds: &[Kind]) -> Self {
-        for kind in Kind::ALL {
+    pub fn exposing(mut self, kinds: &[ListKind]) -> Self {
+        for kind in ListKind::ALL {
             let is_exposed = kinds.iter().any(|exposed| ruling(*exposed) == ruling(kind));
             self.rules[kind].hidden = (!is_exposed).then(Arc::default);
         }
@@ -147,13 +147,13 @@ impl Policy {
 
     /// Whether what the server calls `key` is exposed: whether [`Policy::verdict`] has nothing against it.
     #[must_use]
-    pub fn permits(&self, kind: Kind, key: &str, definition: Option<&Bytes>) -> bool {
+    pub fn permits(&self, kind: ListKind, key: &str, definition: Option<&Bytes>) -> bool {
         self.verdict(kind, key, definition).is_ok()
     }
 
     /// Whether a URI is exposed in each of its readings, as [`Policy::permits`] has it.
     pub(crate) fn permits_uri(&self, uri: &Uri<'_>) -> bool {
-        let rules = &self.rules[Kind::Resources];
+        let rules = &self.rules[ListKind::Resources];
         rules.hidden.is_none() && rules.verdict_on_uri(uri).is_ok()
     }
 
@@ -162,18 +162,18 @@ impl Policy {
     ///
     /// # Errors
     /// The first reason that hides it, if it is not.
-    pub fn verdict(&self, kind: Kind, key: &str, definition: Option<&Bytes>) -> Result<(), Hidden<'_>> {
+    pub fn verdict(&self, kind: ListKind, key: &str, definition: Option<&Bytes>) -> Result<(), Hidden<'_>> {
         let rules = &self.rules[ruling(kind)];
         if let Some(table) = &rules.hidden {
-            return Err(Hidden::Kind { table });
+            return Err(Hidden::ListKind { table });
         }
         match kind {
-            Kind::Tools | Kind::Prompts if !is_fit_name(key) => return Err(Hidden::Unfit),
-            Kind::Tools | Kind::Prompts => rules.verdict(key)?,
-            Kind::Resources => rules.verdict_on_uri(&Uri::new(key))?,
-            Kind::Templates => rules.verdict_on_uri(&Uri::template(key))?,
+            ListKind::Tools | ListKind::Prompts if !is_fit_name(key) => return Err(Hidden::Unfit),
+            ListKind::Tools | ListKind::Prompts => rules.verdict(key)?,
+            ListKind::Resources => rules.verdict_on_uri(&Uri::new(key))?,
+            ListKind::Templates => rules.verdict_on_uri(&Uri::template(key))?,
         }
-        if kind != Kind::Tools {
+        if kind != ListKind::Tools {
             return Ok(());
         }
         if self.off.contains(key) {
@@ -230,8 +230,8 @@ impl Rules {
 }
 
 /// The kind by whose rules `kind` goes.
-fn ruling(kind: Kind) -> Kind {
-    if kind == Kind::Templates { Kind::Resources } else { kind }
+fn ruling(kind: ListKind) -> ListKind {
+    if kind == ListKind::Templates { ListKind::Resources } else { kind }
 }
 
 /// Whether a tool or prompt of this name may be listed: it is not too long, and a person sees every character of it.

@@ -10,12 +10,12 @@
 mod mcpd {
     pub mod catalog;
     pub mod client_info;
+    pub mod clock;
     pub mod duration;
     pub mod era;
     pub mod jsonrpc;
-    pub mod kind;
-    pub mod level;
-    pub mod moment;
+    pub mod list_kind;
+    pub mod log_level;
     pub mod naming;
     pub mod policy;
     pub mod printable;

@@ -19,7 +19,7 @@ use rooms::jsonrpc::pending::{Pending, Taken};
 use rooms::jsonrpc::request_line::{Rename, RequestLine};
 use rooms::jsonrpc::splice::{Edit, splice};
 use rooms::jsonrpc::{Message, parse};
-use rooms::kind::{Kind, PerKind};
+use rooms::list_kind::{ListKind, PerKind};
 use rooms::moment::Moment;
 use rooms::naming::{Naming, Scheme};
 use rooms::policy::{self, Policy};
@@ -78,12 +78,12 @@ impl World {
 
     /// What is listed is what is routed to, is permitted, and is what its server said of it but for the name.
     fn check_list(&self) {
-        for kind in [Kind::Tools, Kind::Prompts] {
+        for kind in [ListKind::Tools, ListKind::Prompts] {
             self.check_list_of(kind);
         }
     }
 
-    fn check_list_of(&self, kind: Kind) {
+    fn check_list_of(&self, kind: ListKind) {
         let list = self.catalog.list(kind);
         let Ok([Some(listed)]) = members(list, [kind.member()]) else { panic!("no list: {list:?}") };
         let listed: Vec<&RawValue> = serde_json::from_slice(&listed).expect("a list");

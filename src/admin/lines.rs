@@ -9,8 +9,8 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::watch;
 
 use super::report::LineReport;
+use crate::clock::{Moment, WallClockAnchor};
 use crate::manager::{Member, View};
-use crate::moment::{Anchor, Moment};
 use crate::server::stderr::{Log, Reader};
 
 /// A line that is next, after so many that have made room untaken.
@@ -70,7 +70,7 @@ impl Lines {
     }
 
     /// The next line of those that were there when they were last looked at; their time of day is by `anchor`.
-    pub(super) fn next(&mut self, anchor: Anchor) -> Option<NextLine> {
+    pub(super) fn next(&mut self, anchor: WallClockAnchor) -> Option<NextLine> {
         let due = self.sources.iter_mut().filter_map(|source| Some((source.next_read()?, source)));
         let (_, source) = due.min_by_key(|(read, _)| *read)?;
         let (missed, line) = source.reader.take()?;

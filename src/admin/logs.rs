@@ -11,8 +11,8 @@ use tokio::time::{sleep, timeout};
 use super::lines::Lines;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, respond, turn_away, unknown_server};
 use super::{Answer, LogsTold, LogsWanted, Told};
+use crate::clock::WallClockAnchor;
 use crate::manager::View;
-use crate::moment::Anchor;
 
 /// Bytes of text that are told in one go, or a little more.
 const BURST: usize = 64 << 10;
@@ -54,7 +54,7 @@ async fn pass_on(operator: &mut Operator, lines: &mut Lines, mut view: watch::Re
 
 /// Tells some of what is next; whether there was anything.
 async fn tell(operator: &mut Operator, lines: &mut Lines) -> io::Result<bool> {
-    let anchor = Anchor::now();
+    let anchor = WallClockAnchor::now();
     let mut told = 0;
     while told < BURST
         && let Some(next) = lines.next(anchor)

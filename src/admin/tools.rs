@@ -13,7 +13,7 @@ use super::{Answer, Told, ToolsWanted};
 use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::manager::{Offered, Served, Unseen, View, shelves};
 use crate::naming::Naming;
 use crate::token_estimate;
@@ -45,7 +45,7 @@ impl<'a> Selection<'a> {
         if let Some((server, tool)) = name.split_once('/') {
             return Self::One { server, tool };
         }
-        match seen.catalog.route(Kind::Tools, name.as_bytes()) {
+        match seen.catalog.route(ListKind::Tools, name.as_bytes()) {
             Some(route) => Self::One { server: &seen.servers[route.server].config.name, tool: &route.name },
             None => Self::Hidden { name, namings },
         }

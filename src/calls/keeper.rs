@@ -12,9 +12,9 @@ use super::file::{self, FileWriter};
 use super::follower::{Followed, Follower};
 use super::ring::NEVER;
 use super::{Entry, Log, QUESTION_PLACES, Question, Reader};
-use crate::alarm::Alarm;
+use crate::clock::WallClockAnchor;
 use crate::config::CallHistory;
-use crate::moment::Anchor;
+use crate::deadline_timer::DeadlineTimer;
 
 /// Followers at once; one more is not taken on.
 const MAX_FOLLOWERS: usize = 32;
@@ -56,7 +56,7 @@ struct Keeper {
     longest: usize,
     followers: Vec<Follower>,
     file: Option<FileWriter>,
-    alarm: Alarm,
+    timer: DeadlineTimer,
     resting: bool,
 }
 
@@ -74,7 +74,7 @@ pub fn start(keep: CallHistory) -> io::Result<(Log, Reader, Keeping)> {
         longest: keep.history,
         followers: Vec::new(),
         file: keep.file.and_then(|path| file::start(path, keep.max_file)),
-        alarm: Alarm::new()?,
+        timer: DeadlineTimer::new()?,
         resting: false,
     };
     let (stop, stopped) = oneshot::channel();
@@ -93,7 +93,7 @@ impl Keeper {
             });
             tokio::select! {
                 () = self.log.wanted() => self.take_batch(),
-                () = self.alarm.rings() => self.take_batch(),
+                () = self.timer.elapsed() => self.take_batch(),
                 Some(question) = self.questions.recv() => self.tell(question),
                 _ = &mut stopped => break,
             }
@@ -110,7 +110,7 @@ impl Keeper {
         for follower in &mut self.followers {
             self.resting |= !follower.tell_missed();
         }
-        self.alarm.set(self.resting.then(|| Instant::now() + REST));
+        self.timer.set(self.resting.then(|| Instant::now() + REST));
     }
 
     /// Takes what is in the ring; whether that was anything.
@@ -120,7 +120,7 @@ impl Keeper {
             self.followers.iter_mut().for_each(|follower| follower.miss(lost));
             self.file.iter().for_each(|file| file.miss(lost));
         }
-        let anchor = Anchor::now();
+        let anchor = WallClockAnchor::now();
         let mut taken = 0;
         // Not more than it can hold, however fast it is filled.
         while taken < self.log.capacity()

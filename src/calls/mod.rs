@@ -33,7 +33,7 @@ pub use self::follower::Followed;
 pub use self::keeper::{Told, start};
 pub use self::outcome::Outcome;
 pub use self::ring::Log;
-pub use crate::moment::Moment;
+pub use crate::clock::Moment;
 
 /// Questions that wait for the keeper; one more waits with whoever asks.
 const QUESTION_PLACES: usize = 16;

@@ -11,7 +11,7 @@ use super::{Catalog, Item, Keep, ListedTemplate, Names, Route, Source};
 use crate::jsonrpc::exchange::with_first;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::splice::{Change, Edit, splice_into};
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
 use crate::token_estimate;
@@ -27,7 +27,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         keeps: PerKind::from_fn(|kind| Keep::of_all(sources.iter().filter_map(|source| source.lists[kind].keep()))),
         exposure: vec![PerKind::default(); sources.len()],
     };
-    for kind in Kind::ALL {
+    for kind in ListKind::ALL {
         let mut list = Text::begin(kind, sources.iter().any(|source| source.lists[kind].makes_tasks));
         for (server, source) in sources.iter().enumerate() {
             let hidden = source.lists[kind].hidden(kind, source.policy);
@@ -50,7 +50,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         let for_tasks;
         (catalog.lists[kind], for_tasks) = list.end();
         catalog.versions[kind] = version(&catalog.lists[kind], for_tasks.as_ref());
-        if kind == Kind::Tools {
+        if kind == ListKind::Tools {
             catalog.tools_for_tasks = for_tasks;
         }
     }
@@ -67,7 +67,7 @@ fn version(list: &Bytes, for_tasks: Option<&Bytes>) -> u64 {
     hasher.finish()
 }
 
-fn is_named(kind: Kind) -> bool {
+fn is_named(kind: ListKind) -> bool {
     kind.key() == "name"
 }
 
@@ -75,17 +75,17 @@ impl Catalog {
     /// Of one name that is listed twice the first stands, in the list as in the table.
     fn add_named(
         &mut self,
-        kind: Kind,
+        kind: ListKind,
         (server, source): (usize, &Source<'_>),
         (name, item): (Option<Bytes>, &Item),
         list: &mut Text,
     ) {
         let Some(btree_map::Entry::Vacant(vacant)) = name.map(|name| self.routes[kind].entry(name)) else { return };
         let limit = match kind {
-            Kind::Tools => source.settings.call_limit(&item.key),
+            ListKind::Tools => source.settings.call_limit(&item.key),
             _ => source.settings.request_limit(),
         };
-        if kind == Kind::Tools {
+        if kind == ListKind::Tools {
             self.exposure[server][kind].tokens += token_estimate::of_bytes(vacant.key().len(), item.passed_on);
         }
         list.add_renamed(item, vacant.key(), source.lists[kind].makes_tasks);
@@ -94,8 +94,8 @@ impl Catalog {
     }
 
     /// A URI passes unchanged, so of two servers with the same one the first has it.
-    fn add_resource(&mut self, kind: Kind, (server, source): (usize, &Source<'_>), item: &Item, list: &mut Text) {
-        let owner = if kind == Kind::Templates {
+    fn add_resource(&mut self, kind: ListKind, (server, source): (usize, &Source<'_>), item: &Item, list: &mut Text) {
+        let owner = if kind == ListKind::Templates {
             let template = Template::parse(&item.key);
             let known = self.templates.iter().find(|other| other.template == template).map(|other| other.server);
             if known.is_none() {
@@ -130,7 +130,7 @@ struct Text {
 }
 
 impl Text {
-    fn begin(kind: Kind, any_makes_tasks: bool) -> Self {
+    fn begin(kind: ListKind, any_makes_tasks: bool) -> Self {
         let begin = || BytesMut::from(&*format!("{{\"{}\":[", kind.member()));
         Self { plain: begin(), for_tasks: any_makes_tasks.then(begin) }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Keep;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::policy::{Hidden, Policy};
 
 /// Something that is listed, as its server described it.
@@ -47,7 +47,7 @@ pub struct List {
 impl List {
     /// What policy hides, by key, and why. A key that is listed several times is hidden if any of its definitions is,
     /// because only the server knows which definition a call would reach.
-    pub(crate) fn hidden<'a>(&'a self, kind: Kind, policy: &'a Policy) -> HashMap<&'a str, Hidden<'a>> {
+    pub(crate) fn hidden<'a>(&'a self, kind: ListKind, policy: &'a Policy) -> HashMap<&'a str, Hidden<'a>> {
         let mut hidden = HashMap::new();
         for item in &self.items {
             if let Err(why) = policy.verdict(kind, &item.key, Some(&item.definition)) {
@@ -58,7 +58,7 @@ impl List {
     }
 
     /// Whether policy permits every definition of `key`. One that is not listed is judged by its key alone.
-    pub(crate) fn permits(&self, kind: Kind, policy: &Policy, key: &str) -> bool {
+    pub(crate) fn permits(&self, kind: ListKind, policy: &Policy, key: &str) -> bool {
         let mut definitions =
             self.items.iter().filter(|item| *item.key == *key).map(|item| &item.definition).peekable();
         if definitions.peek().is_none() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Catalog;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::naming::{Naming, Scheme};
 
 /// The names given out so far that have to be remembered: one, once given, never leads anywhere else. Of the schemes only that of
@@ -27,7 +27,13 @@ const MOST: usize = 50_000;
 
 impl Names {
     /// The first candidate that is free or this one's own; none, if each is another's, which takes a forged hash.
-    pub(super) fn assign(&mut self, kind: Kind, naming: &Naming, server: &Arc<str>, own: &Arc<str>) -> Option<Bytes> {
+    pub(super) fn assign(
+        &mut self,
+        kind: ListKind,
+        naming: &Naming,
+        server: &Arc<str>,
+        own: &Arc<str>,
+    ) -> Option<Bytes> {
         let given = &mut self.given[kind];
         let mut last = None;
         for name in naming.candidates(server, own).map(Bytes::from) {

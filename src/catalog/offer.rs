@@ -4,7 +4,7 @@
 //! waited, with the lists that its instance has now.
 
 use super::{List, Lists, Template};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::policy::{Hidden, Policy};
 
 /// What a server offers of something, after policy.
@@ -21,7 +21,7 @@ pub enum Offer {
 impl Offer {
     /// The offer of a tool or prompt. A name that is listed twice is permitted only if both definitions are.
     #[must_use]
-    pub fn of_name(policy: &Policy, kind: Kind, list: &List, name: &str) -> Self {
+    pub fn of_name(policy: &Policy, kind: ListKind, list: &List, name: &str) -> Self {
         let is_listed = list.items.iter().any(|item| *item.key == *name);
         match policy.verdict(kind, name, None) {
             _ if is_listed && list.permits(kind, policy, name) => Self::Permitted,
@@ -34,16 +34,16 @@ impl Offer {
     /// The offer of a resource, listed or by a template, or of a template itself.
     #[must_use]
     pub fn of_uri(policy: &Policy, lists: &Lists, uri: &str) -> Self {
-        let templates = &lists[Kind::Templates].items;
-        let permits = |template: &str| policy.permits(Kind::Templates, template, None);
+        let templates = &lists[ListKind::Templates].items;
+        let permits = |template: &str| policy.permits(ListKind::Templates, template, None);
         // A completion may be for a template itself.
         if templates.iter().any(|item| *item.key == *uri) {
             return if permits(uri) { Self::Permitted } else { Self::Denied };
         }
-        if !policy.permits(Kind::Resources, uri, None) {
+        if !policy.permits(ListKind::Resources, uri, None) {
             return Self::Denied;
         }
-        let is_resource = lists[Kind::Resources].items.iter().any(|item| *item.key == *uri);
+        let is_resource = lists[ListKind::Resources].items.iter().any(|item| *item.key == *uri);
         let has_template = |key: &str| Template::parse(key).matches(uri) && permits(key);
         let is_listed = is_resource || templates.iter().any(|item| has_template(&item.key));
         if is_listed { Self::Permitted } else { Self::NotListed }
@@ -83,17 +83,17 @@ mod tests {
             (&[], "secret", Offer::Denied),
             (&[("secret", READS)], "secret", Offer::Denied),
         ] {
-            assert_eq!(Offer::of_name(&deny, Kind::Tools, &list(items), name), expected, "{items:?} {name}");
+            assert_eq!(Offer::of_name(&deny, ListKind::Tools, &list(items), name), expected, "{items:?} {name}");
         }
     }
 
     #[test]
     fn a_uri_is_offered_if_it_is_listed_or_a_template_has_it() {
         let deny = [pattern("f:///secret/*").expect("a glob"), pattern(r"g://\{x\}").expect("a glob")];
-        let policy = Policy::default().with(Kind::Resources, None, &deny).expect("a policy");
+        let policy = Policy::default().with(ListKind::Resources, None, &deny).expect("a policy");
         let mut lists = Lists::default();
-        lists[Kind::Resources] = Arc::new(list(&[("x://1", "{}"), ("f:///secret/key", "{}")]));
-        lists[Kind::Templates] = Arc::new(list(&[("f:///{+path}", "{}"), ("g://{x}", "{}")]));
+        lists[ListKind::Resources] = Arc::new(list(&[("x://1", "{}"), ("f:///secret/key", "{}")]));
+        lists[ListKind::Templates] = Arc::new(list(&[("f:///{+path}", "{}"), ("g://{x}", "{}")]));
         for (uri, expected) in [
             ("x://1", Offer::Permitted),
             ("x://2", Offer::NotListed),

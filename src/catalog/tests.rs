@@ -25,7 +25,7 @@ fn server(name: &str, deny: &[&str], tools: &[&str]) -> Server {
     let deny: Vec<_> = deny.iter().map(|text| pattern(text).expect("a glob")).collect();
     let policy = Policy::new(None, &deny).expect("patterns compile");
     let mut lists = Lists::default();
-    lists[Kind::Tools] =
+    lists[ListKind::Tools] =
         Arc::new(List { items: tools.iter().map(|name| tool(name)).collect(), truncated: false, ..List::default() });
     Server { name: name.into(), policy, lists }
 }
@@ -39,7 +39,7 @@ fn build(names: &mut Names, scheme: Scheme, servers: &[Server]) -> Catalog {
 }
 
 fn listed(catalog: &Catalog) -> Vec<String> {
-    let list: serde_json::Value = serde_json::from_slice(catalog.list(Kind::Tools)).expect("the list is JSON");
+    let list: serde_json::Value = serde_json::from_slice(catalog.list(ListKind::Tools)).expect("the list is JSON");
     let tools = list["tools"].as_array().expect("an array");
     tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
 }
@@ -48,10 +48,10 @@ fn listed(catalog: &Catalog) -> Vec<String> {
 fn tools_of_a_server_that_makes_tasks_of_any_say_so_to_who_may_ask_for_some() {
     let makes_tasks = |server: Server, makes_tasks| {
         let mut lists = server.lists.clone();
-        let mut list = List { makes_tasks, ..List::clone(&lists[Kind::Tools]) };
+        let mut list = List { makes_tasks, ..List::clone(&lists[ListKind::Tools]) };
         let definition = Bytes::from_static(br#"{"name":"own","execution":{"taskSupport":"forbidden"}}"#);
         list.items.push(Item { key: "own".into(), raw_key: definition.slice(8..13), definition, passed_on: 0 });
-        lists[Kind::Tools] = Arc::new(list);
+        lists[ListKind::Tools] = Arc::new(list);
         Server { lists, ..server }
     };
     let servers = [makes_tasks(server("a", &[], &["x"]), true), makes_tasks(server("b", &[], &["y"]), false)];
@@ -62,28 +62,28 @@ fn tools_of_a_server_that_makes_tasks_of_any_say_so_to_who_may_ask_for_some() {
         let tools = [tool("a__x", said), own("a"), tool("b__y", ""), own("b")];
         format!(r#"{{"tools":[{}]}}"#, tools.join(","))
     };
-    assert_eq!(&catalog.list(Kind::Tools)[..], list("").as_bytes());
+    assert_eq!(&catalog.list(ListKind::Tools)[..], list("").as_bytes());
     let said = r#""execution":{"taskSupport":"optional"},"#;
-    assert_eq!(&catalog.list_for_tasks(Kind::Tools)[..], list(said).as_bytes());
+    assert_eq!(&catalog.list_for_tasks(ListKind::Tools)[..], list(said).as_bytes());
     let servers = servers.map(|server| makes_tasks(server, false));
     let plain = build(&mut Names::default(), Scheme::Prefixed, &servers[1..]);
-    assert!(plain.tools_for_tasks.is_none() && plain.list_for_tasks(Kind::Tools) == plain.list(Kind::Tools));
-    assert_eq!(catalog.list_for_tasks(Kind::Prompts), catalog.list(Kind::Prompts));
+    assert!(plain.tools_for_tasks.is_none() && plain.list_for_tasks(ListKind::Tools) == plain.list(ListKind::Tools));
+    assert_eq!(catalog.list_for_tasks(ListKind::Prompts), catalog.list(ListKind::Prompts));
 }
 
 #[test]
 fn a_tool_passes_unchanged_but_for_its_name() {
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "u\"v"])]);
     let expected = r#"{"tools":[{"x":1.10,"name":"s__t","z":null,"a":[]},{"x":1.10,"name":"s__u_v_"#;
-    assert!(catalog.list(Kind::Tools).starts_with(expected.as_bytes()), "{:?}", catalog.list(Kind::Tools));
-    assert_eq!(&catalog.route(Kind::Tools, b"s__t").expect("listed").raw_name[..], b"\"t\"");
+    assert!(catalog.list(ListKind::Tools).starts_with(expected.as_bytes()), "{:?}", catalog.list(ListKind::Tools));
+    assert_eq!(&catalog.route(ListKind::Tools, b"s__t").expect("listed").raw_name[..], b"\"t\"");
 }
 
 #[test]
 fn lists_have_one_version_if_they_are_the_same_whatever_else_their_catalogs_have() {
     let build = |tools: &[&str], deny: &[&str]| {
         let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", deny, tools)]);
-        Kind::ALL.map(|kind| catalog.version(kind))
+        ListKind::ALL.map(|kind| catalog.version(kind))
     };
     let [tools, rest @ ..] = build(&["a", "b"], &[]);
     assert_eq!(build(&["a", "c", "b"], &["c"])[0], tools);
@@ -93,7 +93,7 @@ fn lists_have_one_version_if_they_are_the_same_whatever_else_their_catalogs_have
 
 #[test]
 fn an_empty_catalog_is_an_empty_list() {
-    assert_eq!(&Catalog::default().list(Kind::Tools)[..], br#"{"tools":[]}"#);
+    assert_eq!(&Catalog::default().list(ListKind::Tools)[..], br#"{"tools":[]}"#);
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn a_denied_tool_is_neither_listed_nor_routed_under_any_name() {
     let servers = [server("fs", &["write_*"], &["write_file", "read"])];
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
     assert_eq!(
-        catalog.exposure()[0][Kind::Tools],
+        catalog.exposure()[0][ListKind::Tools],
         Exposure { exposed: 1, denied: 1, tokens: 5, ..Exposure::default() }
     );
     for name in ["fs__write_file", "write_file", "fs__WRITE_FILE", "FS__write_file", "fs__write_file "] {
-        assert!(catalog.route(Kind::Tools, name.as_bytes()).is_none(), "{name}");
+        assert!(catalog.route(ListKind::Tools, name.as_bytes()).is_none(), "{name}");
     }
 }
 
@@ -135,7 +135,7 @@ fn a_name_once_given_is_kept_when_an_earlier_server_appears() {
 #[test]
 fn of_one_name_listed_twice_the_first_stands() {
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &[server("s", &[], &["t", "t"])]);
-    assert_eq!((listed(&catalog), catalog.count(Kind::Tools)), (vec!["s__t".to_owned()], 1));
+    assert_eq!((listed(&catalog), catalog.count(ListKind::Tools)), (vec!["s__t".to_owned()], 1));
 }
 
 #[test]
@@ -155,17 +155,17 @@ fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
         let mut one = server("s", &[], &[]);
         let items = definitions.iter().map(|reads_only| item(*reads_only)).collect();
         let list = Arc::new(List { items, ..List::default() });
-        assert_eq!(list.permits(Kind::Tools, &policy, "t"), exposed == 1, "{definitions:?}");
-        assert_eq!(list.hidden(Kind::Tools, &policy).contains_key("t"), exposed == 0, "{definitions:?}");
-        (one.lists[Kind::Tools], one.policy) = (list, policy.clone());
+        assert_eq!(list.permits(ListKind::Tools, &policy, "t"), exposed == 1, "{definitions:?}");
+        assert_eq!(list.hidden(ListKind::Tools, &policy).contains_key("t"), exposed == 0, "{definitions:?}");
+        (one.lists[ListKind::Tools], one.policy) = (list, policy.clone());
         let catalog = build(&mut Names::default(), Scheme::Prefixed, &[one]);
-        let found = catalog.exposure()[0][Kind::Tools];
+        let found = catalog.exposure()[0][ListKind::Tools];
         assert_eq!(
             (listed(&catalog).len(), found.exposed, found.denied),
             (exposed, exposed, denied),
             "{definitions:?}"
         );
-        assert_eq!(catalog.route(Kind::Tools, b"s__t").is_some(), exposed == 1, "{definitions:?}");
+        assert_eq!(catalog.route(ListKind::Tools, b"s__t").is_some(), exposed == 1, "{definitions:?}");
     }
 }
 
@@ -180,7 +180,7 @@ fn library(name: &str, resources: &[&str], templates: &[&str]) -> Server {
         Arc::new(List { items: uris.iter().map(|uri| item(key, uri)).collect(), truncated: false, ..List::default() })
     };
     let mut lists = Lists::default();
-    (lists[Kind::Resources], lists[Kind::Templates]) = (list("uri", resources), list("uriTemplate", templates));
+    (lists[ListKind::Resources], lists[ListKind::Templates]) = (list("uri", resources), list("uriTemplate", templates));
     Server { name: name.into(), policy: Policy::default(), lists }
 }
 
@@ -195,9 +195,9 @@ fn a_resource_is_read_where_it_is_listed_and_else_where_a_template_says() {
         assert_eq!(catalog.server_of(uri), server, "{uri}");
     }
     let expected = r#"{"resources":[{"uri":"x://1","name":"x"},{"uri":"x://2","name":"x"}]}"#;
-    assert_eq!(&catalog.list(Kind::Resources)[..], expected.as_bytes());
+    assert_eq!(&catalog.list(ListKind::Resources)[..], expected.as_bytes());
     let shadowed = catalog.exposure()[1];
-    assert_eq!((shadowed[Kind::Resources].shadowed, shadowed[Kind::Templates].shadowed), (1, 1));
+    assert_eq!((shadowed[ListKind::Resources].shadowed, shadowed[ListKind::Templates].shadowed), (1, 1));
 }
 
 #[test]
@@ -212,10 +212,10 @@ fn a_template_itself_leads_to_the_server_that_lists_it() {
 #[test]
 fn tools_and_prompts_of_one_name_do_not_meet() {
     let mut one = server("one", &["p"], &["p"]);
-    one.lists[Kind::Prompts] = Arc::clone(&one.lists[Kind::Tools]);
+    one.lists[ListKind::Prompts] = Arc::clone(&one.lists[ListKind::Tools]);
     let catalog = build(&mut Names::default(), Scheme::Bare, &[one]);
-    assert!(catalog.route(Kind::Tools, b"p").is_none(), "denied");
-    assert!(catalog.route(Kind::Prompts, b"p").is_some(), "`deny` means tools");
+    assert!(catalog.route(ListKind::Tools, b"p").is_none(), "denied");
+    assert!(catalog.route(ListKind::Prompts, b"p").is_some(), "`deny` means tools");
 }
 
 proptest! {
@@ -232,11 +232,11 @@ proptest! {
         }).collect();
         let catalog = build(&mut Names::default(), Scheme::ALL[scheme].1, &servers);
         let listed = listed(&catalog);
-        prop_assert_eq!(listed.len(), catalog.count(Kind::Tools));
-        prop_assert_eq!(listed.contains(&asked), catalog.route(Kind::Tools, asked.as_bytes()).is_some());
+        prop_assert_eq!(listed.len(), catalog.count(ListKind::Tools));
+        prop_assert_eq!(listed.contains(&asked), catalog.route(ListKind::Tools, asked.as_bytes()).is_some());
         for name in &listed {
-            let route = catalog.route(Kind::Tools, name.as_bytes()).expect("listed, so callable");
-            prop_assert!(servers[route.server].policy.permits(Kind::Tools, &route.name, None));
+            let route = catalog.route(ListKind::Tools, name.as_bytes()).expect("listed, so callable");
+            prop_assert!(servers[route.server].policy.permits(ListKind::Tools, &route.name, None));
         }
     }
 }

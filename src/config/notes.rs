@@ -11,7 +11,7 @@ use super::diagnostic::{Diagnostic, Level};
 use super::interpolate::Template;
 use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, ServerLayer};
 use super::spanned::{Location, Spanned};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 /// Most that are looked at; of what follows, no advice is given.
 const MOST_NOTES: usize = 50_000;
@@ -47,9 +47,9 @@ pub(crate) enum What<'a> {
     /// What a process may use, by this key.
     Limit(&'static str),
     /// A pattern on the owner's own names of one kind, or on its URIs.
-    Pattern(Kind, &'a Glob),
+    Pattern(ListKind, &'a Glob),
     /// A pattern on servers' names, and one on what they offer.
-    Scoped(Kind, &'a Glob, &'a Glob),
+    Scoped(ListKind, &'a Glob, &'a Glob),
 }
 
 /// What a text of a server is for.
@@ -145,7 +145,7 @@ fn of_timeouts<'a, T: 'a>(
     notes.extend(timeouts.map(|timeout| Note {
         owner,
         location: &timeout.location,
-        what: What::Pattern(Kind::Tools, &timeout.value.0),
+        what: What::Pattern(ListKind::Tools, &timeout.value.0),
     }));
 }
 

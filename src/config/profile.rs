@@ -8,7 +8,7 @@ use std::sync::Arc;
 use globset::{Glob, GlobMatcher};
 
 use super::ServerConfig;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::naming::{Naming, is_server_name};
 use crate::policy::Policy;
 
@@ -38,7 +38,7 @@ pub struct Narrowing {
     /// Those of resources are those of templates.
     pub(super) rules: PerKind<ScopedRules>,
     /// The only kinds that are exposed; `None`: all.
-    pub(super) expose: Option<Vec<Kind>>,
+    pub(super) expose: Option<Vec<ListKind>>,
     /// Only tools that are annotated as reading only.
     pub(super) read_only: bool,
 }
@@ -106,7 +106,7 @@ impl Narrowing {
             let of_server = patterns.iter().filter(|pattern| pattern.server.is_match(server));
             of_server.map(|pattern| pattern.key.clone()).collect()
         };
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             let ScopedRules { allow, deny } = &self.rules[kind];
             if allow.is_some() || !deny.is_empty() {
                 policy = policy.with(kind, allow.as_deref().map(keys).as_deref(), &keys(deny))?;
@@ -118,7 +118,7 @@ impl Narrowing {
 
 impl ScopedRules {
     /// Whether they can be compiled together, which is a matter of their size.
-    pub(super) fn compile(&self, kind: Kind) -> Result<(), globset::Error> {
+    pub(super) fn compile(&self, kind: ListKind) -> Result<(), globset::Error> {
         let keys = |patterns: &[Scoped]| patterns.iter().map(|pattern| pattern.key.clone()).collect::<Vec<_>>();
         Policy::default().with(kind, self.allow.as_deref().map(keys).as_deref(), &keys(&self.deny)).map(drop)
     }

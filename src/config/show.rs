@@ -35,7 +35,7 @@ fn show_defaults(layer: &DefaultsLayer, page: &mut Page) {
     let keys = Settings::KEYS.iter().filter(|key| !key.rule.is_server_only);
     show_keys(keys, &layer.settings, true, page);
     page.list("pass_env", layer.pass_env.iter(), |name| toml_string(name));
-    let denied = layer.exposures.iter().flat_map(|exposure| &exposure.patterns[crate::kind::Kind::Tools].deny);
+    let denied = layer.exposures.iter().flat_map(|exposure| &exposure.patterns[crate::list_kind::ListKind::Tools].deny);
     page.list("deny", denied, |pattern| toml_string(pattern.glob()));
 }
 

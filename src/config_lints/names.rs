@@ -4,7 +4,7 @@ use super::{Look, some};
 use crate::catalog::{Catalog, Lists, Names, Source};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::{Profile, ServerConfig};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::naming::Naming;
 use crate::policy::Policy;
 
@@ -52,7 +52,7 @@ fn in_profile(look: &Look<'_>, profile: &Profile) -> Vec<Diagnostic> {
 
 /// What is shortened comes first: there is more to be done about it.
 fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerConfig) -> Option<(String, String)> {
-    let routes = [Kind::Tools, Kind::Prompts].into_iter().flat_map(|kind| catalog.routes(kind));
+    let routes = [ListKind::Tools, ListKind::Prompts].into_iter().flat_map(|kind| catalog.routes(kind));
     let own = routes.filter(|(_, route)| route.server == index);
     let (mut shortened, mut prefixed) = (Vec::new(), Vec::new());
     for (exposed, route) in own {

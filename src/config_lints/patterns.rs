@@ -6,7 +6,7 @@ use super::{Look, some};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::notes::{Note, Owner, What};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::policy::{self, Policy, is_fit_name};
 use crate::suggest::nearest;
 
@@ -57,8 +57,8 @@ fn no_server(look: &Look<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnostic {
 }
 
 /// What to write instead of a pattern on the names that agents see: patterns match the server's own names.
-fn own_name(kind: Kind, pattern: &str, servers: &[&str], offered: &[(Kind, &str)]) -> Option<String> {
-    if !matches!(kind, Kind::Tools | Kind::Prompts) {
+fn own_name(kind: ListKind, pattern: &str, servers: &[&str], offered: &[(ListKind, &str)]) -> Option<String> {
+    if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
         return None;
     }
     let ends = pattern.match_indices(SEPARATOR).map(|(at, _)| pattern.split_at(at + SEPARATOR.len()));
@@ -85,25 +85,25 @@ fn suggestion(pattern: &str, known: &[&str]) -> String {
 }
 
 /// What patterns for `kind` are held against, as policy does.
-fn kinds(kind: Kind) -> &'static [Kind] {
+fn kinds(kind: ListKind) -> &'static [ListKind] {
     match kind {
-        Kind::Tools => &[Kind::Tools],
-        Kind::Prompts => &[Kind::Prompts],
-        Kind::Resources | Kind::Templates => &[Kind::Resources, Kind::Templates],
+        ListKind::Tools => &[ListKind::Tools],
+        ListKind::Prompts => &[ListKind::Prompts],
+        ListKind::Resources | ListKind::Templates => &[ListKind::Resources, ListKind::Templates],
     }
 }
 
-fn keys(lists: &Lists, kind: Kind) -> impl Iterator<Item = (Kind, &str)> {
-    let of_kind = |kind: &Kind| lists[*kind].items.iter().map(|item| (*kind, &*item.key)).collect::<Vec<_>>();
+fn keys(lists: &Lists, kind: ListKind) -> impl Iterator<Item = (ListKind, &str)> {
+    let of_kind = |kind: &ListKind| lists[*kind].items.iter().map(|item| (*kind, &*item.key)).collect::<Vec<_>>();
     let keys = kinds(kind).iter().flat_map(of_kind);
     // An unfit name is hidden, whatever any pattern says.
-    keys.filter(|(kind, key)| matches!(kind, Kind::Resources | Kind::Templates) || is_fit_name(key))
+    keys.filter(|(kind, key)| matches!(kind, ListKind::Resources | ListKind::Templates) || is_fit_name(key))
 }
 
-fn word(kind: Kind) -> &'static str {
+fn word(kind: ListKind) -> &'static str {
     match kind {
-        Kind::Tools => "tools",
-        Kind::Prompts => "prompts",
-        Kind::Resources | Kind::Templates => "resources",
+        ListKind::Tools => "tools",
+        ListKind::Prompts => "prompts",
+        ListKind::Resources | ListKind::Templates => "resources",
     }
 }

@@ -11,13 +11,13 @@ use super::*;
 use crate::catalog::{Item, List};
 use crate::config;
 use crate::config::interpolate::table::Table;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 /// Names of tools, of prompts, of resources, and of templates.
 type Offered<'a> = [&'a [&'a str]; 4];
 
 fn lists(offered: Offered<'_>) -> Lists {
-    let item = |kind: Kind, key: &str| {
+    let item = |kind: ListKind, key: &str| {
         let definition = Bytes::from(format!(r#"{{"{}":"{key}"}}"#, kind.key()));
         let start = definition.len() - key.len() - 3;
         Item { key: key.into(), raw_key: definition.slice(start..definition.len() - 1), definition, passed_on: 0 }

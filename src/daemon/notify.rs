@@ -14,7 +14,7 @@ use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::alarm::Alarm;
+use crate::deadline_timer::DeadlineTimer;
 use crate::manager::{Presence, View};
 use crate::server::lifecycle::NEEDS_LOGIN;
 use crate::server::{Stop, StopOrder};
@@ -61,7 +61,7 @@ pub(super) async fn run(mut facts: Facts) {
 
 /// A service manager that replaces a daemon from which it hears nothing for some time (sd_watchdog_enabled(3)).
 struct Watchdog {
-    alarm: Alarm,
+    timer: DeadlineTimer,
     every: Duration,
 }
 
@@ -69,8 +69,8 @@ impl Watchdog {
     /// Half of the time, as systemd advises.
     fn wanted() -> Option<Self> {
         let every = sd_notify::watchdog_enabled()? / 2;
-        match Alarm::new() {
-            Ok(alarm) => Some(Self { alarm, every }),
+        match DeadlineTimer::new() {
+            Ok(timer) => Some(Self { timer, every }),
             Err(error) => {
                 tracing::warn!("cannot tell the service manager that it runs: {error}");
                 None
@@ -80,9 +80,9 @@ impl Watchdog {
 
     /// Ends when it is to be told; never, if nobody wants to know.
     async fn due(watchdog: &mut Option<Self>) {
-        let Some(Self { alarm, every }) = watchdog else { return std::future::pending().await };
-        alarm.set(Some(Instant::now() + *every));
-        alarm.rings().await;
+        let Some(Self { timer, every }) = watchdog else { return std::future::pending().await };
+        timer.set(Some(Instant::now() + *every));
+        timer.elapsed().await;
     }
 }
 

@@ -18,10 +18,10 @@ use super::agent_sockets::PrepareSockets;
 use super::pattern_check::PatternCheck;
 use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadAsked};
+use crate::clock::Moment;
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{self, DaemonConfig, Launch, Loaded, Profile, ServerConfig, Stamp};
 use crate::manager::{Changes, Exposed, Failed, Manager, ManagerError, Wanted};
-use crate::moment::Moment;
 
 /// Configurations whose servers are waited for at once. While there are so many, the next is not read yet: it is the latest
 /// when it is. There is room for what each of them and the next may want of the sockets, so that none waits for another.

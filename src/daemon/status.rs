@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 
 use super::reload::Refused;
 use crate::admin::report::{AgentReport, FileReport, ReloadRefused};
+use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
 use crate::manager::report::millis;
-use crate::moment::Anchor;
 use crate::server::User;
 use crate::session::{Backlog, PeerIdentity, SessionStatus};
 
@@ -32,7 +32,7 @@ pub(super) struct Connected {
 }
 
 pub(super) fn refused(Refused { at, reason, stamps }: &Refused) -> ReloadRefused {
-    let time = humantime::format_rfc3339_millis(Anchor::now().time_of(*at)).to_string();
+    let time = humantime::format_rfc3339_millis(WallClockAnchor::now().time_of(*at)).to_string();
     let end = (0..=reason.len().min(MOST_REASON)).rev().find(|end| reason.is_char_boundary(*end));
     let reason = reason[..end.unwrap_or_default()].to_owned();
     ReloadRefused { time, reason, files: stamps.iter().map(file).collect(), files_changed: Vec::new() }

@@ -9,7 +9,7 @@ use super::{MODERN, TASKS, UNSUPPORTED_VERSION, meta};
 use crate::jsonrpc::is_id;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
-use crate::level::Level;
+use crate::log_level::LogLevel;
 
 /// Maximum length in bytes of an unsupported version that is quoted in the error.
 const MAX_VERSION_LEN: usize = 64;
@@ -18,7 +18,7 @@ const MAX_VERSION_LEN: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModernMeta {
     /// The lowest level of log messages about the request; `None` for no messages.
-    pub level: Option<Level>,
+    pub level: Option<LogLevel>,
     /// The response may be a task.
     pub takes_tasks: bool,
 }
@@ -118,7 +118,7 @@ fn modern(protocol: &Bytes, capabilities: Option<&Bytes>, level: Option<&Bytes>)
         let what = "`io.modelcontextprotocol/clientCapabilities` is missing in `_meta`, or no object";
         return Err(MetaError::Malformed(what));
     };
-    let read = |raw| text(raw).and_then(|word| Level::named(&word));
+    let read = |raw| text(raw).and_then(|word| LogLevel::named(&word));
     let no_level = MetaError::Malformed("`io.modelcontextprotocol/logLevel` in `_meta` is no level");
     let level = level.map(|raw| read(raw).ok_or(no_level)).transpose()?;
     Ok(ModernMeta { level, takes_tasks: takes_tasks(capabilities) })

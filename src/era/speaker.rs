@@ -8,7 +8,7 @@ use super::{MODERN, TASKS, meta};
 use crate::jsonrpc::exchange::{cut, exchange, without};
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::{Change, applied};
-use crate::level::Level;
+use crate::log_level::LogLevel;
 
 /// A legacy client, which has introduced itself once for its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Speaker {
     /// Its name and version, raw.
     pub client: Option<Bytes>,
     /// The lowest level of log messages that it has requested; `None` for no messages.
-    pub level: Option<Level>,
+    pub level: Option<LogLevel>,
 }
 
 /// A client without capabilities and log messages.
@@ -86,7 +86,7 @@ mod tests {
     fn request_names_its_client() {
         let all = Speaker {
             client: Some(Bytes::from_static(br#"{"name":"a","version":"1.0"}"#)),
-            level: Some(Level::Warning),
+            level: Some(LogLevel::Warning),
             ..speaker(r#"{"sampling":{}}"#)
         };
         let expected = concat!(

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::View;
 use crate::era::{Era, TASKS};
 use crate::instructions::combine;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 impl View {
     /// The extensions that any of the servers declares which agents see something of, each with what the first says of it; that for
@@ -20,7 +20,7 @@ impl View {
             let (declared, has_tasks) = (published.extensions.clone(), published.eras.contains(Era::Modern));
             let makes_tasks = published.makes_tasks;
             drop(published);
-            let is_seen = Kind::ALL.iter().any(|kind| exposure[*kind].exposed > 0);
+            let is_seen = ListKind::ALL.iter().any(|kind| exposure[*kind].exposed > 0);
             if is_seen && makes_tasks {
                 all.entry(TASKS.to_owned()).or_insert_with(|| json!({}));
             }
@@ -39,7 +39,7 @@ impl View {
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
         let exposed = self.servers.iter().zip(self.catalog.exposure());
-        let exposed = exposed.filter(|(_, exposure)| Kind::ALL.iter().any(|kind| exposure[*kind].exposed > 0));
+        let exposed = exposed.filter(|(_, exposure)| ListKind::ALL.iter().any(|kind| exposure[*kind].exposed > 0));
         let said: Vec<_> = exposed
             .filter_map(|(member, _)| Some((&**member.handle.name(), member.handle.published().instructions.clone()?)))
             .collect();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::{Member, Presence, View};
 use crate::catalog::List;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::policy::Hidden;
 
 /// One tool that a server lists.
@@ -54,13 +54,13 @@ pub(crate) struct Shelf<'a> {
 /// What all servers list, in their order; `seen` is what agents see of it.
 pub(crate) fn shelves<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<Item = Shelf<'a>> {
     let mut names: HashMap<usize, HashMap<&str, &str>> = HashMap::new();
-    for (name, route) in seen.catalog.routes(Kind::Tools) {
+    for (name, route) in seen.catalog.routes(ListKind::Tools) {
         names.entry(route.server).or_default().insert(&route.name, name);
     }
     whole.servers.iter().map(move |member| {
         let index = seen.servers.iter().position(|other| other.config.name == member.config.name);
         let names = index.and_then(|index| names.remove(&index)).unwrap_or_default();
-        let list = Arc::clone(&member.handle.published().lists[Kind::Tools]);
+        let list = Arc::clone(&member.handle.published().lists[ListKind::Tools]);
         Shelf { member, list, names, seen: index.and_then(|index| seen.servers.get(index)) }
     })
 }
@@ -83,7 +83,7 @@ impl Shelf<'_> {
 
     /// Each tool, in the server's order.
     pub(crate) fn tools(&self) -> impl Iterator<Item = Offered<'_>> {
-        let hidden = self.seen.map(|seen| self.list.hidden(Kind::Tools, &seen.config.policy)).unwrap_or_default();
+        let hidden = self.seen.map(|seen| self.list.hidden(ListKind::Tools, &seen.config.policy)).unwrap_or_default();
         let mut before = HashSet::new();
         self.list.items.iter().map(move |item| {
             let is_first = before.insert(&item.key);

@@ -15,7 +15,7 @@ pub use self::remote::RemoteReport;
 use super::enablement::Presence;
 use super::view::{Member, View};
 use crate::catalog::Exposure;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::server::lifecycle::State;
 use crate::server::{Published, ServerHandle, Silence};
 
@@ -263,7 +263,8 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     let Member { handle, config, presence, vouched, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
-    let resources = |count: fn(Exposure) -> usize| count(exposure[Kind::Resources]) + count(exposure[Kind::Templates]);
+    let resources =
+        |count: fn(Exposure) -> usize| count(exposure[ListKind::Resources]) + count(exposure[ListKind::Templates]);
     ServerReport {
         name: handle.name().to_string(),
         state: published.word().to_owned(),
@@ -283,17 +284,17 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         protocol: published.protocol.map(str::to_owned),
         eras: published.eras.iter().map(|era| era.word().to_owned()).collect(),
         software: published.software.clone(),
-        tools_exposed: exposure[Kind::Tools].exposed,
-        tokens: exposure[Kind::Tools].tokens,
-        tools_denied: exposure[Kind::Tools].denied,
+        tools_exposed: exposure[ListKind::Tools].exposed,
+        tokens: exposure[ListKind::Tools].tokens,
+        tools_denied: exposure[ListKind::Tools].denied,
         tools_off: config.policy.switched_off().iter().map(ToString::to_string).collect(),
-        tools_truncated: published.lists[Kind::Tools].truncated,
-        prompts_exposed: exposure[Kind::Prompts].exposed,
-        prompts_denied: exposure[Kind::Prompts].denied,
+        tools_truncated: published.lists[ListKind::Tools].truncated,
+        prompts_exposed: exposure[ListKind::Prompts].exposed,
+        prompts_denied: exposure[ListKind::Prompts].denied,
         resources_exposed: resources(|exposure| exposure.exposed),
         resources_denied: resources(|exposure| exposure.denied),
         resources_shadowed: resources(|exposure| exposure.shadowed),
-        names_unfit: exposure[Kind::Tools].unfit + exposure[Kind::Prompts].unfit,
+        names_unfit: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,

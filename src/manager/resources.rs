@@ -13,7 +13,7 @@ use super::{Manager, ManagerError, Member, Presence};
 use crate::catalog::Item;
 use crate::client::{ClientError, ToolResult, connected, request};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, RESOURCE_NOT_FOUND};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::server::ServerHandle;
 
 /// A tool that mcpd itself provides to an embedding agent.
@@ -105,8 +105,8 @@ async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, Man
             Err(error) => lines.push(json!({ "server": server, "error": error.to_string() }).to_string()),
             Ok(()) => {
                 let exposed =
-                    |item: &&Item| member.config.policy.permits(Kind::Resources, &item.key, Some(&item.definition));
-                let resources = member.lists[Kind::Resources].items.iter().filter(exposed);
+                    |item: &&Item| member.config.policy.permits(ListKind::Resources, &item.key, Some(&item.definition));
+                let resources = member.lists[ListKind::Resources].items.iter().filter(exposed);
                 lines.extend(resources.map(|resource| with_server(server, &resource.definition)));
             }
         }
@@ -132,7 +132,7 @@ struct Contents<'a> {
 async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
     let Member { handle, config, presence, .. } = members(manager, Some(server))?.remove(0);
     connected(&handle)?;
-    if presence != Presence::Shown || !config.policy.permits(Kind::Resources, uri, None) {
+    if presence != Presence::Shown || !config.policy.permits(ListKind::Resources, uri, None) {
         let error = ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found");
         return Err(ClientError::Refused { server: Arc::clone(handle.name()), error }.into());
     }

@@ -12,7 +12,7 @@ use super::{Manager, ManagerError, View};
 use crate::catalog::{Item, identity};
 use crate::client::{ClientError, ToolResult, call_tool};
 use crate::era::Era;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::server::messages::call::{Access, Subject, Target};
 
 /// A tool as it is exposed.
@@ -39,7 +39,7 @@ impl Manager {
     /// The tool exposed as `name`; `None` for an unknown and for a denied one alike. Waits as [`Manager::all_tools`].
     pub async fn find_tool(&self, name: &str) -> Option<ExposedTool> {
         let view = self.settled().await;
-        view.catalog.route(Kind::Tools, name.as_bytes())?;
+        view.catalog.route(ListKind::Tools, name.as_bytes())?;
         let raw = listed(&view).into_iter().find(|raw| name_of(raw).as_deref() == Some(name))?;
         exposed(&view, name, raw)
     }
@@ -51,8 +51,8 @@ impl Manager {
     pub async fn call_tool(&self, name: &str, arguments: &impl Serialize) -> Result<ToolResult, ManagerError> {
         let known = Arc::clone(&self.view.borrow());
         let view =
-            if known.catalog.route(Kind::Tools, name.as_bytes()).is_some() { known } else { self.settled().await };
-        let route = view.catalog.route(Kind::Tools, name.as_bytes()).ok_or_else(|| self.no_route(&view, name))?;
+            if known.catalog.route(ListKind::Tools, name.as_bytes()).is_some() { known } else { self.settled().await };
+        let route = view.catalog.route(ListKind::Tools, name.as_bytes()).ok_or_else(|| self.no_route(&view, name))?;
         let Some(member) = view.servers.get(route.server) else { return Err(self.no_route(&view, name)) };
         if self.orders.is_closed() {
             return Err(ManagerError::Closed);
@@ -61,7 +61,7 @@ impl Manager {
         let called = call_tool(&member.handle, &route.name, arguments, route.limit, Some(access)).await;
         // It was hidden while it waited for its server.
         let newest = Arc::clone(&self.view.borrow());
-        if called.is_err() && newest.catalog.route(Kind::Tools, name.as_bytes()).is_none() {
+        if called.is_err() && newest.catalog.route(ListKind::Tools, name.as_bytes()).is_none() {
             return Err(self.no_route(&newest, name));
         }
         Ok(called?)
@@ -70,7 +70,7 @@ impl Manager {
     /// The permission of a call that `view` leads to `member`.
     fn access(&self, view: &View, member: &Member, exposed: &str, tool: &Arc<str>) -> Box<Access> {
         let exposed = Bytes::copy_from_slice(exposed.as_bytes());
-        let target = Target::Named { kind: Kind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
+        let target = Target::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
         let (version, lists) = (view.version(), identity(&member.lists));
         let listener = ViewListener::new(&self.view);
         Box::new(Access { listener, target, subject: Subject::Call, key: exposed, era: Era::Legacy, version, lists })
@@ -81,8 +81,8 @@ impl Manager {
         for member in &view.servers {
             let published = member.handle.published();
             let is_denied =
-                |tool: &&Item| !member.config.policy.permits(Kind::Tools, &tool.key, Some(&tool.definition));
-            for tool in published.lists[Kind::Tools].items.iter().filter(is_denied) {
+                |tool: &&Item| !member.config.policy.permits(ListKind::Tools, &tool.key, Some(&tool.definition));
+            for tool in published.lists[ListKind::Tools].items.iter().filter(is_denied) {
                 if view.naming.candidates(member.handle.name(), &tool.key).any(|candidate| candidate == name) {
                     let (server, tool) = (Arc::clone(member.handle.name()), tool.key.to_string());
                     return ClientError::ToolDenied { server, tool }.into();
@@ -102,7 +102,7 @@ impl Manager {
 
 /// The tools of a view, each as agents are told of it.
 fn listed(view: &View) -> Vec<&RawValue> {
-    let list = serde_json::from_slice::<List<'_>>(view.catalog.list(Kind::Tools));
+    let list = serde_json::from_slice::<List<'_>>(view.catalog.list(ListKind::Tools));
     list.map(|list| list.tools).unwrap_or_default()
 }
 
@@ -111,9 +111,9 @@ fn name_of(raw: &RawValue) -> Option<String> {
 }
 
 fn exposed(view: &View, name: &str, raw: &RawValue) -> Option<ExposedTool> {
-    let route = view.catalog.route(Kind::Tools, name.as_bytes())?;
+    let route = view.catalog.route(ListKind::Tools, name.as_bytes())?;
     let server = Arc::clone(view.servers.get(route.server)?.handle.name());
-    let definition = view.catalog.list(Kind::Tools).slice_ref(raw.get().as_bytes());
+    let definition = view.catalog.list(ListKind::Tools).slice_ref(raw.get().as_bytes());
     Some(ExposedTool { name: name.to_owned(), server, tool: Arc::clone(&route.name), definition })
 }
 

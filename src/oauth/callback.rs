@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn code_is_accepted_only_from_the_expected_callback() {
-        let state = Secret::fresh().expect("chance");
+        let state = Secret::fresh().expect("a random token");
         let expected =
             |names_issuer| ExpectedCallback { state: state.clone(), issuer: "https://b.org".into(), names_issuer };
         let refused = |reason: &str| Err(CallbackError::Refused(reason.into()));

@@ -49,8 +49,8 @@ mod tests {
 
     #[test]
     fn error_codes_decide_whether_a_retry_may_succeed() {
-        type Kind = fn(String) -> TokenError;
-        let (permanent, refused, temporary): (Kind, Kind, Kind) =
+        type ListKind = fn(String) -> TokenError;
+        let (permanent, refused, temporary): (ListKind, ListKind, ListKind) =
             (TokenError::Permanent, TokenError::Refused, TokenError::Temporary);
         for (status, error, expected) in [
             (400, Some("invalid_grant"), permanent),

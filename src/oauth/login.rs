@@ -15,8 +15,8 @@ use super::record::{Grant, LoginRecord};
 use super::renewal::Step;
 use super::requirements::allows_client_credentials;
 use super::store::{Store, StoreLock};
+use crate::clock;
 use crate::config::{OAuth, OAuthGrant, OAuthSettings, Remote, Secrets};
-use crate::moment;
 use crate::net::client::Client;
 
 /// The login of one server. Cheap to clone.
@@ -66,7 +66,7 @@ impl Token {
     pub(super) fn of(grant: &Grant) -> Result<Self, NoToken> {
         let bearer =
             grant.bearer().ok_or_else(|| unavailable("the token of its stored login is not valid".to_owned()))?;
-        let due = grant.due_in(moment::unix_seconds());
+        let due = grant.due_in(clock::unix_seconds());
         Ok(Self { bearer, refresh_at: due.and_then(|due| Instant::now().checked_add(due)) })
     }
 

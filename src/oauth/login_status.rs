@@ -2,7 +2,7 @@
 
 use super::login::Login;
 use super::record::TokenState;
-use crate::moment;
+use crate::clock;
 
 /// The status of one server's login.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Login {
         let Some(grant) = stored.grant else {
             return Ok(LoginStatus::Absent { is_required: stored.challenge.is_some() });
         };
-        let now = moment::unix_seconds();
+        let now = clock::unix_seconds();
         Ok(match grant.token_state(None, now) {
             TokenState::Unavailable(why) => LoginStatus::Ended(why),
             TokenState::Valid | TokenState::RenewalDue | TokenState::Expired => LoginStatus::Valid(ValidLogin {

@@ -13,7 +13,7 @@ use super::request::Form;
 use super::requirements::NOT_LOGGED_IN;
 use super::store::StoreLock;
 use super::token_response;
-use crate::moment;
+use crate::clock;
 
 /// Delay after a failed renewal while the token is still valid.
 const RENEWAL_RETRY: Duration = Duration::from_secs(30);
@@ -45,7 +45,7 @@ impl Login {
             return if may_try { Ok(Step::Renew { record, is_valid: false }) } else { Err(never()) };
         };
         let may_renew = !grant.uses_client_credentials || self.may_use_client_credentials();
-        match grant.token_state(refused, moment::unix_seconds()) {
+        match grant.token_state(refused, clock::unix_seconds()) {
             TokenState::Valid => Token::of(grant).map(Step::Use),
             TokenState::RenewalDue => Ok(Step::Renew { record, is_valid: true }),
             TokenState::Expired if may_renew => Ok(Step::Renew { record, is_valid: false }),
@@ -103,7 +103,7 @@ impl Login {
             let why = format!("{} does not renew the login: it {}", shown_origin(&url), self.masked(&refused.reason));
             TokenError::of(response.status, &refused, why)
         })?;
-        Ok(grant.renewed(granted, moment::unix_seconds()))
+        Ok(grant.renewed(granted, clock::unix_seconds()))
     }
 
     /// Uses client credentials. A refusal is remembered: they are tried once per start of an instance.

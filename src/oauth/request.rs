@@ -12,7 +12,7 @@ use url::form_urlencoded::Serializer;
 
 use super::client_registration::{AuthMethod, ClientRegistration};
 use super::scopes::OFFLINE_ACCESS;
-use crate::chance;
+use crate::random;
 
 /// An unguessable value: a verifier or a state.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Secret {
     /// # Errors
     /// If the system provides no random bytes.
     pub(super) fn fresh() -> Result<Self, String> {
-        chance::fresh().map(Self)
+        random::token().map(Self)
     }
 
     pub(super) fn text(&self) -> &str {
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn secrets_are_unique_and_hashed_as_challenges() {
-        let (one, other) = (Secret::fresh().expect("chance"), Secret::fresh().expect("chance"));
+        let (one, other) = (Secret::fresh().expect("a random token"), Secret::fresh().expect("a random token"));
         assert!(one != other && one.text().len() == 43);
         // The example of RFC 7636, appendix B.
         let known = Secret("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".into());

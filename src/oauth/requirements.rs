@@ -11,8 +11,8 @@ use super::metadata::Issuer;
 use super::record::{Grant, LoginRecord};
 use super::scopes::{self, ScopeSources};
 use super::token_response::TokenResponse;
+use crate::clock;
 use crate::config::{OAuthGrant, OAuthSettings};
-use crate::moment;
 use crate::net::origin;
 
 /// How to log in to a server.
@@ -106,7 +106,7 @@ impl Requirements {
     /// The grant of a token obtained now. It counts as a person's, unless the caller changes that.
     pub(super) fn granted(self, granted: TokenResponse, registration: ClientRegistration) -> Grant {
         let Self { found, scopes } = self;
-        let now = moment::unix_seconds();
+        let now = clock::unix_seconds();
         Grant {
             issuer: found.issuer.issuer,
             resource: found.resource,

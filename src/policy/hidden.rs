@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hidden<'a> {
     /// `expose` leaves its whole kind out.
-    Kind {
+    ListKind {
         /// Where.
         table: &'a str,
     },
@@ -38,7 +38,7 @@ impl<'a> Hidden<'a> {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::Kind { .. } => "expose",
+            Self::ListKind { .. } => "expose",
             Self::Unfit => "unfit",
             Self::NotAllowed { .. } => "allow",
             Self::Denied { .. } => "deny",
@@ -52,9 +52,10 @@ impl<'a> Hidden<'a> {
     #[must_use]
     pub fn table(self) -> Option<&'a str> {
         match self {
-            Self::Kind { table } | Self::NotAllowed { table } | Self::Denied { table, .. } | Self::Writes { table } => {
-                Some(table).filter(|table| !table.is_empty())
-            }
+            Self::ListKind { table }
+            | Self::NotAllowed { table }
+            | Self::Denied { table, .. }
+            | Self::Writes { table } => Some(table).filter(|table| !table.is_empty()),
             Self::Unfit | Self::Ambiguous | Self::Off => None,
         }
     }

@@ -6,13 +6,13 @@ fn globs(texts: &[&str]) -> Vec<Glob> {
     texts.iter().map(|text| pattern(text).expect("a glob")).collect()
 }
 
-fn policy(kind: Kind, allow: Option<&[&str]>, deny: &[&str]) -> Policy {
+fn policy(kind: ListKind, allow: Option<&[&str]>, deny: &[&str]) -> Policy {
     let allow = allow.map(globs);
     Policy::default().with(kind, allow.as_deref(), &globs(deny)).expect("patterns compile")
 }
 
 fn check(allow: Option<&[&str]>, deny: &[&str], tool: &str, permitted: bool) {
-    let found = policy(Kind::Tools, allow, deny).permits(Kind::Tools, tool, None);
+    let found = policy(ListKind::Tools, allow, deny).permits(ListKind::Tools, tool, None);
     assert_eq!(found, permitted, "allow {allow:?} deny {deny:?} tool {tool:?}");
 }
 
@@ -32,30 +32,30 @@ fn allow_narrows_then_deny_wins() {
 fn two_policies_together_expose_what_both_do() {
     let allow: [Option<&[&str]>; 4] = [None, Some(&[]), Some(&["read_*"]), Some(&["*_file"])];
     let deny: [&[&str]; 3] = [&[], &["write_*"], &["read_secret"]];
-    let all = || allow.iter().flat_map(|allow| deny.iter().map(|deny| policy(Kind::Tools, *allow, deny)));
+    let all = || allow.iter().flat_map(|allow| deny.iter().map(|deny| policy(ListKind::Tools, *allow, deny)));
     for (a, b) in all().flat_map(|a| all().map(move |b| (a.clone(), b))) {
         let both = a.clone().and(&b);
         for tool in ["read_file", "read_secret", "write_file", "list"] {
-            let expected = a.permits(Kind::Tools, tool, None) && b.permits(Kind::Tools, tool, None);
-            assert_eq!(both.permits(Kind::Tools, tool, None), expected, "{tool}: {a:?} and {b:?}");
+            let expected = a.permits(ListKind::Tools, tool, None) && b.permits(ListKind::Tools, tool, None);
+            assert_eq!(both.permits(ListKind::Tools, tool, None), expected, "{tool}: {a:?} and {b:?}");
         }
     }
-    let narrow = Policy::default().exposing(&[Kind::Tools]).and(&Policy::default().read_only(true));
-    assert!(!narrow.permits(Kind::Prompts, "x", None) && !narrow.permits(Kind::Tools, "x", None));
+    let narrow = Policy::default().exposing(&[ListKind::Tools]).and(&Policy::default().read_only(true));
+    assert!(!narrow.permits(ListKind::Prompts, "x", None) && !narrow.permits(ListKind::Tools, "x", None));
 }
 
 #[test]
 fn policies_differ_by_their_rules_wherever_these_stand_and_whatever_is_switched_off() {
     let all = [
         Policy::default(),
-        policy(Kind::Tools, None, &["a"]),
-        policy(Kind::Tools, None, &["b"]),
-        policy(Kind::Tools, Some(&["a"]), &[]),
-        policy(Kind::Tools, Some(&[]), &[]),
-        policy(Kind::Prompts, None, &["a"]),
-        policy(Kind::Resources, None, &["a"]),
+        policy(ListKind::Tools, None, &["a"]),
+        policy(ListKind::Tools, None, &["b"]),
+        policy(ListKind::Tools, Some(&["a"]), &[]),
+        policy(ListKind::Tools, Some(&[]), &[]),
+        policy(ListKind::Prompts, None, &["a"]),
+        policy(ListKind::Resources, None, &["a"]),
         Policy::default().read_only(true),
-        Policy::default().exposing(&[Kind::Tools]),
+        Policy::default().exposing(&[ListKind::Tools]),
     ];
     for (at, one) in all.iter().enumerate() {
         for (other_at, other) in all.iter().enumerate() {
@@ -68,17 +68,17 @@ fn policies_differ_by_their_rules_wherever_these_stand_and_whatever_is_switched_
 #[test]
 fn a_tool_that_is_switched_off_is_hidden_by_its_very_name_whatever_else_holds() {
     let off = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
-    let denying = policy(Kind::Tools, None, &["write_*"]).without(off(&["read*", "list"]));
+    let denying = policy(ListKind::Tools, None, &["write_*"]).without(off(&["read*", "list"]));
     for (tool, permitted) in
         [("list", false), ("lists", true), ("read_file", true), ("read*", false), ("write_a", false)]
     {
-        assert_eq!(denying.permits(Kind::Tools, tool, None), permitted, "{tool}");
+        assert_eq!(denying.permits(ListKind::Tools, tool, None), permitted, "{tool}");
     }
-    assert!(denying.permits(Kind::Prompts, "list", None) && denying.permits(Kind::Resources, "list", None));
+    assert!(denying.permits(ListKind::Prompts, "list", None) && denying.permits(ListKind::Resources, "list", None));
     let both = Policy::default().and(&denying).denying(&[]).expect("patterns compile");
-    assert!(!both.permits(Kind::Tools, "list", None) && both.permits(Kind::Tools, "write_a", None));
+    assert!(!both.permits(ListKind::Tools, "list", None) && both.permits(ListKind::Tools, "write_a", None));
     let other = both.without(off(&["write_a"]));
-    assert!(other.permits(Kind::Tools, "list", None) && !other.permits(Kind::Tools, "write_a", None));
+    assert!(other.permits(ListKind::Tools, "list", None) && !other.permits(ListKind::Tools, "write_a", None));
 }
 
 #[test]
@@ -92,23 +92,23 @@ fn a_star_crosses_slashes_and_case_counts() {
 #[test]
 fn rules_of_one_kind_hide_nothing_of_another() {
     for (kind, hidden) in [
-        (Kind::Tools, &[Kind::Tools][..]),
-        (Kind::Prompts, &[Kind::Prompts]),
-        (Kind::Resources, &[Kind::Resources, Kind::Templates]),
+        (ListKind::Tools, &[ListKind::Tools][..]),
+        (ListKind::Prompts, &[ListKind::Prompts]),
+        (ListKind::Resources, &[ListKind::Resources, ListKind::Templates]),
     ] {
         let (denying, narrow) = (policy(kind, None, &["*"]), Policy::default().exposing(&[kind]));
-        for other in Kind::ALL {
+        for other in ListKind::ALL {
             assert_eq!(denying.permits(other, "x", None), !hidden.contains(&other), "{kind:?} {other:?}");
             assert_eq!(narrow.permits(other, "x", None), hidden.contains(&other), "{kind:?} {other:?}");
         }
     }
-    assert!(!Kind::ALL.iter().any(|kind| Policy::default().exposing(&[]).permits(*kind, "x", None)));
+    assert!(!ListKind::ALL.iter().any(|kind| Policy::default().exposing(&[]).permits(*kind, "x", None)));
 }
 
 #[test]
 fn no_spelling_of_a_uri_leads_around_a_pattern() {
-    let denying = policy(Kind::Resources, None, &["file:///secret*"]);
-    let allowing = policy(Kind::Resources, Some(&["file:///pub/*"]), &[]);
+    let denying = policy(ListKind::Resources, None, &["file:///secret*"]);
+    let allowing = policy(ListKind::Resources, Some(&["file:///pub/*"]), &[]);
     for (uri, denied, allowed) in [
         ("file:///pub/a", false, true),
         ("file:///secret/a", true, false),
@@ -116,8 +116,8 @@ fn no_spelling_of_a_uri_leads_around_a_pattern() {
         ("file:///pub/../secret/a", true, false),
         ("file:///pub/%2e%2e/secret/a", true, false),
     ] {
-        assert_eq!(denying.permits(Kind::Resources, uri, None), !denied, "{uri}");
-        assert_eq!(allowing.permits(Kind::Resources, uri, None), allowed, "{uri}");
+        assert_eq!(denying.permits(ListKind::Resources, uri, None), !denied, "{uri}");
+        assert_eq!(allowing.permits(ListKind::Resources, uri, None), allowed, "{uri}");
     }
 }
 
@@ -139,12 +139,13 @@ fn only_what_says_plainly_that_it_reads_only_is_taken_for_it() {
         (r#"{"name":"a"}"#, false),
     ] {
         let raw = Bytes::from_static(definition.as_bytes());
-        assert_eq!(policy.permits(Kind::Tools, "a", Some(&raw)), permitted, "{definition}");
+        assert_eq!(policy.permits(ListKind::Tools, "a", Some(&raw)), permitted, "{definition}");
         assert!(
-            policy.permits(Kind::Prompts, "a", Some(&raw)) && Policy::default().permits(Kind::Tools, "a", Some(&raw))
+            policy.permits(ListKind::Prompts, "a", Some(&raw))
+                && Policy::default().permits(ListKind::Tools, "a", Some(&raw))
         );
     }
-    assert!(!policy.permits(Kind::Tools, "a", None), "nobody knows what it does");
+    assert!(!policy.permits(ListKind::Tools, "a", None), "nobody knows what it does");
 }
 
 #[test]
@@ -157,5 +158,5 @@ fn a_name_that_shows_another_than_it_is_is_not_fit() {
     }
     assert!(!is_fit_name(&"x".repeat(129)));
     let named = |kind| Policy::default().permits(kind, "a\u{202e}", None);
-    assert_eq!(Kind::ALL.map(named), [false, false, true, true]);
+    assert_eq!(ListKind::ALL.map(named), [false, false, true, true]);
 }

@@ -20,7 +20,7 @@ use super::listing::{Listing, Next};
 use crate::catalog::{List, Lists};
 use crate::config::{Launch, ServerConfig};
 use crate::disk::on_disk;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 
 /// Largest file that is read: what a list may have, and a little more.
 const MAX_FILE: u64 = 16 << 20;
@@ -90,8 +90,8 @@ impl Cache {
         let (instructions, makes_tasks) = (kept.instructions.map(Arc::from), kept.makes_tasks);
         // It has the members of a page of each list, and is read as one: what is in a file is trusted no more.
         let text = Bytes::from(text);
-        let lists = Kind::ALL.map(|kind| match Listing::of(kind).page(&text).ok()? {
-            Next::Done(list) => Some(Arc::new(List { makes_tasks: makes_tasks && kind == Kind::Tools, ..list })),
+        let lists = ListKind::ALL.map(|kind| match Listing::of(kind).page(&text).ok()? {
+            Next::Done(list) => Some(Arc::new(List { makes_tasks: makes_tasks && kind == ListKind::Tools, ..list })),
             Next::Page(..) => None,
         });
         let is_whole = lists.iter().all(Option::is_some);
@@ -117,18 +117,18 @@ impl Cache {
 
     /// Writes it for the next time, unless that is what is there.
     fn write(&self, server: &str, Known { lists, instructions }: &Known) -> io::Result<()> {
-        let raw = |kind: Kind| {
+        let raw = |kind: ListKind| {
             lists[kind].items.iter().filter_map(|item| serde_json::from_slice(&item.definition).ok()).collect()
         };
         let kept = Kept {
             version: VERSION,
             server,
-            tools: raw(Kind::Tools),
-            prompts: raw(Kind::Prompts),
-            resources: raw(Kind::Resources),
-            templates: raw(Kind::Templates),
+            tools: raw(ListKind::Tools),
+            prompts: raw(ListKind::Prompts),
+            resources: raw(ListKind::Resources),
+            templates: raw(ListKind::Templates),
             instructions: instructions.as_deref().map(str::to_owned),
-            makes_tasks: lists[Kind::Tools].makes_tasks,
+            makes_tasks: lists[ListKind::Tools].makes_tasks,
         };
         let text = serde_json::to_vec(&kept)?;
         let path = self.directory.join(&self.file);
@@ -214,7 +214,7 @@ mod tests {
         let inode =
             || std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path().join(&cache.file)).expect("kept"));
         let tools =
-            |name: &str| known(Kind::Tools, &format!(r#"{{"tools":[{{"name":"{name}","inputSchema":{{}}}}]}}"#));
+            |name: &str| known(ListKind::Tools, &format!(r#"{{"tools":[{{"name":"{name}","inputSchema":{{}}}}]}}"#));
         cache.write("s", &tools("a")).expect("written");
         let first = inode();
         cache.write("s", &tools("a")).expect("nothing to write");
@@ -225,10 +225,10 @@ mod tests {
         cache.write("s", &tools("b")).expect("written");
         assert_ne!(inode(), first);
         assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), MOST_FILES);
-        assert_eq!(&*cache.read("s").expect("it was written last").lists[Kind::Tools].items[0].key, "b");
+        assert_eq!(&*cache.read("s").expect("it was written last").lists[ListKind::Tools].items[0].key, "b");
     }
 
-    fn known(kind: Kind, text: &str) -> Known {
+    fn known(kind: ListKind, text: &str) -> Known {
         let Ok(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
             panic!("no list: {text}")
         };
@@ -248,22 +248,22 @@ mod tests {
             .write(
                 "s",
                 &known(
-                    Kind::Tools,
+                    ListKind::Tools,
                     r#"{"tools":[{"name":"t","inputSchema":{},"x":1.10},{"name":"u","inputSchema":{}}]}"#,
                 ),
             )
             .expect("written");
         let read = cache.read("s").expect("it was written");
         assert_eq!(read.instructions.as_deref(), Some("Read\nthis."));
-        assert_eq!(&read.lists[Kind::Tools].items[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
-        assert_eq!(&*read.lists[Kind::Tools].items[1].key, "u");
-        assert!(!read.lists[Kind::Tools].makes_tasks);
-        let tools = List { makes_tasks: true, ..List::clone(&read.lists[Kind::Tools]) };
+        assert_eq!(&read.lists[ListKind::Tools].items[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
+        assert_eq!(&*read.lists[ListKind::Tools].items[1].key, "u");
+        assert!(!read.lists[ListKind::Tools].makes_tasks);
+        let tools = List { makes_tasks: true, ..List::clone(&read.lists[ListKind::Tools]) };
         let mut lists = read.lists;
-        lists[Kind::Tools] = Arc::new(tools);
+        lists[ListKind::Tools] = Arc::new(tools);
         cache.write("s", &Known { lists, instructions: None }).expect("written");
         let read = cache.read("s").expect("it was written");
-        assert!(read.lists[Kind::Tools].makes_tasks && !read.lists[Kind::Prompts].makes_tasks);
+        assert!(read.lists[ListKind::Tools].makes_tasks && !read.lists[ListKind::Prompts].makes_tasks);
         assert!(cache.read("other").is_none());
         assert!(last_known(&place.path().join("a/b"), &config).is_some());
         for foreign in ["", "{}", "[1", r#"{"version":1,"server":"s","tools":[]}"#, "\u{0}\u{1}"] {

@@ -7,7 +7,7 @@ use super::exit::Exit;
 use super::health::Silence;
 use super::start_error::StartError;
 use crate::duration;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::net::client::NetError;
 use crate::transport::http::Disconnect;
 
@@ -74,7 +74,7 @@ pub enum ServerError {
     /// Its response to a request for a list cannot be used.
     List {
         /// The list.
-        kind: Kind,
+        kind: ListKind,
         /// What the response is, such as `is malformed`.
         problem: &'static str,
         /// Items before it that are used.

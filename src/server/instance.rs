@@ -88,7 +88,7 @@ use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Malformed, Message, parse};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
 use crate::transport::http::{RequestError, is_busy};
@@ -426,8 +426,8 @@ impl Instance {
     }
 
     /// The list as it is published.
-    fn prepared(&mut self, kind: Kind, list: List) -> List {
-        if kind != Kind::Tools {
+    fn prepared(&mut self, kind: ListKind, list: List) -> List {
+        if kind != ListKind::Tools {
             return list;
         }
         let mut list = header_params::without_unfit(&mut self.wire, &self.config.name, list);
@@ -646,7 +646,7 @@ impl Instance {
     fn end_call(&mut self, call: PendingCall, answer: Bytes, response: ServerResponse<'_>) -> Effect {
         let outcome = response.outcome;
         if let Some(failure) = outcome.err().and_then(|error| header_params::refusal(&self.wire, error)) {
-            self.lists.has_changed(Kind::Tools);
+            self.lists.has_changed(ListKind::Tools);
             return self.fail_sent(call, failure, false);
         }
         let tag = self.suspended.tag();

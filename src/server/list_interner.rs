@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::catalog::List;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 
 /// Lists of a kind that a new one is compared with: the newest ones. A list that equals an older one is stored again.
 const MAX_COMPARED: usize = 64;
@@ -21,7 +21,7 @@ pub(super) struct ListInterner(Arc<Mutex<PerKind<Vec<Weak<List>>>>>);
 
 impl ListInterner {
     /// Returns the stored list that equals `list`. Without one, stores and returns `list`.
-    pub(super) fn intern(&self, kind: Kind, list: Arc<List>) -> Arc<List> {
+    pub(super) fn intern(&self, kind: ListKind, list: Arc<List>) -> Arc<List> {
         let mut interned = list;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let lists = &mut all[kind];
@@ -55,11 +55,11 @@ mod tests {
     #[test]
     fn equal_lists_are_one_as_long_as_it_is_in_use() {
         let interner = ListInterner::default();
-        let intern = |list| interner.clone().intern(Kind::Tools, list);
+        let intern = |list| interner.clone().intern(ListKind::Tools, list);
         let first = intern(list("a", false));
         assert!(Arc::ptr_eq(&intern(list("a", false)), &first));
         assert!(!Arc::ptr_eq(&intern(list("a", true)), &first), "a truncated list differs");
-        let as_prompt = interner.intern(Kind::Prompts, list("a", false));
+        let as_prompt = interner.intern(ListKind::Prompts, list("a", false));
         assert!(!Arc::ptr_eq(&as_prompt, &first), "kinds are separate");
         let forgotten = Arc::downgrade(&intern(list("b", false)));
         assert!(forgotten.upgrade().is_none());
@@ -72,6 +72,6 @@ mod tests {
         let one_more = intern(list("one more", false));
         assert!(Arc::ptr_eq(&intern(list("a", false)), &first), "it is newer than the others");
         assert!(!Arc::ptr_eq(&intern(list("1", false)), &others[0]) && one_more.items.len() == 1);
-        assert_eq!(interner.0.lock().expect("a lock")[Kind::Tools].len(), MAX_COMPARED);
+        assert_eq!(interner.0.lock().expect("a lock")[ListKind::Tools].len(), MAX_COMPARED);
     }
 }

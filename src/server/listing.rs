@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::catalog::{Item, Keep, List};
 use crate::jsonrpc::members::{members, text};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::token_estimate;
 
 /// Most pages of one list.
@@ -31,7 +31,7 @@ const MAX_CURSOR: usize = 4 << 10;
 /// A list being followed.
 #[derive(Debug)]
 pub struct Listing {
-    kind: Kind,
+    kind: ListKind,
     list: List,
     /// Of the definitions kept.
     bytes: usize,
@@ -52,13 +52,13 @@ pub enum Next {
 impl Listing {
     /// One of which no page was taken yet.
     #[must_use]
-    pub fn of(kind: Kind) -> Self {
+    pub fn of(kind: ListKind) -> Self {
         Self { kind, list: List::default(), bytes: 0, read: 0, cursors: HashSet::new() }
     }
 
     /// What is listed.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ListKind {
         self.kind
     }
 
@@ -104,7 +104,7 @@ impl Listing {
         let definition = Bytes::copy_from_slice(definition);
         let Ok([Some(raw_key), schema]) = members(&definition, [self.kind.key(), "inputSchema"]) else { return };
         let is_tool = schema.is_some_and(|schema| schema.starts_with(b"{"));
-        if self.kind == Kind::Tools && !is_tool {
+        if self.kind == ListKind::Tools && !is_tool {
             return;
         }
         if raw_key.len() > MAX_KEY {
@@ -114,7 +114,7 @@ impl Listing {
         let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else { return };
         self.bytes += definition.len();
         // Counted here, since a list is read once, and catalogs are built of it again and again.
-        let passed_on = if self.kind == Kind::Tools { token_estimate::passed_on(&definition) } else { 0 };
+        let passed_on = if self.kind == ListKind::Tools { token_estimate::passed_on(&definition) } else { 0 };
         self.list.items.push(Item { key, raw_key, definition, passed_on });
     }
 }
@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn pages_are_joined_in_order_and_an_empty_cursor_counts() {
-        let Some(Next::Page(listing, cursor)) = page(Listing::of(Kind::Tools), &tools(&["a"], r#","nextCursor":"""#))
+        let Some(Next::Page(listing, cursor)) =
+            page(Listing::of(ListKind::Tools), &tools(&["a"], r#","nextCursor":"""#))
         else {
             panic!("no next page")
         };
@@ -175,24 +176,24 @@ mod tests {
 
     #[test]
     fn a_cursor_that_comes_again_ends_the_list() {
-        let first = page(Listing::of(Kind::Tools), r#"{"tools":[],"nextCursor":"x"}"#);
+        let first = page(Listing::of(ListKind::Tools), r#"{"tools":[],"nextCursor":"x"}"#);
         let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
         assert_eq!(done(listing, &tools(&["a"], r#","nextCursor":"x""#)), (vec!["a".into()], true));
     }
 
     #[test]
     fn pages_before_a_malformed_one_are_kept() {
-        let first = page(Listing::of(Kind::Tools), &tools(&["a"], r#","nextCursor":"x""#));
+        let first = page(Listing::of(ListKind::Tools), &tools(&["a"], r#","nextCursor":"x""#));
         let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
         let Err(listing) = listing.page(&Bytes::from_static(b"{}")) else { panic!("it is no page") };
         let partial = listing.partial().expect("one page");
         assert_eq!((partial.items.len(), partial.truncated), (1, true));
-        assert!(Listing::of(Kind::Tools).partial().is_none());
+        assert!(Listing::of(ListKind::Tools).partial().is_none());
     }
 
     #[test]
     fn cursors_without_end_end_at_the_limit() {
-        let mut listing = Listing::of(Kind::Tools);
+        let mut listing = Listing::of(ListKind::Tools);
         for n in 0.. {
             match page(listing, &tools(&["t"], &format!(r#","nextCursor":{n}"#))) {
                 Some(Next::Page(more, _)) => listing = more,
@@ -208,13 +209,13 @@ mod tests {
         let all = format!(
             r#"{{"tools":[{{"name":"a","inputSchema":{{}}}},{{"name":"{huge}"}},{{"name":"b","inputSchema":{{}}}}]}}"#
         );
-        assert_eq!(done(Listing::of(Kind::Tools), &all), (vec!["a".into(), "b".into()], true));
+        assert_eq!(done(Listing::of(ListKind::Tools), &all), (vec!["a".into(), "b".into()], true));
     }
 
     #[test]
     fn pages_are_read_up_to_a_limit_even_if_nothing_of_them_is_kept() {
         let huge = "x".repeat(MAX_BYTES);
-        let mut listing = Listing::of(Kind::Tools);
+        let mut listing = Listing::of(ListKind::Tools);
         for n in 1.. {
             match page(listing, &tools(&[&huge], &format!(r#","nextCursor":{n}"#))) {
                 Some(Next::Page(more, _)) => listing = more,
@@ -239,9 +240,9 @@ mod tests {
     #[test]
     fn what_is_no_tool_is_left_out_and_what_is_no_list_refused() {
         let odd = r#"{"tools":[1,{"name":2},{"x":1},{"name":"x"},{"name":"y","inputSchema":true},{"name":"a","inputSchema":{}},null]}"#;
-        assert_eq!(done(Listing::of(Kind::Tools), odd), (vec!["a".into()], false));
+        assert_eq!(done(Listing::of(ListKind::Tools), odd), (vec!["a".into()], false));
         for result in ["[]", "{}", r#"{"tools":{}}"#, "null"] {
-            assert!(page(Listing::of(Kind::Tools), result).is_none(), "{result}");
+            assert!(page(Listing::of(ListKind::Tools), result).is_none(), "{result}");
         }
     }
 }

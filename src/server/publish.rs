@@ -19,7 +19,7 @@ use super::stats::Stats;
 use super::stderr;
 use crate::catalog::{List, Lists, offer_any};
 use crate::era::Eras;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
 
 /// Wakes whoever builds catalogs and status from what servers publish.
@@ -171,7 +171,7 @@ impl Publisher {
     }
 
     /// Records one of the lists of the running instance; `settled`, if all of them are as it interner them by now.
-    pub(super) fn listed(&self, kind: Kind, list: List, settled: bool) {
+    pub(super) fn listed(&self, kind: ListKind, list: List, settled: bool) {
         let list = self.interner.intern(kind, Arc::new(list));
         self.update(|published| {
             published.lists[kind] = list;

@@ -11,7 +11,7 @@ use crate::era::request_meta::{Client, ModernMeta};
 use crate::era::speaker::Speaker;
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
-use crate::level::Level;
+use crate::log_level::LogLevel;
 use crate::printable::excerpt;
 use crate::server::messages::call::{Origin, ReplySender};
 use crate::server::{Agent, Counter, User};
@@ -63,7 +63,7 @@ pub(super) struct AgentInfo {
     /// The same and more, for modern servers.
     speaker: Arc<Speaker>,
     /// The least level of log messages; until the agent sets it, servers decide.
-    level: Option<Level>,
+    level: Option<LogLevel>,
     /// The agent has sent `notifications/initialized`.
     is_ready: bool,
     /// A modern request has introduced the agent.
@@ -125,7 +125,7 @@ impl AgentInfo {
         self.is_ready = self.protocol().is_some();
     }
 
-    pub(super) fn level(&self) -> Option<Level> {
+    pub(super) fn level(&self) -> Option<LogLevel> {
         self.level
     }
 
@@ -203,8 +203,8 @@ impl AgentInfo {
     /// If the level is missing or unknown.
     pub(super) fn set_level(&mut self, params: Option<&Bytes>) -> Result<(), String> {
         let level = params.and_then(|params| members(params, ["level"]).ok()).and_then(|[level]| text(&level?));
-        let Some(level) = level.and_then(|word| Level::named(&word)) else {
-            return Err(format!("`level` is missing or none of {}", Level::ALL.map(|(word, _)| word).join(", ")));
+        let Some(level) = level.and_then(|word| LogLevel::named(&word)) else {
+            return Err(format!("`level` is missing or none of {}", LogLevel::ALL.map(|(word, _)| word).join(", ")));
         };
         self.level = Some(level);
         self.speaker = Arc::new(Speaker { level: Some(level), ..Speaker::clone(&self.speaker) });

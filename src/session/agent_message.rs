@@ -5,11 +5,11 @@
 use bytes::Bytes;
 
 use super::routed_request::{RoutedMethod, RoutedRequest};
+use crate::clock::Moment;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::{Malformed, Message};
-use crate::kind::Kind;
-use crate::moment::Moment;
+use crate::list_kind::ListKind;
 use crate::transport::Incoming;
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) enum Method {
     Listen,
     SetLevel,
     ListTasks,
-    List(Kind),
+    List(ListKind),
     Forward(RoutedRequest),
     MetaError(MetaError),
     Unknown,
@@ -101,7 +101,7 @@ impl Request {
             b"subscriptions/listen" => Method::Listen,
             b"logging/setLevel" => Method::SetLevel,
             b"tasks/list" => Method::ListTasks,
-            name => match (RoutedMethod::named(name), Kind::listed_by(name)) {
+            name => match (RoutedMethod::named(name), ListKind::from_method(name)) {
                 (Some(routed), _) => RoutedRequest::read(routed, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::MetaError, Method::Forward),
                 (None, Some(kind)) => Method::List(kind),

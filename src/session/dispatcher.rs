@@ -46,7 +46,7 @@ use crate::jsonrpc::reply::{
 };
 use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::{Malformed, Message, parse};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::manager::{Member, OwnViews, View};
 use crate::printable::one_line;
 use crate::server::messages::call::{
@@ -1019,13 +1019,13 @@ impl<T: Transport> Session<T> {
         self.subscriptions.send_list_changes(&self.view.of(Era::Modern), &mut self.io);
         if self.agent.is_ready() {
             for kind in self.view.changed_lists() {
-                self.io.send([reply::notification(kind.change())]);
+                self.io.send([reply::notification(kind.change_notification())]);
             }
         }
     }
 }
 
-fn read_list(kind: Kind, id: Bytes, params: Option<&Bytes>, era: Era) -> Result<Parked, ErrorObject> {
+fn read_list(kind: ListKind, id: Bytes, params: Option<&Bytes>, era: Era) -> Result<Parked, ErrorObject> {
     match params.map(|params| members(params, ["cursor"])) {
         Some(Err(_)) => Err(invalid("`params` is not an object")),
         Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => Err(invalid("unknown cursor: the list has one page")),

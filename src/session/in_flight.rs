@@ -12,7 +12,7 @@ use super::routed_request::RoutedRequest;
 use super::task_token::TaskReference;
 use crate::era::Era;
 use crate::era::subscription::Filter;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::server::messages::call::CallKey;
 use crate::server::{ServerHandle, Subscription};
 
@@ -44,7 +44,7 @@ pub(super) enum Purpose {
 pub(super) enum Parked {
     List {
         id: Bytes,
-        kind: Kind,
+        kind: ListKind,
         era: Era,
     },
     Listen {
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn list(id: &'static str) -> Parked {
-        Parked::List { id: Bytes::from(id), kind: Kind::Tools, era: Era::Legacy }
+        Parked::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::in_flight::InFlight;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::{ServerHandle, Subscription, is_part};
 
@@ -112,7 +112,7 @@ impl ResourceSubscriptions {
             let has_that_name = |member: &&Member| member.handle.name() == resource.server.name();
             let Some(member) = view.servers.iter().find(has_that_name) else { continue };
             let Ok(text) = str::from_utf8(uri) else { continue };
-            let begins = member.config.policy.permits(Kind::Resources, text, None);
+            let begins = member.config.policy.permits(ListKind::Resources, text, None);
             let is_with_server = !resource.is_lost && member.handle.is_same(&resource.server);
             (resource.server, resource.is_lost) = (member.handle.clone(), !begins);
             if begins != is_with_server {

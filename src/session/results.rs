@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::catalog::{Catalog, Keep};
 use crate::era;
 use crate::jsonrpc::reply;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::manager::View;
 
 /// The result of `initialize`.
@@ -41,13 +41,13 @@ pub(super) fn discover(view: &View) -> Value {
 }
 
 /// The response to a legacy request for a list.
-pub(super) fn list(id: &Bytes, kind: Kind, catalog: &Catalog, has_tasks: bool) -> [Bytes; 3] {
+pub(super) fn list(id: &Bytes, kind: ListKind, catalog: &Catalog, has_tasks: bool) -> [Bytes; 3] {
     let list = if has_tasks { catalog.list_for_tasks(kind) } else { catalog.list(kind) };
     reply::result_in_parts(id, list)
 }
 
 /// The response to a modern request for a list.
-pub(super) fn modern_list(id: &Bytes, kind: Kind, catalog: &Catalog) -> [Bytes; 3] {
+pub(super) fn modern_list(id: &Bytes, kind: ListKind, catalog: &Catalog) -> [Bytes; 3] {
     let members = complete(catalog.keep(kind)).to_string();
     let members = members.strip_suffix('}').unwrap_or_default();
     let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{members},"#, String::from_utf8_lossy(id));

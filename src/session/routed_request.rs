@@ -7,11 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::catalog::{Catalog, Route};
+use crate::clock::Moment;
 use crate::era::Era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::jsonrpc::members::{members, text};
-use crate::kind::Kind;
-use crate::moment::Moment;
+use crate::list_kind::ListKind;
 use crate::server::Subscription;
 use crate::server::messages::call::{RequestKind, Subject, Target as AccessTarget};
 use crate::server::messages::tasks::{TaskAct, TaskAsk};
@@ -159,8 +159,8 @@ impl RoutedRequest {
     #[must_use]
     pub fn target<'a>(&self, catalog: &'a Catalog) -> Option<Target<'a>> {
         match self.subject {
-            Subject::Call => catalog.route(Kind::Tools, &self.key).map(Target::Route),
-            Subject::Prompt => catalog.route(Kind::Prompts, &self.key).map(Target::Route),
+            Subject::Call => catalog.route(ListKind::Tools, &self.key).map(Target::Route),
+            Subject::Prompt => catalog.route(ListKind::Prompts, &self.key).map(Target::Route),
             Subject::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Target::Server),
             // The catalog has no tasks.
             Subject::Task => None,
@@ -175,8 +175,8 @@ impl RoutedRequest {
             Some(AccessTarget::Named { kind, exposed, name: Arc::clone(&route.name) })
         };
         match (self.subject, target) {
-            (Subject::Call, Target::Route(route)) => named(Kind::Tools, route),
-            (Subject::Prompt, Target::Route(route)) => named(Kind::Prompts, route),
+            (Subject::Call, Target::Route(route)) => named(ListKind::Tools, route),
+            (Subject::Prompt, Target::Route(route)) => named(ListKind::Prompts, route),
             // An agent may end a subscription to a resource that is not exposed any more.
             (Subject::Resource, _) if self.method == RoutedMethod::Unsubscribe => None,
             (Subject::Resource, _) => Some(AccessTarget::Uri(Bytes::copy_from_slice(&self.key))),

@@ -22,7 +22,7 @@ use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Change, splice};
 use crate::jsonrpc::{Message, parse};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::manager::View;
 use crate::server::messages::call::CallKey;
 use crate::server::messages::server_notification::FollowedTask;
@@ -64,7 +64,7 @@ impl Followed {
     /// The task with this token, if the agent may follow it.
     fn find(tokens: &TaskTokens, (token, raw): &(Bytes, Bytes), view: &View) -> Option<Self> {
         let TaskToken { tool, id, .. } = tokens.verify(token)?;
-        let route = view.catalog.route(Kind::Tools, tool.as_bytes())?;
+        let route = view.catalog.route(ListKind::Tools, tool.as_bytes())?;
         let member = view.servers.get(route.server)?;
         // Ids of several instances may collide, and a legacy server announces the end of a task without its result.
         let is_shared = member.config.settings.sharing == Sharing::Shared;
@@ -85,7 +85,7 @@ impl Followed {
     /// Whether `update` is about it, and the tool that made it can still be called.
     fn is_updated_by(&self, update: &FollowedTask, view: &View) -> bool {
         let is_it = self.id == update.id && *self.server.name() == update.server;
-        is_it && view.catalog.route(Kind::Tools, &self.tool).is_some()
+        is_it && view.catalog.route(ListKind::Tools, &self.tool).is_some()
     }
 }
 
@@ -232,17 +232,17 @@ fn keep_readable(filter: &mut Filter, view: &View) -> Vec<ServerHandle> {
     servers
 }
 
-fn includes(filter: &Filter, kind: Kind) -> bool {
+fn includes(filter: &Filter, kind: ListKind) -> bool {
     match kind {
-        Kind::Tools => filter.tools,
-        Kind::Prompts => filter.prompts,
-        Kind::Resources | Kind::Templates => filter.resources,
+        ListKind::Tools => filter.tools,
+        ListKind::Prompts => filter.prompts,
+        ListKind::Resources | ListKind::Templates => filter.resources,
     }
 }
 
 /// The notification that a list has changed, for the subscription with this raw id.
-fn list_changed(kind: Kind, id: &[u8]) -> Bytes {
-    let (method, id) = (kind.change(), String::from_utf8_lossy(id));
+fn list_changed(kind: ListKind, id: &[u8]) -> Bytes {
+    let (method, id) = (kind.change_notification(), String::from_utf8_lossy(id));
     let params = format!(r#"{{"_meta":{{"{}":{id}}}}}"#, meta::SUBSCRIPTION);
     format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n").into()
 }

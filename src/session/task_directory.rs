@@ -25,7 +25,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::{Message, parse};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::ServerHandle;
 use crate::server::messages::call::{Call, CallError, CallKey, Failure, Reply, RequestKind, Target as AccessTarget};
@@ -53,7 +53,7 @@ pub(super) struct Located<'a> {
 impl Located<'_> {
     /// A task may be used as long as its tool may be called.
     pub(super) fn access(&self) -> AccessTarget {
-        AccessTarget::Named { kind: Kind::Tools, exposed: self.tool.clone(), name: Arc::clone(&self.route.name) }
+        AccessTarget::Named { kind: ListKind::Tools, exposed: self.tool.clone(), name: Arc::clone(&self.route.name) }
     }
 }
 
@@ -250,7 +250,7 @@ impl TaskDirectory {
 
 /// The tool with this exposed name.
 fn located(tool: Bytes, view: &View) -> Option<Located<'_>> {
-    let route = view.catalog.route(Kind::Tools, &tool)?;
+    let route = view.catalog.route(ListKind::Tools, &tool)?;
     Some(Located { member: view.servers.get(route.server)?, route, tool })
 }
 

@@ -15,11 +15,11 @@ use serde_json::json;
 use sha2::Sha256;
 
 use super::routed_request::RoutedRequest;
-use crate::chance;
 use crate::era::task::{TaskReport, reported_task_id};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
+use crate::random;
 use crate::server::messages::call::Subject;
 use crate::server::messages::tasks::TaskNews;
 
@@ -47,7 +47,7 @@ impl TaskTokenKey {
     /// # Errors
     /// If the system provides no random numbers.
     pub fn generate() -> Result<Self, String> {
-        let mac = Hmac::new_from_slice(chance::fresh()?.as_bytes());
+        let mac = Hmac::new_from_slice(random::token()?.as_bytes());
         mac.map(Self).map_err(|error| error.to_string())
     }
 }

@@ -18,7 +18,7 @@ use super::events::{Event, Events};
 use crate::catalog::{Catalog, is_same};
 use crate::config::{Launch, Settings, Sharing};
 use crate::era::Era;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{Member, OwnViews, Presence, View, ViewListener};
 use crate::server::messages::call::Listener;
 use crate::server::{Agent, Attachment, ServerHandle};
@@ -63,19 +63,19 @@ impl Shown {
 
 impl ListVersions {
     /// The current versions of the lists for which `is_followed` is true.
-    pub(super) fn of(catalog: &Catalog, is_followed: impl Fn(Kind) -> bool) -> Self {
+    pub(super) fn of(catalog: &Catalog, is_followed: impl Fn(ListKind) -> bool) -> Self {
         Self(PerKind::from_fn(|kind| is_followed(kind).then(|| catalog.version(kind))))
     }
 
     /// Brings the versions up to date. Returns one of the kinds for each notification to send: resources and their templates have
     /// the same one.
-    pub(super) fn update(&mut self, catalog: &Catalog) -> Vec<Kind> {
-        let mut changed: Vec<Kind> = Vec::new();
-        for kind in Kind::ALL {
+    pub(super) fn update(&mut self, catalog: &Catalog) -> Vec<ListKind> {
+        let mut changed: Vec<ListKind> = Vec::new();
+        for kind in ListKind::ALL {
             let version = catalog.version(kind);
             if self.0[kind].is_some_and(|known| known != version) {
                 self.0[kind] = Some(version);
-                if changed.last().map(|last| last.change()) != Some(kind.change()) {
+                if changed.last().map(|last| last.change_notification()) != Some(kind.change_notification()) {
                     changed.push(kind);
                 }
             }
@@ -140,12 +140,12 @@ impl AgentView {
     }
 
     /// The agent receives this list.
-    pub(super) fn list_sent(&mut self, kind: Kind, catalog: &Catalog) {
+    pub(super) fn list_sent(&mut self, kind: ListKind, catalog: &Catalog) {
         self.lists.0[kind] = Some(catalog.version(kind));
     }
 
     /// The lists of a legacy agent that have changed since it was last notified.
-    pub(super) fn changed_lists(&mut self) -> Vec<Kind> {
+    pub(super) fn changed_lists(&mut self) -> Vec<ListKind> {
         self.lists.update(&self.own.view.borrow().catalog)
     }
 
@@ -154,7 +154,10 @@ impl AgentView {
         let Ok(uri) = str::from_utf8(uri) else { return false };
         let view = self.own.view.borrow();
         let is_it = |member: &&Member| **member.handle.name() == *server && member.presence == Presence::Shown;
-        view.servers.iter().find(is_it).is_some_and(|member| member.config.policy.permits(Kind::Resources, uri, None))
+        view.servers
+            .iter()
+            .find(is_it)
+            .is_some_and(|member| member.config.policy.permits(ListKind::Resources, uri, None))
     }
 
     /// `view` has a successor. Whether the agent is shown that view.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::asking::own;
 use crate::era::meta;
 use crate::jsonrpc::members::members;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 /// Most requests that are kept; one more ends with its daemon, as all others do.
 const MOST: usize = 256;
@@ -164,9 +164,9 @@ impl Listen {
 fn missed(granted: &Bytes, id: &[u8]) -> Vec<Bytes> {
     let wanted = ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"];
     let Ok([tools, prompts, resources, uris]) = members(granted, wanted) else { return Vec::new() };
-    let lists = [(tools, Kind::Tools), (prompts, Kind::Prompts), (resources, Kind::Resources)];
+    let lists = [(tools, ListKind::Tools), (prompts, ListKind::Prompts), (resources, ListKind::Resources)];
     let lists = lists.into_iter().filter(|(wanted, _)| wanted.as_deref() == Some(b"true"));
-    let mut told: Vec<_> = lists.map(|(_, kind)| notification(kind.change(), id, b"")).collect();
+    let mut told: Vec<_> = lists.map(|(_, kind)| notification(kind.change_notification(), id, b"")).collect();
     let uris = uris.unwrap_or_default();
     let uris: Vec<&RawValue> = serde_json::from_slice(&uris).unwrap_or_default();
     told.extend(uris.iter().map(|uri| {

@@ -10,7 +10,7 @@ use super::modern::{self, Client};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 /// Requests of the daemon that are remembered. It has fewer unanswered; one more would not be taken back.
 const QUESTIONS: usize = 256;
@@ -64,7 +64,7 @@ impl Memory {
         if self.introduction.is_none() && self.client.is_none() {
             self.client = Client::of(params);
         }
-        if let Some(change) = Kind::listed_by(method).map(Kind::change)
+        if let Some(change) = ListKind::from_method(method).map(ListKind::change_notification)
             && !self.listed.contains(&change)
             && !modern::is(params)
         {

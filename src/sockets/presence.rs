@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::listener::identity;
 use super::{Listener, Lock, SocketError};
-use crate::alarm::Alarm;
+use crate::deadline_timer::DeadlineTimer;
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Presence {
     lock: Lock,
-    alarm: Alarm,
+    timer: DeadlineTimer,
     /// What has been said of them.
     trouble: Option<String>,
     /// Another daemon held the lock at the last look.
@@ -40,9 +40,9 @@ impl Presence {
     /// # Errors
     /// If the system has no timer.
     pub(crate) fn new(lock: Lock) -> io::Result<Self> {
-        let mut alarm = Alarm::new()?;
-        alarm.set(Some(Instant::now() + LOOK));
-        Ok(Self { lock, alarm, trouble: None, has_rival: false })
+        let mut timer = DeadlineTimer::new()?;
+        timer.set(Some(Instant::now() + LOOK));
+        Ok(Self { lock, timer, trouble: None, has_rival: false })
     }
 
     /// What it holds.
@@ -52,7 +52,7 @@ impl Presence {
 
     /// Waits until it is time for a look. May be cancelled without loss.
     pub(crate) fn due(&self) -> impl Future<Output = ()> + use<> {
-        self.alarm.rings()
+        self.timer.elapsed()
     }
 
     /// Listens anew where a socket was deleted. What stands in the place of one is left alone, and so is everything once
@@ -72,7 +72,7 @@ impl Presence {
             tracing::warn!("clients may not find mcpd: {what}");
         }
         self.trouble = trouble;
-        self.alarm.set(Some(Instant::now() + if has_rival { LOOK_AGAIN } else { LOOK }));
+        self.timer.set(Some(Instant::now() + if has_rival { LOOK_AGAIN } else { LOOK }));
         if has_rival && had_rival { Standing::Superseded } else { Standing::Owner }
     }
 }

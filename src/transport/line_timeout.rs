@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt};
 
-use crate::alarm::Alarm;
+use crate::deadline_timer::DeadlineTimer;
 
 /// Limits how long a peer may pause within a line. No timer is set for a line whose rest can be read at once.
 #[derive(Default)]
@@ -34,10 +34,10 @@ impl LineTimeout {
         }
         if let (Some(limit), None) = (self.limit, &self.timer)
             // Without a free descriptor there is no limit.
-            && let Ok(mut alarm) = Alarm::new()
+            && let Ok(mut timer) = DeadlineTimer::new()
         {
-            alarm.set(Some(Instant::now() + limit));
-            self.timer = Some(alarm.rings().boxed());
+            timer.set(Some(Instant::now() + limit));
+            self.timer = Some(timer.elapsed().boxed());
         }
         let Some(timer) = &mut self.timer else { return Poll::Pending };
         timer

@@ -64,7 +64,7 @@ fn namings() -> impl Strategy<Value = Naming> {
 impl Member {
     fn policy(&self) -> Policy {
         let globs = |texts: &[String]| -> Vec<_> { texts.iter().map(|text| pattern(text).expect("a glob")).collect() };
-        let kinds = [Kind::Tools, Kind::Prompts, Kind::Resources];
+        let kinds = [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
         let policy = kinds.iter().zip(&self.rules).fold(Policy::default(), |policy, (kind, (allow, deny))| {
             let allow = allow.as_deref().map(globs);
             policy.with(*kind, allow.as_deref(), &globs(deny)).expect("patterns compile")
@@ -76,13 +76,14 @@ impl Member {
     fn lists(&self) -> Lists {
         Lists::from_fn(|kind| {
             let items = self.offers[kind as usize].iter().enumerate();
-            let items = items.map(|(index, key)| item(kind, key, kind == Kind::Tools && self.reading[index])).collect();
+            let items =
+                items.map(|(index, key)| item(kind, key, kind == ListKind::Tools && self.reading[index])).collect();
             Arc::new(List { items, truncated: false, ..List::default() })
         })
     }
 }
 
-fn item(kind: Kind, key: &str, reads_only: bool) -> Item {
+fn item(kind: ListKind, key: &str, reads_only: bool) -> Item {
     let raw = serde_json::to_string(key).expect("a string");
     let member = kind.key();
     let definition = format!(r#"{{"{member}":{raw},"annotations":{{"readOnlyHint":{reads_only}}}}}"#);
@@ -92,7 +93,7 @@ fn item(kind: Kind, key: &str, reads_only: bool) -> Item {
 }
 
 /// The names, URIs or templates that agents see.
-fn seen(catalog: &Catalog, kind: Kind) -> Vec<String> {
+fn seen(catalog: &Catalog, kind: ListKind) -> Vec<String> {
     let list: serde_json::Value = serde_json::from_slice(catalog.list(kind)).expect("the list is JSON");
     let items = list[kind.member()].as_array().expect("an array");
     items.iter().map(|item| item[kind.key()].as_str().expect("text").to_owned()).collect()
@@ -115,7 +116,7 @@ fn shape(template: &str) -> String {
 
 /// For each kind of names: what is listed leads to what its server offers and may expose, and nothing else leads anywhere.
 fn check_names(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(), TestCaseError> {
-    for kind in [Kind::Tools, Kind::Prompts] {
+    for kind in [ListKind::Tools, ListKind::Prompts] {
         let listed = seen(catalog, kind);
         let names: BTreeSet<_> = listed.iter().collect();
         prop_assert_eq!((names.len(), listed.len()), (listed.len(), catalog.count(kind)), "each once");
@@ -141,26 +142,26 @@ fn check_uris(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(), 
     let mut owners: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut resources, mut templates): (Vec<&str>, Vec<(&str, usize)>) = (Vec::new(), Vec::new());
     for (server, (policy, lists)) in parts.iter().enumerate() {
-        let exposed = |kind: Kind| -> Vec<&str> {
+        let exposed = |kind: ListKind| -> Vec<&str> {
             let offers = lists[kind].items.iter().map(|item| &*item.key);
             offers.filter(|key| policy.permits(kind, key, None)).collect()
         };
-        for uri in exposed(Kind::Resources) {
+        for uri in exposed(ListKind::Resources) {
             if owners.insert(uri, *owners.get(uri).unwrap_or(&server)).is_none() {
                 resources.push(uri);
             }
         }
-        for template in exposed(Kind::Templates) {
+        for template in exposed(ListKind::Templates) {
             if !templates.iter().any(|(other, _)| shape(other) == shape(template)) {
                 templates.push((template, server));
             }
         }
     }
-    prop_assert_eq!(seen(catalog, Kind::Resources), resources);
-    prop_assert_eq!(seen(catalog, Kind::Templates), templates.iter().map(|(text, _)| *text).collect::<Vec<_>>());
-    let offered = parts.iter().flat_map(|(_, lists)| &lists[Kind::Resources].items).map(|item| &*item.key);
+    prop_assert_eq!(seen(catalog, ListKind::Resources), resources);
+    prop_assert_eq!(seen(catalog, ListKind::Templates), templates.iter().map(|(text, _)| *text).collect::<Vec<_>>());
+    let offered = parts.iter().flat_map(|(_, lists)| &lists[ListKind::Resources].items).map(|item| &*item.key);
     for uri in offered.chain(asked.iter().map(String::as_str)) {
-        let may = |server: usize| parts[server].0.permits(Kind::Resources, uri, None);
+        let may = |server: usize| parts[server].0.permits(ListKind::Resources, uri, None);
         let by_template = || templates.iter().find(|(text, server)| stands_for(text, uri) && may(*server));
         let owner = owners.get(uri).copied().or_else(|| by_template().map(|(_, server)| *server));
         prop_assert_eq!(catalog.server_of(uri), owner, "{}", uri);
@@ -185,7 +186,7 @@ proptest! {
                 let (catalog, servers): &(Catalog, Vec<Arc<str>>) = &last;
                 names.keep(catalog, |server| Arc::clone(&servers[server]));
                 // Nobody knows the others any more.
-                given.retain(|(kind, name), _| catalog.route(Kind::ALL[*kind], name.as_bytes()).is_some());
+                given.retain(|(kind, name), _| catalog.route(ListKind::ALL[*kind], name.as_bytes()).is_some());
                 naming = renamed.clone();
             }
             let has = NAMES.iter().zip(world).filter(|(_, (_, has, _))| *has);
@@ -200,7 +201,7 @@ proptest! {
             let catalog = Catalog::build(&mut names, &naming, &sources);
             check_names(&catalog, &parts, &asked)?;
             check_uris(&catalog, &parts, &asked)?;
-            for kind in [Kind::Tools, Kind::Prompts] {
+            for kind in [ListKind::Tools, ListKind::Prompts] {
                 for name in seen(&catalog, kind) {
                     let route = catalog.route(kind, name.as_bytes()).expect("listed");
                     let leads = (Arc::clone(&servers[route.server]), route.name.to_string());

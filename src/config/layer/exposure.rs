@@ -3,7 +3,7 @@
 use globset::Glob;
 
 use super::super::spanned::{Spanned, values};
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::policy::Policy;
 
 /// What one table says is exposed of a server.
@@ -11,7 +11,7 @@ use crate::policy::Policy;
 pub(in crate::config) struct Exposure {
     /// All of it.
     pub(in crate::config) policy: Policy,
-    pub(in crate::config) expose: Option<Spanned<Vec<Kind>>>,
+    pub(in crate::config) expose: Option<Spanned<Vec<ListKind>>>,
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     /// Those of resources are those of templates.
     pub(in crate::config) patterns: PerKind<Patterns>,
@@ -29,14 +29,14 @@ impl Exposure {
     ///
     /// # Errors
     /// If together they are too large.
-    pub(in crate::config) fn with(mut self, kind: Kind, patterns: Patterns) -> Result<Self, globset::Error> {
+    pub(in crate::config) fn with(mut self, kind: ListKind, patterns: Patterns) -> Result<Self, globset::Error> {
         let allow = patterns.allow.as_ref().map(|allow| values(&allow.value));
         self.policy = self.policy.with(kind, allow.as_deref(), &values(&patterns.deny))?;
         self.patterns[kind] = patterns;
         Ok(self)
     }
 
-    pub(in crate::config) fn exposing(mut self, kinds: Option<Spanned<Vec<Kind>>>) -> Self {
+    pub(in crate::config) fn exposing(mut self, kinds: Option<Spanned<Vec<ListKind>>>) -> Self {
         if let Some(kinds) = &kinds {
             self.policy = self.policy.exposing(&kinds.value);
         }

@@ -7,7 +7,7 @@ use super::super::daemon::NAMING_KEYS;
 use super::super::keys::KeyLayer;
 use super::super::profile::{Narrowing, Profile, Scoped, ScopedRules};
 use super::super::spanned::{Spanned, or_default, values};
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
 
 /// One profile of one file.
@@ -16,7 +16,7 @@ pub(in crate::config) struct ProfileLayer {
     pub(in crate::config) name: Spanned<Arc<str>>,
     pub(in crate::config) servers: Option<Spanned<Vec<Spanned<Arc<str>>>>>,
     pub(in crate::config) rules: PerKind<ScopedRulesLayer>,
-    pub(in crate::config) expose: Option<Spanned<Vec<Kind>>>,
+    pub(in crate::config) expose: Option<Spanned<Vec<ListKind>>>,
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     pub(in crate::config) naming: KeyLayer,
     pub(in crate::config) allow_uids: Option<Spanned<BTreeSet<u32>>>,

@@ -11,7 +11,7 @@ fn scoped(texts: &[&str]) -> Vec<Scoped> {
     parts.map(|(server, key)| Scoped::new(&glob(server), glob(key))).collect()
 }
 
-fn profile(servers: Option<&[&str]>, kind: Kind, allow: Option<&[&str]>, deny: &[&str]) -> Profile {
+fn profile(servers: Option<&[&str]>, kind: ListKind, allow: Option<&[&str]>, deny: &[&str]) -> Profile {
     let mut profile = Profile::whole(Naming::default());
     profile.servers = servers.map(|names| names.iter().map(|name| Arc::from(*name)).collect());
     profile.narrowing.rules[kind] = ScopedRules { allow: allow.map(scoped), deny: scoped(deny) };
@@ -25,13 +25,13 @@ fn server(name: &str, deny: &[&str]) -> ServerConfig {
 
 /// Which of these tools of the servers `files`, where `move` is denied, and `git` are seen: `server/tool` each.
 fn check(servers: Option<&[&str]>, allow: Option<&[&str]>, deny: &[&str], expected: &[&str]) {
-    let profile = profile(servers, Kind::Tools, allow, deny);
+    let profile = profile(servers, ListKind::Tools, allow, deny);
     let mut seen = Vec::new();
     for (server, tools) in
         [(server("files", &["move"]), ["read", "edit_a", "move"]), (server("git", &[]), ["log", "edit_b", "a/b"])]
     {
         let Some(policy) = profile.policy(&server) else { continue };
-        let tools = tools.into_iter().filter(|tool| policy.permits(Kind::Tools, tool, None));
+        let tools = tools.into_iter().filter(|tool| policy.permits(ListKind::Tools, tool, None));
         seen.extend(tools.map(|tool| format!("{}/{tool}", server.name)));
     }
     assert_eq!(seen, expected, "servers {servers:?} allow {allow:?} deny {deny:?}");
@@ -69,23 +69,23 @@ fn a_pattern_is_of_the_servers_that_its_first_part_matches() {
 #[test]
 fn each_kind_goes_by_its_own_patterns() {
     let (files, uri) = (server("files", &[]), "file:///secret/a");
-    let denying = profile(None, Kind::Resources, None, &["files/file:///secret/*"]).policy(&files).expect("in it");
-    assert!(!denying.permits(Kind::Resources, uri, None) && !denying.permits(Kind::Templates, uri, None));
-    assert!(denying.permits(Kind::Resources, "file:///pub/a", None) && denying.permits(Kind::Tools, uri, None));
-    assert!(!denying.permits(Kind::Resources, "file:///pub/../secret/a", None), "nor is it led around");
-    let prompts = profile(None, Kind::Prompts, Some(&["git/*"]), &[]).policy(&files).expect("in it");
-    assert!(!prompts.permits(Kind::Prompts, "p", None) && prompts.permits(Kind::Tools, "p", None));
+    let denying = profile(None, ListKind::Resources, None, &["files/file:///secret/*"]).policy(&files).expect("in it");
+    assert!(!denying.permits(ListKind::Resources, uri, None) && !denying.permits(ListKind::Templates, uri, None));
+    assert!(denying.permits(ListKind::Resources, "file:///pub/a", None) && denying.permits(ListKind::Tools, uri, None));
+    assert!(!denying.permits(ListKind::Resources, "file:///pub/../secret/a", None), "nor is it led around");
+    let prompts = profile(None, ListKind::Prompts, Some(&["git/*"]), &[]).policy(&files).expect("in it");
+    assert!(!prompts.permits(ListKind::Prompts, "p", None) && prompts.permits(ListKind::Tools, "p", None));
 }
 
 #[test]
 fn kinds_and_annotations_narrow_as_those_of_a_server_do() {
     let mut profile = Profile::whole(Naming::default());
-    profile.narrowing.expose = Some(vec![Kind::Tools]);
+    profile.narrowing.expose = Some(vec![ListKind::Tools]);
     profile.narrowing.read_only = true;
     let policy = profile.policy(&server("files", &[])).expect("in it");
     let reads = Bytes::from_static(br#"{"name":"a","annotations":{"readOnlyHint":true}}"#);
-    assert!(policy.permits(Kind::Tools, "a", Some(&reads)) && !policy.permits(Kind::Tools, "a", None));
-    assert!(!policy.permits(Kind::Prompts, "a", None) && !policy.permits(Kind::Resources, "a", None));
+    assert!(policy.permits(ListKind::Tools, "a", Some(&reads)) && !policy.permits(ListKind::Tools, "a", None));
+    assert!(!policy.permits(ListKind::Prompts, "a", None) && !policy.permits(ListKind::Resources, "a", None));
     assert!(!profile.is_whole() && Profile::whole(Naming::default()).is_whole());
 }
 
@@ -112,7 +112,7 @@ proptest! {
         fn texts(patterns: &[String]) -> Vec<&str> {
             patterns.iter().map(String::as_str).collect()
         }
-        let profile = profile(servers.as_deref(), Kind::Tools, allow.as_deref().map(texts).as_deref(), &texts(&deny));
+        let profile = profile(servers.as_deref(), ListKind::Tools, allow.as_deref().map(texts).as_deref(), &texts(&deny));
         let matches = |text: &str, key: &str| pattern(text).expect("a glob").compile_matcher().is_match(key);
         for name in ["a", "b", "c"] {
             let policy = profile.policy(&server(name, &texts(&own)));
@@ -124,7 +124,7 @@ proptest! {
             for (tool, policy) in tools.iter().filter_map(|tool| Some((tool, policy.as_ref()?))) {
                 let seen = allow.as_ref().is_none_or(|allow| any(allow, tool)) && !any(&deny, tool)
                     && !own.iter().any(|text| matches(text, tool));
-                prop_assert_eq!(policy.permits(Kind::Tools, tool, None), seen, "{}/{}", name, tool);
+                prop_assert_eq!(policy.permits(ListKind::Tools, tool, None), seen, "{}/{}", name, tool);
             }
         }
     }

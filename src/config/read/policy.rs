@@ -4,11 +4,11 @@ use super::super::layer::{Exposure, Patterns};
 use super::super::tree::{Entry, Problem};
 use super::fields::Fields;
 use super::{Format, Reader};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 /// What `expose` may name; templates go with resources.
-pub(in super::super) const EXPOSED: [(&str, Kind); 3] =
-    [("tools", Kind::Tools), ("resources", Kind::Resources), ("prompts", Kind::Prompts)];
+pub(in super::super) const EXPOSED: [(&str, ListKind); 3] =
+    [("tools", ListKind::Tools), ("resources", ListKind::Resources), ("prompts", ListKind::Prompts)];
 
 impl Reader<'_> {
     /// All formats have `allow` and `deny` for tools, and the rest only our own: other clients have other uses for its
@@ -16,7 +16,7 @@ impl Reader<'_> {
     pub(super) fn exposure(&mut self, server: &Entry, fields: &mut Fields<'_>) -> Option<Exposure> {
         let table = format!("servers.{}", server.key);
         let tools = self.allow_and_deny(fields);
-        let exposure = self.with_patterns(Exposure::default(), Kind::Tools, tools);
+        let exposure = self.with_patterns(Exposure::default(), ListKind::Tools, tools);
         if self.format != Format::Native {
             return exposure.map(|exposure| exposure.stated_in(&table));
         }
@@ -25,7 +25,7 @@ impl Reader<'_> {
         let prompts = fields.take("prompts").map(|entry| self.patterns_of(&table, entry));
         let resources = fields.take("resources").map(|entry| self.patterns_of(&table, entry));
         let mut exposure = exposure?.reading_only(read_only).exposing(exposed);
-        for (kind, patterns) in [(Kind::Prompts, prompts), (Kind::Resources, resources)] {
+        for (kind, patterns) in [(ListKind::Prompts, prompts), (ListKind::Resources, resources)] {
             exposure = self.with_patterns(exposure, kind, patterns.unwrap_or_default())?;
         }
         Some(exposure.stated_in(&table))
@@ -34,7 +34,7 @@ impl Reader<'_> {
     /// What `[defaults]` hides of every server.
     pub(super) fn default_exposure(&mut self, fields: &mut Fields<'_>) -> Option<Exposure> {
         let deny = fields.take("deny").map(|entry| self.patterns(entry)).unwrap_or_default();
-        let exposure = self.with_patterns(Exposure::default(), Kind::Tools, Patterns { allow: None, deny });
+        let exposure = self.with_patterns(Exposure::default(), ListKind::Tools, Patterns { allow: None, deny });
         exposure.map(|exposure| exposure.stated_in("defaults"))
     }
 
@@ -44,7 +44,7 @@ impl Reader<'_> {
         Patterns { allow, deny }
     }
 
-    fn with_patterns(&mut self, exposure: Exposure, kind: Kind, patterns: Patterns) -> Option<Exposure> {
+    fn with_patterns(&mut self, exposure: Exposure, kind: ListKind, patterns: Patterns) -> Option<Exposure> {
         let allowed = patterns.allow.as_ref().map(|allow| &allow.location);
         let location =
             allowed.or(patterns.deny.first().map(|pattern| &pattern.location)).map(|location| location.span.clone());
@@ -62,7 +62,7 @@ impl Reader<'_> {
         self.error(problem.help("write fewer or shorter patterns"));
     }
 
-    pub(super) fn exposed(&mut self, entry: &Entry) -> Vec<Kind> {
+    pub(super) fn exposed(&mut self, entry: &Entry) -> Vec<ListKind> {
         let kinds = self.strings(entry, r#"["tools", "resources", "prompts"]"#);
         let names = EXPOSED.map(|(name, _)| name);
         let known = kinds.into_iter().filter_map(|(node, text)| self.one_of(node, text, "expose", &names));

@@ -10,7 +10,7 @@ use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use super::fields::Fields;
 use super::server::fitted_name;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 
 impl Reader<'_> {
     pub(super) fn profiles(&mut self, entry: &Entry) -> Vec<ProfileLayer> {
@@ -62,8 +62,8 @@ impl Reader<'_> {
 
     fn scoped_rules(&mut self, table: &str, fields: &mut Fields<'_>) -> PerKind<ScopedRulesLayer> {
         let mut rules = PerKind::<ScopedRulesLayer>::default();
-        rules[Kind::Tools] = self.scoped(Kind::Tools, fields);
-        for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
+        rules[ListKind::Tools] = self.scoped(ListKind::Tools, fields);
+        for (key, kind) in [("prompts", ListKind::Prompts), ("resources", ListKind::Resources)] {
             if let Some(entry) = fields.take(key) {
                 let mut fields = self.fields_of(table, entry, r#"deny = ["*/secret*"]"#);
                 rules[kind] = self.scoped(kind, &mut fields);
@@ -74,7 +74,7 @@ impl Reader<'_> {
     }
 
     /// `allow` and `deny` of one kind.
-    fn scoped(&mut self, kind: Kind, fields: &mut Fields<'_>) -> ScopedRulesLayer {
+    fn scoped(&mut self, kind: ListKind, fields: &mut Fields<'_>) -> ScopedRulesLayer {
         let allow = self.key(fields, "allow", |reader, entry| Some(reader.scoped_patterns(entry)));
         let deny = self.key(fields, "deny", |reader, entry| Some(reader.scoped_patterns(entry)));
         let location = allow.as_ref().or(deny.as_ref()).map(|patterns| patterns.location.span.clone());

@@ -8,23 +8,23 @@ use super::super::layer::ProfileLayer;
 use super::page::Page;
 use super::servers::kinds_text;
 use super::show_keys;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 pub(super) fn show(profile: &ProfileLayer, page: &mut Page) {
     let ProfileLayer { name, servers, rules: _, expose, read_only, naming, allow_uids } = profile;
     page.table(&format!("profiles.{}", name.value), Some(&name.location));
     page.value("servers", servers.as_ref(), |servers| list(servers.iter().map(|server| toml_string(&server.value))));
-    show_rules(profile, Kind::Tools, page);
+    show_rules(profile, ListKind::Tools, page);
     page.value("expose", expose.as_ref(), |kinds| kinds_text(kinds));
     show_keys(NAMING_KEYS.iter(), naming, false, page);
     page.value("allow_uids", allow_uids.as_ref(), |uids: &BTreeSet<u32>| list(uids.iter().map(u32::to_string)));
     page.inner("tools", |page| page.value("read_only", read_only.as_ref(), bool::to_string));
-    for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
+    for (key, kind) in [("prompts", ListKind::Prompts), ("resources", ListKind::Resources)] {
         page.inner(key, |page| show_rules(profile, kind, page));
     }
 }
 
-fn show_rules(profile: &ProfileLayer, kind: Kind, page: &mut Page) {
+fn show_rules(profile: &ProfileLayer, kind: ListKind, page: &mut Page) {
     let rules = &profile.rules[kind];
     for (key, patterns) in [("allow", &rules.allow), ("deny", &rules.deny)] {
         page.value(key, patterns.as_ref(), |patterns| {

@@ -14,7 +14,7 @@ use super::super::settings::Settings;
 use super::super::spanned::Spanned;
 use super::page::Page;
 use super::show_keys;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 pub(super) fn show(server: &ServerLayer, page: &mut Page) {
     let ServerLayer { name, launch, rules } = server;
@@ -76,8 +76,8 @@ fn show_exposures(exposures: &[Exposure], page: &mut Page) {
     for more in exposed {
         page.comment(&format!("and of these only {} # {}", kinds_text(&more.value), more.location.line()));
     }
-    show_patterns(exposures, Kind::Tools, page);
-    for (key, kind) in [("prompts", Kind::Prompts), ("resources", Kind::Resources)] {
+    show_patterns(exposures, ListKind::Tools, page);
+    for (key, kind) in [("prompts", ListKind::Prompts), ("resources", ListKind::Resources)] {
         page.inner(key, |page| show_patterns(exposures, kind, page));
     }
     let read_only = exposures.iter().filter_map(|exposure| exposure.read_only.as_ref());
@@ -85,7 +85,7 @@ fn show_exposures(exposures: &[Exposure], page: &mut Page) {
     page.inner("tools", |page| page.value("read_only", strictest, bool::to_string));
 }
 
-fn show_patterns(exposures: &[Exposure], kind: Kind, page: &mut Page) {
+fn show_patterns(exposures: &[Exposure], kind: ListKind, page: &mut Page) {
     let patterns = || exposures.iter().map(|exposure| &exposure.patterns[kind]);
     let mut allowed = patterns().filter_map(|Patterns { allow, .. }| allow.as_ref());
     let serialize = |allow: &Vec<Spanned<globset::Glob>>| {
@@ -102,7 +102,7 @@ fn show_patterns(exposures: &[Exposure], kind: Kind, page: &mut Page) {
     }
 }
 
-pub(super) fn kinds_text(kinds: &[Kind]) -> String {
+pub(super) fn kinds_text(kinds: &[ListKind]) -> String {
     let names = EXPOSED.iter().filter(|(_, kind)| kinds.contains(kind)).map(|(name, _)| toml_string(name));
     format!("[{}]", names.collect::<Vec<_>>().join(", "))
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::jsonrpc::made_up::{bytes, members_of, text};
 use crate::jsonrpc::splice::applied;
-use crate::level::Level;
+use crate::log_level::LogLevel;
 
 const META: &str =
     r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
@@ -124,7 +124,7 @@ proptest! {
         let meta = if meta.is_empty() { meta } else { format!("\"_meta\":{{{meta}}}") };
         let all: Vec<String> = [params, meta].into_iter().filter(|part| !part.is_empty()).collect();
         let params = bytes(&format!("{{{}}}", all.join(",")));
-        let speaker = Speaker { level: Some(Level::Info), ..Speaker::default() };
+        let speaker = Speaker { level: Some(LogLevel::Info), ..Speaker::default() };
         let modern = Bytes::from(applied(&params, &to_modern(&params, &speaker, makes_task).expect("an object")));
         let back = applied(&modern, &to_legacy(&modern, false).expect("an object"));
         prop_assert_eq!(text(&back), text(&params));

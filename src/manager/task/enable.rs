@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::manager::enablement::{Presence, Switched, Toggle};
 use crate::manager::error::ManagerError;
 use crate::naming::Naming;
@@ -70,7 +70,7 @@ impl Entry {
 /// The server's own names of the tools that it is known to offer anybody, and of those that are switched off.
 fn known(published: &Published, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
     let lists = published.agent_lists.values().chain([&published.lists]);
-    let offered = lists.flat_map(|lists| lists[Kind::Tools].items.iter().map(|item| Arc::clone(&item.key)));
+    let offered = lists.flat_map(|lists| lists[ListKind::Tools].items.iter().map(|item| Arc::clone(&item.key)));
     offered.chain(off.iter().cloned()).collect()
 }
 

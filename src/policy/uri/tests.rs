@@ -4,16 +4,16 @@ use proptest::prelude::*;
 use serde::Deserialize;
 
 use super::*;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::policy::{Policy, pattern};
 
 fn policy(allow: Option<&[&str]>, deny: &[&str]) -> Policy {
     let globs = |texts: &[&str]| texts.iter().map(|text| pattern(text).expect("a glob")).collect::<Vec<_>>();
-    Policy::default().with(Kind::Resources, allow.map(globs).as_deref(), &globs(deny)).expect("patterns compile")
+    Policy::default().with(ListKind::Resources, allow.map(globs).as_deref(), &globs(deny)).expect("patterns compile")
 }
 
 fn permits(policy: &Policy, uri: &str) -> bool {
-    policy.permits(Kind::Resources, uri, None)
+    policy.permits(ListKind::Resources, uri, None)
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn uri_without_agreed_characters_or_with_too_many_readings_is_refused_where_ther
         &large,
         &deep,
     ] {
-        let why = policy(None, &["y:*"]).verdict(Kind::Resources, uri, None).map_err(|why| why.word());
+        let why = policy(None, &["y:*"]).verdict(ListKind::Resources, uri, None).map_err(|why| why.word());
         assert_eq!(why, Err("ambiguous"), "{uri:?}");
         assert!(!permits(&policy(Some(&["*"]), &[]), uri), "{uri:?}");
         assert!(permits(&Policy::default(), uri), "{uri:?}");
@@ -209,8 +209,8 @@ fn template_is_judged_without_a_look_into_its_expressions() {
         ("file:///pub/\u{f0000}", true, false),
         ("file:///pub/{unclosed", false, true),
     ] {
-        assert_eq!(!denying.permits(Kind::Templates, template, None), denied, "{template}");
-        assert_eq!(allowing.permits(Kind::Templates, template, None), allowed, "{template}");
+        assert_eq!(!denying.permits(ListKind::Templates, template, None), denied, "{template}");
+        assert_eq!(allowing.permits(ListKind::Templates, template, None), allowed, "{template}");
     }
 }
 
@@ -290,9 +290,9 @@ proptest! {
     #[test]
     fn any_text_has_a_verdict(text in r"\PC{0,40}|.{0,40}|([a-z]{1,3}:)?[/\\.%0-9a-fA-F?#;:@\[\]{}*,\t\u{f0000}-\u{f0003}]{0,40}") {
         let denying = policy(None, &["x://secret/*"]);
-        let _ = (permits(&denying, &text), denying.permits(Kind::Templates, &text, None));
+        let _ = (permits(&denying, &text), denying.permits(ListKind::Templates, &text, None));
         if let Ok(glob) = pattern(&text) {
-            let of_text = Policy::default().with(Kind::Resources, None, &[glob]).expect("it compiles");
+            let of_text = Policy::default().with(ListKind::Resources, None, &[glob]).expect("it compiles");
             let _ = (permits(&of_text, &text), permits(&of_text, "x://secret/a"));
         }
     }

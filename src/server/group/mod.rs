@@ -33,9 +33,9 @@ use super::stderr;
 use super::stop_order::Stop;
 use super::task::Parts;
 use super::wiring::start_instance;
-use crate::alarm::Alarm;
 use crate::catalog::{Identity, Lists};
 use crate::config::{ServerConfig, Sharing};
+use crate::deadline_timer::DeadlineTimer;
 use crate::era::{Era, Eras};
 use crate::server::error::ServerError;
 
@@ -121,10 +121,10 @@ impl Group {
         self.gather();
         let mut orders = self.orders.clone();
         let changed = Arc::clone(&self.changed);
-        let mut alarm = Alarm::new();
+        let mut timer = DeadlineTimer::new();
         loop {
-            if let Ok(alarm) = &mut alarm {
-                alarm.set(self.next_look());
+            if let Ok(timer) = &mut timer {
+                timer.set(self.next_look());
             }
             tokio::select! {
                 Some(command) = self.commands.recv() => self.take(command).await,
@@ -133,7 +133,7 @@ impl Group {
                     self.follow_eras();
                 }
                 wanted = orders.changed() => self.change(wanted),
-                () = rings(alarm.as_ref().ok()) => {
+                () = elapsed(timer.as_ref().ok()) => {
                     self.retire_idle(Instant::now());
                     self.follow_eras();
                 }
@@ -319,9 +319,9 @@ fn refuse(command: Command) {
     }
 }
 
-async fn rings(alarm: Option<&Alarm>) {
-    match alarm {
-        Some(alarm) => alarm.rings().await,
+async fn elapsed(timer: Option<&DeadlineTimer>) {
+    match timer {
+        Some(timer) => timer.elapsed().await,
         None => std::future::pending().await,
     }
 }

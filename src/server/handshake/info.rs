@@ -9,7 +9,7 @@ use crate::client_info;
 use crate::era::{self, Era};
 use crate::instructions;
 use crate::jsonrpc::members::{members, text};
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
 use crate::server::instance::NotificationSupport;
 use crate::task_state::TaskSupport;
@@ -68,9 +68,9 @@ impl ServerInfo {
             members(capabilities, ["tools", "prompts", "resources", "logging", "tasks", "extensions"]).ok()?;
         let declared = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
         let of_kind = |kind| match kind {
-            Kind::Tools => &tools,
-            Kind::Prompts => &prompts,
-            Kind::Resources | Kind::Templates => &resources,
+            ListKind::Tools => &tools,
+            ListKind::Prompts => &prompts,
+            ListKind::Resources | ListKind::Templates => &resources,
         };
         let is_modern = era::of(protocol) == Era::Modern;
         let tells = |name: &str, raw: &Option<Bytes>| {
@@ -111,7 +111,11 @@ mod tests {
         let found = ServerInfo::introduced(&Bytes::from_static(result.as_bytes()));
         match (found, expected) {
             (Ok(info), Ok(expected)) => {
-                assert_eq!((info.protocol, info.software.as_deref(), info.offers[Kind::Tools]), expected, "{result}");
+                assert_eq!(
+                    (info.protocol, info.software.as_deref(), info.offers[ListKind::Tools]),
+                    expected,
+                    "{result}"
+                );
             }
             (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
             (found, _) => panic!("{result}: {found:?}"),
@@ -141,7 +145,7 @@ mod tests {
         let info = found(full).expect("a modern server");
         assert_eq!((info.protocol, info.software.as_deref()), ("2026-07-28", Some("a 1")));
         assert_eq!((info.logs, &info.tasks), (false, &TaskSupport::default()));
-        assert_eq!(info.tells.changes, PerKind::from_fn(|kind| kind == Kind::Tools));
+        assert_eq!(info.tells.changes, PerKind::from_fn(|kind| kind == ListKind::Tools));
         assert!(info.tells.updates && info.instructions.is_some());
         assert_eq!(info.extensions.as_deref(), Some(&br#"{"a/b":{}}"#[..]));
         for other in [

@@ -15,7 +15,7 @@ use super::tasks::TaskTable;
 use super::wire::Wire;
 use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
-use crate::level::Level;
+use crate::log_level::LogLevel;
 use crate::server::agent_scope::AgentScope;
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::ReplySender;
@@ -228,7 +228,7 @@ impl Attribution {
 }
 
 /// The level of a log message, if MCP has it.
-pub(in crate::server) fn level_of(params: Option<&Bytes>) -> Option<Level> {
+pub(in crate::server) fn level_of(params: Option<&Bytes>) -> Option<LogLevel> {
     let [level] = members(params?, ["level"]).ok()?;
-    Level::named(&text(&level?)?)
+    LogLevel::named(&text(&level?)?)
 }

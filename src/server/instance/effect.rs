@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::health_checks::Callers;
 use super::{LogOwner, NewSubscription, Topic};
 use crate::catalog::List;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
 
 /// What the task has to act on.
@@ -13,7 +13,7 @@ pub(in crate::server) enum Effect {
     Nothing,
     /// One of its lists was followed to its end.
     Listed {
-        kind: Kind,
+        kind: ListKind,
         list: List,
         /// All of them are what the server offers, as far as can be known.
         settled: bool,
@@ -22,7 +22,7 @@ pub(in crate::server) enum Effect {
     NotListed {
         reason: ServerError,
         /// The pages before the one that failed, if the list was never followed to its end.
-        partial: Option<(Kind, List)>,
+        partial: Option<(ListKind, List)>,
         settled: bool,
     },
     /// It has answered a health check that these wait for.

@@ -11,7 +11,7 @@ use super::wire::Wire;
 use crate::calls::Outcome;
 use crate::catalog::List;
 use crate::jsonrpc::reply::METHOD_NOT_FOUND;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
 use crate::server::listing::{Listing, Next, Pace};
 
@@ -44,11 +44,11 @@ struct ListState {
 pub(super) enum Fetch {
     /// The next page was requested.
     Continues,
-    Done(Kind, List),
+    Done(ListKind, List),
     Failed {
         reason: ServerError,
         /// The pages before the failure, if the list was never fetched before.
-        partial: Option<(Kind, List)>,
+        partial: Option<(ListKind, List)>,
     },
 }
 
@@ -60,21 +60,21 @@ impl ServerLists {
     /// Fetches the lists that the server offers. `false` if it offers none.
     pub(in crate::server) fn start(&mut self, wire: &mut Wire, offered: PerKind<bool>) -> bool {
         self.states = PerKind::from_fn(|kind| offered[kind].then(ListState::default));
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             self.fetch(wire, kind);
         }
         self.states.iter().any(|(_, state)| state.is_some())
     }
 
     /// Whether no fetch of this list has ended yet.
-    pub(in crate::server) fn is_first_fetch(&self, kind: Kind) -> bool {
+    pub(in crate::server) fn is_first_fetch(&self, kind: ListKind) -> bool {
         self.states[kind].as_ref().is_some_and(|state| !state.attempted)
     }
 
     /// Fetches lists that have changed and may be fetched now. Returns when the next of the others is due.
     pub(in crate::server) fn refresh(&mut self, wire: &mut Wire) -> Option<Instant> {
         let mut next = None;
-        for kind in Kind::ALL {
+        for kind in ListKind::ALL {
             match self.states[kind].as_ref().and_then(ListState::due_at) {
                 Some(at) if at <= Instant::now() => self.fetch(wire, kind),
                 Some(at) => next = Some(next.map_or(at, |next: Instant| next.min(at))),
@@ -86,11 +86,14 @@ impl ServerLists {
 
     /// Takes a notification, which may say that a list has changed.
     pub(super) fn notified(&mut self, method: &[u8]) {
-        Kind::ALL.into_iter().filter(|kind| kind.change().as_bytes() == method).for_each(|kind| self.has_changed(kind));
+        ListKind::ALL
+            .into_iter()
+            .filter(|kind| kind.change_notification().as_bytes() == method)
+            .for_each(|kind| self.has_changed(kind));
     }
 
     /// Marks this list as changed.
-    pub(super) fn has_changed(&mut self, kind: Kind) {
+    pub(super) fn has_changed(&mut self, kind: ListKind) {
         if let Some(state) = &mut self.states[kind] {
             state.has_changed = true;
         }
@@ -98,10 +101,10 @@ impl ServerLists {
 
     /// Marks all lists as changed.
     pub(in crate::server) fn have_changed(&mut self) {
-        Kind::ALL.into_iter().for_each(|kind| self.has_changed(kind));
+        ListKind::ALL.into_iter().for_each(|kind| self.has_changed(kind));
     }
 
-    fn fetch(&mut self, wire: &mut Wire, kind: Kind) {
+    fn fetch(&mut self, wire: &mut Wire, kind: ListKind) {
         let Some(state) = &mut self.states[kind] else { return };
         (state.has_changed, state.retry_at, state.is_fetching) = (false, None, true);
         state.pace.begin(Instant::now());
@@ -121,7 +124,7 @@ impl ServerLists {
         let result = match outcome {
             Ok(result) => result,
             // They have no capability of their own: a server of resources need not know of them.
-            Err(error) if kind == Kind::Templates && is_unknown_method(&error) => {
+            Err(error) if kind == ListKind::Templates && is_unknown_method(&error) => {
                 return self.done(kind, List::default());
             }
             Err(_) => return self.failed(listing, "is an error"),
@@ -136,7 +139,7 @@ impl ServerLists {
         }
     }
 
-    fn done(&mut self, kind: Kind, list: List) -> Fetch {
+    fn done(&mut self, kind: ListKind, list: List) -> Fetch {
         if let Some(state) = &mut self.states[kind] {
             (state.is_fetching, state.attempted) = (false, true);
         }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::pending_request::PendingRequest;
 use super::wire::Wire;
-use crate::level::Level;
+use crate::log_level::LogLevel;
 
 /// The log level of one instance. One request is unanswered at a time: a server that does not answer is not sent more and more, however
 /// often agents change their minds.
@@ -16,16 +16,16 @@ use crate::level::Level;
 pub(in crate::server) struct Logging {
     /// The server has the capability.
     is_supported: bool,
-    of_agents: Option<Level>,
-    of_calls: Option<Level>,
-    requested: Option<Level>,
+    of_agents: Option<LogLevel>,
+    of_calls: Option<LogLevel>,
+    requested: Option<LogLevel>,
     is_unanswered: bool,
     /// Time limit for an answer.
     timeout: Duration,
 }
 
 /// The level to set when nobody wants one any more. The server's original level is unknown.
-const DEFAULT: Level = Level::Info;
+const DEFAULT: LogLevel = LogLevel::Info;
 
 impl Logging {
     pub(super) fn new(timeout: Duration) -> Self {
@@ -38,13 +38,13 @@ impl Logging {
     }
 
     /// The agents want messages from this level on. `None` changes nothing.
-    pub(in crate::server) fn set_level(&mut self, wire: &mut Wire, level: Option<Level>) {
+    pub(in crate::server) fn set_level(&mut self, wire: &mut Wire, level: Option<LogLevel>) {
         self.of_agents = level.or(self.of_agents);
         self.request(wire);
     }
 
     /// Called when a call starts whose agent wants messages from this level on until it is answered.
-    pub(super) fn call_started(&mut self, wire: &mut Wire, level: Level) {
+    pub(super) fn call_started(&mut self, wire: &mut Wire, level: LogLevel) {
         self.of_calls = Some(self.of_calls.map_or(level, |of_calls| of_calls.min(level)));
         self.request(wire);
     }

@@ -23,7 +23,7 @@ use super::pending_request::PendingRequest;
 use super::wire::Wire;
 use crate::era::Era;
 use crate::jsonrpc::members::text;
-use crate::kind::PerKind;
+use crate::list_kind::PerKind;
 use crate::server::messages::call::{Call, CallKey, Failure, ReplySender};
 use crate::server::messages::task_subscribers::TaskSubscription;
 use crate::server::stats::Stats;

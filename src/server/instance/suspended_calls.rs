@@ -13,11 +13,11 @@ use bytes::Bytes;
 use super::bridged_call::PendingBridgedCall;
 use super::wire::Wire;
 use crate::bridge::{self, BridgedRequest, MAX_SUSPENDED, ModernAgent, ServerRequest};
-use crate::chance;
 use crate::era::input::RetryInputs;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
+use crate::random;
 use crate::server::messages::call::{Call, ReplySender};
 use crate::server::server_request::undeclared;
 
@@ -103,7 +103,7 @@ impl SuspendedCalls {
         let Some(bridged) = wire.bridged_mut(id) else { return };
         let call = &mut bridged.call;
         // Without random numbers there is no state that an agent could retry with.
-        let random = call.reply.to().and_then(|_| chance::fresh().ok());
+        let random = call.reply.to().and_then(|_| random::token().ok());
         let state = random.map(|random| format!("{:x}.{random}", self.tag));
         let presentation = bridged.state.present(state, now);
         if let Some(result) = presentation.result {

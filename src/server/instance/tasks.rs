@@ -35,7 +35,6 @@ use crate::bridge::{
 };
 use crate::calls::Outcome;
 use crate::catalog::List;
-use crate::chance;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::input::{Input, inputs};
 use crate::era::request::with_inputs;
@@ -48,6 +47,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, applied, splice};
+use crate::random;
 use crate::server::messages::call::{Call, CallKey, Failure, LoadGuard, ReplySender, RequestKind, ToAgent};
 use crate::server::messages::server_notification::{ServerNotification, TaskStatus};
 use crate::server::messages::tasks::{MadeTask, TaskAsk, TaskNews};
@@ -301,7 +301,7 @@ impl TaskTable {
         result: &Bytes,
     ) -> Result<(Vec<u8>, News), Failure> {
         let ttl = bridge::ttl(params);
-        let completed = chance::fresh().ok().and_then(|name| CompletedTask::now(&name, result, ttl).ok());
+        let completed = random::token().ok().and_then(|name| CompletedTask::now(&name, result, ttl).ok());
         let completed = completed.and_then(|task| Some((TaskState::read(&task.state)?, task, minted(id)?)));
         let Some((state, completed, request)) = completed else { return Err(Failure::AnswerMalformed) };
         self.of_sessions.evict_cached(call.reply.key.session, completed.bytes(), wire.max_message());

@@ -10,7 +10,7 @@ use super::subscriptions::{Subscription, Subscriptions};
 use super::task_subscribers::{TaskSubscribers, TaskSubscription};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
-use crate::level::Level;
+use crate::log_level::LogLevel;
 
 /// One that is there.
 #[derive(Debug, Clone)]
@@ -20,7 +20,7 @@ pub struct Agent {
     /// The way to it.
     pub to: ReplySender,
     /// From which level on it wants log messages, if it has said so.
-    pub level: Option<Level>,
+    pub level: Option<LogLevel>,
     /// What it can be asked to do.
     pub abilities: Arc<ClientCapabilities>,
     /// In which era it speaks; that of its first request, if it speaks in both.
@@ -122,7 +122,7 @@ impl Agents {
     }
 
     /// The level that a server has to log from so that each has what it wants, if any has said so.
-    pub(crate) fn level(&self) -> Option<Level> {
+    pub(crate) fn level(&self) -> Option<LogLevel> {
         self.there.values().filter_map(|agent| agent.level).min()
     }
 

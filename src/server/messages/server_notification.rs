@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::tasks::TaskState;
-use crate::level::Level;
+use crate::log_level::LogLevel;
 
 /// A notification of a server that belongs to no call.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub enum ServerNotification {
     /// A log message.
     Logged {
         /// How severe, if it says that in a word of MCP's.
-        level: Option<Level>,
+        level: Option<LogLevel>,
         /// The whole line.
         line: Bytes,
     },

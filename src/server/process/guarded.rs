@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::{Ended, NotStarted};
-use crate::alarm::Alarm;
+use crate::deadline_timer::DeadlineTimer;
 use crate::server::guard::{ARGV0, Definition, KILL, Report, TERMINATE};
 use crate::server::start_error::StartError;
 use crate::server::subtree;
@@ -40,7 +40,7 @@ pub(super) struct Guarded {
 /// two checks in a row: a guard may be suspended and continued together with the daemon.
 #[derive(Debug)]
 struct Suspension {
-    timer: Alarm,
+    timer: DeadlineTimer,
     interval: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Suspension {
         let mut was_stopped = false;
         loop {
             self.timer.set(Some(Instant::now() + self.interval));
-            self.timer.rings().await;
+            self.timer.elapsed().await;
             let is_stopped = subtree::is_stopped(guard);
             if was_stopped && is_stopped {
                 return;
@@ -63,7 +63,7 @@ impl Suspension {
 
 /// Starts a guard, which is checked in each `interval`, and hands it the server's streams. Does not wait for anything.
 pub(super) fn spawn(program: &Path, streams: [&OwnedFd; 3], interval: Duration) -> io::Result<Guarded> {
-    let suspension = Suspension { timer: Alarm::new()?, interval };
+    let suspension = Suspension { timer: DeadlineTimer::new()?, interval };
     let (ours, theirs) = StdUnixStream::pair()?;
     let guard = Command::new(program)
         .arg0(ARGV0)

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::copy::Copier;
 use super::ring::{Line, Log, Ring};
-use crate::moment::Moment;
+use crate::clock::Moment;
 
 /// Longest line kept, in bytes; of a longer one the beginning, with `…` behind it.
 const MAX_LINE: usize = 64 << 10;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::moment::Moment;
+use crate::clock::Moment;
 
 /// Most bytes kept of all lines of one server together, over all its instances; the oldest go first. Twenty servers that
 /// never stop talking take 5 MiB, and some more for what lies between lines of all sizes.

@@ -12,7 +12,7 @@ use tokio::time::sleep_until;
 use super::ServerTask;
 use crate::catalog::Lists;
 use crate::era::Era;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::server::control::HealthOverride;
 use crate::server::error::ServerError;
 use crate::server::fair_queue;
@@ -159,7 +159,7 @@ impl ServerTask {
 
     pub(super) fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
         let Some(access) = &call.access else { return Readiness::Release };
-        if Kind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
+        if ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
             return Readiness::Wait;
         }
         match access.exposure(&self.config.name, &self.publisher.snapshot().lists) {

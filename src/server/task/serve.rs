@@ -10,9 +10,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::ServerTask;
 use super::shutdown::{End, parted};
-use crate::alarm::Alarm;
+use crate::deadline_timer::DeadlineTimer;
 use crate::era;
-use crate::kind::{Kind, PerKind};
+use crate::list_kind::{ListKind, PerKind};
 use crate::server::control::{HealthOverride, Orders};
 use crate::server::error::ServerError;
 use crate::server::health::{Health, Silence};
@@ -38,20 +38,20 @@ enum Rare {
     HealthOverride(HealthOverride),
     /// An agent that the server has asked something says something.
     FromAgent(FromAgent),
-    Alarm,
+    Deadline,
 }
 
 /// What is kept while an instance is ready.
 struct Relay<'a> {
     /// Polled only when woken: what is polled at each turn costs a tenth of a small call.
     rare: FuturesUnordered<BoxFuture<'a, Rare>>,
-    alarm: Alarm,
+    timer: DeadlineTimer,
     health: Option<Health>,
     /// When it has to be done with its calls, if it is to end.
     drained_by: Option<Instant>,
     /// Lines wait that the server has not read.
     has_backlog: bool,
-    /// Something was taken in since it was looked what is due. Time alone rings the alarm, which is taken in as well.
+    /// Something was taken in since it was looked what is due. Time alone rings the timer, which is taken in as well.
     has_changed: bool,
 }
 
@@ -67,13 +67,13 @@ impl ServerTask {
         instance.subscriptions.refresh(&mut instance.wire);
         let offers_any = instance.lists.start(&mut instance.wire, offers);
         self.publisher.update(|published| {
-            for kind in Kind::ALL.into_iter().filter(|kind| !offers[*kind]) {
+            for kind in ListKind::ALL.into_iter().filter(|kind| !offers[*kind]) {
                 published.lists[kind] = Arc::default();
             }
         });
         self.publisher.settled(!offers_any);
         let known = self.publisher.known();
-        instance.note_tools(&known.lists[Kind::Tools]);
+        instance.note_tools(&known.lists[ListKind::Tools]);
         self.release_parked(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,
@@ -83,16 +83,16 @@ impl ServerTask {
 
     /// Until it is over, or there is no way to the server any more.
     async fn relay(&mut self, instance: &mut Instance, process: &mut Option<Process>) -> Result<End, Closed> {
-        let alarm = match Alarm::new() {
-            Ok(alarm) => alarm,
+        let timer = match DeadlineTimer::new() {
+            Ok(timer) => timer,
             Err(error) => return Ok(End::Broken(ServerError::Internal(format!("cannot be served: {error}")))),
         };
         let rare = self.rare_events(process);
         rare.push(vouched(self.orders.clone(), HealthOverride::Auto));
-        rare.push(alarm.rings().map(|()| Rare::Alarm).boxed());
+        rare.push(timer.elapsed().map(|()| Rare::Deadline).boxed());
         let mut relay = Relay {
             rare,
-            alarm,
+            timer,
             health: self.begin_checkups(),
             drained_by: None,
             has_backlog: false,
@@ -152,7 +152,7 @@ impl ServerTask {
         self.orders.stop.now() == Stop::Finish
     }
 
-    /// Whether the instance may be ended now; if not, the alarm is set for the next time to look.
+    /// Whether the instance may be ended now; if not, the timer is set for the next time to look.
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
@@ -168,7 +168,7 @@ impl ServerTask {
         let vacated_at = if self.queued.is_empty() { None } else { instance.next_vacancy() };
         let waiting_at = [self.next_expiry(), vacated_at].into_iter().flatten().min();
         let times = [instance.wire.next_deadline(), relist_at, relisten_at, idle_at, look_at, drained_by, waiting_at];
-        relay.alarm.set(times.into_iter().flatten().min());
+        relay.timer.set(times.into_iter().flatten().min());
         false
     }
 
@@ -182,8 +182,8 @@ impl ServerTask {
                 self.on(Event::Stop);
                 relay.drained_by = Some(Instant::now() + DRAIN);
             }
-            Rare::Alarm => {
-                relay.rare.push(relay.alarm.rings().map(|()| Rare::Alarm).boxed());
+            Rare::Deadline => {
+                relay.rare.push(relay.timer.elapsed().map(|()| Rare::Deadline).boxed());
                 let effect = instance.expire(Instant::now());
                 self.effect(effect);
                 return relay.health.as_mut().and_then(|health| self.check_up(health, instance));

@@ -8,7 +8,7 @@ use super::{Conversation, News, Stage};
 use crate::jsonrpc::mcpd_error::is_refusal_of_stopping_daemon;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::{Malformed, Message};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::shim::asking::{Asked, Effect};
 use crate::shim::greeting::{Welcome, message, welcome};
 use crate::shim::modern;
@@ -103,7 +103,7 @@ impl Conversation {
                     && let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"]))
                 {
                     self.memory.question_ended(&id);
-                } else if method[..] == *Kind::Resources.change().as_bytes() {
+                } else if method[..] == *ListKind::Resources.change_notification().as_bytes() {
                     self.renewal.retry();
                     self.renew();
                 }

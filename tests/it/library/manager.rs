@@ -2,7 +2,7 @@
 
 use mcpd::config::Start;
 use mcpd::manager::{Setup, Toggle};
-use mcpd::policy::{Kind, Policy, pattern};
+use mcpd::policy::{ListKind, Policy, pattern};
 use mcpd::{ClientError, Guard, HealthOverride, Manager, ManagerError, ResourceTool, ServerConfig};
 use serde_json::{Value, json};
 
@@ -358,7 +358,7 @@ fn resource_hidden_by_policy_is_neither_listed_nor_readable() {
     let owned = Owned::new();
     run(async {
         let deny = [pattern("demo://*").expect("a glob")];
-        let policy = Policy::default().with(Kind::Resources, None, &deny).expect("a policy");
+        let policy = Policy::default().with(ListKind::Resources, None, &deny).expect("a policy");
         let manager = start([owned.demo("d").policy(policy)]);
         let list = ResourceTool::List.call(&manager, &json!({})).await.expect("listed").value().expect("JSON");
         assert_eq!(list["content"][0]["text"], "[]");

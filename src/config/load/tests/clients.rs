@@ -1,7 +1,7 @@
 //! The format of other clients.
 
 use super::*;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 #[test]
 fn the_format_of_other_clients_is_read() {
@@ -15,7 +15,7 @@ fn the_format_of_other_clients_is_read() {
     let launch = program(&server);
     assert_eq!((launch.command.as_str(), &launch.args[..]), ("npx", &["-y".to_owned(), "x".to_owned()][..]));
     assert_eq!(launch.env["A"], "value");
-    assert!(!server.policy.permits(Kind::Tools, "write", None));
+    assert!(!server.policy.permits(ListKind::Tools, "write", None));
 }
 
 #[test]

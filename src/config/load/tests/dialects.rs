@@ -5,7 +5,7 @@ mod servers;
 
 use super::*;
 use crate::config::{Program, Remote, Sharing};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 /// The servers of a file at `path`, in the environment of a person who has `TOKEN`.
 fn servers_of(path: &str, text: &str) -> Vec<ServerConfig> {
@@ -39,7 +39,7 @@ fn named(servers: &[ServerConfig]) -> Vec<&str> {
 }
 
 fn permits(server: &ServerConfig, tool: &str) -> bool {
-    server.policy.permits(Kind::Tools, tool, None)
+    server.policy.permits(ListKind::Tools, tool, None)
 }
 
 fn warnings(path: &str, text: &str) -> Vec<String> {

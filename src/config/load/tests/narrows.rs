@@ -1,7 +1,7 @@
 //! What a later layer says of a server that an earlier one configures.
 
 use super::*;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 const BASE: &str =
     "[servers.a]\ncommand = 'x'\nallow = ['r*', 'w*']\ndeny = ['rm']\ncall_timeout = '10s'\nidle_timeout = '20s'";
@@ -26,11 +26,11 @@ fn a_later_layer_only_narrows_what_is_exposed() {
     for (tool, permitted) in
         [("read", true), ("wd", false), ("rm", false), ("list", false), ("write", false), ("rd", true)]
     {
-        assert_eq!(permits(Kind::Tools, tool), permitted, "{tool}");
+        assert_eq!(permits(ListKind::Tools, tool), permitted, "{tool}");
     }
-    assert!(!permits(Kind::Prompts, "p") && !permits(Kind::Resources, "file:///a"));
-    assert!(!narrowed("servers.a.tools.read_only = true").policy.permits(Kind::Tools, "read", None));
-    assert!(!narrowed("[servers.a]\nallow = []").policy.permits(Kind::Tools, "read", None));
+    assert!(!permits(ListKind::Prompts, "p") && !permits(ListKind::Resources, "file:///a"));
+    assert!(!narrowed("servers.a.tools.read_only = true").policy.permits(ListKind::Tools, "read", None));
+    assert!(!narrowed("[servers.a]\nallow = []").policy.permits(ListKind::Tools, "read", None));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn what_the_defaults_deny_every_server_denies_beside_its_own() {
     let loaded = load(&["/1.toml", "/2.json", "/3.toml"].map(PathBuf::from), &sources).expect("fine");
     let permitted = |server: usize| {
         let policy = &loaded.config.servers[server].policy;
-        ["x", "y", "z", "w"].map(|tool| policy.permits(Kind::Tools, tool, None))
+        ["x", "y", "z", "w"].map(|tool| policy.permits(ListKind::Tools, tool, None))
     };
     assert_eq!((permitted(0), permitted(1)), ([false, false, false, true], [false, true, false, true]));
     check("defaults.deny = 'x'", &["1:17 `deny` must be a list of strings | …"]);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::config::CallHistory;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 
 #[test]
 fn an_empty_file_is_an_empty_daemon() {
@@ -31,7 +31,7 @@ fn every_key_is_read() {
     assert_eq!(launch.pass_env, ["A", "B", "C"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/home/u/n")));
     assert_eq!(launch.roots, ["/home/u/r", "file:///value"]);
-    let permits = |tool| server.policy.permits(Kind::Tools, tool, None);
+    let permits = |tool| server.policy.permits(ListKind::Tools, tool, None);
     assert!(permits("read_y") && !permits("read_x") && !permits("list"));
     assert_eq!(
         (server.settings.handshake_timeout, server.settings.call_timeout),
@@ -47,17 +47,17 @@ fn each_kind_has_rules_of_its_own() {
     );
     let reading = Bytes::from_static(br#"{"annotations":{"readOnlyHint":true}}"#);
     for (kind, key, permitted) in [
-        (Kind::Tools, "r", true),
-        (Kind::Tools, "w", false),
-        (Kind::Prompts, "p", false),
-        (Kind::Resources, "file:///a", true),
-        (Kind::Resources, "file:///a.key", false),
-        (Kind::Templates, "file:///{+path}", true),
-        (Kind::Templates, "http://{host}", false),
+        (ListKind::Tools, "r", true),
+        (ListKind::Tools, "w", false),
+        (ListKind::Prompts, "p", false),
+        (ListKind::Resources, "file:///a", true),
+        (ListKind::Resources, "file:///a.key", false),
+        (ListKind::Templates, "file:///{+path}", true),
+        (ListKind::Templates, "http://{host}", false),
     ] {
         assert_eq!(server.policy.permits(kind, key, Some(&reading)), permitted, "{kind:?} {key}");
     }
-    assert!(!server.policy.permits(Kind::Tools, "r", None));
+    assert!(!server.policy.permits(ListKind::Tools, "r", None));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Profile;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::naming::Scheme;
 
 const SERVERS: &str = "[servers.files]\ncommand = 'x'\n[servers.git]\ncommand = 'x'\ndeny = ['push']\n";
@@ -42,17 +42,17 @@ fn a_profile_has_every_key_of_its_table() {
     assert!(profile.policy(&config.servers[0]).is_none());
     let policy = profile.policy(&config.servers[1]).expect("it is in the profile");
     for (kind, key, permitted) in [
-        (Kind::Tools, "status", true),
-        (Kind::Tools, "log", false),
-        (Kind::Tools, "push", false),
-        (Kind::Prompts, "y", false),
-        (Kind::Resources, "file:///a/b", true),
-        (Kind::Resources, "file:///b", false),
+        (ListKind::Tools, "status", true),
+        (ListKind::Tools, "log", false),
+        (ListKind::Tools, "push", false),
+        (ListKind::Prompts, "y", false),
+        (ListKind::Resources, "file:///a/b", true),
+        (ListKind::Resources, "file:///b", false),
     ] {
         assert_eq!(policy.permits(kind, key, None), permitted, "{key}");
     }
     let reading = profiles("[profiles.p]\ntools.read_only = true").remove(1);
-    assert!(!reading.policy(&config.servers[0]).expect("in it").permits(Kind::Tools, "a", None));
+    assert!(!reading.policy(&config.servers[0]).expect("in it").permits(ListKind::Tools, "a", None));
 }
 
 #[test]

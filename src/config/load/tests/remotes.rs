@@ -22,7 +22,7 @@ fn both_formats_have_a_url_and_headers() {
         let remote = remote(&server);
         assert_eq!(remote.url, "https://value.org/mcp");
         assert_eq!((&*remote.headers["Authorization"], &*remote.headers["X-A"]), ("Bearer hunter2", ""));
-        assert!(!server.policy.permits(crate::kind::Kind::Tools, "write", None));
+        assert!(!server.policy.permits(crate::list_kind::ListKind::Tools, "write", None));
         let shown = format!("{server:?}");
         assert!(shown.contains("Authorization") && !shown.contains("hunter2") && !shown.contains("value"), "{shown}");
     }

@@ -149,7 +149,10 @@ fn its_defaults_are_those_of_the_reader() {
     let own = server(&format!("{OK}{own}"));
     assert_eq!(own.settings, plain.settings);
     assert!(own.launch == plain.launch);
-    assert_eq!(format!("{:?}", own.policy), format!("{:?}", plain.policy.clone().exposing(&crate::kind::Kind::ALL)));
+    assert_eq!(
+        format!("{:?}", own.policy),
+        format!("{:?}", plain.policy.clone().exposing(&crate::list_kind::ListKind::ALL))
+    );
     assert_eq!(own.settings.log_arguments, plain.settings.log_arguments);
 }
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use super::NotificationSupport;
 use crate::backoff::Backoff;
 use crate::era::subscription::Filter;
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::server::deadline::Deadline;
 use crate::server::messages::call::Call;
 
@@ -194,9 +194,9 @@ impl Stream {
             is_asked_for
         });
         let mut filter = Filter {
-            tools: changes[Kind::Tools],
-            prompts: changes[Kind::Prompts],
-            resources: changes[Kind::Resources],
+            tools: changes[ListKind::Tools],
+            prompts: changes[ListKind::Prompts],
+            resources: changes[ListKind::Resources],
             ..Filter::default()
         };
         for (topic, raw) in topics {

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::catalog::{Identity, Lists, identity};
 use crate::era::{self, Era};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
-use crate::kind::Kind;
+use crate::list_kind::ListKind;
 use crate::server::messages::tasks::unknown_task;
 
 /// What a request is about.
@@ -51,7 +51,7 @@ pub enum Target {
     /// A tool or prompt. For a request about a task, the tool that made the task.
     Named {
         /// Tools or prompts.
-        kind: Kind,
+        kind: ListKind,
         /// The exposed name.
         exposed: Bytes,
         /// The server's own name.
@@ -121,10 +121,10 @@ impl Access {
     }
 
     /// Whether the server's list of `kind` decides about the call.
-    pub(crate) fn depends_on(&self, kind: Kind) -> bool {
+    pub(crate) fn depends_on(&self, kind: ListKind) -> bool {
         match self.target {
             Target::Named { kind: own, .. } => own == kind,
-            Target::Uri(_) => matches!(kind, Kind::Resources | Kind::Templates),
+            Target::Uri(_) => matches!(kind, ListKind::Resources | ListKind::Templates),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::era::Era;
 use crate::era::speaker::Speaker;
-use crate::level::Level;
+use crate::log_level::LogLevel;
 
 /// Where a call comes from.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub enum Origin {
         /// Its name.
         profile: Arc<str>,
         /// From which level on log messages of the call are wanted, if any are.
-        level: Option<Level>,
+        level: Option<LogLevel>,
     },
 }
 
@@ -38,7 +38,7 @@ impl Origin {
 
     /// From which level on log messages of the call are wanted, if it says so itself.
     #[must_use]
-    pub fn level(&self) -> Option<Level> {
+    pub fn level(&self) -> Option<LogLevel> {
         match self {
             Self::Legacy(speaker) => speaker.level,
             Self::Modern { level, .. } => *level,

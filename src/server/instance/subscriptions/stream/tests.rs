@@ -1,12 +1,12 @@
 //! What a server is listened to for, when it is asked again, and what it refuses.
 
 use super::*;
-use crate::kind::PerKind;
+use crate::list_kind::PerKind;
 
 fn of(tools: bool, updates: bool) -> Stream {
     let mut stream = Stream::default();
     stream.declare(NotificationSupport {
-        changes: PerKind::from_fn(|kind| tools && kind == Kind::Tools),
+        changes: PerKind::from_fn(|kind| tools && kind == ListKind::Tools),
         updates,
         tasks: updates,
     });

@@ -1,27 +1,27 @@
-//! The kinds of things that servers list. Pure: what MCP calls each of them, and a value for each.
+//! The four kinds of lists that servers offer, with the names that MCP gives to each. Pure.
 //!
 //! Source: MCP 2025-11-25, `server/tools`, `server/prompts`, `server/resources`.
 
 use std::ops::{Index, IndexMut};
 
-/// A kind of thing that is listed, each with a list of its own.
+/// What a list contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Called by name.
+pub enum ListKind {
+    /// `tools/list`.
     Tools,
-    /// Got by name.
+    /// `prompts/list`.
     Prompts,
-    /// Read by URI.
+    /// `resources/list`.
     Resources,
-    /// Of URIs that can be read beside those listed.
+    /// `resources/templates/list`.
     Templates,
 }
 
-impl Kind {
-    /// In the order in which a server is asked.
+impl ListKind {
+    /// In the order in which a server is queried.
     pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
-    /// The method that lists it.
+    /// The method that requests the list.
     #[must_use]
     pub fn method(self) -> &'static str {
         match self {
@@ -32,13 +32,13 @@ impl Kind {
         }
     }
 
-    /// The kind that `method` lists.
+    /// The list that `method` requests.
     #[must_use]
-    pub fn listed_by(method: &[u8]) -> Option<Self> {
+    pub fn from_method(method: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.method().as_bytes() == method)
     }
 
-    /// The member of a result that holds the list.
+    /// The member of a result that contains the list.
     #[must_use]
     pub fn member(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// The member that tells one from the others of its kind.
+    /// The member that identifies an entry of the list.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -59,9 +59,9 @@ impl Kind {
         }
     }
 
-    /// The notification that says that the list has changed.
+    /// The notification that the list has changed.
     #[must_use]
-    pub fn change(self) -> &'static str {
+    pub fn change_notification(self) -> &'static str {
         match self {
             Self::Tools => "notifications/tools/list_changed",
             Self::Prompts => "notifications/prompts/list_changed",
@@ -75,27 +75,27 @@ impl Kind {
 pub struct PerKind<T>([T; 4]);
 
 impl<T> PerKind<T> {
-    /// One of what `make` makes for each.
-    pub fn from_fn(make: impl FnMut(Kind) -> T) -> Self {
-        Self(Kind::ALL.map(make))
+    /// Calls `make` for each kind.
+    pub fn from_fn(make: impl FnMut(ListKind) -> T) -> Self {
+        Self(ListKind::ALL.map(make))
     }
 
-    /// Every kind with its value.
-    pub fn iter(&self) -> impl Iterator<Item = (Kind, &T)> {
-        Kind::ALL.into_iter().zip(&self.0)
+    /// Each kind with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (ListKind, &T)> {
+        ListKind::ALL.into_iter().zip(&self.0)
     }
 }
 
-impl<T> Index<Kind> for PerKind<T> {
+impl<T> Index<ListKind> for PerKind<T> {
     type Output = T;
 
-    fn index(&self, kind: Kind) -> &T {
+    fn index(&self, kind: ListKind) -> &T {
         &self.0[kind as usize]
     }
 }
 
-impl<T> IndexMut<Kind> for PerKind<T> {
-    fn index_mut(&mut self, kind: Kind) -> &mut T {
+impl<T> IndexMut<ListKind> for PerKind<T> {
+    fn index_mut(&mut self, kind: ListKind) -> &mut T {
         &mut self.0[kind as usize]
     }
 }
@@ -105,11 +105,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_a_place_and_a_method_of_its_own() {
-        let methods = PerKind::from_fn(Kind::method);
-        for kind in Kind::ALL {
-            assert_eq!(Kind::listed_by(methods[kind].as_bytes()), Some(kind));
+    fn each_kind_has_its_own_index_and_method() {
+        let methods = PerKind::from_fn(ListKind::method);
+        for kind in ListKind::ALL {
+            assert_eq!(ListKind::from_method(methods[kind].as_bytes()), Some(kind));
         }
-        assert_eq!(Kind::listed_by(b"tools/call"), None);
+        assert_eq!(ListKind::from_method(b"tools/call"), None);
     }
 }

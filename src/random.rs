@@ -1,17 +1,17 @@
-//! What nobody else can know.
+//! Unguessable tokens.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Bytes of chance: as many as fit into the shortest verifier that OAuth allows (RFC 7636, 4.1).
+/// Random bytes of a token. 32 give the shortest verifier that OAuth allows (RFC 7636, 4.1).
 const BYTES: usize = 32;
 
-/// Text of 43 characters that fit everywhere.
+/// A random token: 43 characters of base64url.
 ///
 /// # Errors
-/// If the system has no chance to give.
-pub(crate) fn fresh() -> Result<String, String> {
+/// If `getrandom` fails.
+pub(crate) fn token() -> Result<String, String> {
     let (mut bytes, mut filled) = ([0; BYTES], 0);
     while filled < BYTES {
         let more = getrandom(&mut bytes[filled..], GetRandomFlags::empty());

@@ -1,4 +1,4 @@
-//! `mcpd add` takes a command or a URL as people type it, and shows what it has written.
+//! `mcpd add`: the accepted forms of commands and URLs, and the lines that it writes.
 
 use crate::support::{Place, SCRIPTED, quoted};
 

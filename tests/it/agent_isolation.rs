@@ -1,4 +1,4 @@
-//! Whatever one agent does, no other is given its messages or waits for it.
+//! One agent's requests, cancellations and stalls do not affect other agents.
 
 use std::fs;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn agent_that_has_finished_writing_still_receives_its_responses() {
 ///
 /// Signals may interrupt each system call of the daemon.
 #[test]
-fn an_agent_that_has_finished_writing_gets_its_answers_while_the_daemon_is_sent_signals() {
+fn agent_that_has_finished_writing_gets_its_answers_while_the_daemon_is_sent_signals() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let id = agent.start_call("a__sleep", &json!({"ms": 3000}));
@@ -67,7 +67,7 @@ fn an_agent_that_has_finished_writing_gets_its_answers_while_the_daemon_is_sent_
 
 /// Case C1.
 #[test]
-fn the_calls_of_an_agent_that_goes_away_are_cancelled_at_the_server() {
+fn calls_of_an_agent_that_goes_away_are_cancelled_at_the_server() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     (0..20).for_each(|n| drop(agent.start_call("a__sleep", &json!({"ms": 60_000, "n": n}))));
@@ -106,7 +106,7 @@ fn no_agent_can_cancel_the_call_of_another() {
 
 /// Case C2.
 #[test]
-fn an_agent_that_reads_nothing_costs_the_others_nothing() {
+fn agent_that_reads_nothing_does_not_affect_others() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let mut deaf = Agent::ready(&daemon);
     let mut agent = Agent::ready(&daemon);
@@ -125,7 +125,7 @@ fn an_agent_that_reads_nothing_costs_the_others_nothing() {
 
 /// Case C7.
 #[test]
-fn an_agent_that_stops_in_the_middle_of_a_line_costs_the_others_nothing() {
+fn agent_that_stops_in_the_middle_of_a_line_does_not_affect_others() {
     let daemon = daemon();
     let mut half = Agent::ready(&daemon);
     half.send_raw(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo","#);
@@ -137,7 +137,7 @@ fn an_agent_that_stops_in_the_middle_of_a_line_costs_the_others_nothing() {
 
 /// Case C7.
 #[test]
-fn an_agent_that_does_not_finish_its_line_is_cut_off_and_one_that_is_slow_or_silent_is_not() {
+fn agent_with_an_unfinished_line_is_disconnected_but_a_slow_or_silent_agent_is_not() {
     let daemon = Setup::with(Server::named("a")).head("[daemon]\nline_timeout = \"5s\"").start();
     let [mut pace, mut silent, mut slow, mut half, mut endless] = [(); 5].map(|()| Agent::ready(&daemon));
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__echo","arguments":{}}}"#;

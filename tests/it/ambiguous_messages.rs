@@ -1,4 +1,4 @@
-//! A message that two readers could take for different ones is refused, and no server sees any of it.
+//! Messages that two JSON readers could interpret differently are refused before any server receives them.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn expect_refusal(daemon: &Daemon, agent: &mut Agent, line: &str, codes: &[i64])
 }
 
 #[test]
-fn a_carriage_return_hides_no_second_message_within_a_first() {
+fn carriage_return_hides_no_second_message_within_a_first() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let hidden = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"write_file"}}"#;
@@ -49,7 +49,7 @@ fn a_carriage_return_hides_no_second_message_within_a_first() {
 }
 
 #[test]
-fn a_carriage_return_at_the_end_of_a_line_is_part_of_the_end() {
+fn carriage_return_at_the_end_of_a_line_is_part_of_the_end() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     agent.send_raw(call(r#"{"name":"a__echo","arguments":{"x":"\r"}}"#, "") + "\r\n");
@@ -57,7 +57,7 @@ fn a_carriage_return_at_the_end_of_a_line_is_part_of_the_end() {
 }
 
 #[test]
-fn a_carriage_return_of_a_server_hides_nothing_from_an_agent() {
+fn carriage_return_of_a_server_hides_nothing_from_an_agent() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let answer = "{\"jsonrpc\":\"2.0\",\"id\":$ID,\r\"result\":{\"content\":[]}}\n";
@@ -71,7 +71,7 @@ fn a_carriage_return_of_a_server_hides_nothing_from_an_agent() {
 }
 
 #[test]
-fn a_key_that_only_looks_like_one_of_the_envelope_is_refused() {
+fn lookalike_of_an_envelope_key_is_refused() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let params = r#"{"name":"a__echo","arguments":{"x":"write_file"}}"#;
@@ -102,7 +102,7 @@ fn a_key_that_only_looks_like_one_of_the_envelope_is_refused() {
 }
 
 #[test]
-fn a_key_that_only_looks_like_one_of_a_call_is_refused() {
+fn lookalike_of_a_call_key_is_refused() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     for key in ["Name", "NAME", "nAME", "name\\u0000", "\\u004eame", "name\\u0000\\u0000"] {
@@ -137,7 +137,7 @@ fn keys_that_look_like_no_other_pass() {
 }
 
 #[test]
-fn no_trick_of_json_cancels_the_call_of_another_agent() {
+fn ambiguous_json_does_not_cancel_the_call_of_another_agent() {
     let daemon = daemon();
     let (mut victim, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let theirs = victim.start_call("a__sleep", &json!({"ms": 700, "whose": "theirs"}));
@@ -172,7 +172,7 @@ fn malformed_progress_token_is_refused() {
 
 /// Case C5.
 #[test]
-fn an_id_without_measure_is_refused() {
+fn id_without_measure_is_refused() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let params = r#"{"name":"a__echo","arguments":{"x":"write_file"}}"#;

@@ -1,4 +1,4 @@
-//! Without a daemon `mcpd connect` starts one: one for all who ask at once, for good, and with nothing of the agent's.
+//! `mcpd connect` starts a daemon if none runs. Concurrent agents start one daemon, which inherits nothing from them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -117,7 +117,7 @@ fn twenty_agents_at_once_start_one_daemon_and_all_are_served() {
 }
 
 #[test]
-fn the_daemon_outlives_the_agent_and_everything_that_is_killed_with_it() {
+fn daemon_survives_the_agent_that_started_it_and_its_process_group() {
     let home = Home::plain();
     let mut agent = home.connect().process_group(0).spawn().expect("mcpd starts");
     agent.stdin.as_mut().expect("a piped stream").write_all(format!("{HELLO}\n").as_bytes()).expect("there is room");
@@ -135,7 +135,7 @@ fn the_daemon_outlives_the_agent_and_everything_that_is_killed_with_it() {
 }
 
 #[test]
-fn the_daemon_holds_nothing_that_the_agent_had_open() {
+fn daemon_holds_nothing_that_the_agent_had_open() {
     let home = Home::new(&Setup::new(), "");
     let script = format!("exec 7>{}; exec {MCPD} connect", home.place.path("held").display());
     let mut shell = home.place.command("sh");
@@ -152,7 +152,7 @@ fn the_daemon_holds_nothing_that_the_agent_had_open() {
 }
 
 #[test]
-fn the_daemon_has_the_environment_of_a_login_and_nothing_of_the_agents() {
+fn daemon_has_the_login_environment_and_no_variables_of_the_agent() {
     let profile = "echo 'Welcome back!'; sleep 60 & export GREETING='two\nlines' PATH=\"$HOME/bin:$PATH\"";
     let home = Home::new(&Setup::with(Server::named("a")), profile);
     let mut agent = home.connect();
@@ -212,7 +212,7 @@ fn refused_configuration_is_reported_at_once_even_if_no_log_can_be_written() {
 }
 
 #[test]
-fn a_daemon_that_is_about_to_end_is_waited_for_and_followed_by_another() {
+fn daemon_that_is_about_to_end_is_waited_for_and_followed_by_another() {
     let home = Home::plain();
     assert!(home.ask().stdout.contains("\"result\""));
     let first = Process::find(home.daemon()).expect("it runs");

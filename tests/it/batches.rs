@@ -1,5 +1,4 @@
-//! Where 2025-03-26 was negotiated, an agent may send batches, and a server too: each member is as good as a message of its own.
-//! In every other version a batch is refused as a whole.
+//! JSON-RPC batches in version 2025-03-26, from agents and from servers. Every other version refuses a batch as a whole.
 
 use serde_json::{Value, json};
 
@@ -39,7 +38,7 @@ fn of<'a>(answers: &'a [Value], id: &Value) -> &'a Value {
 }
 
 #[test]
-fn each_member_is_answered_as_if_it_had_come_alone_and_all_answers_come_as_one_array() {
+fn batch_members_are_answered_like_single_messages_in_one_array() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
     let batch = [
@@ -70,7 +69,7 @@ fn each_member_is_answered_as_if_it_had_come_alone_and_all_answers_come_as_one_a
 }
 
 #[test]
-fn an_answer_in_an_array_is_the_same_bytes_as_alone() {
+fn answer_in_an_array_is_the_same_bytes_as_alone() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
     let request = r#"{"id": 1.50, "jsonrpc":"2.0","method":"tools/call","params":{"name":"s__echo","x":1.10}}"#;
@@ -105,7 +104,7 @@ fn empty_or_oversized_batch_is_refused_as_a_whole() {
 }
 
 #[test]
-fn in_every_other_version_a_batch_is_refused_as_one() {
+fn batch_is_refused_as_a_whole_in_every_other_version() {
     let daemon = daemon();
     for version in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let mut agent = Agent::connect(&daemon);
@@ -122,7 +121,7 @@ fn in_every_other_version_a_batch_is_refused_as_one() {
 }
 
 #[test]
-fn a_member_that_is_cancelled_is_not_waited_for() {
+fn member_that_is_cancelled_is_not_waited_for() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
     let cancelled =
@@ -138,7 +137,7 @@ fn a_member_that_is_cancelled_is_not_waited_for() {
 }
 
 #[test]
-fn one_id_twice_is_answered_twice_and_confuses_no_other_message() {
+fn duplicate_id_in_a_batch_is_answered_twice() {
     let daemon = daemon();
     let mut agent = ready(&daemon);
     let sleep = call(&json!(1), "s__sleep", &json!({"ms": 300}));
@@ -165,7 +164,7 @@ fn batches_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn a_batch_waits_for_the_first_lists_as_its_members_would() {
+fn batch_waits_for_the_first_lists_as_its_members_would() {
     let daemon = Setup::with(Server::named("slow").flags("--init-delay 700")).spawn();
     let mut agent = ready(&daemon);
     let batch = [request(&json!(1), "tools/list", &json!({})), call(&json!(2), "slow__echo", &json!({}))];
@@ -202,7 +201,7 @@ fn batch_is_complete_even_if_its_server_dies_or_the_agent_finishes_writing() {
 }
 
 #[test]
-fn a_server_that_may_send_batches_is_understood_and_any_other_is_not() {
+fn batches_of_a_server_are_accepted_only_in_the_version_that_has_them() {
     let server = |name: &str, version: &str| Server::named(name).flags("--protocol").arg(version);
     let daemon = Setup::with(server("old", BATCHING)).server(server("new", "2025-11-25")).start();
     let mut agent = Agent::ready(&daemon);

@@ -1,4 +1,4 @@
-//! `mcpd call`: arguments in every form a person writes them in, results shown or saved, and calls that are given up.
+//! `mcpd call`: argument forms, printed and saved results, interruption.
 
 use std::fs;
 use std::process::Stdio;
@@ -194,7 +194,7 @@ fn interrupted_call_is_cancelled_at_the_server() {
 }
 
 #[test]
-fn progress_is_shown_on_a_terminal_and_nothing_of_it_stays() {
+fn progress_is_shown_on_a_terminal_and_erased_at_the_end() {
     let daemon = Setup::with(Server::named("a")).start();
     let Some(terminal) = Terminal::open(daemon.place(), 80, 24) else { return };
     terminal.line("m call a__progress n:=3 every:=700 message:='\"reading\"' | wc -l");
@@ -204,7 +204,7 @@ fn progress_is_shown_on_a_terminal_and_nothing_of_it_stays() {
 }
 
 #[test]
-fn a_server_without_a_handshake_is_called_like_any_other() {
+fn server_without_a_handshake_is_called_like_any_other() {
     let daemon = Setup::with(Era::Modern.server("a")).start();
     let called = daemon.client(&["call", "a__echo", "a:=1", "--json"]).expect_code(0).json();
     assert_eq!(called["structuredContent"]["params"]["arguments"], json!({ "a": 1 }));
@@ -222,7 +222,7 @@ fn a_server_without_a_handshake_is_called_like_any_other() {
 }
 
 #[test]
-fn a_tool_that_runs_as_a_task_only_is_waited_for() {
+fn tool_that_runs_as_a_task_only_is_waited_for() {
     let place = Place::new();
     let tool =
         json!({ "name": "echo", "inputSchema": { "type": "object" }, "execution": { "taskSupport": "required" } });

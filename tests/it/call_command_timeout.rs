@@ -1,4 +1,4 @@
-//! `mcpd call --timeout` ends in time, whatever the daemon does.
+//! `mcpd call --timeout` limits the whole command, including waiting for the daemon and its lists.
 
 use std::process::Stdio;
 

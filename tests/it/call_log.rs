@@ -1,4 +1,4 @@
-//! Who called what: every call is told once, with what is known of it, and without what nobody asked to see.
+//! The call log: one entry for each call, without arguments unless the server is configured so.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -54,7 +54,7 @@ fn call_record_has_all_that_is_known_of_the_call() {
 }
 
 #[test]
-fn every_end_of_a_call_has_a_word() {
+fn every_outcome_of_a_call_has_a_name() {
     let setup = Setup::with(Server::named("a").line("call_timeout = \"300ms\"\ndeny = [\"echo\"]"));
     let daemon = setup.server(Server::named("b").flags("--exit-at-start 3")).start();
     let mut agent = Agent::ready(&daemon);
@@ -166,7 +166,7 @@ fn arguments_are_recorded_only_for_servers_configured_so() {
 }
 
 #[test]
-fn the_file_is_its_owners_and_is_renamed_before_it_grows() {
+fn file_is_private_and_is_rotated_before_it_exceeds_its_limit() {
     let place = Place::new();
     let file = place.write("calls.jsonl", "");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("one's own file");
@@ -188,7 +188,7 @@ fn the_file_is_its_owners_and_is_renamed_before_it_grows() {
 }
 
 #[test]
-fn a_full_disk_costs_one_warning_and_nothing_else() {
+fn full_disk_causes_one_warning() {
     let daemon = Setup::with(Server::named("a")).head("[daemon]\ncall_log = \"/dev/full\"").start();
     let mut agent = Agent::ready(&daemon);
     for n in 0..50 {
@@ -229,7 +229,7 @@ fn calls_without_a_daemon_reports_that_none_runs() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_the_following_without_a_complaint() {
+fn closed_output_ends_follow_without_an_error() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     for n in 0..20 {

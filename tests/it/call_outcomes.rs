@@ -1,4 +1,4 @@
-//! Every call ends exactly once: with its answer, with an error that says what is known, or by its own cancellation.
+//! Every call ends exactly once: with its response, with an error that has an outcome, or by its cancellation.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn daemon() -> Daemon {
 }
 
 #[test]
-fn a_slow_call_holds_up_no_other() {
+fn slow_call_does_not_delay_others() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let slow = agent.start_call("a__sleep", &json!({"ms": 700}));
@@ -64,7 +64,7 @@ fn agents_with_equal_progress_tokens_receive_progress_of_their_own_call_only() {
 }
 
 #[test]
-fn a_cancelled_call_is_cancelled_at_the_server_and_never_answered() {
+fn cancelled_call_is_cancelled_at_the_server_and_never_answered() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let id = agent.start_call("a__sleep", &json!({"ms": 60_000}));
@@ -91,7 +91,7 @@ fn response_after_cancellation_is_dropped_and_counted() {
 }
 
 #[test]
-fn a_call_that_takes_too_long_times_out_and_is_cancelled_at_the_server() {
+fn call_that_takes_too_long_times_out_and_is_cancelled_at_the_server() {
     let daemon = Setup::with(Server::named("a").line("call_timeout = \"300ms\"")).start();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__sleep", &json!({"ms": 60_000}));
@@ -114,7 +114,7 @@ fn progress_keeps_a_long_call_alive() {
 
 /// Case C9.
 #[test]
-fn an_answer_and_a_cancellation_that_cross_end_their_call_once() {
+fn answer_and_a_cancellation_that_cross_end_their_call_once() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let calls: Vec<_> = (0..200).map(|n| agent.start_call("a__sleep", &json!({"ms": n % 7}))).collect();
@@ -187,7 +187,7 @@ fn one_agent_cannot_fill_every_server_at_once() {
 }
 
 #[test]
-fn a_message_over_the_limit_is_refused_and_the_connection_lives_on() {
+fn oversized_message_is_refused_and_the_connection_stays_open() {
     let daemon = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"64KiB\"").start();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__echo", &json!({"text": "x".repeat(100_000)}));

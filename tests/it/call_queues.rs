@@ -1,5 +1,4 @@
-//! A server has at most `max_concurrent` calls at a time. The others wait in a fair queue: in order within a session, and sessions
-//! take turns.
+//! `max_concurrent` and its fair queue: calls of one session keep their order, and sessions take turns.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -44,7 +43,7 @@ fn mixed_up(daemon: &Daemon) -> usize {
 
 /// Case B13.
 #[test]
-fn server_that_mixes_up_concurrent_calls_gives_no_agent_the_rows_of_another() {
+fn server_that_mixes_up_concurrent_calls_is_called_one_at_a_time() {
     let mixing = |server: Server| Setup::with(server.flags("--mix-up-replies")).start();
     assert!(mixed_up(&mixing(Server::named("s"))) > 0, "without the key this server mixes calls up");
     assert_eq!(mixed_up(&mixing(one_at_a_time())), 0);
@@ -111,7 +110,7 @@ fn queued_call_that_is_cancelled_times_out_or_is_denied_never_reaches_the_server
 
 /// Case B13.
 #[test]
-fn timed_out_call_keeps_its_place_while_the_server_may_go_on_with_it() {
+fn timed_out_call_keeps_its_slot_while_the_server_may_still_run_it() {
     let server = one_at_a_time().line("tool_timeouts = { sleep = \"100ms\" }");
     let daemon = Setup::with(server).start();
     let mut agent = Agent::ready(&daemon);

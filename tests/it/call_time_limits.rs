@@ -1,4 +1,4 @@
-//! A call ends in time: its tool's own limit or that of all, progress puts it off, and one limit holds against that too.
+//! Time limits of calls: per server, per tool, extended by progress, and the hard limit.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn never() -> Value {
 
 /// Case A7.
 #[test]
-fn a_call_that_makes_progress_for_ever_ends_at_the_hard_limit_and_is_cancelled_at_the_server() {
+fn call_with_endless_progress_ends_at_the_hard_limit_and_is_cancelled() {
     let limits = "call_timeout = \"900ms\"\ncall_timeout_max = \"1500ms\"";
     let daemon = Setup::with(Server::named("a").line(limits)).start();
     let mut agent = Agent::ready(&daemon);
@@ -38,7 +38,7 @@ fn a_call_that_makes_progress_for_ever_ends_at_the_hard_limit_and_is_cancelled_a
 }
 
 #[test]
-fn a_tool_with_a_limit_of_its_own_has_that_and_the_others_have_the_common_one() {
+fn tool_limit_overrides_the_limit_of_its_server() {
     let own = r#"tool_timeouts = { "sl*" = "20s", "s*" = "10ms" }"#;
     let daemon = Setup::with(Server::named("a").line(own).line("call_timeout = \"300ms\"")).start();
     let mut agent = Agent::ready(&daemon);
@@ -62,7 +62,7 @@ fn default_timeouts_apply_to_servers_without_their_own() {
 }
 
 #[test]
-fn a_changed_limit_holds_for_the_next_call_and_costs_no_server_its_process() {
+fn changed_limit_applies_to_the_next_call_without_a_restart() {
     let place = Place::new();
     let text = |server: Server| server.toml(&place);
     let file = place.write("limits.toml", text(Server::named("a")));

@@ -1,4 +1,4 @@
-//! A call that nobody wants any more keeps a shared server from asking other agents only as long as it may be at it.
+//! A cancelled or timed out call blocks server requests to other agents only while the server may still work on it.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ fn is_served_a_question(agent: &mut Agent, era: Era) -> bool {
 
 /// Case B16.
 #[test]
-fn a_cancelled_call_that_is_never_answered_does_not_keep_a_server_from_asking_for_ever() {
+fn cancelled_call_that_is_never_answered_blocks_server_requests_only_for_a_time() {
     for era in Era::BOTH {
         // Without an answer to a ping the server is not known to have read the cancellation.
         let daemon = Setup::with(Server::named("s").flags("--no-pings").line("call_timeout = \"1s\"")).start();
@@ -53,7 +53,7 @@ fn a_cancelled_call_that_is_never_answered_does_not_keep_a_server_from_asking_fo
 }
 
 #[test]
-fn a_call_that_has_run_out_of_time_does_not_either() {
+fn timed_out_call_blocks_server_requests_only_for_a_time() {
     let daemon = Setup::with(Server::named("s").line("call_timeout = \"500ms\"")).start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
     let answer = one.call("s__sleep", &json!({"ms": 60_000}));
@@ -70,7 +70,7 @@ fn wait_pings(daemon: &Daemon, count: usize) {
 
 /// Case B16.
 #[test]
-fn server_may_send_requests_to_others_once_it_has_read_a_cancellation() {
+fn server_may_send_requests_to_other_agents_after_reading_a_cancellation() {
     for era in Era::BOTH {
         for leaves in [false, true] {
             let daemon = Setup::with(Server::named("s")).start();
@@ -92,7 +92,7 @@ fn server_may_send_requests_to_others_once_it_has_read_a_cancellation() {
 
 /// Case B16.
 #[test]
-fn server_that_goes_on_after_a_cancellation_is_not_trusted_again() {
+fn server_that_continues_a_cancelled_call_is_not_trusted_again() {
     let daemon = Setup::with(Server::named("s")).start();
     let (mut one, mut other) = (Agent::ready(&daemon), Agent::with_capabilities(&daemon, &json!({"sampling": {}})));
     for (count, ms) in [(1, 3000), (2, 60_000)] {

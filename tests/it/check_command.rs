@@ -1,4 +1,4 @@
-//! What is to be said of a configuration is said without starting anything.
+//! `mcpd check` reports on a configuration without starting anything.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -43,14 +43,14 @@ fn files(place: &Place) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn the_schema_is_printed_without_a_daemon() {
+fn schema_is_printed_without_a_daemon() {
     let schema = Place::new().mcpd(&["schema"]).expect_code(0).json();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     assert_eq!(schema["properties"]["daemon"]["properties"]["max_name_length"]["default"], 53);
 }
 
 #[test]
-fn nothing_is_started_and_nothing_is_written() {
+fn check_starts_no_server_and_writes_no_file() {
     let place = Place::new();
     let file = place.write("config.toml", witness(&place));
     let before = files(&place);
@@ -86,7 +86,7 @@ fn check_fails_on_warnings_only_with_strict() {
 }
 
 #[test]
-fn a_searched_path_is_printed_once_however_many_commands_are_not_found() {
+fn searched_path_is_printed_once_for_all_missing_commands() {
     let place = Place::new();
     let lost = |name: &str| format!("[servers.{name}]\ncommand = 'no-such-{name}'\n");
     let text = witness(&place) + &["a", "b", "c"].map(lost).concat();

@@ -1,4 +1,4 @@
-//! A server is given what its config says and nothing else of the daemon's.
+//! What a server process inherits: environment, descriptors, signal mask, working directory and process group.
 
 use std::fs;
 use std::path::Path;
@@ -93,14 +93,14 @@ fn password_of_a_proxy_is_masked_where_a_server_cannot_be_started() {
 
 /// Cases D7 and H8.
 #[test]
-fn it_has_three_descriptors_whatever_the_daemon_was_started_with() {
+fn server_has_three_descriptors_whatever_the_daemon_inherited() {
     let daemon = Setup::with(Server::named("a")).after_shell("exec 5</dev/null 9>/dev/null").start();
     assert_eq!(tool_result(&daemon, "fds", &json!({})), json!([0, 1, 2]));
 }
 
 /// Case H8.
 #[test]
-fn signal_mask_of_a_server_is_that_of_a_fresh_process() {
+fn signal_mask_of_a_server_is_empty() {
     let place = Place::new();
     let status = place.path("status");
     // A Rust program ignores SIGPIPE by itself, so a shell looks first.
@@ -151,7 +151,7 @@ fn arguments_are_passed_verbatim_without_a_shell() {
 
 /// Case H8.
 #[test]
-fn it_is_in_a_process_group_of_its_own_and_without_a_terminal() {
+fn server_has_a_separate_process_group_and_no_terminal() {
     let daemon = Setup::with(Server::named("a")).start();
     let group = |pid: u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
@@ -164,7 +164,7 @@ fn it_is_in_a_process_group_of_its_own_and_without_a_terminal() {
 
 /// Case H10.
 #[test]
-fn it_cannot_reach_the_operators_socket() {
+fn server_cannot_use_the_operator_socket() {
     let daemon = Setup::with(Server::named("a")).start();
     let dir = daemon.place().runtime_dir();
     let argv = json!([MCPD, "status", "--json", "--runtime-dir", dir]);
@@ -176,7 +176,7 @@ fn it_cannot_reach_the_operators_socket() {
 }
 
 #[test]
-fn a_guard_is_one_small_process_that_shows_no_secret_and_no_command() {
+fn guard_is_one_small_process_that_shows_no_secret_and_no_command() {
     let daemon = Setup::with(Server::named("a").env("TOKEN", "canary-1")).start();
     let guard = daemon.guard_pid("a");
     let cmdline = String::from_utf8_lossy(&fs::read(format!("/proc/{guard}/cmdline")).expect("it runs")).into_owned();

@@ -1,4 +1,4 @@
-//! The command line: one exit code for each way to end, results on stdout, everything else on stderr.
+//! Exit codes and streams of the command line: results on stdout, everything else on stderr.
 
 use serde_json::json;
 
@@ -34,7 +34,7 @@ fn a_call_prints_its_result_and_nothing_else() {
 }
 
 #[test]
-fn a_call_that_fails_ends_with_one() {
+fn call_that_fails_ends_with_one() {
     let daemon = daemon();
     let refused = daemon.client(&["call", "a__refuse", "{}", "--json"]).expect_code(1);
     assert_eq!(refused.json()["isError"], true, "it is a result all the same");
@@ -62,7 +62,7 @@ fn usage_error_exits_with_2_and_prints_the_usage() {
 }
 
 #[test]
-fn help_and_version_are_there_without_a_daemon() {
+fn help_and_version_work_without_a_daemon() {
     let place = Place::new();
     let help = place.mcpd(&["--help"]).expect_code(0);
     let commands = "serve status tools call calls logs restart disable enable health add remove reload log-level check schema connect demo";
@@ -74,7 +74,7 @@ fn help_and_version_are_there_without_a_daemon() {
 }
 
 #[test]
-fn a_reader_that_stops_early_is_no_reason_to_panic() {
+fn closed_stdout_causes_no_panic() {
     let daemon = daemon();
     let script = "\"$0\" tools --json --runtime-dir \"$1\" | true; \"$0\" status --runtime-dir \"$1\" 2>&1 >/dev/full";
     let mut command = daemon.place().command("sh");

@@ -1,4 +1,4 @@
-//! What servers are told that their client can do, and what they get of it: roots, and that a URL was visited.
+//! Capabilities that mcpd declares to servers, roots, and completed URL elicitations.
 
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn configured_roots_are_returned_at_once() {
 }
 
 #[test]
-fn the_roots_of_a_workspace_are_its_directory() {
+fn roots_of_a_workspace_are_its_directory() {
     let daemon = start(|server| server.line("sharing = \"workspace\"").line("roots = [\"${agent:cwd}\"]"));
     let mut agent = Agent::connect(&daemon);
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}, "_meta": {"mcpd/cwd": "/"}});

@@ -1,4 +1,4 @@
-//! mcpd lets itself in at a server by its client credentials: nobody is asked, not even to run `mcpd login`.
+//! Logins by OAuth client credentials, without a person.
 
 use std::fs;
 
@@ -61,7 +61,7 @@ fn wait_needs_login(daemon: &Daemon, reason: &str) {
 }
 
 #[test]
-fn a_server_with_client_credentials_is_ready_without_anybody() {
+fn server_with_client_credentials_is_ready_without_anybody() {
     for method in ["client_secret_basic", "client_secret_post"] {
         let fixture = fixture();
         fixture.authorization.knows("machine", "machine's secret", method);
@@ -253,7 +253,7 @@ fn scopes_of_client_credentials_follow_the_rules_of_any_login() {
 }
 
 #[test]
-fn a_login_of_another_kind_or_name_than_is_configured_does_not_count() {
+fn login_of_another_kind_or_name_than_is_configured_does_not_count() {
     let fixture = LoginFixture::new();
     fixture.authorization.knows("machine", "machine's secret", "client_secret_basic");
     fixture.authorization.knows("other", "other's secret", "client_secret_basic");

@@ -1,4 +1,4 @@
-//! What `mcpd connect --print` prints has a client find the daemon, as the client writes it.
+//! The entries that `mcpd connect --print` prints for each client, tried as the client would use them.
 
 use std::path::Path;
 use std::process::Command;
@@ -80,7 +80,7 @@ fn connect_prints_the_runtime_directory_for_clients_that_drop_it() {
 }
 
 #[test]
-fn the_command_line_that_is_offered_is_one_for_a_shell() {
+fn command_line_that_is_offered_is_one_for_a_shell() {
     let place = Place::new();
     let ran = place.mcpd(&["connect", "--print", "claude-code", "--runtime-dir", "it's here"]).expect_code(0);
     let line = ran
@@ -100,7 +100,7 @@ fn the_command_line_that_is_offered_is_one_for_a_shell() {
 }
 
 #[test]
-fn it_is_found_by_the_path_that_stays_when_a_package_manager_replaces_it() {
+fn printed_path_survives_a_package_upgrade() {
     let place = Place::new();
     let bin = place.path("bin");
     std::fs::create_dir(&bin).expect("a fresh directory");

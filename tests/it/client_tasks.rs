@@ -1,5 +1,4 @@
-//! Tasks that an agent makes of what servers ask: each is there for the agent's own instance of the server that had it made, and
-//! for no other, though one agent makes them all.
+//! Tasks that an agent creates for server requests. Only the instance that sent the request can use the task.
 
 use serde_json::{Value, json};
 
@@ -105,7 +104,7 @@ fn server_creates_a_task_at_its_agent_and_continues_with_it() {
 }
 
 #[test]
-fn a_task_is_unknown_to_every_server_but_the_one_that_had_it_made() {
+fn task_is_unknown_to_every_server_except_its_creator() {
     let daemon = start();
     let [mut agent, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     make(&mut agent, "s", "of s");
@@ -153,7 +152,7 @@ fn task_status_reaches_only_the_server_that_owns_the_task() {
 }
 
 #[test]
-fn progress_goes_on_while_the_task_does() {
+fn progress_continues_until_the_task_ends() {
     let daemon = start();
     let mut agent = capable_agent(&daemon);
     let params = json!({"task": {}, "_meta": {"progressToken": "theirs"}});
@@ -199,7 +198,7 @@ fn task_list_contains_only_the_tasks_of_the_requesting_server_and_is_otherwise_u
 }
 
 #[test]
-fn the_tasks_of_an_instance_that_ended_are_unknown_to_the_next() {
+fn tasks_of_an_ended_instance_are_unknown_to_the_next() {
     let daemon = start();
     let mut agent = capable_agent(&daemon);
     make(&mut agent, "s", "t-1");
@@ -248,7 +247,7 @@ fn agent_without_task_support_receives_no_task_request() {
 }
 
 #[test]
-fn a_question_about_a_task_without_an_id_is_refused() {
+fn task_request_without_an_id_is_refused() {
     let daemon = start();
     let mut agent = capable_agent(&daemon);
     for params in [json!({}), json!({"taskId": 7}), json!({"taskId": "a", "TaskId": "b"})] {
@@ -258,7 +257,7 @@ fn a_question_about_a_task_without_an_id_is_refused() {
 }
 
 #[test]
-fn a_server_waits_for_the_result_of_a_task_as_long_as_for_an_answer() {
+fn server_waits_for_the_result_of_a_task_as_long_as_for_an_answer() {
     let own = Server::named("s").line("sharing = \"session\"").line("call_timeout_max = \"700ms\"");
     let daemon = Setup::with(own).start();
     let mut agent = capable_agent(&daemon);

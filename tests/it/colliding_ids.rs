@@ -1,11 +1,10 @@
-//! Two agents that choose alike whatever an agent may choose (ids, progress tokens, URIs) use one shared server at once, and
-//! nothing crosses over: what each is told carries a mark of its own, and each of its requests ends once.
+//! Two agents with equal ids, progress tokens and URIs use one shared server, and each receives only its own messages.
 //!
-//! `actions` (the table of what they ask for: a further kind of request is a further row) · `test_agent` (one agent and its account) ·
-//! `updates` (who may and who must hear of a changed resource).
+//! The messages of each agent carry its mark.
 //!
-//! The environment may give another seed than the one that is always tried: `APART_SEED`. It repeats what is asked, not the
-//! moments at which the machine does it.
+//! `actions` has the table of requests, `test_agent` an agent and its expectations, `updates` the expected resource updates.
+//!
+//! `APART_SEED` selects another seed. It repeats the requests, but not their timing.
 
 mod actions;
 mod test_agent;

@@ -1,4 +1,4 @@
-//! A mistyped command line is answered with what does the job.
+//! Mistyped commands get a suggestion.
 
 use crate::support::{Place, Ran};
 
@@ -55,7 +55,7 @@ fn url_without_a_name_is_answered_with_a_name_after_its_host() {
 }
 
 #[test]
-fn key_of_the_configuration_as_an_option_of_add_is_answered_with_where_to_write_it() {
+fn configuration_key_given_to_add_is_answered_with_the_table_it_belongs_in() {
     expect_tip(&["add", "x", "--deny", "write_*", "npx"], &["`deny = [\"PATTERN\"]` below `[servers.x]`"]);
     expect_tip(&["add", "--call-timeout", "1m", "x", "npx"], &["`call_timeout = …`"]);
     expect_tip(&["add", "npx", "-y", "pkg"], &["mcpd add NAME npx -y"]);

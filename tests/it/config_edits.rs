@@ -1,4 +1,4 @@
-//! `mcpd add` and `mcpd remove` change what they are to change in a person's file, and not a byte more.
+//! `mcpd add` and `mcpd remove` change only the necessary lines of a person's file.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -41,7 +41,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn a_server_is_added_to_a_file_that_was_not_there_and_serves() {
+fn server_is_added_to_a_file_that_was_not_there_and_serves() {
     let place = Place::new();
     let journal = place.path("journal");
     let added = place.mcpd(&[
@@ -106,7 +106,7 @@ fn add_shows_exactly_the_lines_that_it_adds() {
 }
 
 #[test]
-fn a_secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server() {
+fn secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server() {
     let (place, path) = with("");
     let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
     let env = format!("GITHUB_TOKEN={secret}");
@@ -129,7 +129,7 @@ fn a_secret_is_moved_to_a_file_that_only_its_owner_reads_and_reaches_the_server(
 }
 
 #[test]
-fn a_server_at_a_url_is_added_as_easily_and_its_secrets_are_moved() {
+fn http_server_is_added_and_its_secrets_are_moved() {
     let (place, path) = with(MINE);
     let secret = "Bearer canary-0123456789";
     let header = format!("Authorization: {secret}");
@@ -191,7 +191,7 @@ fn edit_that_would_not_load_is_not_written() {
 }
 
 #[test]
-fn a_file_behind_a_link_is_edited_where_it_is_with_the_mode_it_has() {
+fn symlinked_file_is_edited_in_place_and_keeps_its_mode() {
     let (place, path) = with("");
     let real = place.write("dotfiles.toml", MINE);
     fs::set_permissions(&real, Permissions::from_mode(0o640)).expect("the test's own");
@@ -207,7 +207,7 @@ fn a_file_behind_a_link_is_edited_where_it_is_with_the_mode_it_has() {
 }
 
 #[test]
-fn a_disk_that_is_full_leaves_the_file_as_it_was() {
+fn full_disk_leaves_the_file_unchanged() {
     let (place, path) = with(MINE);
     let mut command = place.command("sh");
     command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" add x -- true", MCPD]);
@@ -236,7 +236,7 @@ fn concurrent_edits_lose_nothing() {
 }
 
 #[test]
-fn a_server_is_removed_from_the_file_that_it_stands_in() {
+fn server_is_removed_from_the_file_that_defines_it() {
     let (place, path) = with(MINE);
     let more = path.with_file_name("config.d");
     fs::create_dir(&more).expect("a fresh directory");
@@ -306,7 +306,7 @@ fn reload_of_an_added_server_is_about_that_server() {
 }
 
 #[test]
-fn a_server_that_something_else_refers_to_is_not_removed() {
+fn referenced_server_is_not_removed() {
     let text = format!("{MINE}\n\n[profiles.work]\nservers = [\"files\"]\n");
     let (place, path) = with(&text);
     let ran = place.mcpd(&["remove", "files"]).expect_code(2);

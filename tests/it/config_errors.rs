@@ -1,4 +1,4 @@
-//! A bad config is refused as a whole, with the place and what to write instead, before any server is started.
+//! Invalid configurations are refused as a whole, with place and correction, before any server is started.
 
 use crate::support::{Agent, Place, Ran, SCRIPTED, Server, Setup, quoted};
 
@@ -30,7 +30,7 @@ fn refused(text: &str, position: &str, phrases: &[&str]) {
 
 /// Case G1.
 #[test]
-fn an_unknown_key_is_refused_with_the_key_that_was_meant() {
+fn unknown_key_is_refused_with_the_key_that_was_meant() {
     refused("[servers.a]\ncomand = \"x\"\n", "5:1", &["comand", "command"]);
     refused("[servers.a]\ncommand = \"x\"\ndenny = []\n", "6:1", &["denny", "deny"]);
     refused("[daemon]\nnamming = \"{tool}\"\n", "5:1", &["namming", "naming"]);
@@ -40,7 +40,7 @@ fn an_unknown_key_is_refused_with_the_key_that_was_meant() {
 
 /// Case G1.
 #[test]
-fn a_value_of_the_wrong_type_is_refused_at_the_value() {
+fn value_of_the_wrong_type_is_refused_at_the_value() {
     refused("[servers.a]\ncommand = 7\n", "5:11", &["command", "string"]);
     refused("[servers.a]\ncommand = \"x\"\nargs = \"-y\"\n", "6:8", &["args", "list"]);
     refused("[servers.a]\ncommand = \"x\"\nargs = [\"-y\", 7]\n", "6:15", &["string"]);
@@ -50,7 +50,7 @@ fn a_value_of_the_wrong_type_is_refused_at_the_value() {
 }
 
 #[test]
-fn a_value_that_makes_no_sense_is_refused_at_the_value() {
+fn value_that_makes_no_sense_is_refused_at_the_value() {
     refused("[servers.a]\ncommand = \"\"\n", "5:11", &["command"]);
     refused("[servers.a]\ncommand = \"x\"\ncall_timeout = \"soon\"\n", "6:16", &["call_timeout"]);
     refused("[servers.a]\ncommand = \"x\"\ndeny = [\"a\", \"[z\"]\n", "6:14", &["[z"]);
@@ -60,13 +60,13 @@ fn a_value_that_makes_no_sense_is_refused_at_the_value() {
 }
 
 #[test]
-fn a_server_without_a_command_is_refused() {
+fn server_without_a_command_is_refused() {
     refused("[servers.a]\nargs = []\n", "4:", &["command"]);
 }
 
 /// Case G5.
 #[test]
-fn a_server_name_that_breaks_the_rules_is_refused() {
+fn server_name_that_breaks_the_rules_is_refused() {
     refused("[servers.a__b]\ncommand = \"x\"\n", "4:10", &["a__b"]);
     refused("[servers._a]\ncommand = \"x\"\n", "4:10", &["_a"]);
     refused("[servers.\"a b\"]\ncommand = \"x\"\n", "4:10", &["a b"]);
@@ -81,7 +81,7 @@ fn two_servers_of_one_name_are_refused() {
 
 /// Case G1.
 #[test]
-fn a_syntax_error_is_refused_at_its_place() {
+fn syntax_error_is_refused_at_its_place() {
     refused("[servers.a\ncommand = \"x\"\n", "4:11", &[]);
     refused("[servers.a]\ncommand = x\n", "5:11", &[]);
     refused("[servers.a]\ncommand = \"x\n", "5:", &[]);
@@ -89,7 +89,7 @@ fn a_syntax_error_is_refused_at_its_place() {
 
 /// Case G1.
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn file_that_cannot_be_read_is_named() {
     let place = Place::new();
     for name in ["no-such.toml", "tmp"] {
         let file = place.path(name);
@@ -99,7 +99,7 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_text_is_refused() {
+fn file_that_is_no_text_is_refused() {
     let place = Place::new();
     let file = place.write("config.toml", b"[servers.a]\ncommand = \"\xff\xfe\"\n");
     place.client(&["serve", "--config", file.to_str().expect("text")]).expect_code(2);
@@ -132,7 +132,7 @@ fn json_of_another_client_is_served() {
 
 /// Case G7.
 #[test]
-fn an_undefined_variable_fails_its_server_alone() {
+fn undefined_variable_fails_its_server_alone() {
     let lost = Server::named("lost").env("TOKEN", "${NO_SUCH_VARIABLE_ANYWHERE}");
     let daemon = Setup::with(Server::named("good").flags("--bare --tool echo")).server(lost).start();
     let row = daemon.row("lost");
@@ -197,7 +197,7 @@ fn files_are_layered_in_the_given_order() {
 }
 
 #[test]
-fn a_complaint_shows_no_secret_that_stands_on_its_line() {
+fn complaint_shows_no_secret_that_stands_on_its_line() {
     let place = Place::new();
     let ran = serve(&place, "[servers.a]\ncommand = \"x\"\nenv = { TOKEN = \"canary-1\", OTHER = 7 }\n").expect_code(2);
     assert!(ran.stderr.contains("config.toml:6:37") && !ran.stderr.contains("canary-1"), "{ran}");

@@ -1,4 +1,4 @@
-//! Where the configuration comes from: layers of files and variables, and whom they may belong to.
+//! Configuration layers: files, includes and variables, and the required ownership of files.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -41,7 +41,7 @@ fn malformed_environment_variable_is_refused_by_name() {
 }
 
 #[test]
-fn a_file_includes_others_in_either_format() {
+fn file_includes_others_in_either_format() {
     let place = Place::new();
     place.write("ours.toml", table("ours", "t"));
     place.write(
@@ -57,7 +57,7 @@ fn a_file_includes_others_in_either_format() {
 }
 
 #[test]
-fn a_file_that_cannot_be_included_is_refused_at_its_place_and_at_once() {
+fn file_that_cannot_be_included_is_refused_at_its_place_and_at_once() {
     let place = Place::new();
     rustix::fs::mkfifoat(rustix::fs::CWD, place.path("fifo"), rustix::fs::Mode::RUSR).expect("a FIFO");
     std::os::unix::fs::symlink(place.path("loop"), place.path("loop")).expect("a link");
@@ -75,7 +75,7 @@ fn a_file_that_cannot_be_included_is_refused_at_its_place_and_at_once() {
 
 /// Case G6.
 #[test]
-fn a_file_that_others_could_have_written_is_refused() {
+fn file_that_others_could_have_written_is_refused() {
     let place = Place::new();
     let file = place.write("config.toml", table("a", "t"));
     let refused = |complaint: &str| {

@@ -1,4 +1,4 @@
-//! Frequent mistakes in a configuration: each is reported once, at its place, with the edit that fixes it.
+//! Frequent configuration mistakes are reported once, at their place, with the edit that fixes them.
 
 use crate::support::{Daemon, Place, Ran, SCRIPTED, Server, Setup, quoted};
 
@@ -22,7 +22,7 @@ fn reason(daemon: &Daemon, server: &str) -> String {
 }
 
 #[test]
-fn command_line_in_command_is_reported_with_both_keys_that_it_belongs_in() {
+fn command_line_in_command_is_reported_with_the_split_into_command_and_args() {
     let place = Place::new();
     // Each is written as a person would copy it from a shell.
     for (command, help) in [
@@ -62,7 +62,7 @@ fn command_with_a_blank_in_its_path_is_run() {
 }
 
 #[test]
-fn list_or_text_of_the_wrong_type_is_reported_as_it_would_be_written() {
+fn wrong_type_is_reported_with_the_correct_spelling() {
     let server = |rest: &str| format!("[servers.a]\n{rest}\n");
     one_error(
         "c.toml",
@@ -93,7 +93,7 @@ fn list_or_text_of_the_wrong_type_is_reported_as_it_would_be_written() {
 }
 
 #[test]
-fn mistake_has_no_second_error_that_only_follows_from_it() {
+fn mistake_causes_no_follow_up_error() {
     let profile = "[profiles.p]\nservers = [\"a\"]\n";
     let with_profile = |text: &str| format!("{text}\n{profile}");
     one_error("c.toml", with_profile("[servers.a]\ncomand = \"x\""), "2:1", &["did you mean `command`?"]);

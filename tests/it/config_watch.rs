@@ -1,4 +1,4 @@
-//! With `watch = true` a changed configuration is taken over without anybody asking for it.
+//! With `watch = true`, changed configuration files are reloaded.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -26,7 +26,7 @@ fn write(place: &Place, name: &str, text: &str) {
 
 /// Case G2.
 #[test]
-fn a_file_that_is_written_or_replaced_is_taken_over_and_one_that_does_not_hold_is_not() {
+fn changed_file_is_applied_if_it_is_valid() {
     let place = Place::new();
     let file = place.write("changing.toml", watching(&["a"], &place));
     let daemon = Setup::new().config(file.clone()).start_in(&place);
@@ -78,7 +78,7 @@ fn of_defaults(place: &Rc<Place>) -> Daemon {
 }
 
 #[test]
-fn a_directory_of_files_is_watched_from_when_it_is_made() {
+fn directory_is_watched_as_soon_as_it_is_created() {
     let place = Place::new();
     let daemon = of_defaults(&place);
     let servers = |name: &str| text(&[Server::named(name)], &place);
@@ -92,7 +92,7 @@ fn a_directory_of_files_is_watched_from_when_it_is_made() {
 }
 
 #[test]
-fn a_default_file_is_watched_that_was_not_there() {
+fn default_file_is_watched_before_it_exists() {
     let place = Place::new();
     fs::create_dir_all(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
     write(&place, "xdg-config/mcpd/config.d/a.toml", &watching(&["a"], &place));
@@ -102,7 +102,7 @@ fn a_default_file_is_watched_that_was_not_there() {
 }
 
 #[test]
-fn a_directory_that_takes_the_place_of_another_is_watched() {
+fn replaced_directory_is_watched() {
     let place = Place::new();
     fs::create_dir(place.path("now")).expect("a fresh directory");
     write(&place, "now/mcpd.toml", &watching(&["a"], &place));
@@ -123,7 +123,7 @@ fn a_directory_that_takes_the_place_of_another_is_watched() {
 }
 
 #[test]
-fn a_file_that_had_a_reload_refused_is_watched() {
+fn refused_file_stays_watched() {
     let place = Place::new();
     let file = place.write("changing.toml", watching(&["a"], &place));
     let daemon = Setup::new().config(file).start_in(&place);
@@ -144,7 +144,7 @@ fn a_file_that_had_a_reload_refused_is_watched() {
 }
 
 #[test]
-fn a_new_file_is_read_once() {
+fn new_file_is_read_once() {
     let place = Place::new();
     fs::create_dir_all(place.path("xdg-config/mcpd/config.d")).expect("a fresh directory");
     let daemon = of_defaults(&place);

@@ -1,4 +1,4 @@
-//! `mcpd connect` is the socket on stdin and stdout, for clients that can only launch a command.
+//! `mcpd connect` relays the daemon's socket on stdin and stdout.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -94,7 +94,7 @@ fn large_messages_pass_in_both_directions() {
 }
 
 #[test]
-fn a_client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
+fn client_that_is_ended_by_a_signal_leaves_the_daemon_in_order() {
     let daemon = daemon();
     for how in [Signal::TERM, Signal::KILL] {
         let mut shim = Shim::ready(&daemon);

@@ -1,4 +1,4 @@
-//! A client that cannot use a socket says what is wrong with it, and "not running" only if nobody is there.
+//! Clients that cannot use a socket report the reason. They report "not running" only if nothing listens.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! A server that dies costs its own calls and nothing else, and is started again.
+//! A server crash fails only that server's calls, and the server is restarted.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn died(answer: &Value) -> bool {
 
 /// Case A3.
 #[test]
-fn the_calls_of_a_server_that_dies_fail_at_once_and_are_not_made_again() {
+fn calls_of_a_dying_server_fail_at_once_and_are_not_repeated() {
     let daemon = beside(Server::named("a")).start();
     let mut agents: Vec<_> = (0..5).map(|_| Agent::ready(&daemon)).collect();
     let calls: Vec<Vec<_>> = agents
@@ -46,7 +46,7 @@ fn the_calls_of_a_server_that_dies_fail_at_once_and_are_not_made_again() {
 }
 
 #[test]
-fn a_crash_costs_the_other_servers_nothing() {
+fn crash_does_not_affect_other_servers() {
     let daemon = beside(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let long = agent.start_call("good__sleep", &json!({"ms": 500}));
@@ -59,7 +59,7 @@ fn a_crash_costs_the_other_servers_nothing() {
 }
 
 #[test]
-fn a_server_that_was_up_for_its_backoff_reset_is_back_soon_however_often_it_dies() {
+fn server_that_ran_for_backoff_reset_restarts_soon_after_every_crash() {
     let daemon = beside(Server::named("a").line("backoff_reset = \"1ms\"")).start();
     let mut agent = Agent::ready(&daemon);
     // Delays that double would be longer than calls wait for by the seventh time.
@@ -70,7 +70,7 @@ fn a_server_that_was_up_for_its_backoff_reset_is_back_soon_however_often_it_dies
 }
 
 #[test]
-fn a_call_made_while_a_server_restarts_waits_for_it() {
+fn call_made_while_a_server_restarts_waits_for_it() {
     let daemon = beside(Server::named("a").flags("--init-delay 300")).start();
     let mut agent = Agent::ready(&daemon);
     let tools = agent.tools();
@@ -80,7 +80,7 @@ fn a_call_made_while_a_server_restarts_waits_for_it() {
 }
 
 #[test]
-fn a_call_to_a_server_that_does_not_come_back_ends_after_ten_seconds_and_was_not_sent() {
+fn call_to_a_server_that_does_not_return_fails_as_not_sent_after_ten_seconds() {
     let place = Place::new();
     let permit = place.write("permit", "");
     let setup = beside(Server::named("a").arg("--exit-unless").arg(&permit));
@@ -97,7 +97,7 @@ fn a_call_to_a_server_that_does_not_come_back_ends_after_ten_seconds_and_was_not
 
 /// Case A4.
 #[test]
-fn call_right_behind_the_death_of_its_server_is_answered_or_unknown_and_never_refused() {
+fn call_sent_right_after_a_crash_is_answered_or_unknown_and_never_refused() {
     let daemon = beside(Server::named("a").line("backoff_reset = \"1ms\"")).start();
     let mut agent = Agent::ready(&daemon);
     let mut first = None;
@@ -115,7 +115,7 @@ fn call_right_behind_the_death_of_its_server_is_answered_or_unknown_and_never_re
 
 /// Cases A10 and A11.
 #[test]
-fn a_death_is_noticed_while_a_grandchild_holds_the_pipe_open() {
+fn exit_is_noticed_while_a_grandchild_keeps_the_pipe_open() {
     let daemon = beside(Server::named("a").flags("--hold-stdout --double-fork")).start();
     let mut agent = Agent::ready(&daemon);
     let lingering = || {
@@ -130,7 +130,7 @@ fn a_death_is_noticed_while_a_grandchild_holds_the_pipe_open() {
 }
 
 #[test]
-fn no_zombie_is_left_by_servers_that_died() {
+fn crashed_servers_leave_no_zombies() {
     let daemon = beside(Server::named("a").flags("--double-fork")).start();
     let mut agent = Agent::ready(&daemon);
     assert!(died(&agent.call("a__die", &json!({"how": "kill"}))));

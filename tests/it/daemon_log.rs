@@ -1,4 +1,4 @@
-//! The daemon's own log: its level, its form, and the span of each call.
+//! The daemon's log: levels, formats, and the span of each call.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn ends(daemon: &Daemon) -> Vec<String> {
 }
 
 #[test]
-fn a_call_leaves_one_line_with_its_span_and_without_its_arguments() {
+fn call_leaves_one_line_with_its_span_and_without_its_arguments() {
     let daemon = Setup::with(Server::named("a")).option("--log=debug").start();
     let mut agent = Agent::ready(&daemon);
     agent.call("a__echo", &json!({"text": CANARY}));
@@ -26,7 +26,7 @@ fn a_call_leaves_one_line_with_its_span_and_without_its_arguments() {
 }
 
 #[test]
-fn the_level_can_be_changed_while_it_runs() {
+fn level_of_a_running_daemon_can_be_changed() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let level = |args: &[&str], code| daemon.client(&[&["log-level"], args].concat()).expect_code(code);
@@ -52,7 +52,7 @@ fn the_level_can_be_changed_while_it_runs() {
 }
 
 #[test]
-fn the_flag_wins_over_the_environment() {
+fn flag_wins_over_the_environment() {
     let setup = Setup::with(Server::named("a")).variable("RUST_LOG", "trace");
     let daemon = setup.option("--log").option("warn").start();
     assert_eq!(daemon.client(&["log-level"]).expect_code(0).stdout, "warn\n");
@@ -77,7 +77,7 @@ fn json_lines_are_json_and_keep_the_fields_of_a_call() {
 }
 
 #[test]
-fn a_call_is_logged_with_the_trace_that_its_agent_makes_it_in() {
+fn call_is_logged_with_the_trace_of_its_agent() {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     const SPAN: &str = "00f067aa0ba902b7";
     let servers = Era::BOTH.map(|era| era.server(&format!("{era:?}")));
@@ -104,7 +104,7 @@ fn a_call_is_logged_with_the_trace_that_its_agent_makes_it_in() {
 }
 
 #[test]
-fn a_bad_filter_starts_nothing() {
+fn bad_filter_starts_nothing() {
     let place = Place::new();
     for args in [&["--log", "dbug"][..], &["--log=mcpd=loud"], &["--log="], &["--log-format", "xml"]] {
         let mut command = place.command(MCPD);
@@ -124,13 +124,13 @@ fn malformed_log_filter_in_the_environment_is_reported_and_ignored() {
 }
 
 #[test]
-fn a_journal_that_is_another_stream_is_not_taken_for_stderr() {
+fn journal_that_is_another_stream_is_not_taken_for_stderr() {
     let daemon = Setup::with(Server::named("a")).variable("JOURNAL_STREAM", "1:2").start();
     until("stderr has the log", || daemon.log().contains("serving").then_some(()));
 }
 
 #[test]
-fn without_a_daemon_there_is_no_level() {
+fn log_level_requires_a_daemon() {
     let place = Place::new();
     assert!(place.client(&["log-level"]).expect_code(3).stderr.contains("not running"));
     place.client(&["log-level", "debug"]).expect_code(3);

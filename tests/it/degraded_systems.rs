@@ -1,4 +1,4 @@
-//! The daemon serves on when the world around it is in no good state.
+//! The daemon keeps serving with a full disk, a blocked log or a file size limit.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn serves(daemon: &Daemon) {
 
 /// Case F5.
 #[test]
-fn a_full_disk_for_its_log_is_no_reason_to_stop() {
+fn full_disk_of_the_log_does_not_stop_the_daemon() {
     serves(&Setup::with(Server::named("a")).after_shell("exec 2>/dev/full >/dev/full").start());
 }
 
@@ -32,7 +32,7 @@ fn unread_log_blocks_nothing() {
 
 /// Case F5.
 #[test]
-fn a_limit_on_the_size_of_files_costs_entries_of_the_call_log_and_nothing_else() {
+fn file_size_limit_affects_only_entries_of_the_call_log() {
     let place = Place::new();
     let head = format!("[daemon]\ncall_log = {}", quoted(place.path("calls.jsonl")));
     // In blocks of 512 bytes, or of 1 KiB.
@@ -47,7 +47,7 @@ fn a_limit_on_the_size_of_files_costs_entries_of_the_call_log_and_nothing_else()
 }
 
 #[test]
-fn the_users_own_config_is_served_without_being_named() {
+fn default_config_file_is_served() {
     let place = Place::new();
     let dir = place.path("xdg-config/mcpd");
     fs::create_dir(&dir).expect("a fresh directory");

@@ -1,4 +1,4 @@
-//! `mcpd demo` shows the main job with nothing configured and leaves nothing.
+//! `mcpd demo` serves without configuration and leaves no files or processes.
 
 use std::fs;
 use std::io::Write;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::{MCPD, Place, run};
 
 #[test]
-fn the_demo_shows_the_main_job_and_leaves_nothing() {
+fn demo_shows_the_main_job_and_leaves_nothing() {
     let place = Place::new();
     let ran = place.mcpd(&["demo"]).expect_code(0);
     for shown in ["demo__", "Unknown tool", "mcp.sock", "ready"] {
@@ -24,7 +24,7 @@ fn the_demo_shows_the_main_job_and_leaves_nothing() {
 
 /// In a container the leader of a process's session is often outside, and its number is then 0.
 #[test]
-fn the_demo_works_where_the_session_leader_cannot_be_seen() {
+fn demo_works_where_the_session_leader_cannot_be_seen() {
     let place = Place::new();
     let namespace = ["--user", "--map-current-user", "--pid", "--fork", "--mount-proc"];
     let probe = place.command("unshare").args(namespace).arg("true").output();
@@ -38,14 +38,14 @@ fn the_demo_works_where_the_session_leader_cannot_be_seen() {
 }
 
 #[test]
-fn the_demo_does_not_touch_a_daemon_that_runs() {
+fn demo_does_not_touch_a_daemon_that_runs() {
     let daemon = crate::support::Setup::new().start();
     daemon.place().mcpd(&["demo"]).expect_code(0);
     assert_eq!(daemon.status()["pid"], daemon.pid());
 }
 
 #[test]
-fn the_demo_server_is_an_mcp_server_on_its_own() {
+fn demo_server_works_without_the_daemon() {
     let place = Place::new();
     let mut command = place.command(MCPD);
     let mut child =

@@ -1,4 +1,4 @@
-//! `mcpd doctor` finds what is wrong, and what it says to do helps.
+//! `mcpd doctor`: its findings, and the commands that it prints to fix them.
 
 mod clients;
 mod daemons;
@@ -116,7 +116,7 @@ fn doctor_prints_each_finding_on_one_line_with_its_remedy_below() {
 }
 
 #[test]
-fn a_server_that_there_is_not_is_wrong_usage() {
+fn server_that_there_is_not_is_wrong_usage() {
     let daemon = Setup::with(Server::named("files")).server(Server::named("bad").flags("--exit-at-start 3")).start();
     let ran = daemon.client(&["doctor", "flies"]).expect_code(2);
     assert!(ran.stderr.contains("no server `flies`: did you mean `files`?") && ran.stdout.is_empty(), "{ran}");

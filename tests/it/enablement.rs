@@ -1,4 +1,4 @@
-//! What an operator disables agents see no more, at once; the process stays, and what is enabled again is as it was.
+//! `mcpd disable` and `mcpd enable`: agents see the change at once, and processes stay.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
 }
 
 #[test]
-fn the_instances_of_agents_stay_while_their_server_is_disabled() {
+fn instances_of_agents_stay_while_their_server_is_disabled() {
     let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).start();
     let mut agent = Agent::ready(&daemon);
     let pid = |answer: &Value| answer["result"]["structuredContent"]["pid"].as_u64().expect("a process");
@@ -88,7 +88,7 @@ fn the_instances_of_agents_stay_while_their_server_is_disabled() {
 }
 
 #[test]
-fn a_server_that_is_disabled_is_not_started_by_that_and_can_be_stopped_then() {
+fn disabling_a_server_does_not_start_it_and_permits_a_stop() {
     let daemon = Setup::with(Server::named("s")).start();
     says(&daemon, &["disable", "s"], "s: disabled\n");
     assert!(daemon.row("s")["pid"].is_u64());
@@ -106,7 +106,7 @@ fn a_server_that_is_disabled_is_not_started_by_that_and_can_be_stopped_then() {
 }
 
 #[test]
-fn a_tool_is_switched_off_by_either_of_its_names_and_then_answers_like_one_that_never_was() {
+fn tool_disabled_by_either_name_is_answered_like_a_nonexistent_one() {
     let daemon =
         Setup::with(Server::named("s").flags("--bare --tool one --tool two")).server(Server::named("t")).start();
     let mut agent = Agent::ready(&daemon);
@@ -166,7 +166,7 @@ fn disabled_state_survives_reloads_and_server_restarts_but_not_a_daemon_restart(
 }
 
 #[test]
-fn a_tool_can_be_switched_off_before_its_server_has_listed_anything() {
+fn tool_can_be_disabled_before_its_server_has_listed() {
     let place = Place::new();
     let needed = place.path("needed");
     let server = Server::named("s").flags("--bare --tool one --tool two").arg("--exit-unless").arg(&needed);

@@ -1,4 +1,4 @@
-//! The examples of the library do what `docs/library.md` prints.
+//! The library examples print what `docs/library.md` shows.
 
 use std::fs;
 use std::path::{Path, PathBuf};

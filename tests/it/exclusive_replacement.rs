@@ -1,4 +1,4 @@
-//! A server with `replace = "stop_first"` is started when every process that ran in its place has ended.
+//! With `replace = "stop_first"`, a new server process starts after every earlier process has ended.
 
 use rustix::process::Signal;
 
@@ -19,7 +19,7 @@ fn expect_one_after_the_other(daemon: &Daemon) {
 }
 
 #[test]
-fn a_server_changed_twice_is_started_when_the_first_one_has_ended() {
+fn server_changed_twice_is_started_when_the_first_one_has_ended() {
     let mut daemon = start(&[holder("shared")]);
     replace(daemon.place(), text(&[holder("pool")], daemon.place()));
     daemon.signal(Signal::HUP);
@@ -29,7 +29,7 @@ fn a_server_changed_twice_is_started_when_the_first_one_has_ended() {
 }
 
 #[test]
-fn a_server_that_was_removed_and_is_back_is_started_when_the_first_one_has_ended() {
+fn server_that_was_removed_and_is_back_is_started_when_the_first_one_has_ended() {
     let daemon = start(&[holder("shared")]);
     assert_eq!(reload(&daemon, &[]).expect_code(0).stdout, "removed  s\n");
     assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "added    s\n");

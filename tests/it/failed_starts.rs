@@ -1,4 +1,4 @@
-//! A server that never comes up is tried again, says why, and costs the others nothing.
+//! Servers that fail to start are retried, report the reason, and do not affect other servers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn beside(server: Server) -> Setup {
 
 /// Case A2.
 #[test]
-fn a_server_that_leaves_at_once_is_tried_again_ever_more_slowly_until_it_is_repaired() {
+fn server_that_exits_at_once_is_restarted_with_growing_delays() {
     let place = Place::new();
     let permit = place.path("permit");
     let daemon = beside(Server::named("a").arg("--exit-unless").arg(&permit)).start_in(&place);
@@ -81,7 +81,7 @@ fn server_that_never_completes_the_handshake_blocks_nothing_and_leaks_nothing() 
 
 /// Case B20.
 #[test]
-fn a_server_with_another_idea_of_the_handshake_is_failed_and_the_rest_works() {
+fn server_with_an_invalid_handshake_fails_and_others_serve() {
     let setup = beside(Server::named("garbage").flags("--init-garbage"))
         .server(Server::named("ancient").flags("--protocol 1999-01-01"))
         .server(Server::named("older").flags("--protocol 2024-11-05"));
@@ -95,7 +95,7 @@ fn a_server_with_another_idea_of_the_handshake_is_failed_and_the_rest_works() {
 
 /// Case A18.
 #[test]
-fn servers_are_started_side_by_side() {
+fn servers_are_started_in_parallel() {
     let slow = |number: u32| Server::named(&format!("s{number}")).flags("--bare --tool echo --init-delay 800");
     let daemon = (0..10).fold(Setup::new(), |setup, number| setup.server(slow(number))).start();
     assert_eq!(Agent::ready(&daemon).tools().len(), 10);

@@ -1,4 +1,4 @@
-//! The log says why a server does not run: one warning for each failed start and each end that nobody asked for.
+//! One log warning for each failed start and each unexpected exit.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};

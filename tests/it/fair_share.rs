@@ -1,4 +1,4 @@
-//! What one agent asks for or leaves unread uses up no server for the others.
+//! One agent's calls and unread responses do not use up a server for the others.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn cancel(agent: &mut Agent, id: &Value) {
 
 /// Case F3.
 #[test]
-fn a_single_call_finds_a_place_at_a_server_that_others_have_filled() {
+fn single_call_is_admitted_at_a_full_server() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut greedy: Vec<_> = (0..6).map(|_| Agent::ready(&daemon)).collect();
     for (before, agent) in (1..).zip(&mut greedy) {
@@ -48,7 +48,7 @@ fn a_single_call_finds_a_place_at_a_server_that_others_have_filled() {
 
 /// Case F3.
 #[test]
-fn a_single_call_is_not_refused_for_the_bursts_of_others() {
+fn single_call_is_not_refused_for_the_bursts_of_others() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut greedy: Vec<_> = (0..30).map(|_| Agent::ready(&daemon)).collect();
     let mut modest = Agent::ready(&daemon);
@@ -67,7 +67,7 @@ fn a_single_call_is_not_refused_for_the_bursts_of_others() {
 
 /// Case A14.
 #[test]
-fn a_server_that_does_not_read_is_shared_in_bytes_too() {
+fn server_that_does_not_read_is_shared_by_bytes() {
     let daemon =
         Setup::with(Server::named("a")).server(Server::named("good")).head("[daemon]\nmax_message = \"1MiB\"").start();
     let (mut greedy, mut modest) = (Agent::ready(&daemon), Agent::ready(&daemon));
@@ -90,7 +90,7 @@ fn a_server_that_does_not_read_is_shared_in_bytes_too() {
 
 /// Case A14.
 #[test]
-fn calling_and_cancelling_without_end_at_a_server_that_does_not_read_ends_in_refusals() {
+fn endless_calls_and_cancellations_at_a_blocked_server_are_refused() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     agent.start_call("a__stop_reading", &json!({}));
@@ -110,7 +110,7 @@ fn calling_and_cancelling_without_end_at_a_server_that_does_not_read_ends_in_ref
 
 /// Case F3.
 #[test]
-fn the_unanswered_calls_of_one_agent_are_limited_in_bytes_over_all_servers() {
+fn unanswered_calls_of_an_agent_are_limited_in_bytes_across_servers() {
     let head = "[daemon]\nmax_message = \"64KiB\"";
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).head(head).start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
@@ -134,7 +134,7 @@ fn the_unanswered_calls_of_one_agent_are_limited_in_bytes_over_all_servers() {
 
 /// Case C2.
 #[test]
-fn an_agent_that_reads_nothing_is_cut_off_alone_and_its_calls_are_cancelled_at_the_servers_it_shared() {
+fn agent_that_reads_nothing_is_disconnected_and_its_calls_are_cancelled() {
     let head = "[daemon]\nmax_message = \"64KiB\"";
     let daemon = Setup::with(Server::named("a")).head(head).start();
     let (mut deaf, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
@@ -177,7 +177,7 @@ fn dropped(daemon: &Daemon) -> u64 {
 
 /// Case B15.
 #[test]
-fn of_progress_that_is_not_read_in_time_the_oldest_is_dropped_and_counted_and_the_answer_never() {
+fn unread_progress_drops_the_oldest_but_never_the_response() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let few = ask_for_progress(&mut agent, 100);

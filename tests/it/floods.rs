@@ -1,4 +1,4 @@
-//! However much one peer sends at once, what mcpd holds stays bounded, and the others are served meanwhile.
+//! Floods from one peer use bounded memory and do not stop service for others.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ fn endless_line_is_not_buffered_and_ends_its_call() {
 
 /// Case B2.
 #[test]
-fn a_flood_without_a_line_end_that_ends_with_its_server_fails_the_call_and_no_other() {
+fn flood_without_a_line_end_that_ends_with_its_server_fails_the_call_and_no_other() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call("a__raw", &json!({"text": "x".repeat(1 << 20), "times": 64, "answer": false}));
@@ -107,7 +107,7 @@ fn slow_large_message_of_an_agent_blocks_no_others_and_arrives_whole() {
 
 /// Case F3.
 #[test]
-fn an_agent_that_calls_without_pause_leaves_the_others_their_share() {
+fn agent_that_calls_without_pause_does_not_starve_others() {
     let daemon = started(Server::named("a"));
     let (mut greedy, mut modest) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let mut calls = Vec::new();

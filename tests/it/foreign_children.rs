@@ -1,4 +1,4 @@
-//! A process that was there before mcpd became its parent is none of mcpd's business.
+//! Children that mcpd inherited, and did not start, are left alone.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn start(launcher: &str) -> (Daemon, Stranger) {
 }
 
 #[test]
-fn a_child_that_mcpd_had_before_it_started_survives_its_stop() {
+fn child_that_mcpd_had_before_it_started_survives_its_stop() {
     for kind in KINDS {
         let (mut daemon, stranger) = start(kind);
         daemon.stop_in_order(Signal::TERM);
@@ -40,7 +40,7 @@ fn a_child_that_mcpd_had_before_it_started_survives_its_stop() {
 }
 
 #[test]
-fn a_child_that_mcpd_had_before_it_started_survives_the_loss_of_a_guard() {
+fn child_that_mcpd_had_before_it_started_survives_the_loss_of_a_guard() {
     for kind in KINDS {
         let (mut daemon, stranger) = start(kind);
         let before = daemon.server_pid("a");

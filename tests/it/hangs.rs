@@ -1,4 +1,4 @@
-//! A server that lives but does not listen or speak costs its own calls and nothing else.
+//! Servers that stop reading or writing affect only their own calls.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn died(answer: &Value) -> bool {
 
 /// Case A12.
 #[test]
-fn a_server_that_closes_its_stdout_is_replaced() {
+fn server_that_closes_its_stdout_is_replaced() {
     let daemon = beside(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let first = daemon.server_pid("a");
@@ -44,7 +44,7 @@ fn close_stdin(daemon: &Daemon, agent: &mut Agent) -> (u32, Value) {
 
 /// Case A12.
 #[test]
-fn a_server_that_closes_its_stdin_is_replaced_at_the_next_call_which_the_next_instance_answers() {
+fn server_that_closes_its_stdin_is_replaced_and_the_next_instance_answers_the_call() {
     let daemon = beside(Server::named("a").flags("--tool close_stdin")).start();
     let mut agent = Agent::ready(&daemon);
     let (first, closing) = close_stdin(&daemon, &mut agent);
@@ -109,7 +109,7 @@ fn server_that_stops_reading_blocks_no_others() {
 
 /// Cases A7 and B13.
 #[test]
-fn a_server_that_is_stopped_costs_its_own_calls_a_timeout_and_the_others_nothing() {
+fn suspended_server_times_out_its_own_calls_only() {
     let daemon = beside(Server::named("a").line("call_timeout = \"400ms\"")).start();
     let mut agent = Agent::ready(&daemon);
     let pid = daemon.server_pid("a");

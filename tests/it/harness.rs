@@ -1,4 +1,4 @@
-//! The harness notices what it is there to notice.
+//! The test harness detects unread messages and leftover processes.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn unread_response_fails_the_test() {
 
 #[test]
 #[should_panic(expected = "unread")]
-fn a_notification_that_was_passed_over_fails_the_test() {
+fn notification_that_was_passed_over_fails_the_test() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     agent.tools();
@@ -31,7 +31,7 @@ fn a_notification_that_was_passed_over_fails_the_test() {
 
 #[test]
 #[should_panic(expected = "processes are left")]
-fn a_process_that_was_left_behind_fails_the_test() {
+fn process_that_was_left_behind_fails_the_test() {
     let place = Place::new();
     let mut child = place.command(SCRIPTED).arg("--stay-alive").spawn().expect("it starts");
     // Not given the usual time, because it does not leave by itself.

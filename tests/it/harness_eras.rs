@@ -1,4 +1,4 @@
-//! The scripted server speaks the modern era as the tests need it.
+//! The scripted server in the modern era.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};

@@ -1,4 +1,4 @@
-//! The HTTP servers of the tests do as they are told, and notice what they are there to notice.
+//! The HTTP servers of the tests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -76,7 +76,7 @@ fn scripted_http_server_writes_every_kind_of_body_and_records_requests() {
 }
 
 #[test]
-fn a_stream_is_written_while_it_is_read_and_cut_where_the_test_wants() {
+fn stream_is_written_while_it_is_read_and_cut_on_request() {
     let (events, raw) = (Response::events(), Response::raw_stream());
     let answers = Locked::new(vec![raw.1, events.1]);
     let http = HttpServer::start(move |_| answers.lock().pop().expect("two requests"));
@@ -96,7 +96,7 @@ fn a_stream_is_written_while_it_is_read_and_cut_where_the_test_wants() {
 
 #[test]
 #[should_panic(expected = "not to come")]
-fn a_request_that_was_not_to_come_fails_the_test() {
+fn request_that_was_not_to_come_fails_the_test() {
     let http = HttpServer::start(|_| Response::unexpected());
     assert_eq!(all(ask(http.address(), "GET /", &[], "")).expect("an end"), "");
 }
@@ -124,7 +124,7 @@ fn call(tool: &str, arguments: &str) -> String {
 }
 
 #[test]
-fn the_front_answers_by_json_or_by_events_and_knows_its_sessions() {
+fn front_answers_by_json_or_by_events_and_knows_its_sessions() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Behavior::json());
     let session = open_session(&front);
@@ -173,7 +173,7 @@ fn scripted_http_server_replays_after_an_event_id() {
 }
 
 #[test]
-fn the_front_speaks_http_with_sse() {
+fn front_speaks_http_with_sse() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Behavior::old());
     line(&mut ask(front.http().address(), "POST /sse", POST, INITIALIZE), " 405 ");
@@ -190,7 +190,7 @@ fn the_front_speaks_http_with_sse() {
 }
 
 #[test]
-fn the_front_does_without_sessions_ids_of_events_and_a_stream() {
+fn front_does_without_sessions_ids_of_events_and_a_stream() {
     let place = Place::new();
     let behavior = Behavior { has_sessions: false, has_event_ids: false, has_stream: false, ..Behavior::default() };
     let front = Front::start(&place, "a", "", behavior);
@@ -202,7 +202,7 @@ fn the_front_does_without_sessions_ids_of_events_and_a_stream() {
 }
 
 #[test]
-fn the_cutter_passes_so_many_bytes_and_cuts_once() {
+fn cutter_passes_so_many_bytes_and_cuts_once() {
     let http = HttpServer::start(|request| Response::body("text/plain", request.body.clone()));
     let cutter = Cutter::before(http.address());
     let whole = all(ask(cutter.address(), "POST /", &[], "body")).expect("an end");

@@ -1,4 +1,4 @@
-//! A server that does not answer is noticed, and one that is only busy is left alone.
+//! Health checks: hung servers are replaced, and busy servers are not.
 
 use std::thread;
 use std::time::Instant;
@@ -34,7 +34,7 @@ fn hung_server_is_replaced_without_affecting_others() {
 }
 
 #[test]
-fn a_server_that_is_only_to_be_reported_is_and_recovers_by_itself() {
+fn unhealthy_server_with_on_unhealthy_report_is_reported_and_recovers() {
     let daemon = Setup::with(pinged("s").line("on_unhealthy = \"report\"")).start();
     let hung = pid(&daemon, "s");
     signal(hung, Signal::STOP);
@@ -48,7 +48,7 @@ fn a_server_that_is_only_to_be_reported_is_and_recovers_by_itself() {
 }
 
 #[test]
-fn a_server_that_does_one_call_at_a_time_is_not_ill_while_it_does_one() {
+fn sequential_server_counts_as_healthy_during_a_call() {
     let daemon = Setup::with(pinged("s").flags("--one-at-a-time")).start();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("s__sleep", &json!({"ms": 1500})));
@@ -72,7 +72,7 @@ fn status_shows_when_each_server_last_passed_a_health_check() {
 }
 
 #[test]
-fn a_call_that_waits_does_not_hide_for_ever_that_its_server_hangs() {
+fn hanging_server_is_detected_despite_a_waiting_call() {
     let daemon = Setup::with(pinged("s").line("call_timeout = \"1s\"")).start();
     let mut agent = Agent::ready(&daemon);
     signal(pid(&daemon, "s"), Signal::STOP);
@@ -147,7 +147,7 @@ fn status_check_checks_running_instances_and_starts_none() {
 }
 
 #[test]
-fn a_check_finds_a_server_that_hangs_and_changes_nothing_for_it() {
+fn status_check_reports_a_hanging_server_without_replacing_it() {
     let quick = |name| Server::named(name).line("health_timeout = \"300ms\"");
     let daemon = Setup::with(quick("s")).server(quick("good")).start();
     let hung = pid(&daemon, "s");
@@ -187,7 +187,7 @@ fn waiting_status_check_blocks_nothing_else() {
 }
 
 #[test]
-fn a_check_excuses_a_server_that_is_busy_and_one_that_is_marked_up() {
+fn status_check_accepts_busy_and_marked_up_servers() {
     let quick = |name| Server::named(name).line("health_timeout = \"300ms\"");
     let daemon = Setup::with(quick("s").flags("--one-at-a-time")).server(quick("mute").flags("--no-pings")).start();
     daemon.client(&["health", "mute", "up"]).expect_code(0);

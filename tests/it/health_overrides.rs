@@ -1,4 +1,4 @@
-//! What a person says of how a server is holds, whatever the server answers.
+//! `mcpd health` marks override health checks.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn is_refused(answer: &Value) -> bool {
 }
 
 #[test]
-fn one_that_is_marked_down_gets_no_call_until_that_is_taken_back() {
+fn server_marked_down_receives_no_call_until_the_mark_is_removed() {
     let daemon = Setup::with(checked_server("s")).server(Server::named("good")).start();
     let pid = daemon.server_pid("s");
     let mut agent = Agent::ready(&daemon);
@@ -66,7 +66,7 @@ fn one_that_is_marked_down_gets_no_call_until_that_is_taken_back() {
 }
 
 #[test]
-fn one_that_is_marked_up_serves_although_its_pings_fail() {
+fn server_marked_up_serves_although_its_pings_fail() {
     let daemon = Setup::with(silent()).start();
     daemon.wait_row("s", "is unresponsive", |row| row["state"] == "unresponsive");
     assert_eq!(mark(&daemon, "up"), "s: ready, marked up\n");
@@ -81,7 +81,7 @@ fn one_that_is_marked_up_serves_although_its_pings_fail() {
 }
 
 #[test]
-fn one_that_hangs_is_not_replaced_while_it_is_marked_up() {
+fn hanging_server_is_not_replaced_while_marked_up() {
     let daemon = Setup::with(checked_server("s")).server(checked_server("other")).start();
     let pid = daemon.server_pid("s");
     mark(&daemon, "up");
@@ -97,7 +97,7 @@ fn one_that_hangs_is_not_replaced_while_it_is_marked_up() {
 }
 
 #[test]
-fn one_that_sleeps_is_not_woken_by_a_call_while_it_is_marked_down() {
+fn idle_server_is_not_started_by_a_call_while_marked_down() {
     let daemon = Setup::with(Server::named("s").line("start = \"lazy\"").line("idle_timeout = \"300ms\"")).start();
     daemon.wait_row("s", "sleeps", |row| row["state"] == "idle");
     assert_eq!(mark(&daemon, "down"), "s: idle, marked down\n");
@@ -110,7 +110,7 @@ fn one_that_sleeps_is_not_woken_by_a_call_while_it_is_marked_down() {
 }
 
 #[test]
-fn it_holds_for_every_instance_and_over_restarts_and_reloads() {
+fn mark_applies_to_every_instance_and_survives_restart_and_reload() {
     let daemon = Setup::with(checked_server("s").line("sharing = \"session\"")).start();
     let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
     for agent in &mut agents {
@@ -130,7 +130,7 @@ fn it_holds_for_every_instance_and_over_restarts_and_reloads() {
 }
 
 #[test]
-fn a_disabled_one_may_be_marked_and_is_still_no_reason_to_worry() {
+fn disabled_server_may_be_marked_and_is_not_reported_as_down() {
     let daemon = Setup::with(Server::named("s")).start();
     daemon.client(&["disable", "--stop", "s"]).expect_code(0);
     assert_eq!(mark(&daemon, "down"), "s: disabled, marked down\n");

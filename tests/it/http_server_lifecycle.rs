@@ -1,4 +1,4 @@
-//! A server at a URL is kept as any other is: its state is told, it is left alone, replaced, put to sleep and ended.
+//! Servers at URLs have the same lifecycle as others: status, laziness, replacement and stop.
 
 use std::fs;
 use std::rc::Rc;
@@ -63,7 +63,7 @@ fn server_with_retry_after_is_retried_then_or_on_request() {
 
 /// Case I12.
 #[test]
-fn another_url_is_reached_before_the_old_session_ends_and_calls_there_end_in_peace() {
+fn changed_url_is_connected_before_the_old_session_ends_and_its_calls_finish() {
     let place = Place::new();
     let [one, two] =
         ["one", "two"].map(|name| Front::start(&place, name, &format!("--tool {name}"), Behavior::default()));
@@ -93,7 +93,7 @@ fn another_url_is_reached_before_the_old_session_ends_and_calls_there_end_in_pea
 }
 
 #[test]
-fn a_lazy_server_is_connected_to_by_its_first_call_and_left_when_it_is_idle() {
+fn lazy_http_server_is_connected_by_its_first_call_until_idle() {
     let place = Place::new();
     let front = front(&place, "");
     let setup = || Setup::with(front.server().line("start = \"lazy\"").line("idle_timeout = \"300ms\""));

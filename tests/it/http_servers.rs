@@ -1,10 +1,8 @@
-//! A server that is reached by its URL is a server like any other, whatever its answers, its streams and its connections do.
+//! Servers that are reached by URL, over all HTTP transports.
 //!
-//! `answers` (what passes in each manner of HTTP) · `policy` (who is shown what) · `listens` (what a server says by itself) ·
-//! `resumes` (streams that break off) · `sessions` (of HTTP) · `old` (HTTP+SSE) · `waits` (servers that are away, or want to be
-//! left alone) · `bodies` (answers that are none, or without measure) · `crowds` (many calls at once) · `redirects` · `cuts`
-//! (connections cut anywhere) · `second` (HTTP/2) · `eras` (how it is found out which one a server speaks in) · `stateless` (the modern one) ·
-//! `stateless_listens` (what such a one says by itself).
+//! `responses` (each transport) · `policy` · `server_messages` (server notifications and requests) · `resumption` (broken streams) ·
+//! `sessions` · `legacy_sse` (HTTP+SSE) · `outages` · `bodies` (framing and malformed responses) · `concurrency` · `redirects` ·
+//! `cut_connections` · `http2` · `era_detection` · `modern` (2026-07-28) · `modern_streams` (its subscriptions).
 
 mod bodies;
 mod concurrency;

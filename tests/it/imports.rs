@@ -1,4 +1,4 @@
-//! Configurations that people already have: nine clients' files are served as they are, and imported into ours.
+//! Configurations of nine clients are served unchanged and imported.
 
 mod fixtures;
 mod foreign_references;
@@ -40,7 +40,7 @@ fn expect_work(daemon: &Daemon, fixture: &Fixture) {
 }
 
 #[test]
-fn the_files_of_nine_clients_are_served_as_they_are() {
+fn files_of_nine_clients_are_served_as_they_are() {
     let place = Place::new();
     let shims = Shims::new(&place);
     let files = everything(&place);
@@ -187,7 +187,7 @@ fn server_of_two_clients_is_added_once_and_a_name_conflict_only_on_request() {
 }
 
 #[test]
-fn a_file_of_ours_keeps_every_byte_its_mode_and_its_link() {
+fn file_of_ours_keeps_every_byte_its_mode_and_its_link() {
     let place = Place::new();
     let text = "\u{feff}# mine\r\n[daemon] # all of it\r\nmax_name_length   =  40\r\n\r\n[servers.z]\r\ncommand = 'z'";
     let real = place.write("dotfiles.toml", text);

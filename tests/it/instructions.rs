@@ -1,4 +1,4 @@
-//! What servers tell a model of themselves reaches every agent, each under its server's name.
+//! Server instructions reach every agent, each under its server's name.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What `--json` prints is documented, and of one kind everywhere: docs/json.md.
+//! Every member of `--json` output is documented in docs/json.md.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,7 +53,7 @@ fn daemon() -> Daemon {
 }
 
 #[test]
-fn every_member_that_is_printed_of_logins_is_documented() {
+fn every_member_printed_by_login_commands_is_documented() {
     let fixture = LoginFixture::new();
     let report = || expect_documented("mcpd login", &fixture.run(&["login", "--json"]));
     fixture.log_in().expect_code(0);

@@ -1,4 +1,4 @@
-//! A lazy server is listed without being started, started by its first call, and stopped when it is idle.
+//! Lazy servers are listed without a process, started by their first call, and stopped when idle.
 
 use std::fs;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ fn learned() -> Rc<Place> {
 }
 
 #[test]
-fn a_lazy_server_is_listed_as_last_known_and_started_by_its_first_call() {
+fn lazy_server_is_listed_as_last_known_and_started_by_its_first_call() {
     let place = learned();
     let daemon = Setup::with(lazy()).start_in(&place);
     let mut agent = Agent::ready(&daemon);
@@ -49,7 +49,7 @@ fn a_lazy_server_is_listed_as_last_known_and_started_by_its_first_call() {
 }
 
 #[test]
-fn a_call_keeps_a_lazy_server_up_for_as_long_as_it_takes() {
+fn running_call_keeps_a_lazy_server_up() {
     let daemon = Setup::with(lazy()).start_in(&learned());
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("s__sleep", &json!({"ms": 900})));
@@ -77,7 +77,7 @@ fn damaged_or_outdated_cache_of_a_lazy_server_is_ignored() {
 }
 
 #[test]
-fn a_lazy_server_is_stopped_and_reloaded_like_any_other() {
+fn lazy_server_is_stopped_and_reloaded_like_any_other() {
     let place = learned();
     let mut daemon = Setup::with(lazy()).start_in(&place);
     daemon.signal(rustix::process::Signal::HUP);
@@ -87,7 +87,7 @@ fn a_lazy_server_is_stopped_and_reloaded_like_any_other() {
 
 /// Case A18.
 #[test]
-fn a_server_that_hangs_at_its_start_makes_room_for_others() {
+fn server_that_hangs_during_its_start_releases_its_start_slot() {
     let mut setup = Setup::new().head("[daemon]\nmax_starting = 1");
     for name in ["hangs", "too"] {
         setup = setup.server(Server::named(name).flags("--init-never"));

@@ -1,4 +1,4 @@
-//! Every list is whole on one page, however many pages its servers make of theirs.
+//! Lists are complete on one page, however many pages a server uses.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a person sees on a terminal while it lasts, and that the terminal is afterwards as it was.
+//! Live terminal views, and the restored terminal after them.
 
 use std::fs::{self, File};
 use std::process::Stdio;
@@ -27,7 +27,7 @@ fn long_wait_shows_its_reason_and_leaves_nothing_on_the_screen() {
 }
 
 #[test]
-fn a_terminal_has_colours_and_a_pipe_has_not() {
+fn terminal_has_colours_and_a_pipe_has_not() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("sick").flags("--exit-at-start 3")).start();
     daemon.wait_row("sick", "is in backoff", |row| row["state"] == "backoff");
     let Some(terminal) = Terminal::open(daemon.place(), 80, 40) else { return };
@@ -70,7 +70,7 @@ fn daemon() -> Daemon {
 }
 
 #[test]
-fn every_way_out_of_a_view_leaves_the_terminal_as_it_was() {
+fn every_exit_from_a_view_restores_the_terminal() {
     let daemon = daemon();
     for (view, shown) in [("m status --watch", "PROFILE"), ("m top", "SERVER")] {
         for way in ["q", "C-c", "Escape"] {
@@ -121,7 +121,7 @@ fn view_shows_that_the_daemon_has_gone_and_then_the_next_one() {
 }
 
 #[test]
-fn a_piped_watch_prints_again_only_when_something_has_happened() {
+fn piped_watch_prints_again_only_when_something_has_happened() {
     let daemon = daemon();
     let path = daemon.place().path("watched");
     let mut command = daemon.place().command(MCPD);

@@ -1,4 +1,4 @@
-//! Times for people are in their zone, with it where the text may be read elsewhere; programs get RFC 3339 in UTC.
+//! Times for people have the local time zone. Programs get RFC 3339 in UTC.
 
 use std::fs;
 

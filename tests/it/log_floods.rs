@@ -1,4 +1,4 @@
-//! The account of calls and the log when there is too much of them, or nobody reads: no call notices.
+//! The call log and the daemon's log under floods and without readers: no call is delayed.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};

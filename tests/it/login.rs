@@ -1,4 +1,4 @@
-//! A person lets mcpd in at a server: `mcpd login`, `mcpd logout`, and what is kept. No daemon is needed for that.
+//! `mcpd login` and `mcpd logout`, which need no daemon.
 
 pub(crate) mod fixture;
 
@@ -97,7 +97,7 @@ fn browser_page_waits_for_the_token_and_shows_the_result() {
 }
 
 #[test]
-fn the_browser_reads_why_a_login_has_failed_as_text() {
+fn browser_reads_why_a_login_has_failed_as_text() {
     let fixture = LoginFixture::new();
     for (answer, expected) in [
         (json!({"code": "made up"}), "sends no token: it answers invalid_grant"),
@@ -114,7 +114,7 @@ fn the_browser_reads_why_a_login_has_failed_as_text() {
 }
 
 #[test]
-fn a_page_on_this_machine_that_a_server_of_the_internet_names_is_not_opened() {
+fn page_on_this_machine_that_a_server_of_the_internet_names_is_not_opened() {
     let fixture = LoginFixture::new();
     let pages = HttpServer::start(|_| Response::unexpected());
     let page = pages.url("/authorize");
@@ -144,7 +144,7 @@ fn a_page_on_this_machine_that_a_server_of_the_internet_names_is_not_opened() {
 }
 
 #[test]
-fn the_address_that_a_browser_elsewhere_ends_up_at_can_be_pasted() {
+fn address_that_a_browser_elsewhere_ends_up_at_can_be_pasted() {
     let fixture = LoginFixture::new();
     let mut attempt = fixture.begin_with(&["--no-browser"], &[], Stdio::piped());
     let page = url::Url::parse(&attempt.page()).expect("a URL");
@@ -226,7 +226,7 @@ fn failed_login_reports_the_reason_and_stores_nothing() {
 }
 
 #[test]
-fn a_place_that_others_could_read_on_the_way_is_not_gone_to() {
+fn place_that_others_could_read_on_the_way_is_not_gone_to() {
     let fixture = LoginFixture::new();
     for (metadata, expected) in [
         (json!({"token_endpoint": "http://192.0.2.1/token"}), "the token endpoint of its authorization server"),
@@ -247,7 +247,7 @@ fn login_without_an_answer_times_out() {
 }
 
 #[test]
-fn a_server_of_an_older_version_is_its_own_authorization_server() {
+fn server_of_an_older_version_is_its_own_authorization_server() {
     for metadata in [json!({}), json!({"registration_endpoint": null})] {
         let fixture = LoginFixture::new();
         fixture.authorization.habits(|habits| {
@@ -291,7 +291,7 @@ fn code_of_another_authorization_server_is_rejected() {
 }
 
 #[test]
-fn a_server_that_lets_anybody_in_needs_no_login() {
+fn public_server_needs_no_login() {
     let fixture = LoginFixture::new();
     fixture.front.stop_intercepting();
     let ran = fixture.begin(&["--no-browser"]).end().expect_code(0);
@@ -316,7 +316,7 @@ fn server_without_protected_resource_metadata_is_not_treated_as_open() {
 }
 
 #[test]
-fn a_login_that_cannot_be_read_is_replaced_by_the_next() {
+fn login_that_cannot_be_read_is_replaced_by_the_next() {
     let fixture = LoginFixture::new();
     fixture.log_in().expect_code(0);
     for text in ["", "{}", "\u{0}", r#"{"version": 99, "url": "x"}"#] {
@@ -463,7 +463,7 @@ fn configured_client_id_replaces_registration() {
 }
 
 #[test]
-fn a_document_that_describes_mcpd_is_its_name_where_it_can_be_read() {
+fn client_id_metadata_document_is_used_as_client_id_if_supported() {
     const DOCUMENT: &str = "https://me.example/mcpd.json";
     for (can_be_read, expected) in [(true, Some(DOCUMENT)), (false, None)] {
         let fixture = LoginFixture::new();

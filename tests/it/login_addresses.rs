@@ -1,6 +1,6 @@
-//! A server on the internet cannot have the requests of a login sent to this machine, whatever its DNS answers become meanwhile.
+//! Login requests for a server on the internet never go to this machine, even if its DNS answers change.
 //!
-//! The tests run in a network namespace with a public address and a hosts file of their own, where the machine has such.
+//! The tests run in a network namespace with a public address and a separate hosts file, if the machine permits it.
 
 use std::env;
 use std::fs;
@@ -87,8 +87,8 @@ fn fixture(public: &HttpServer) -> (LoginFixture, String) {
 }
 
 #[test]
-fn a_name_that_turns_to_loopback_during_a_login_leads_nowhere() {
-    in_namespace("a_name_that_turns_to_loopback_during_a_login_leads_nowhere", |hosts| {
+fn name_that_turns_to_loopback_during_a_login_leads_nowhere() {
+    in_namespace("name_that_turns_to_loopback_during_a_login_leads_nowhere", |hosts| {
         for host in [NAME, "127.0.0.1", "localhost"] {
             hosts.lead_to(PUBLIC);
             let changing = hosts.clone();

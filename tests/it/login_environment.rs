@@ -1,4 +1,4 @@
-//! The unit has the variables of the login environment that servers need: by `mcpd service install` and `mcpd reload --environment`.
+//! The unit gets the login environment by `mcpd service install` and `mcpd reload --environment`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

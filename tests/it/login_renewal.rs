@@ -1,4 +1,4 @@
-//! A daemon goes on with a login: tokens are renewed in time and once, and a server that wants a person is left alone.
+//! The daemon renews tokens once and in time. A server that requires a person is not contacted.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn wait_needs_login(daemon: &Daemon, reason: &str) -> Value {
 }
 
 #[test]
-fn a_server_that_wants_a_login_is_left_alone_until_somebody_logs_in() {
+fn server_that_requires_a_login_receives_no_request_until_the_login() {
     let fixture = LoginFixture::new();
     let daemon = fixture.serve();
     wait_needs_login(&daemon, "");
@@ -63,7 +63,7 @@ fn a_server_that_wants_a_login_is_left_alone_until_somebody_logs_in() {
 }
 
 #[test]
-fn a_token_is_renewed_before_it_ends_and_calls_notice_nothing() {
+fn token_is_renewed_before_it_expires_without_failing_calls() {
     let fixture = LoginFixture::new();
     fixture.authorization.habits(|habits| habits.expires_in = Some(5));
     fixture.log_in().expect_code(0);
@@ -83,7 +83,7 @@ fn a_token_is_renewed_before_it_ends_and_calls_notice_nothing() {
 }
 
 #[test]
-fn a_token_that_is_refused_is_renewed_and_the_call_is_made_once() {
+fn token_that_is_refused_is_renewed_and_the_call_is_made_once() {
     let fixture = LoginFixture::new();
     fixture.log_in().expect_code(0);
     let daemon = fixture.serve();
@@ -135,7 +135,7 @@ fn expired_login_is_reported_and_not_retried_in_a_loop() {
 }
 
 #[test]
-fn an_authorization_server_that_is_down_costs_a_call_and_no_login() {
+fn unavailable_authorization_server_fails_a_call_and_keeps_the_login() {
     let fixture = LoginFixture::new();
     fixture.log_in().expect_code(0);
     let daemon = fixture.serve();
@@ -199,7 +199,7 @@ fn several_daemons_renew_a_token_once() {
 }
 
 #[test]
-fn a_daemon_that_is_stopped_while_a_token_is_renewed_keeps_the_new_one() {
+fn daemon_that_is_stopped_while_a_token_is_renewed_keeps_the_new_one() {
     let fixture = LoginFixture::new();
     fixture.log_in().expect_code(0);
     let first = saved_token(&fixture);
@@ -222,7 +222,7 @@ fn a_daemon_that_is_stopped_while_a_token_is_renewed_keeps_the_new_one() {
 }
 
 #[test]
-fn a_renewal_that_does_not_end_holds_up_a_stop_for_a_while_only() {
+fn unfinished_renewal_delays_a_stop_only_for_a_limited_time() {
     let fixture = LoginFixture::new();
     fixture.log_in().expect_code(0);
     let mut daemon = fixture.serve();
@@ -276,7 +276,7 @@ fn logout_requires_a_new_login() {
 }
 
 #[test]
-fn a_login_for_one_url_is_not_shown_to_another() {
+fn login_for_one_url_is_not_shown_to_another() {
     let fixture = LoginFixture::new();
     fixture.log_in().expect_code(0);
     let other = crate::support::http::Front::start(&fixture.place, "other", "", crate::support::http::Behavior::json());

@@ -1,4 +1,4 @@
-//! Whatever bytes a server writes, agents get well-formed answers, each once, and the server's row says what was wrong.
+//! Malformed server output: agents get one well-formed response per request, and the server's counters record the faults.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn write(agent: &mut Agent, text: &str) {
 
 /// Case B1.
 #[test]
-fn prose_and_other_lines_that_are_no_messages_are_skipped_and_counted() {
+fn lines_that_are_not_messages_are_skipped_and_counted() {
     let daemon = started(Server::named("a").flags("--banner --crlf"));
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("a__echo", &json!({})));
@@ -54,7 +54,7 @@ fn second_response_to_one_call_is_dropped_and_counted() {
 
 /// Case B11.
 #[test]
-fn an_answer_under_the_number_that_an_agent_chose_is_not_that_agents() {
+fn response_with_an_agents_own_id_is_not_delivered_to_that_agent() {
     let daemon = started(Server::named("a"));
     let (mut victim, mut agent) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let sleep = r#""method":"tools/call","params":{"name":"a__sleep","arguments":{"ms":500}}"#;
@@ -76,7 +76,7 @@ fn an_answer_under_the_number_that_an_agent_chose_is_not_that_agents() {
 
 /// Case B1.
 #[test]
-fn zero_byte_is_no_message_and_ends_none() {
+fn zero_byte_neither_forms_nor_ends_a_message() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     let before = daemon.row("a")["skipped_lines"].as_u64().expect("a count");
@@ -89,7 +89,7 @@ fn zero_byte_is_no_message_and_ends_none() {
 
 /// Case B12.
 #[test]
-fn an_answer_that_is_no_answer_ends_its_call_with_one_well_formed_error() {
+fn malformed_response_ends_its_call_with_one_well_formed_error() {
     let daemon = started(Server::named("a").line("call_timeout = \"20s\""));
     let mut agent = Agent::ready(&daemon);
     let oddities = [
@@ -108,7 +108,7 @@ fn an_answer_that_is_no_answer_ends_its_call_with_one_well_formed_error() {
 
 /// Case B2.
 #[test]
-fn a_line_over_the_limit_is_dropped_in_bounded_memory_and_the_server_works_on() {
+fn oversized_line_is_dropped_in_bounded_memory_and_the_server_continues() {
     let setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"256KiB\"");
     let daemon = setup.start();
     let mut agent = Agent::ready(&daemon);
@@ -123,7 +123,7 @@ fn a_line_over_the_limit_is_dropped_in_bounded_memory_and_the_server_works_on() 
 
 /// Case B4.
 #[test]
-fn an_answer_over_the_limit_fails_its_call_and_no_other() {
+fn oversized_response_fails_only_its_call() {
     let setup = Setup::with(Server::named("a")).head("[daemon]\nmax_message = \"64KiB\"");
     let daemon = setup.start();
     let mut agent = Agent::ready(&daemon);
@@ -137,7 +137,7 @@ fn an_answer_over_the_limit_fails_its_call_and_no_other() {
 
 /// Case B6.
 #[test]
-fn bytes_that_are_no_text_reach_no_agent() {
+fn invalid_utf8_reaches_no_agent() {
     let daemon = started(Server::named("a").line("call_timeout = \"2s\""));
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__invalid_utf8", &json!({}));
@@ -161,7 +161,7 @@ fn partial_response_of_a_dying_server_is_dropped() {
 
 /// Case A13.
 #[test]
-fn a_flood_on_stderr_holds_up_no_call_and_takes_no_memory() {
+fn stderr_flood_delays_no_call_and_uses_bounded_memory() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     let before = resident_kib(daemon.pid());
@@ -235,7 +235,7 @@ fn deep_and_strange_json_is_passed_on_or_refused_and_never_fatal() {
 
 /// Case B16.
 #[test]
-fn a_servers_question_is_answered_at_once_and_shown_to_no_agent() {
+fn request_without_an_owner_is_refused_at_once_and_reaches_no_agent() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     let mut ask = |method: &str| -> Value {
@@ -251,7 +251,7 @@ fn a_servers_question_is_answered_at_once_and_shown_to_no_agent() {
 }
 
 #[test]
-fn a_servers_question_under_the_id_of_a_call_is_not_taken_for_its_answer() {
+fn request_with_the_id_of_a_call_does_not_answer_the_call() {
     let daemon = started(Server::named("a"));
     let mut agent = Agent::ready(&daemon);
     write(&mut agent, "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"method\":\"ping\"}\n");

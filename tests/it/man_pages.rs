@@ -1,4 +1,4 @@
-//! Manual pages: one for each command, and nothing in them that a formatter complains of.
+//! Manual pages: one for each command, without formatter warnings.
 
 use std::fs;
 
@@ -33,7 +33,7 @@ fn each_command_has_a_manual_page_and_the_main_page_lists_it() {
 }
 
 #[test]
-fn no_formatter_has_anything_to_complain_of() {
+fn manual_pages_have_no_formatter_warnings() {
     let place = Place::new();
     let pages = place.path("man");
     place.mcpd(&["man", pages.to_str().expect("text")]).expect_code(0);

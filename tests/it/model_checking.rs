@@ -1,17 +1,16 @@
-//! Whatever agents, servers and operators do, a model of a page says what is listed, where each name and URI leads, and how each
-//! request ends; the daemon does as it says.
+//! Compares the daemon with a model under generated scripts.
 //!
-//! A script is generated: agents join, leave, call and cancel; servers crash, restart and change their lists; rules change by
-//! reload, servers are disabled, taken out and put back, and so are profiles, each with rules and names of its own. After each step every agent lists everything and asks for everything
-//! there is. Proven so, for many agents and servers: callable if and only if listed, by name and by URI, and what is not gets the
-//! bytes of what never was (`model` says which); every request ends once, each as it has to (`seat`); nothing reaches another
-//! session, and no server but the one that it leads to (`stage`, by marks).
+//! In a script, agents join, leave, call and cancel; servers crash, restart and change their lists; reloads change rules, servers and
+//! profiles. After each step every agent lists everything and requests everything. The tests check that
 //!
-//! Other rooms prove what is not here: the same with all naming schemes, kinds of rules and hostile names, without a daemon, in
-//! `catalog/tests/worlds.rs`; that a request ends once when faults meet it at any moment, in `tests/chaos` (`ledger`); that
-//! nothing crosses over under load, in `keeps_agents_apart`; ids, in `jsonrpc/pending.rs`.
+//! - a name or URI is callable if and only if it is listed, and a hidden one gets the bytes of a nonexistent one (`model`),
+//! - every request ends once, as expected (`agent`),
+//! - no message reaches another session or server (`system`, by marks).
 //!
-//! `MODEL_CASES` asks for more scripts than the few of `cargo test`, `MODEL_SEED` for those of a run that failed.
+//! Related tests: `catalog/tests/worlds.rs` (all naming schemes and rules, without a daemon), `tests/chaos` (faults at any moment),
+//! `colliding_ids` (load), `jsonrpc/pending.rs` (ids).
+//!
+//! `MODEL_CASES` sets the number of scripts, `MODEL_SEED` repeats a failed run.
 
 mod agent;
 mod model;
@@ -79,7 +78,7 @@ fn setting(name: &str) -> Option<u64> {
 
 /// Case H1.
 #[test]
-fn callable_if_and_only_if_listed_and_every_request_ends_once_whatever_happens() {
+fn names_are_callable_if_and_only_if_listed_and_every_request_ends_once() {
     let seed = setting("MODEL_SEED").unwrap_or_else(|| fastrand::u64(..));
     print_line(&format!("MODEL_SEED={seed}"));
     let config = ProptestConfig {

@@ -1,4 +1,4 @@
-//! A task of the modern era belongs to its profile: whoever has its id may follow it there, on any connection, and nobody elsewhere.
+//! Modern tasks belong to their profile: any connection to the profile that has the id may use the task.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ fn made(agent: &mut Agent, id: &str) -> Value {
 }
 
 #[test]
-fn it_is_followed_to_its_end_on_any_connection() {
+fn modern_task_is_followed_to_its_end_on_any_connection() {
     let daemon = start();
     let id = made(&mut Agent::connect(&daemon), "a.b \"c");
     let mut agent = Agent::connect(&daemon);
@@ -60,7 +60,7 @@ fn it_is_followed_to_its_end_on_any_connection() {
 }
 
 #[test]
-fn nothing_of_it_is_altered_but_its_id() {
+fn only_the_id_of_a_task_is_altered() {
     let daemon = start();
     let mut agent = Agent::connect(&daemon);
     let id = made(&mut agent, "t");
@@ -167,7 +167,7 @@ fn task_is_requested_at_the_instance_that_created_it() {
 }
 
 #[test]
-fn it_outlives_the_agent_that_its_instance_was_started_for() {
+fn task_outlives_the_agent_that_started_its_instance() {
     for sharing in ["session", "workspace"] {
         let server = Server::named("s").flags("--era modern --tasks").line(format!("sharing = \"{sharing}\""));
         let daemon = Setup::with(server.line("idle_timeout = \"200ms\"")).start();
@@ -185,7 +185,7 @@ fn it_outlives_the_agent_that_its_instance_was_started_for() {
 }
 
 #[test]
-fn a_lazy_server_stays_up_for_it() {
+fn lazy_server_stays_up_for_a_modern_task() {
     let lazy =
         Server::named("s").flags("--era modern --tasks").line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"600ms\"");

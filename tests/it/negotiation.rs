@@ -1,4 +1,4 @@
-//! An agent and the daemon agree on a version, and every bad message gets the error that the protocol has for it.
+//! Version negotiation, and the error for each malformed message.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn answer_to(agent: &mut Agent, line: &str) -> Value {
 }
 
 #[test]
-fn a_known_version_is_echoed_and_any_other_gets_the_newest() {
+fn known_version_is_echoed_and_any_other_gets_the_newest() {
     let daemon = daemon();
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let answer = Agent::connect(&daemon).initialize(version);
@@ -48,7 +48,7 @@ fn each_agent_has_a_version_of_its_own() {
 }
 
 #[test]
-fn a_client_that_discovers_first_is_turned_to_initialize_at_once() {
+fn client_that_discovers_first_is_turned_to_initialize_at_once() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);
     assert_eq!(code(&agent.request("server/discover", &json!({}))), -32602);
@@ -73,7 +73,7 @@ fn request_with_a_bad_explicit_version_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_ping_is_answered_before_and_after_the_handshake() {
+fn ping_is_answered_before_and_after_the_handshake() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);
     assert_eq!(agent.request("ping", &json!({}))["result"], json!({}));
@@ -83,7 +83,7 @@ fn a_ping_is_answered_before_and_after_the_handshake() {
 
 /// Case C6.
 #[test]
-fn a_line_that_is_no_json_is_a_parse_error_and_the_connection_lives_on() {
+fn invalid_json_is_a_parse_error_and_the_connection_stays_open() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     for line in ["{", "nonsense", "{\"jsonrpc\":\"2.0\",\"id\":1,}", "{\"id\":1} {\"id\":2}", "\u{7f}\u{1}"] {
@@ -97,7 +97,7 @@ fn a_line_that_is_no_json_is_a_parse_error_and_the_connection_lives_on() {
 
 /// Case C12.
 #[test]
-fn a_message_that_is_no_request_is_an_invalid_request() {
+fn message_that_is_no_request_is_an_invalid_request() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#;
@@ -119,7 +119,7 @@ fn id_that_is_neither_number_nor_string_is_refused() {
 
 /// Case C12.
 #[test]
-fn a_call_before_the_handshake_is_refused_and_reaches_no_server() {
+fn call_before_the_handshake_is_refused_and_reaches_no_server() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);
     assert_eq!(code(&agent.call("a__echo", &json!({}))), -32602);
@@ -129,7 +129,7 @@ fn a_call_before_the_handshake_is_refused_and_reaches_no_server() {
 }
 
 #[test]
-fn a_handshake_without_a_version_is_refused_and_can_be_made_again() {
+fn handshake_without_a_version_is_refused_and_can_be_made_again() {
     let daemon = daemon();
     let mut agent = Agent::connect(&daemon);
     for params in [json!({}), json!({"protocolVersion": 7})] {
@@ -204,7 +204,7 @@ fn every_declared_capability_is_served_without_any_server() {
 
 /// Case C12.
 #[test]
-fn a_second_handshake_is_refused_and_changes_nothing() {
+fn second_handshake_is_refused_and_changes_nothing() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     assert_eq!(code(&agent.initialize("2024-11-05")), -32600);
@@ -223,7 +223,7 @@ fn unknown_method_is_not_found() {
 }
 
 #[test]
-fn a_call_without_usable_params_is_refused() {
+fn call_without_usable_params_is_refused() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let call = r#"{"jsonrpc":"2.0","id":"x","method":"tools/call"}"#;
@@ -241,7 +241,7 @@ fn a_call_without_usable_params_is_refused() {
 
 /// Case C4.
 #[test]
-fn an_id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
+fn id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let call =
@@ -255,7 +255,7 @@ fn an_id_in_flight_cannot_be_used_again_and_the_first_call_completes() {
 
 /// Case C8.
 #[test]
-fn a_notification_or_response_that_means_nothing_is_ignored() {
+fn notification_or_response_that_means_nothing_is_ignored() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/of_another_age", "params": {"x": 1}}));

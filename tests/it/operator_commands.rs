@@ -1,4 +1,4 @@
-//! What an operator asks of a running daemon is done, said when it is done, and holds nobody else up.
+//! Operator commands of a running daemon answer when they are done and do not delay others.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -53,14 +53,14 @@ fn failed_restart_reports_the_reason_and_a_repaired_server_restarts_at_once() {
 }
 
 #[test]
-fn a_server_that_hangs_at_its_restart_is_waited_for_no_longer_than_its_handshake_may_take() {
+fn server_that_hangs_at_its_restart_is_waited_for_no_longer_than_its_handshake_may_take() {
     let daemon = Setup::with(Server::named("s").flags("--init-never").line("handshake_timeout = \"300ms\"")).start();
     let failed = daemon.client(&["restart", "s"]).expect_code(1);
     assert!(failed.stderr.contains("did not answer `initialize` within 300ms"), "{failed}");
 }
 
 #[test]
-fn all_instances_of_a_server_are_restarted_and_one_that_sleeps_sleeps_on() {
+fn restart_covers_all_running_instances_and_leaves_an_idle_server_idle() {
     let lazy = Server::named("lazy").line("start = \"lazy\"").line("idle_timeout = \"300ms\"");
     let daemon = Setup::with(Server::named("s").line("sharing = \"session\"")).server(lazy).start();
     let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
@@ -78,7 +78,7 @@ fn all_instances_of_a_server_are_restarted_and_one_that_sleeps_sleeps_on() {
 }
 
 #[test]
-fn a_stopped_server_is_gone_until_it_is_enabled_again_and_is_no_reason_to_worry() {
+fn stopped_server_is_hidden_until_enabled_and_not_reported_as_down() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let mut agent = Agent::ready(&daemon);
     agent.tools();
@@ -112,7 +112,7 @@ fn failing_server_can_be_disabled_and_its_failure_no_longer_counts() {
 }
 
 #[test]
-fn a_stopped_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon() {
+fn stopped_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon() {
     let (mut daemon, place) = changing(&[Server::named("a"), Server::named("b")]);
     daemon.client(&["disable", "--stop", "a"]).expect_code(0);
     for changed in [Server::named("a"), Server::named("a").env("X", "1"), Server::named("a").line("sharing = \"pool\"")]

@@ -1,4 +1,4 @@
-//! Whatever peers write, no output for a person contains a character that hides text or steers a terminal.
+//! Output for people never contains characters of peers that hide text or control a terminal.
 
 use std::fs;
 
@@ -223,7 +223,7 @@ fn json_has_the_very_text_of_the_peer() {
 }
 
 #[test]
-fn the_log_of_the_daemon_is_clean_as_text_and_as_json() {
+fn log_of_the_daemon_is_clean_as_text_and_as_json() {
     for options in [&["--log=trace"][..], &["--log=trace", "--log-format=json"]] {
         let daemon = start(options);
         let _agent = hostile_agent(&daemon);
@@ -276,7 +276,7 @@ fn foreign_files_are_shown_with_escapes() {
 }
 
 #[test]
-fn the_preview_of_an_import_spells_invisible_characters_out() {
+fn preview_of_an_import_spells_invisible_characters_out() {
     let place = Place::new();
     place.write(
         ".mcp.json",

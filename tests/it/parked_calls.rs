@@ -1,5 +1,4 @@
-//! A call that waits is checked again before it is written: what policy or the server's list hides by then is unknown, and the server
-//! sees nothing of it.
+//! Policy and lists are checked again before a parked call is written. A call that is hidden by then gets the error for an unknown name.
 
 use std::fs;
 use std::path::PathBuf;

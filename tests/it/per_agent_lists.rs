@@ -1,4 +1,4 @@
-//! An agent that has an instance of its own sees and reaches what that offers, and nothing of the instances of others.
+//! Agents with an instance of their own see the lists of that instance.
 
 use std::fs;
 use std::path::PathBuf;
@@ -152,7 +152,7 @@ fn tool_of_a_single_instance_is_announced_to_its_agent_only() {
 }
 
 #[test]
-fn the_first_list_of_an_agent_is_that_of_its_own_instance_though_others_are_known() {
+fn first_list_of_an_agent_comes_from_its_instance() {
     let daemon = Setup::with(by_directory("session").flags("--init-delay 300")).start();
     let mut first = working_in(&daemon, "here");
     assert_eq!(offered(&mut first), all_of("here"));
@@ -176,7 +176,7 @@ fn agent_whose_instance_does_not_start_sees_the_last_known_lists() {
 }
 
 #[test]
-fn an_instance_that_hangs_at_its_start_holds_up_the_first_list_for_a_bounded_time() {
+fn instance_that_hangs_during_its_start_delays_the_first_list_for_a_limited_time() {
     let hanging = Server::named("s").line("sharing = \"session\"").env("WHERE", "${agent:cwd}").flags("--init-never");
     // Longer than a test waits for anything.
     let daemon = Setup::with(hanging.line("handshake_timeout = \"10m\"")).server(Server::named("a")).start();

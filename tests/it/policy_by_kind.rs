@@ -1,5 +1,4 @@
-//! Tools, prompts and resources are each hidden by rules of their own: what is hidden is on no list, is answered like what
-//! never was, and its server never hears of it.
+//! Tools, prompts and resources have separate rules. Hidden ones are answered like nonexistent ones, and no server sees the request.
 
 use std::fs;
 use std::rc::Rc;
@@ -83,7 +82,7 @@ fn kind_that_is_not_exposed_is_neither_listed_nor_callable() {
 }
 
 #[test]
-fn a_denied_prompt_answers_byte_for_byte_like_an_unknown_one() {
+fn denied_prompt_answers_byte_for_byte_like_an_unknown_one() {
     let daemon = start(&[r#"prompts = { deny = ["secret*"] }"#]);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(listed(&mut agent)[1], ["s__greet"]);
@@ -103,7 +102,7 @@ fn a_denied_prompt_answers_byte_for_byte_like_an_unknown_one() {
 }
 
 #[test]
-fn a_denied_uri_is_not_readable_by_a_template_either_nor_by_another_spelling() {
+fn denied_uri_is_not_readable_by_template_or_other_spelling() {
     let daemon = start(&[r#"resources = { deny = ["x://key", "f:///etc*"] }"#]);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(
@@ -242,7 +241,7 @@ fn changed_rules_hold_at_once_and_cost_no_server_its_process() {
 
 /// Case H5.
 #[test]
-fn a_name_that_shows_a_person_another_than_it_is_is_not_listed_and_is_reported() {
+fn name_with_invisible_characters_is_not_listed_and_is_reported() {
     let names = ["fine", "a\u{202e}b", "c\u{7}d", "e\u{200f}", "g\u{2066}h", &"x".repeat(128), &"x".repeat(129)];
     let tools: Vec<_> = names.iter().map(|name| json!({"name": name, "inputSchema": {}})).collect();
     let prompts: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();

@@ -1,4 +1,4 @@
-//! What `mcpd status` and `mcpd reload` show of many broken servers, and of a configuration that has changed on disk.
+//! How `mcpd status` and `mcpd reload` present many broken servers and configurations that changed on disk.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -156,14 +156,14 @@ fn restart_notes_that_it_does_not_apply_a_changed_file() {
 }
 
 #[test]
-fn path_that_was_searched_stands_apart_from_the_servers() {
+fn searched_path_is_printed_separately_from_the_servers() {
     let daemon = with_ten_broken();
     let ran = daemon.client(&["status"]).expect_code(1);
     assert!(ran.stdout.contains("\nPATH searched for commands: "), "{ran}");
 }
 
 #[test]
-fn stderr_of_a_server_is_that_of_its_last_process() {
+fn status_shows_stderr_of_the_last_process() {
     let daemon = Setup::with(Server::named("bad").flags("--exit-at-start 3")).start();
     let row = daemon.wait_row("bad", "has been tried again", |row| row["restarts"].as_u64() >= Some(2));
     assert_eq!(row["stderr"], json!(["cannot start: exit code 3"]), "{row}");

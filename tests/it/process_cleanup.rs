@@ -1,4 +1,4 @@
-//! However the daemon ends, and however its servers resist, no process of theirs is left.
+//! No process is left after any end of the daemon, even of servers that resist.
 
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,7 @@ fn sigterm_at_any_moment_of_the_start_leaves_no_process_and_no_socket() {
 
 /// Case A17.
 #[test]
-fn kill_9_of_a_guard_takes_its_server_along_which_is_started_again() {
+fn kill_9_of_a_guard_ends_and_restarts_its_server() {
     let mut daemon = clingy().start();
     let mut agent = Agent::ready(&daemon);
     for name in ["stubborn", "wrapped", "forking"] {
@@ -144,7 +144,7 @@ fn orphans_of_a_killed_guard_are_killed_before_its_server_is_read_to_the_end() {
 
 /// Case A17.
 #[test]
-fn kill_9_of_every_guard_at_once_leaves_no_process_of_theirs_and_every_server_comes_back() {
+fn kill_9_of_all_guards_leaves_no_process_and_every_server_restarts() {
     let names: Vec<_> = (0..12).map(|number| format!("s{number}")).collect();
     let flags = "--wrap --double-fork --ignore-eof --ignore-term";
     let mut daemon =
@@ -160,7 +160,7 @@ fn kill_9_of_every_guard_at_once_leaves_no_process_of_theirs_and_every_server_co
 
 /// Case A10.
 #[test]
-fn a_server_that_leaves_its_group_or_session_is_stopped_like_any_other() {
+fn server_that_leaves_its_group_or_session_is_stopped() {
     let own_session = Server::run_by("session", "setsid").flags("--fork --wait").arg(SCRIPTED).flags(STUBBORN);
     let setup = Setup::with(own_session).server(Server::named("group").flags("--join-parents-group").flags(STUBBORN));
     let mut daemon = setup.start();
@@ -176,7 +176,7 @@ fn a_server_that_leaves_its_group_or_session_is_stopped_like_any_other() {
 
 /// Case A16.
 #[test]
-fn a_server_that_never_stops_forking_is_stopped_with_all_it_started() {
+fn fork_bomb_is_stopped_with_all_its_processes() {
     // Each process starts the next one and leaves, so that none is there for long; after so many the test gives up.
     let chain = "[ $1 = 0 ] && exec sleep 100; sh $0 $(($1 - 1)) &";
     let place = Place::new();
@@ -208,7 +208,7 @@ fn arguments_of_run(daemon: &Daemon, script: &str) {
 }
 
 #[test]
-fn a_server_that_was_stopped_by_a_signal_is_stopped_for_good() {
+fn server_suspended_by_a_signal_is_ended_by_a_stop() {
     let mut daemon = polite().start();
     let pid = daemon.server_pid("plain");
     signal(pid, Signal::STOP);

@@ -1,4 +1,4 @@
-//! Profiles come, go and change by reload: nobody else is disturbed, who has lost theirs gets what they wait for, and no socket stays.
+//! Profiles are added, removed and changed by reload without affecting agents of other profiles.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -52,7 +52,7 @@ fn pids(daemon: &Daemon) -> [u32; 2] {
 }
 
 #[test]
-fn profiles_come_go_and_change_while_agents_of_others_go_on() {
+fn profiles_change_without_affecting_agents_of_other_profiles() {
     let daemon = start("[profiles.one]\nservers = ['a']\n[profiles.two]\nservers = ['b']");
     let before = pids(&daemon);
     let [mut default, mut one, mut two] = ["mcp", "one", "two"].map(|profile| agent(&daemon, profile));
@@ -142,7 +142,7 @@ fn reload_with_an_unusable_socket_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_profile_with_too_long_a_name_is_refused_at_the_start() {
+fn profile_with_too_long_a_name_is_refused_at_the_start() {
     let place = Place::new();
     let file = place.write("long.toml", format!("[profiles.{}]\n", "x".repeat(100)));
     let ran = place.client(&["serve", "--config", file.to_str().expect("text")]).expect_code(1);
@@ -150,7 +150,7 @@ fn a_profile_with_too_long_a_name_is_refused_at_the_start() {
 }
 
 #[test]
-fn no_socket_of_a_profile_outlives_its_daemon_for_long() {
+fn profile_sockets_of_a_dead_daemon_are_removed() {
     let mut killed = start("[profiles.gone]\n[profiles.stays]");
     let place = Rc::clone(killed.place());
     killed.kill9();
@@ -168,7 +168,7 @@ fn no_socket_of_a_profile_outlives_its_daemon_for_long() {
 }
 
 #[test]
-fn the_socket_of_a_profile_that_was_deleted_is_there_again_with_its_mode() {
+fn deleted_profile_socket_is_recreated_with_its_mode() {
     let daemon = start("[profiles.p]\n[profiles.open]\nallow_uids = [54321]");
     let mode = |profile: &str| Some(fs::symlink_metadata(socket(&daemon, profile)).ok()?.permissions().mode() & 0o777);
     for (profile, expected) in [("mcp", 0o600), ("p", 0o600), ("open", 0o666)] {
@@ -203,7 +203,7 @@ fn names_follow_a_new_scheme_at_once_and_lead_to_no_other_tool() {
 }
 
 #[test]
-fn a_socket_that_the_service_manager_has_opened_is_taken_by_the_name_of_its_profile() {
+fn inherited_socket_is_used_for_the_profile_of_its_name() {
     let place: Rc<Place> = Place::new();
     let given = place.path("given.sock");
     let listener = UnixListener::bind(&given).expect("free");
@@ -261,7 +261,7 @@ fn profile_admits_only_the_users_that_it_lists() {
 }
 
 #[test]
-fn a_socket_that_is_deleted_as_its_mode_changes_is_there_again_with_the_other() {
+fn socket_deleted_during_a_mode_change_is_recreated_with_the_new_mode() {
     let daemon = start("[profiles.p]");
     let path = socket(&daemon, "p");
     fs::remove_file(&path).expect("it is there");

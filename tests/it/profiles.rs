@@ -1,4 +1,4 @@
-//! Each profile has a socket, servers, rules and names of its own, and what it has not is for its agents as if it were not there.
+//! Profiles: sockets, servers, rules and names. Everything outside a profile is answered like a nonexistent name.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -68,7 +68,7 @@ fn name_outside_the_profile_gets_the_answer_of_an_unknown_name() {
 }
 
 #[test]
-fn each_profile_names_in_its_own_way() {
+fn each_profile_has_its_naming() {
     let head = "[profiles.bare]\nnaming = '{tool}'\n[profiles.late]\nnaming = '{tool}'\nservers = ['b']\n\
                 [profiles.full]\nnaming = 'mcp__{server}__{tool}'\n[profiles.short]\nmax_name_length = 24";
     let long = "a_tool_with_a_long_name";
@@ -197,7 +197,7 @@ fn tasks_progress_and_instructions_obey_the_profile() {
 }
 
 #[test]
-fn an_agent_of_a_profile_is_no_operator() {
+fn agent_of_a_profile_has_no_operator_rights() {
     let daemon = start();
     let mut agent = agent(&daemon, "reviewer");
     for method in ["status", "reload", "restart", "disable", "logs", "calls"] {
@@ -253,7 +253,7 @@ fn status_shows_each_profile_and_the_profile_of_each_agent() {
 }
 
 #[test]
-fn the_default_profile_may_be_narrowed_like_any_other() {
+fn default_profile_may_be_narrowed_like_any_other() {
     let head = "[profiles.default]\nservers = ['b']\nnaming = '{tool}'\n[profiles.all]";
     let server = |name| Server::named(name).flags("--bare --tool echo");
     let daemon = Setup::new().head(head).server(server("a")).server(server("b")).start();
@@ -264,7 +264,7 @@ fn the_default_profile_may_be_narrowed_like_any_other() {
 }
 
 #[test]
-fn a_hundred_profiles_are_served_and_a_thousand_refused() {
+fn hundred_profiles_are_served_and_a_thousand_refused() {
     let profiles =
         |count: usize| (0..count).map(|n| format!("[profiles.p{n}]\ndeny = ['*/t{n}']\n")).collect::<String>();
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Prompts and resources: listed under the rules of tools, asked for where they lead.
+//! Prompts and resources are listed under the rules of tools, and requests reach their server.
 
 use std::rc::Rc;
 
@@ -48,7 +48,7 @@ fn prompts_are_listed_and_got_under_exposed_names_and_pass_unaltered() {
 }
 
 #[test]
-fn a_resource_is_read_from_the_server_that_lists_it_or_has_a_template_for_it() {
+fn resource_is_read_from_the_server_that_lists_it_or_has_a_template_for_it() {
     let daemon = start(&[("a", LIBRARY), ("b", OTHER_LIBRARY)]);
     let mut agent = Agent::ready(&daemon);
     let listed = list(&mut agent, "resources/list");

@@ -1,4 +1,4 @@
-//! An agent is served, and a server is asked, in the version that was negotiated with it: what that lacks is not there.
+//! Agents and servers are used in their negotiated version, without features that the version lacks.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn agent_sees_only_the_capabilities_of_its_version() {
 }
 
 #[test]
-fn a_method_that_its_version_lacks_is_unknown_to_an_agent() {
+fn method_that_its_version_lacks_is_unknown_to_an_agent() {
     let daemon = start("");
     for version in &VERSIONS[..3] {
         let (mut agent, _) = ready(&daemon, version);
@@ -62,7 +62,7 @@ fn common_features_work_in_every_version_on_both_sides() {
 }
 
 #[test]
-fn a_field_that_a_version_does_not_know_passes() {
+fn field_that_a_version_does_not_know_passes() {
     let daemon = start("--protocol 2024-11-05");
     let (mut agent, _) = ready(&daemon, "2024-11-05");
     let list = agent.request("tools/list", &json!({}));

@@ -1,4 +1,4 @@
-//! Servers at a URL are reached by the proxies of the daemon's environment, and past them only where that says so.
+//! Servers at URLs are reached through the proxies of the environment, and directly where `NO_PROXY` says so.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ fn plain_http_server_is_requested_from_the_proxy() {
 
 /// Case I14.
 #[test]
-fn a_server_with_tls_is_reached_through_the_proxy_which_sees_nothing_of_it() {
+fn tls_server_is_reached_through_a_proxy_that_sees_only_its_name() {
     let place = Place::new();
     let front = front(&place, "far");
     let tls = Tls::before(front.http().address());
@@ -81,7 +81,7 @@ fn socks_proxy_receives_a_name_or_an_address_by_its_scheme() {
 
 /// Case I14.
 #[test]
-fn a_proxy_with_tls_is_itself_verified() {
+fn proxy_with_tls_is_itself_verified() {
     let place = Place::new();
     let front = front(&place, "far");
     let server = Tls::before(front.http().address());
@@ -130,7 +130,7 @@ fn reason_behind(variable: &str, proxy: &str, url: &str) -> String {
 
 /// Case I14.
 #[test]
-fn a_proxy_that_cannot_be_reached_is_named_with_its_variable() {
+fn proxy_that_cannot_be_reached_is_named_with_its_variable() {
     // Nobody listens at the discard port.
     for (variable, scheme, url) in [
         ("HTTP_PROXY", "http://", "http://far.invalid/mcp"),
@@ -151,7 +151,7 @@ fn a_proxy_that_cannot_be_reached_is_named_with_its_variable() {
 
 /// Case I14.
 #[test]
-fn a_proxy_that_refuses_is_named_with_its_status() {
+fn proxy_that_refuses_is_named_with_its_status() {
     for status in [407, 502, 503] {
         let proxy = HttpServer::start(move |_| Response::status(status));
         let address = proxy.address();
@@ -167,7 +167,7 @@ fn a_proxy_that_refuses_is_named_with_its_status() {
 
 /// Case I14.
 #[test]
-fn a_call_behind_a_proxy_that_has_died_names_the_proxy() {
+fn call_behind_a_proxy_that_has_died_names_the_proxy() {
     let place = Place::new();
     let front = front(&place, "far");
     let address = front.http().address();

@@ -1,4 +1,4 @@
-//! An agent behind `mcpd connect` goes on with the next daemon, whatever has become of the one before.
+//! An agent behind `mcpd connect` continues with the next daemon after a restart or crash.
 
 mod concurrency;
 mod eras;
@@ -32,7 +32,7 @@ fn outcome(answer: &Value) -> (i64, &str) {
 
 /// Case E11.
 #[test]
-fn a_call_in_flight_ends_once_as_unknown_and_is_not_made_again() {
+fn call_in_flight_ends_once_as_unknown_and_is_not_made_again() {
     let place = Place::new();
     for stop in [Daemon::kill9, |daemon: &mut Daemon| assert!(daemon.term().success())] {
         let mut daemon = start(&place);
@@ -142,7 +142,7 @@ fn request_without_a_daemon_for_ten_seconds_is_not_sent_and_excess_requests_fail
 }
 
 #[test]
-fn an_agent_that_was_not_introduced_yet_is_introduced_to_the_next_daemon() {
+fn agent_that_was_not_introduced_yet_is_introduced_to_the_next_daemon() {
     let place = Place::new();
     let daemon = start(&place);
     let [mut silent, mut asking] = [(); 2].map(|()| Shim::start(&place, &[]));
@@ -208,7 +208,7 @@ fn version_log_level_subscriptions_and_lists_are_restored() {
 }
 
 #[test]
-fn a_question_of_a_daemon_that_has_gone_is_taken_back_and_its_id_never_comes_again() {
+fn request_of_a_dead_daemon_is_cancelled_and_its_id_is_not_reused() {
     const SAMPLE: &str = "sampling/createMessage";
     let place = Place::new();
     let daemon = start(&place);
@@ -233,7 +233,7 @@ fn a_question_of_a_daemon_that_has_gone_is_taken_back_and_its_id_never_comes_aga
 }
 
 #[test]
-fn a_batch_in_flight_ends_as_one() {
+fn batch_in_flight_ends_as_one() {
     let place = Place::new();
     let daemon = start(&place);
     let mut shim = Shim::start(&place, &[]);

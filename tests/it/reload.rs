@@ -1,4 +1,4 @@
-//! A changed configuration is taken over while agents are connected, and one that does not hold changes nothing.
+//! Changed configurations are applied while agents are connected. Invalid ones change nothing.
 
 use std::fs;
 use std::rc::Rc;
@@ -90,7 +90,7 @@ fn invalid_configuration_changes_nothing_and_is_reported_with_its_place() {
 }
 
 #[test]
-fn a_changed_policy_holds_at_once_and_costs_no_server_its_process() {
+fn changed_policy_applies_at_once_without_a_restart() {
     let mut daemon = start(&[Server::named("s")]);
     let mut agent = Agent::ready(&daemon);
     agent.tools();
@@ -106,7 +106,7 @@ fn a_changed_policy_holds_at_once_and_costs_no_server_its_process() {
 
 /// Case G4.
 #[test]
-fn a_hundred_reloads_in_a_row_start_nothing_twice() {
+fn hundred_reloads_in_a_row_start_nothing_twice() {
     let mut daemon = start(&[Server::named("s")]);
     let place = std::rc::Rc::clone(daemon.place());
     for number in 0..100 {

@@ -1,5 +1,4 @@
-//! The first lists of a daemon are those that its servers offered last, and a name that no server has listed yet is never unknown
-//! while one may still list it.
+//! The first lists come from memory. A name that a server may still list is never unknown.
 
 use std::fs;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! A server that lets nobody in without a login waits for a person, and costs nothing meanwhile.
+//! Servers that require a login wait for a person without being contacted.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ fn server_that_needs_a_login_is_not_retried_until_requested() {
 
 /// Case I11.
 #[test]
-fn a_server_that_wants_a_login_later_has_its_calls_refused_at_once() {
+fn server_that_requires_a_login_later_has_its_calls_refused_at_once() {
     let place = Place::new();
     let front = Front::start(&place, "s", "", Behavior::default());
     let daemon = Setup::with(front.server()).start_in(&place);

@@ -1,4 +1,4 @@
-//! When files, processes or places run out, mcpd says so, serves whom it can, and recovers by itself.
+//! Missing descriptors, processes and slots are reported, others are served, and mcpd recovers.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn died(answer: &Value) -> bool {
 
 /// Cases C11 and F4.
 #[test]
-fn more_agents_than_there_are_files_for_are_refused_clearly_and_the_others_served() {
+fn agents_beyond_the_descriptor_limit_are_refused_and_others_are_served() {
     // Half of it is for connections, and half of that for one user at one profile.
     let daemon = Setup::with(Server::named("a")).after_shell("ulimit -n 400").start();
     let mut first = Agent::ready(&daemon);
@@ -103,7 +103,7 @@ fn more_agents_than_there_are_files_for_are_refused_clearly_and_the_others_serve
 
 /// Case C11.
 #[test]
-fn a_thousand_agents_are_served_at_once() {
+fn thousand_agents_are_served_at_once() {
     let room = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: room.maximum, ..room }).expect("up to the maximum");
     let daemon = Setup::with(Server::named("a")).start();
@@ -116,7 +116,7 @@ fn a_thousand_agents_are_served_at_once() {
 
 /// Case F4.
 #[test]
-fn without_a_free_descriptor_mcpd_waits_idly_and_recovers_when_there_is_one() {
+fn daemon_without_a_free_descriptor_waits_without_spinning_and_recovers() {
     let daemon = beside(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let usual = limit_files(&daemon, NO_FILES);
@@ -140,7 +140,7 @@ fn without_a_free_descriptor_mcpd_waits_idly_and_recovers_when_there_is_one() {
 
 /// Case F4.
 #[test]
-fn an_operator_is_answered_when_agents_have_every_descriptor() {
+fn operator_is_answered_when_agents_have_every_descriptor() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     // Above what it needs for itself and its server.
@@ -163,7 +163,7 @@ fn an_operator_is_answered_when_agents_have_every_descriptor() {
 
 /// Case F7.
 #[test]
-fn a_server_for_which_there_is_no_process_is_tried_again_until_there_is() {
+fn server_is_retried_until_a_process_can_be_created() {
     let Some(mut user) = CountedUser::new(1) else { return };
     let daemon = user.starts(beside(Server::named("a"))).start();
     let mut agent = Agent::ready(&daemon);

@@ -1,7 +1,6 @@
-//! A server that needs more memory or processes than it may have costs itself only.
+//! Memory and process limits affect only the server that exceeds them.
 //!
-//! Under a real user manager, where the machine has controllers to give away: those are of the whole machine, and one
-//! that has them in cgroups of the old kind has none.
+//! The tests need a user manager with delegated controllers of cgroup v2. Without them the tests are skipped.
 
 use std::fs;
 
@@ -42,7 +41,7 @@ const KEEP: &str = "head -c 60M /dev/zero | tail | wc -c";
 
 /// Case A15.
 #[test]
-fn a_server_that_needs_too_much_memory_dies_alone_and_whole_and_is_started_again() {
+fn server_that_needs_too_much_memory_dies_alone_and_whole_and_is_started_again() {
     let Some(manager) = limited("memory_max = '40MiB'") else { return };
     assert_eq!(manager.cgroups(), ["daemon", "server-limited-1"]);
     let row = manager.wait_row("limited", "runs", |row| row["pid"].is_u64());

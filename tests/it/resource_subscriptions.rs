@@ -1,4 +1,4 @@
-//! Who subscribes to a resource hears of its changes: they and nobody else, once each, whatever becomes of the server.
+//! Subscribers receive each change of a resource once, and nobody else receives it.
 
 use std::rc::Rc;
 
@@ -161,7 +161,7 @@ fn subscriptions_of_a_disconnected_agent_end_unless_others_share_them() {
 }
 
 #[test]
-fn a_subscription_that_is_refused_is_an_error_for_that_agent_and_forgotten() {
+fn subscription_that_is_refused_is_an_error_for_that_agent_and_forgotten() {
     let daemon = start();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     for (agent, times) in [(&mut one, 1), (&mut other, 2)] {
@@ -241,7 +241,7 @@ fn agent_has_a_bounded_number_and_size_of_subscriptions() {
 }
 
 #[test]
-fn a_lazy_server_wakes_for_a_subscription_and_stays_up_for_it() {
+fn lazy_server_wakes_for_a_subscription_and_stays_up_for_it() {
     let place = Place::new();
     let lazy = |place| server(place).line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
@@ -287,7 +287,7 @@ fn each_way_of_sharing_knows_its_subscribers() {
 
 /// Case B15.
 #[test]
-fn an_agent_that_does_not_read_loses_the_oldest_updates_and_no_answer() {
+fn agent_that_does_not_read_loses_the_oldest_updates_and_no_answer() {
     let daemon = start();
     let [mut deaf, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     result(&subscribe(&mut deaf, "x://1"));

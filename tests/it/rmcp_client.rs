@@ -1,4 +1,4 @@
-//! A client that was written elsewhere is served: the crate rmcp, connected to the socket as it is.
+//! The client of the `rmcp` crate works on the socket unchanged.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ fn rmcp_client_lists_what_every_agent_sees() {
 }
 
 #[test]
-fn it_calls_the_one_copy_that_others_call_too() {
+fn rmcp_client_calls_the_instance_that_others_share() {
     with_daemon(async |daemon| {
         let mut pids = Vec::new();
         for client in [connect(daemon).await, connect(daemon).await] {

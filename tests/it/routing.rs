@@ -1,4 +1,4 @@
-//! A call reaches the server it names and comes back unaltered, byte for byte, under the id it was made with.
+//! Calls reach the named server and return unchanged under their id.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn raw_call(agent: &mut Agent, id: &str, params: &str) -> String {
 }
 
 #[test]
-fn a_call_reaches_the_server_it_names() {
+fn call_reaches_the_server_it_names() {
     let daemon = Setup::with(Server::named("a")).server(Server::named("b")).start();
     let mut agent = Agent::ready(&daemon);
     for server in ["a", "b", "a"] {
@@ -32,7 +32,7 @@ fn a_call_reaches_the_server_it_names() {
 
 /// Case C13.
 #[test]
-fn a_name_that_is_almost_listed_reaches_no_server() {
+fn name_that_is_almost_listed_reaches_no_server() {
     let bare = |name: &str, tool: &str| Server::named(name).flags("--bare --tool").arg(tool);
     let daemon = Setup::with(bare("a", "x")).server(bare("b", "y")).start();
     let mut agent = Agent::ready(&daemon);
@@ -73,7 +73,7 @@ fn fields_that_mcpd_does_not_know_pass_in_their_place() {
 
 /// Case C5.
 #[test]
-fn an_id_comes_back_as_it_was_spelt() {
+fn id_keeps_its_spelling() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let long = format!("\"{}\"", "x".repeat(5_000));
@@ -100,7 +100,7 @@ fn an_id_comes_back_as_it_was_spelt() {
 
 /// Case C5.
 #[test]
-fn the_number_one_and_the_text_one_are_two_ids() {
+fn number_one_and_the_text_one_are_two_ids() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let call = |id: &str, ms: u32| {
@@ -114,7 +114,7 @@ fn the_number_one_and_the_text_one_are_two_ids() {
 }
 
 #[test]
-fn a_server_never_sees_an_agents_id() {
+fn server_never_sees_an_agents_id() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     raw_call(&mut agent, "9007199254740993", r#"{"name":"a__echo","arguments":{"mark":1}}"#);
@@ -124,7 +124,7 @@ fn a_server_never_sees_an_agents_id() {
 }
 
 #[test]
-fn a_servers_own_error_passes_unaltered() {
+fn servers_own_error_passes_unaltered() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let answer = raw_call(&mut agent, "1", r#"{"name":"a__fail","arguments":{"code":-5,"message":"é no"}}"#);
@@ -134,14 +134,14 @@ fn a_servers_own_error_passes_unaltered() {
 }
 
 #[test]
-fn a_tool_that_refuses_is_a_result_like_any_other() {
+fn tool_that_refuses_is_a_result_like_any_other() {
     let daemon = daemon();
     let answer = Agent::ready(&daemon).call("a__refuse", &json!({}));
     assert_eq!(result(&answer), &json!({"content": [{"type": "text", "text": "no"}], "isError": true}));
 }
 
 #[test]
-fn a_large_answer_and_a_large_call_arrive_whole() {
+fn large_answer_and_a_large_call_arrive_whole() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let answer = agent.call("a__big", &json!({"bytes": 4 << 20}));
@@ -153,7 +153,7 @@ fn a_large_answer_and_a_large_call_arrive_whole() {
 
 /// Case B5.
 #[test]
-fn an_answer_that_comes_one_byte_at_a_time_is_the_same_answer() {
+fn response_written_byte_by_byte_is_unchanged() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let answer = raw_call(&mut agent, "1", &format!(r#"{{"name":"a__dribble","arguments":{AWKWARD}}}"#));
@@ -162,7 +162,7 @@ fn an_answer_that_comes_one_byte_at_a_time_is_the_same_answer() {
 
 /// Case C7.
 #[test]
-fn a_call_written_one_byte_at_a_time_is_the_same_call() {
+fn call_written_one_byte_at_a_time_is_the_same_call() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let call = format!(

@@ -1,4 +1,4 @@
-//! A runtime directory that is not its user's alone, or cannot be written, is refused in one clear line, and no other is used.
+//! Runtime directories that are not private or not writable are refused with one clear line.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -36,7 +36,7 @@ fn with_mode(mode: u32) -> Rc<Place> {
 
 /// Case D3.
 #[test]
-fn a_directory_that_others_may_enter_is_refused() {
+fn directory_that_others_may_enter_is_refused() {
     for mode in [0o777, 0o1777, 0o755, 0o710, 0o704] {
         let place = with_mode(mode);
         expect_refusal(&place, serve(&place, ":"), "open to others");
@@ -45,7 +45,7 @@ fn a_directory_that_others_may_enter_is_refused() {
 
 /// Case D3.
 #[test]
-fn a_link_or_a_file_in_its_place_is_refused() {
+fn link_or_a_file_in_its_place_is_refused() {
     let place = Place::new();
     symlink(place.path("tmp"), place.runtime_dir()).expect("a fresh link");
     expect_refusal(&place, serve(&place, ":"), "is not a directory");
@@ -56,7 +56,7 @@ fn a_link_or_a_file_in_its_place_is_refused() {
 
 /// Case D3.
 #[test]
-fn the_directory_of_another_user_is_refused() {
+fn directory_of_another_user_is_refused() {
     if !rustix::process::getuid().is_root() {
         return skipped("only root can give a directory away");
     }
@@ -67,7 +67,7 @@ fn the_directory_of_another_user_is_refused() {
 
 /// Cases D3 and F5.
 #[test]
-fn a_directory_that_cannot_be_written_is_refused() {
+fn directory_that_cannot_be_written_is_refused() {
     if run(Command::new("unshare").args(["--mount", "true"])).code != Some(0) {
         return skipped("no file system can be mounted");
     }

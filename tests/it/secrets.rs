@@ -1,4 +1,4 @@
-//! A secret that a server is given stands nowhere but where a person has written it, and reaches nothing but that server.
+//! Secrets appear only where a person wrote them, and reach only their server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ fn shown_of(pid: u32, what: &str) -> String {
 
 /// Case H9.
 #[test]
-fn a_secret_stands_in_no_status_log_error_file_or_command_line() {
+fn secret_stands_in_no_status_log_error_file_or_command_line() {
     for format in FORMATS {
         let (place, file) = with_secret_file();
         let mut daemon = start(&place, servers(&file), format);
@@ -178,7 +178,7 @@ fn a_secret_stands_in_no_status_log_error_file_or_command_line() {
 }
 
 #[test]
-fn a_configuration_that_is_refused_is_shown_without_the_secrets_in_it() {
+fn configuration_that_is_refused_is_shown_without_the_secrets_in_it() {
     let (place, file) = with_secret_file();
     let text = format!(
         "[servers.a]\ncommand = \"x\"\nenv = {{ A = \"{0}\", B = 7, C = \"{0}\" }}\nenvv = {{ A = \"{1}\" }}\n\

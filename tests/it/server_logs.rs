@@ -1,4 +1,4 @@
-//! The log messages of servers: to the agent they certainly belong to, from the level on that it has set, and to nobody else.
+//! Server log messages reach the agent that owns them, from that agent's level on.
 
 use serde_json::{Value, json};
 
@@ -85,7 +85,7 @@ fn log_message_with_several_possible_owners_is_dropped() {
 }
 
 #[test]
-fn a_call_that_was_cancelled_counts_until_the_server_has_answered_it() {
+fn call_that_was_cancelled_counts_until_the_server_has_answered_it() {
     let daemon = started();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
     let given_up = other.start_call("s__sleep", &json!({"ms": 400, "ignore_cancel": true}));
@@ -124,7 +124,7 @@ fn each_agent_receives_log_messages_from_its_own_level_on() {
 }
 
 #[test]
-fn a_level_is_one_that_mcp_knows_and_comes_after_the_handshake() {
+fn set_level_requires_a_known_level_and_a_handshake() {
     let daemon = started();
     let mut early = Agent::connect(&daemon);
     assert_eq!(code(&early.request("logging/setLevel", &json!({"level": "info"}))), -32602);
@@ -157,7 +157,7 @@ fn server_is_set_to_the_most_verbose_level_of_its_agents_only_when_it_changes() 
 }
 
 #[test]
-fn an_agent_that_changes_its_mind_without_end_fills_no_servers_input() {
+fn agent_that_changes_its_mind_without_end_fills_no_servers_input() {
     let daemon = started();
     let mut agent = Agent::ready(&daemon);
     let deaf = agent.start_call("s__stop_reading", &json!({"ms": 2000}));
@@ -189,7 +189,7 @@ fn agent_receives_all_log_messages_of_its_own_instance() {
 }
 
 #[test]
-fn every_instance_of_a_pool_logs_from_the_level_on_that_agents_want() {
+fn every_pool_instance_logs_at_the_level_that_agents_set() {
     let daemon = start(|server| server.line("sharing = \"pool\""));
     let mut agent = Agent::ready(&daemon);
     set_level(&mut agent, "notice");

@@ -1,4 +1,4 @@
-//! A server that is to be run differently is replaced by one that is ready, and goes on if there is none.
+//! A changed server is replaced when its new process is ready. Otherwise the old process continues.
 
 use std::thread;
 
@@ -159,7 +159,7 @@ fn policy_applies_to_a_server_that_keeps_running_after_a_failed_replacement() {
 }
 
 #[test]
-fn a_server_that_holds_a_lock_is_ended_before_the_next_one_is_started() {
+fn server_that_holds_a_lock_is_ended_before_the_next_one_is_started() {
     let daemon = start(&[Server::named("s")]);
     let mut agent = Agent::ready(&daemon);
     agent.tools();
@@ -178,7 +178,7 @@ fn a_server_that_holds_a_lock_is_ended_before_the_next_one_is_started() {
 }
 
 #[test]
-fn calls_in_flight_end_where_they_are_and_new_ones_go_to_the_new_instance() {
+fn calls_in_flight_finish_and_new_calls_use_the_new_instance() {
     let daemon = start(&[Server::named("s")]);
     let mut agent = Agent::ready(&daemon);
     let old = u64::from(daemon.server_pid("s"));
@@ -253,7 +253,7 @@ fn subscriptions_and_levels_move_to_the_replacement_for_each_sharing() {
 }
 
 #[test]
-fn an_agents_own_instance_is_replaced_by_another_one_of_its_own() {
+fn agents_own_instance_is_replaced_by_another_one_of_its_own() {
     let own = |name: &str| Server::named(name).line("sharing = \"session\"");
     let daemon = start(&[own("s")]);
     let mut agents = [Agent::ready(&daemon), Agent::ready(&daemon)];
@@ -347,7 +347,7 @@ fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
 
 /// Case G2.
 #[test]
-fn a_configuration_that_does_not_hold_is_shown_until_one_does() {
+fn configuration_that_does_not_hold_is_shown_until_one_does() {
     let mut daemon = start(&[Server::named("s")]);
     assert!(daemon.status()["reload_refused"].is_null());
     change(&mut daemon, "[servers.s]\ncomand = \"x\"\n", "not reloaded, nothing has changed");
@@ -365,7 +365,7 @@ fn a_configuration_that_does_not_hold_is_shown_until_one_does() {
 }
 
 #[test]
-fn lines_and_counts_of_a_server_go_on_when_it_is_replaced() {
+fn stderr_lines_and_counts_survive_a_replacement() {
     let daemon = start(&[Server::named("s").line("sharing = \"pool\"")]);
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("s__stderr", &json!({"text": "from the first"})));
@@ -381,7 +381,7 @@ fn lines_and_counts_of_a_server_go_on_when_it_is_replaced() {
 }
 
 #[test]
-fn a_server_that_is_to_take_the_place_of_another_is_no_operator() {
+fn replacement_process_has_no_operator_rights() {
     let mut daemon = start(&[Server::named("s")]);
     let path = daemon.place().path("output");
     let script = format!(

@@ -1,4 +1,4 @@
-//! Every way in which a request of a server to an agent ends: the server always hears of it, and the agent too.
+//! Every end of a server request: the server and the agent are always notified.
 
 use std::process::Stdio;
 
@@ -146,7 +146,7 @@ fn progress_of_an_agent_extends_the_call_of_the_request() {
 
 /// Case C14.
 #[test]
-fn an_agent_that_goes_away_answers_with_that() {
+fn disconnect_of_an_agent_refuses_its_pending_requests() {
     let daemon = start(|server| server);
     let mut agent = capable_agent(&daemon);
     requested_call(&mut agent);
@@ -231,7 +231,7 @@ fn server_with_too_many_requests_is_refused_without_affecting_others() {
 
 /// Case B15.
 #[test]
-fn a_question_to_an_agent_that_does_not_read_is_refused_and_not_lost() {
+fn request_to_an_agent_that_does_not_read_is_refused() {
     let daemon = Setup::with(Server::named("s")).head("[daemon]\nmax_message = \"256KiB\"").start();
     let mut agent = capable_agent(&daemon);
     let call = |id: usize, tool: &str, arguments: Value| {

@@ -1,4 +1,4 @@
-//! What servers ask their client: to the agent that it is certainly for and that can do it, at once or not at all.
+//! Server requests reach an agent only if it certainly owns them and supports them. Otherwise they are refused at once.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn sole_agent_of_a_shared_server_receives_its_request_and_answers() {
 }
 
 #[test]
-fn only_the_id_and_the_token_of_a_question_differ_and_the_servers_own_come_back() {
+fn only_id_and_token_of_a_server_request_are_replaced_and_restored() {
     let daemon = start(|server| server);
     let mut agent = capable_agent(&daemon);
     let params = r#"{"zeta":1.10,"_meta":{"x":"\/","progressToken":"t-\u0031"},"mode":"form"}"#;
@@ -78,7 +78,7 @@ fn only_the_id_and_the_token_of_a_question_differ_and_the_servers_own_come_back(
 
 /// Case B16.
 #[test]
-fn while_two_agents_have_calls_the_server_is_refused_at_once_and_they_go_on() {
+fn server_request_is_refused_at_once_while_two_agents_have_calls() {
     let daemon = start(|server| server);
     let [mut one, mut other] = [(); 2].map(|()| capable_agent(&daemon));
     let busy = other.start_call("s__sleep", &json!({"ms": 1500}));
@@ -138,7 +138,7 @@ fn with_an_instance_each_both_agents_get_their_own_request_though_the_ids_are_th
 }
 
 #[test]
-fn two_servers_with_the_same_id_have_two_questions_at_one_agent() {
+fn requests_of_two_servers_with_one_id_stay_separate() {
     let daemon = Setup::with(Server::named("s")).server(Server::named("t")).start();
     let mut agent = capable_agent(&daemon);
     let calls = ["s", "t"].map(|server| {

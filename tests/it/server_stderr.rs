@@ -1,4 +1,4 @@
-//! What servers write to stderr can be read, whoever wrote it, and reading it costs them nothing.
+//! `mcpd logs`: stderr lines of servers, read without delaying the server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -133,7 +133,7 @@ fn lines_are_retained_up_to_64_kib_each_and_256_per_server() {
 }
 
 #[test]
-fn twenty_servers_that_never_stop_talking_take_a_few_mebibytes() {
+fn twenty_servers_that_write_endlessly_use_a_few_mebibytes() {
     let names: Vec<_> = (0..20).map(|n| format!("s{n}")).collect();
     let daemon = names.iter().fold(Setup::new(), |setup, name| setup.server(Server::named(name))).start();
     let mut agent = Agent::ready(&daemon);
@@ -198,7 +198,7 @@ fn follow_of_all_servers_shows_added_and_removed_ones() {
 }
 
 #[test]
-fn follower_that_does_not_read_costs_nothing_and_learns_what_it_missed() {
+fn follower_that_does_not_read_delays_nothing_and_receives_the_count_of_missed_lines() {
     const FLOODS: usize = 8;
     let mut daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
@@ -256,7 +256,7 @@ fn logs_without_a_daemon_reports_that_none_runs() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_ends_the_following_without_a_complaint() {
+fn closed_output_ends_follow_without_an_error() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     write(&daemon, &mut agent, "a", "one");

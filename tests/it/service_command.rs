@@ -1,4 +1,4 @@
-//! `mcpd service` has a user's systemd run mcpd, says what it did, and leaves alone what is not its own.
+//! `mcpd service` installs, reports and removes the systemd units, and leaves foreign units alone.
 
 use std::fs;
 
@@ -76,7 +76,7 @@ fn install_on_a_fresh_home_serves_at_once_and_uninstall_leaves_nothing() {
 }
 
 #[test]
-fn from_nothing_to_working_tools_it_takes_three_commands() {
+fn three_commands_install_and_serve() {
     let Some(manager) = newcomer("$PATH") else { return };
     let place = manager.place();
     fs::remove_file(place.path("xdg-config/mcpd/config.toml")).expect("a newcomer has none");
@@ -139,7 +139,7 @@ fn install_after_an_interrupted_one_starts_the_daemon_with_the_written_units() {
 }
 
 #[test]
-fn a_unit_that_a_person_has_written_goes_on_after_uninstall() {
+fn handwritten_unit_survives_uninstall() {
     let Some(manager) = newcomer("$PATH") else { return };
     let unit = "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=default.target\n";
     manager.place().write(&format!("{UNITS}/mcpd.service"), unit);
@@ -254,7 +254,7 @@ fn daemon_started_by_hand_is_reported_with_its_remedy() {
 }
 
 #[test]
-fn an_agent_that_finds_no_daemon_has_systemd_start_it_if_it_is_a_unit() {
+fn agent_that_finds_no_daemon_has_systemd_start_it_if_it_is_a_unit() {
     let Some(manager) = newcomer("$PATH") else { return };
     service(&manager, &["install"]).expect_code(0);
     manager.systemctl(&["stop", "mcpd.socket", "mcpd.service"]).expect_code(0);

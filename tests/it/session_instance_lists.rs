@@ -1,5 +1,4 @@
-//! What an agent's own instance offers stays under the operator's rules, keeps its names, and costs little where it is nothing of
-//! its own.
+//! Lists of session instances follow the operator's rules and keep their names.
 
 use std::rc::Rc;
 

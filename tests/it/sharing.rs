@@ -1,4 +1,4 @@
-//! Who shares an instance of a server, and how long it lives.
+//! Which agents share an instance, and how long it lives.
 
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ fn instances(daemon: &Daemon) -> Vec<String> {
 }
 
 #[test]
-fn each_agent_has_an_instance_of_its_own_that_goes_with_it() {
+fn session_instance_ends_with_its_agent() {
     let daemon = Setup::with(by("session")).start();
     let (mut first, mut second) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let pids = [pid(&mut first), pid(&mut second)];
@@ -69,7 +69,7 @@ fn agents_in_one_directory_share_an_instance_that_runs_there() {
 }
 
 #[test]
-fn the_first_list_of_an_agent_waits_for_the_instance_that_is_started_for_it() {
+fn first_list_of_an_agent_waits_for_the_instance_that_is_started_for_it() {
     let server = by("workspace").env("WHERE", "${agent:cwd}").line("cwd = \"${agent:cwd}\"");
     let daemon = Setup::with(server).start();
     // Nobody has asked for it yet, and nothing is waited for.
@@ -83,7 +83,7 @@ fn the_first_list_of_an_agent_waits_for_the_instance_that_is_started_for_it() {
 }
 
 #[test]
-fn the_directory_of_an_agent_on_this_machine_is_known_without_its_saying_so() {
+fn directory_of_an_agent_on_this_machine_is_known_without_its_saying_so() {
     let daemon = Setup::with(by("workspace")).start();
     let mut agent = Agent::ready(&daemon);
     let own = std::env::current_dir().expect("it has one");
@@ -91,7 +91,7 @@ fn the_directory_of_an_agent_on_this_machine_is_known_without_its_saying_so() {
 }
 
 #[test]
-fn a_pool_grows_while_all_are_busy_and_shrinks_when_they_are_idle() {
+fn pool_grows_while_all_are_busy_and_shrinks_when_they_are_idle() {
     let server = by("pool").line("max_instances = 3").line("idle_timeout = \"500ms\"");
     let daemon = Setup::with(server).start();
     let mut agent = Agent::ready(&daemon);
@@ -110,7 +110,7 @@ fn a_pool_grows_while_all_are_busy_and_shrinks_when_they_are_idle() {
 }
 
 #[test]
-fn a_warm_pool_does_ten_calls_at_once_on_a_server_that_does_one_at_a_time() {
+fn warm_pool_does_ten_calls_at_once_on_a_server_that_does_one_at_a_time() {
     let server = by("pool").flags("--one-at-a-time").line("idle_timeout = \"1m\"");
     let daemon = Setup::with(server).start();
     let mut agent = Agent::ready(&daemon);
@@ -127,7 +127,7 @@ fn a_warm_pool_does_ten_calls_at_once_on_a_server_that_does_one_at_a_time() {
 }
 
 #[test]
-fn a_cancelled_call_is_cancelled_at_the_instance_that_has_it() {
+fn cancellation_reaches_the_instance_of_the_call() {
     for sharing in ["pool", "session", "workspace"] {
         let daemon = Setup::with(by(sharing)).start();
         let mut agent = Agent::ready(&daemon);
@@ -151,7 +151,7 @@ fn agent_whose_own_instance_dies_gets_another_without_affecting_others() {
 }
 
 #[test]
-fn no_instance_is_left_however_many_there_were() {
+fn all_instances_are_ended() {
     let mut setup = Setup::new();
     for sharing in ["session", "workspace", "pool"] {
         let line = format!("sharing = \"{sharing}\"");

@@ -1,4 +1,4 @@
-//! A shell completes commands, options, and the names that the daemon has at that moment, and never waits for long.
+//! Shells complete commands, options and current names without long waits.
 
 use std::path::Path;
 

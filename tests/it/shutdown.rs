@@ -1,4 +1,4 @@
-//! A daemon that is told to stop finishes what it can, refuses what it cannot, and says which is which.
+//! An ordered stop finishes calls that end soon and refuses the others with an outcome.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn polite() -> Setup {
 
 /// Case E1.
 #[test]
-fn a_call_that_ends_soon_is_still_answered_when_the_daemon_stops() {
+fn call_that_ends_soon_is_still_answered_when_the_daemon_stops() {
     let mut daemon = polite().start();
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call("plain__sleep", &json!({"ms": 600}));
@@ -42,7 +42,7 @@ fn call_that_outlasts_the_stop_ends_with_a_shutdown_error() {
 
 /// Case E1.
 #[test]
-fn a_call_made_while_the_daemon_stops_is_refused_and_was_not_sent() {
+fn call_made_while_the_daemon_stops_is_refused_and_was_not_sent() {
     let mut daemon = polite().start();
     let mut agent = Agent::ready(&daemon);
     let first = agent.start_call("plain__sleep", &json!({"ms": 1200}));
@@ -59,7 +59,7 @@ fn a_call_made_while_the_daemon_stops_is_refused_and_was_not_sent() {
 }
 
 #[test]
-fn an_agent_that_reads_nothing_does_not_hold_up_the_stop() {
+fn agent_that_reads_nothing_does_not_delay_the_stop() {
     let mut daemon = polite().start();
     let mut deaf = Agent::ready(&daemon);
     for _ in 0..20 {
@@ -97,7 +97,7 @@ fn second_sigterm_does_not_wait_for_calls_in_flight() {
 
 /// Case E2.
 #[test]
-fn a_terminal_that_hangs_up_twice_stops_the_daemon_as_politely_as_once() {
+fn repeated_sighup_of_a_terminal_stops_the_daemon_in_order() {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudoterminal");
     unlockpt(&terminal).expect("one's own");
     let name = ptsname(&terminal, Vec::new()).expect("it has a name").into_string().expect("text");

@@ -1,4 +1,4 @@
-//! Signals that come at the wrong moment, or to the wrong process, cost nobody anything.
+//! Signals at unusual moments and to other processes.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -22,7 +22,7 @@ fn expect_stop(mut daemon: Daemon) {
 
 /// Case E8.
 #[test]
-fn a_daemon_that_was_suspended_goes_on_where_it_was() {
+fn suspended_daemon_resumes() {
     let daemon = Setup::with(Server::named("a")).start();
     let (mut agent, pid) = (Agent::ready(&daemon), daemon.server_pid("a"));
     let running = agent.start_call("a__sleep", &json!({"ms": 300}));
@@ -42,7 +42,7 @@ fn a_daemon_that_was_suspended_goes_on_where_it_was() {
 
 /// Case E8.
 #[test]
-fn a_guard_lets_no_signal_but_a_deadly_one_keep_it_from_its_work() {
+fn guard_survives_every_signal_except_sigkill_and_sigstop() {
     let daemon = beside(Server::named("a")).start();
     let (mut agent, guard, pid) = (Agent::ready(&daemon), daemon.guard_pid("a"), daemon.server_pid("a"));
     for harmless in [Signal::TERM, Signal::INT, Signal::HUP, Signal::CHILD, Signal::WINCH] {
@@ -111,7 +111,7 @@ fn server_of_a_stopped_guard_is_replaced() {
 
 /// Cases A7 and A8.
 #[test]
-fn a_server_that_is_suspended_while_it_is_stopped_is_stopped_for_good() {
+fn server_suspended_during_its_stop_is_ended() {
     let mut daemon = beside(Server::named("a").flags("--leave-delay 600000")).start();
     let pid = daemon.server_pid("a");
     daemon.signal(Signal::TERM);

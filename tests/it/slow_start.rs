@@ -1,4 +1,4 @@
-//! A launcher that still downloads its server is waited for, beyond the limit of a handshake.
+//! Launchers that still download a server get more time than the handshake limit.
 
 use std::rc::Rc;
 
@@ -66,7 +66,7 @@ fn launcher_that_falls_silent_is_ended_and_started_again() {
 
 /// Case J2.
 #[test]
-fn slow_start_is_not_taken_for_silence_at_the_question_for_the_era() {
+fn slow_start_does_not_count_as_an_unanswered_probe() {
     let place = Place::new();
     let server = launcher(&place, "printf . >&2").line("sharing = \"pool\"");
     let daemon = Setup::with(server).spawn_in(&place);

@@ -1,4 +1,4 @@
-//! One daemon owns a runtime directory, and nothing that a dead one left is in the way.
+//! One daemon owns a runtime directory, and the remains of a dead daemon do not block the next.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -27,7 +27,7 @@ fn second_daemon_reports_the_first_and_leaves_it_alone() {
 
 /// Case D4.
 #[test]
-fn the_sockets_of_a_killed_daemon_are_taken_over() {
+fn sockets_of_a_killed_daemon_are_taken_over() {
     let mut first = setup().start();
     let place = Rc::clone(first.place());
     first.kill9();
@@ -85,7 +85,7 @@ fn of_ten_daemons_started_over_a_stale_socket_exactly_one_serves() {
 }
 
 #[test]
-fn the_lock_file_stays_and_the_sockets_go() {
+fn lock_file_stays_and_the_sockets_go() {
     let mut daemon = setup().start();
     let lock = fs::metadata(daemon.place().runtime_dir().join("lock")).expect("a lock file").ino();
     assert!(daemon.term().success());
@@ -97,7 +97,7 @@ fn the_lock_file_stays_and_the_sockets_go() {
 }
 
 #[test]
-fn a_file_that_is_no_socket_is_not_deleted() {
+fn file_that_is_no_socket_is_not_deleted() {
     let place = Place::new();
     fs::create_dir(place.runtime_dir()).expect("a fresh directory");
     fs::set_permissions(place.runtime_dir(), fs::Permissions::from_mode(0o700)).expect("one's own directory");
@@ -134,7 +134,7 @@ fn deleted_socket_is_created_again_without_disconnecting_agents() {
 
 /// Case D6.
 #[test]
-fn a_directory_that_was_deleted_is_there_again_and_still_one_daemons() {
+fn deleted_directory_is_recreated_and_still_has_one_daemon() {
     let daemon = setup().start();
     let mut agent = Agent::ready(&daemon);
     fs::remove_dir_all(daemon.place().runtime_dir()).expect("it is there");
@@ -189,7 +189,7 @@ fn daemon_whose_directory_was_deleted_shuts_down_when_another_has_started_there(
 
 /// Case D6.
 #[test]
-fn a_socket_that_was_replaced_is_left_alone_and_there_again_when_that_has_gone() {
+fn socket_that_was_replaced_is_left_alone_and_there_again_when_that_has_gone() {
     let daemon = setup().start();
     let _foreign = replace(&daemon);
     until("it is said", || daemon.log().contains("something else was put in the place of").then_some(()));
@@ -201,7 +201,7 @@ fn a_socket_that_was_replaced_is_left_alone_and_there_again_when_that_has_gone()
 
 /// Case D6.
 #[test]
-fn a_socket_that_was_replaced_by_another_program_is_not_deleted() {
+fn socket_that_was_replaced_by_another_program_is_not_deleted() {
     let mut daemon = setup().start();
     let _foreign = replace(&daemon);
     assert!(daemon.term().success());
@@ -259,7 +259,7 @@ const SESSION: &str = "mkdir -p -m 700 $session";
 
 /// Case D9.
 #[test]
-fn without_a_runtime_directory_in_the_environment_it_is_that_of_the_login_session_or_below_home() {
+fn default_runtime_directory_is_that_of_the_login_session_or_below_home() {
     if !can_mount() {
         return;
     }
@@ -296,7 +296,7 @@ fn without_a_runtime_directory_in_the_environment_it_is_that_of_the_login_sessio
 
 /// Case D9.
 #[test]
-fn a_client_without_a_runtime_directory_finds_the_daemon_of_the_login_session_beside_another() {
+fn client_without_a_runtime_directory_finds_the_daemon_of_the_login_session_beside_another() {
     if !can_mount() {
         return;
     }
@@ -322,7 +322,7 @@ fn a_client_without_a_runtime_directory_finds_the_daemon_of_the_login_session_be
 }
 
 #[test]
-fn the_option_for_the_directory_stands_before_or_after_the_command() {
+fn option_for_the_directory_stands_before_or_after_the_command() {
     let daemon = setup().start();
     let dir = daemon.place().runtime_dir();
     let dir = dir.to_str().expect("text");

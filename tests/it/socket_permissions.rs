@@ -1,4 +1,4 @@
-//! Nobody but their owner can use the sockets, and nobody but the daemon holds them.
+//! Only the owner can use the sockets, and only the daemon has them open.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -93,7 +93,7 @@ fn open_files(pid: u32) -> Vec<String> {
 
 /// Case D7.
 #[test]
-fn nothing_but_the_daemon_holds_its_sockets_and_lock() {
+fn only_the_daemon_holds_its_sockets_and_lock() {
     let mut daemon = setup().start();
     let handles = handles(&daemon.place().runtime_dir());
     let open_handles = |pid: u32| open_files(pid).into_iter().filter(|file| handles.contains(file)).count();

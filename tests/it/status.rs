@@ -1,4 +1,4 @@
-//! `mcpd status` tells at any time what runs, since when, for whom, and what went wrong.
+//! `mcpd status` reports servers, agents and faults at any time.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -66,7 +66,7 @@ fn report_shows_the_daemon_its_agents_and_its_sockets() {
 }
 
 #[test]
-fn the_table_is_for_people_and_names_every_server_and_its_state() {
+fn table_is_for_people_and_names_every_server_and_its_state() {
     let daemon = ailing();
     daemon.wait_row("sick", "shows its stderr", |row| row["stderr"].to_string().contains("cannot start"));
     let ran = daemon.client(&["status"]);
@@ -118,7 +118,7 @@ fn without_a_daemon_the_exit_code_is_three_and_nothing_is_started() {
 }
 
 #[test]
-fn a_crash_is_counted_and_remembered() {
+fn crash_is_counted_and_remembered() {
     let daemon = Setup::with(Server::named("a")).start();
     assert_eq!(code(&Agent::ready(&daemon).call("a__die", &json!({"how": "kill"}))), -31001);
     let row = daemon.wait_row("a", "is ready again", |row| row["state"] == "ready" && row["restarts"] == 1);
@@ -127,7 +127,7 @@ fn a_crash_is_counted_and_remembered() {
 }
 
 #[test]
-fn it_answers_whatever_a_server_does() {
+fn status_answers_whatever_a_server_does() {
     let setup = Setup::with(Server::named("mute").flags("--init-never")).server(Server::named("stopped"));
     let daemon = setup.spawn();
     daemon.wait_row("stopped", "is ready", |row| row["state"] == "ready");
@@ -172,7 +172,7 @@ fn long_stderr_line_is_cut_and_control_characters_are_replaced() {
 }
 
 #[test]
-fn a_secret_is_shown_nowhere() {
+fn secret_is_shown_nowhere() {
     let secret = "canary-9f8e7d";
     let sick = Server::named("sick").flags("--exit-at-start 3").env("TOKEN", secret);
     let daemon =

@@ -1,4 +1,4 @@
-//! What a server writes beside the protocol costs a count, and neither its start nor a call.
+//! Lines on a server's stdout that are not protocol messages are counted and affect neither start nor calls.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::support::{Agent, Server, Setup, arguments, code, result};
 
 /// Case B1.
 #[test]
-fn a_json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handshake() {
+fn json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_handshake() {
     let flags = "--bare --tool echo --tool sleep --json-log";
     let daemon = Setup::with(Server::named("a").flags(flags).line("handshake_timeout = \"5s\"")).start();
     let mut agent = Agent::ready(&daemon);
@@ -24,7 +24,7 @@ fn a_json_log_on_stdout_is_skipped_and_counted_before_during_and_after_the_hands
 
 /// Case B12.
 #[test]
-fn a_line_of_a_log_that_carries_the_id_of_a_call_is_not_its_answer() {
+fn line_of_a_log_that_carries_the_id_of_a_call_is_not_its_answer() {
     let daemon = Setup::with(Server::named("a").flags("--bare --tool raw")).start();
     let mut agent = Agent::ready(&daemon);
     let lines = [
@@ -42,7 +42,7 @@ fn a_line_of_a_log_that_carries_the_id_of_a_call_is_not_its_answer() {
 }
 
 #[test]
-fn a_question_of_a_server_that_is_too_large_is_not_taken_for_the_answer_to_a_call() {
+fn oversized_server_request_does_not_answer_a_call() {
     let server = Server::named("a").flags("--bare --tool raw");
     let daemon = Setup::with(server).head("[daemon]\nmax_message = \"64KiB\"").start();
     let mut agent = Agent::ready(&daemon);
@@ -64,7 +64,7 @@ fn a_question_of_a_server_that_is_too_large_is_not_taken_for_the_answer_to_a_cal
 
 /// Case B4.
 #[test]
-fn an_answer_that_is_too_large_ends_its_call_at_once_whatever_words_are_in_it() {
+fn oversized_response_ends_its_call_at_once_whatever_it_contains() {
     let server = Server::named("a").flags("--bare --tool raw").line("call_timeout = \"3s\"");
     let daemon = Setup::with(server).head("[daemon]\nmax_message = \"64KiB\"").start();
     let mut agent = Agent::ready(&daemon);

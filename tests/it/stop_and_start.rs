@@ -1,4 +1,4 @@
-//! `mcpd stop` and `mcpd start` do what their names say, whoever has started the daemon: systemd, an agent or a person.
+//! `mcpd stop` and `mcpd start` work with daemons started by systemd, an agent or a person.
 
 use std::fs;
 use std::rc::Rc;

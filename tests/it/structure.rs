@@ -1,7 +1,7 @@
-//! The structure of the source: layers, circles of files, and who has methods of what.
+//! The structure of the source: layers, circles of files, and where components have their methods.
 //!
-//! Imports are read from `use` declarations and from paths that begin with `crate`, `super` or `self`, outside of tests. A name that a
-//! module re-exports leads to the file that defines it.
+//! Imports are read from `use` declarations and from paths that begin with `crate`, `super` or `self`, except in tests. A re-exported name
+//! leads to the file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

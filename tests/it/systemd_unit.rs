@@ -1,4 +1,4 @@
-//! As the shipped unit of a real user manager: started when it serves, gone when it is stopped, back when it is killed.
+//! The shipped unit under a real user manager: readiness, stop and restart.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -54,7 +54,7 @@ fn start_returns_when_mcpd_serves_and_stop_when_nothing_is_left() {
 
 /// Case E9.
 #[test]
-fn a_daemon_that_hangs_is_replaced_and_nothing_of_it_is_left() {
+fn hung_daemon_is_replaced_and_leaves_no_process() {
     let Some(manager) = UserManager::start(&clingy()) else { return };
     // Sooner than the unit has it.
     manager.place().write("xdg-config/systemd/user/mcpd.service.d/watchdog.conf", "[Service]\nWatchdogSec=1\n");
@@ -119,7 +119,7 @@ fn status_line_of_the_unit_counts_servers_and_agents() {
 }
 
 #[test]
-fn stop_leaves_nothing_of_servers_that_resist() {
+fn stop_leaves_no_process_of_resisting_servers() {
     let Some(manager) = started(&clingy()) else { return };
     manager.systemctl(&["stop", "mcpd"]).expect_code(0);
     manager.expect_nothing_left();
@@ -171,7 +171,7 @@ fn kill_9_leaves_no_server_and_mcpd_serves_again() {
 
 /// Case E5.
 #[test]
-fn kill_9_of_mcpd_and_every_guard_at_once_leaves_no_server_either() {
+fn kill_9_of_mcpd_and_all_guards_leaves_no_server() {
     let Some(manager) = started(&clingy()) else { return };
     let before = manager.unit_processes();
     let of_mcpd =
@@ -201,7 +201,7 @@ fn reload_takes_over_a_changed_configuration_and_keeps_every_process() {
 }
 
 #[test]
-fn reload_of_a_configuration_that_does_not_hold_fails_and_the_unit_serves_on() {
+fn reload_of_an_invalid_configuration_fails_and_the_unit_keeps_serving() {
     let Some(manager) = started(&plain()) else { return };
     let (pid, before) = (manager.property("MainPID"), manager.unit_processes());
     manager.place().write("config.toml", "[servers.plain]\ncomand = \"x\"\n");

@@ -1,4 +1,4 @@
-//! Who listens to a task of the modern era is told how far it is, under the id that it knows, and nobody else is.
+//! Subscribers to a modern task receive its status under the id that they know.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ fn task_subscriber_receives_progress_and_end() {
 }
 
 #[test]
-fn several_may_listen_to_one_task_each_until_it_has_enough() {
+fn several_agents_may_subscribe_to_one_task() {
     let daemon = start();
     let mut other = connect(&daemon);
     let task = made(&mut other, "t");
@@ -112,7 +112,7 @@ fn several_may_listen_to_one_task_each_until_it_has_enough() {
 }
 
 #[test]
-fn a_task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
+fn task_that_an_agent_is_not_to_know_cannot_be_listened_to() {
     let daemon = start();
     let mut other = connect(&daemon);
     let task = made(&mut other, "t");

@@ -1,5 +1,4 @@
-//! A task belongs to the agent whose call made it: it alone can ask for it, hears of it and lists it, whatever others do with
-//! the same server, and nothing of it is left when it has gone.
+//! A task belongs to the agent whose call created it. Other agents cannot use it, and it ends when its agent disconnects.
 
 use std::fs;
 use std::rc::Rc;
@@ -168,7 +167,7 @@ fn other_agents_cannot_access_a_task_and_no_server_sees_the_attempt() {
 }
 
 #[test]
-fn of_two_agents_with_the_same_ids_each_has_its_own_task() {
+fn tasks_of_two_agents_with_equal_ids_stay_separate() {
     let (_daemon, mut one, mut other) = start_pair();
     // Both use the same request ids and the same progress token.
     let params = |n: u64| json!({"name": "s__echo", "arguments": {"n": n}, "task": {}, "_meta": {"progressToken": 1}});
@@ -227,7 +226,7 @@ fn status_sent_before_the_response_of_the_call_reaches_its_agent() {
 }
 
 #[test]
-fn progress_goes_on_after_the_making_of_a_task_until_it_has_ended() {
+fn progress_continues_after_task_creation_until_the_end() {
     let (daemon, mut one, mut other) = start_pair();
     let mut tasks = Vec::new();
     for agent in [&mut one, &mut other] {
@@ -310,7 +309,7 @@ fn server_without_tasks_get_leaves_the_list_with_the_last_known_status() {
 }
 
 #[test]
-fn a_list_that_is_cancelled_is_not_answered() {
+fn list_that_is_cancelled_is_not_answered() {
     let (_daemon, mut agent, _) = start_pair();
     created(&mut agent, "s__echo", &json!({"mute": true}));
     let waiting = [(); 3].map(|()| agent.start_request("tasks/list", &json!({})));
@@ -325,7 +324,7 @@ fn a_list_that_is_cancelled_is_not_answered() {
 }
 
 #[test]
-fn a_task_is_cancelled_by_its_agent_and_an_ended_one_is_not() {
+fn task_is_cancelled_by_its_agent_and_an_ended_one_is_not() {
     let (daemon, mut agent, mut other) = start_pair();
     let id = created(&mut agent, "s__echo", &json!({}));
     let waiting = agent.start_request("tasks/result", &json!({"taskId": id}));
@@ -380,7 +379,7 @@ fn task_created_after_its_agent_left_is_cancelled() {
 }
 
 #[test]
-fn while_a_task_is_at_work_a_servers_log_may_be_of_it() {
+fn log_is_not_delivered_while_a_task_of_another_agent_works() {
     let place = Place::new();
     let library = place.write("logging.json", r#"{"logging":true}"#);
     let daemon = Setup::with(server("s").arg("--library").arg(library)).start_in(&place);
@@ -438,7 +437,7 @@ fn expired_tasks_free_their_slots() {
 
 /// Case B22.
 #[test]
-fn the_tasks_of_a_server_that_dies_go_with_it() {
+fn tasks_end_with_their_server() {
     let (daemon, mut agent, mut other) = start_pair();
     let id = created(&mut agent, "s__echo", &json!({}));
     let waiting = agent.start_request("tasks/result", &json!({"taskId": id}));
@@ -467,7 +466,7 @@ fn write(place: &Rc<Place>, servers: &[Server]) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_task_of_a_tool_that_is_denied_by_now_is_unknown() {
+fn task_of_a_newly_denied_tool_is_unknown() {
     let place = Place::new();
     let mut daemon = Setup::new().config(write(&place, &[server("s")])).start_in(&place);
     let mut agent = Agent::ready(&daemon);
@@ -538,7 +537,7 @@ fn each_way_of_sharing_runs_tasks() {
 }
 
 #[test]
-fn a_lazy_server_stays_up_for_a_task() {
+fn lazy_server_stays_up_for_a_task() {
     let lazy = server("s").line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
@@ -598,7 +597,7 @@ fn wait_for_a_result_lasts_as_long_as_the_server_reports_work() {
 }
 
 #[test]
-fn an_older_version_knows_no_tasks_on_either_side() {
+fn older_version_knows_no_tasks_on_either_side() {
     let daemon = Setup::with(server("s")).server(server("old").flags("--protocol 2025-06-18")).start();
     let mut old = Agent::connect(&daemon);
     assert!(result(&old.initialize("2025-06-18"))["capabilities"]["tasks"].is_null());
@@ -688,7 +687,7 @@ fn unusual_task_ids_of_a_server_expose_no_task_of_another_agent() {
 
 /// Case C15.
 #[test]
-fn an_agent_has_a_bounded_number_of_open_tasks_and_ended_ones_make_room() {
+fn open_tasks_per_agent_are_limited_and_ended_tasks_free_slots() {
     let (_daemon, mut agent, mut other) = start_pair();
     for n in 0..300 {
         created(&mut agent, "s__echo", &json!({"id": format!("ended {n}"), "status": "completed"}));

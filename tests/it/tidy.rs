@@ -1,4 +1,4 @@
-//! What neither the compiler nor a lint checks: the rooms stay as the design drew them.
+//! Rules that neither the compiler nor a lint checks: pure modules, headers, clocks, and references in docs.
 
 use std::fs;
 use std::path::Path;
@@ -131,7 +131,7 @@ const WALL_CLOCKS: [&str; 4] =
 
 /// Case E10.
 #[test]
-fn nothing_waits_by_a_clock_that_jumps() {
+fn no_deadline_uses_a_wall_clock() {
     // What has happened is dated by the day's clock, and nothing waits for it.
     // A server may say by the day's clock when it wants to be asked again; how long that is, is worked out once.
     let dates = ["clock.rs", "bridge/completed_task.rs", "transport/http/body.rs"];
@@ -147,7 +147,7 @@ fn nothing_waits_by_a_clock_that_jumps() {
 const LISTENS: &str = "oauth/loopback.rs";
 
 #[test]
-fn nothing_listens_on_a_network_but_a_login() {
+fn only_login_listens_on_a_network() {
     for (name, text) in sources(&root().join("src")) {
         let code = text.split("#[cfg(test)]").next().expect("the beginning");
         let is_test = name.ends_with("/tests.rs") || name.contains("/tests/");
@@ -164,7 +164,7 @@ fn nothing_listens_on_a_network_but_a_login() {
 }
 
 #[test]
-fn the_page_on_security_names_tests_that_there_are() {
+fn security_page_names_existing_tests() {
     let page = fs::read_to_string(root().join("docs/security.md")).expect("text");
     let tests = sources(&root().join("tests/it"));
     let named: Vec<_> = page.split('`').filter_map(|word| word.split_once("::")).collect();
@@ -225,7 +225,7 @@ fn table_of_faults_has_every_case_once_and_names_its_tests() {
 }
 
 #[test]
-fn the_unit_files_please_systemd() {
+fn unit_files_pass_systemd_analyze() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let installed = "%h/.cargo/bin/mcpd";
     fs::create_dir(dir.path().join("mcpd.service.d")).expect("a fresh directory");

@@ -1,4 +1,4 @@
-//! Which servers at an `https://` URL are believed to be the ones they say they are: TLS is always verified.
+//! TLS verification of servers at `https://` URLs.
 
 use serde_json::json;
 
@@ -67,7 +67,7 @@ fn server_of_an_unknown_authority_receives_nothing() {
 
 /// Case I13.
 #[test]
-fn the_authorities_of_the_system_are_trusted_with_and_without_a_ca_file() {
+fn authorities_of_the_system_are_trusted_with_and_without_a_ca_file() {
     let place = Place::new();
     let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     let tls = Tls::before(front.http().address());
@@ -79,7 +79,7 @@ fn the_authorities_of_the_system_are_trusted_with_and_without_a_ca_file() {
 
 /// Case I13.
 #[test]
-fn a_system_without_authorities_trusts_a_ca_file_alone() {
+fn system_without_authorities_trusts_a_ca_file_alone() {
     let place = Place::new();
     let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     let tls = Tls::before(front.http().address());
@@ -94,7 +94,7 @@ fn a_system_without_authorities_trusts_a_ca_file_alone() {
 
 /// Case I13.
 #[test]
-fn a_self_signed_certificate_in_the_ca_file_is_accepted_as_the_servers() {
+fn self_signed_certificate_in_the_ca_file_is_accepted_as_the_servers() {
     let place = Place::new();
     let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     let tls = Tls::presenting("self-signed", "self-signed", front.http().address());
@@ -105,7 +105,7 @@ fn a_self_signed_certificate_in_the_ca_file_is_accepted_as_the_servers() {
 
 /// Case I13.
 #[test]
-fn a_self_signed_certificate_must_be_in_the_ca_file_and_valid_for_the_name_and_the_date() {
+fn self_signed_certificate_must_be_in_the_ca_file_and_valid_for_the_name_and_the_date() {
     let place = Place::new();
     let front = Front::start(&place, "far", "--bare --tool echo", Behavior::default());
     for (presented, key, in_file, reason) in [

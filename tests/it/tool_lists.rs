@@ -1,4 +1,4 @@
-//! Every agent sees every server's tools, each under one name, in one order, and is told when that changes.
+//! Tool lists: complete, unique names, deterministic order, announced changes.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn tools_are_listed_by_server_in_file_order_and_then_in_the_servers_own() {
 }
 
 #[test]
-fn a_listed_tool_differs_from_the_servers_own_in_its_name_only() {
+fn listed_tool_differs_from_the_servers_own_in_its_name_only() {
     let daemon = Setup::with(bare("files", &["read"])).start();
     let mut agent = Agent::ready(&daemon);
     agent.send_raw("{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/list\"}\n");
@@ -30,7 +30,7 @@ fn a_listed_tool_differs_from_the_servers_own_in_its_name_only() {
 }
 
 #[test]
-fn the_pages_of_a_long_list_are_joined_in_order() {
+fn pages_of_a_long_list_are_joined_in_order() {
     let server = Server::named("many").flags("--bare --page-size 3");
     let names: Vec<_> = (0..10).map(|number| format!("t{number}")).collect();
     let server = names.iter().fold(server, |server, name| server.flags(&format!("--tool {name}")));
@@ -40,20 +40,20 @@ fn the_pages_of_a_long_list_are_joined_in_order() {
 }
 
 #[test]
-fn a_daemon_without_servers_lists_nothing() {
+fn daemon_without_servers_lists_nothing() {
     let daemon = Setup::new().start();
     assert!(Agent::ready(&daemon).tools().is_empty());
 }
 
 #[test]
-fn a_first_list_waits_for_servers_that_are_still_starting() {
+fn first_list_waits_for_servers_that_are_still_starting() {
     let setup = Setup::with(bare("slow", &["x"]).flags("--init-delay 700")).server(bare("fast", &["y"]));
     let daemon = setup.spawn();
     assert_eq!(Agent::ready(&daemon).tools(), ["slow__x", "fast__y"]);
 }
 
 #[test]
-fn a_first_call_waits_for_the_server_that_may_have_the_tool() {
+fn first_call_waits_for_the_server_that_may_have_the_tool() {
     let daemon = Setup::with(Server::named("slow").flags("--init-delay 700")).spawn();
     let answer = Agent::ready(&daemon).call("slow__echo", &json!({"n": 1}));
     assert_eq!(arguments(&answer), &json!({"n": 1}));
@@ -73,7 +73,7 @@ fn after_five_seconds_a_list_waits_no_longer_and_the_rest_is_announced() {
 }
 
 #[test]
-fn a_tool_registered_after_the_handshake_is_announced_and_listed() {
+fn tool_registered_after_the_handshake_is_announced_and_listed() {
     let daemon = Setup::with(bare("files", &["read"]).flags("--late-tools 500")).start();
     let mut agent = Agent::ready(&daemon);
     if agent.tools().len() == 1 {
@@ -120,7 +120,7 @@ fn server_without_the_tools_capability_receives_no_tools_request() {
 }
 
 #[test]
-fn the_naming_scheme_is_the_users_choice() {
+fn naming_scheme_is_the_users_choice() {
     let head = "[daemon]\nnaming = \"mcp__{server}__{tool}\"";
     let daemon = Setup::with(Server::named("a").flags("--bare --tool echo")).head(head).start();
     let mut agent = Agent::ready(&daemon);
@@ -142,7 +142,7 @@ fn with_bare_names_the_first_server_keeps_a_name_and_both_can_be_called() {
 
 /// Case H6.
 #[test]
-fn no_server_gets_the_calls_of_another_by_the_names_of_its_tools() {
+fn colliding_tool_names_do_not_misroute_calls() {
     let evil = ["read", "files__read", "evil__read", "mcp__files__read", "mcpd", "status"];
     for naming in ["{server}__{tool}", "mcp__{server}__{tool}", "{tool}"] {
         let head = format!("[daemon]\nnaming = \"{naming}\"");
@@ -161,7 +161,7 @@ fn no_server_gets_the_calls_of_another_by_the_names_of_its_tools() {
 }
 
 #[test]
-fn a_name_that_clients_would_refuse_gets_a_short_form_that_can_be_called() {
+fn name_that_clients_would_refuse_gets_a_short_form_that_can_be_called() {
     let long = "x".repeat(80);
     let server = Server::named("files").arg("--bare").arg("--tool").arg(&long).arg("--tool").arg("a.b é");
     let daemon = Setup::with(server).start();

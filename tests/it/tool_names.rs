@@ -1,4 +1,4 @@
-//! A tool is named by its exposed name or as `SERVER/TOOL` in every command that takes one, whatever `naming` is configured.
+//! Commands accept a tool by exposed name or as `SERVER/TOOL`, whatever `naming` is.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn call_and_tools_take_both_forms_of_a_name() {
 }
 
 #[test]
-fn a_denied_tool_is_answered_like_an_unknown_one_in_both_forms() {
+fn denied_tool_is_answered_like_an_unknown_one_in_both_forms() {
     for (naming, [_, _, secret]) in NAMINGS {
         let (denies, lacks) = (daemon(naming), daemon_with(naming, &["echo"]));
         for command in ["call", "tools"] {
@@ -69,7 +69,7 @@ fn a_denied_tool_is_answered_like_an_unknown_one_in_both_forms() {
 }
 
 #[test]
-fn a_misspelt_tool_is_suggested_in_the_form_that_was_typed() {
+fn misspelt_tool_is_suggested_in_the_form_that_was_typed() {
     let daemon = daemon("{server}__{tool}");
     for (typed, meant) in [("files__ecko", "files__echo"), ("files/ecko", "files/echo")] {
         for command in [&["call"][..], &["tools"], &["calls", "--tool"]] {

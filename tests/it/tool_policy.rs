@@ -1,4 +1,4 @@
-//! A denied tool is neither listed nor callable, on no path and under no spelling, and its server never hears of it.
+//! Denied tools are neither listed nor callable in any spelling, and their server receives no call.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ fn denied_tool_is_neither_listed_nor_callable_and_its_server_sees_nothing() {
 
 /// Case H1.
 #[test]
-fn a_denied_name_answers_byte_for_byte_like_an_unknown_one() {
+fn denied_name_answers_byte_for_byte_like_an_unknown_one() {
     let daemon = Setup::with(files()).start();
     let mut agent = Agent::ready(&daemon);
     let mut answer_to = |name: &str| {
@@ -107,7 +107,7 @@ fn no_other_spelling_reaches_a_denied_tool() {
 
 /// Case H2.
 #[test]
-fn no_trick_of_json_reaches_a_denied_tool() {
+fn ambiguous_json_does_not_reach_a_denied_tool() {
     let daemon = Setup::with(files()).start();
     let mut agent = Agent::ready(&daemon);
     let call = |params: &str| format!(r#"{{"jsonrpc":"2.0","id":"x","method":"tools/call",{params}}}"#) + "\n";
@@ -156,7 +156,7 @@ fn tool_that_appears_under_a_denied_name_is_denied_at_once_and_not_announced() {
 
 /// Case H3.
 #[test]
-fn a_tool_that_its_server_renames_at_run_time_follows_the_policy_at_once() {
+fn tool_that_its_server_renames_at_run_time_follows_the_policy_at_once() {
     let narrow = Server::named("narrow").flags("--bare --tool read_file --tool mutate_tools");
     let narrow = narrow.line(r#"allow = ["read_*", "mutate_tools"]"#);
     let daemon = Setup::with(files()).server(narrow).start();
@@ -181,7 +181,7 @@ fn a_tool_that_its_server_renames_at_run_time_follows_the_policy_at_once() {
 }
 
 #[test]
-fn a_denied_tool_keeps_its_bare_name_from_others() {
+fn denied_tool_still_occupies_its_bare_name() {
     let head = "[daemon]\nnaming = \"{tool}\"";
     let setup = Setup::with(Server::named("a").flags("--bare --tool write_file").line(r#"deny = ["*"]"#));
     let daemon = setup.server(Server::named("b").flags("--bare --tool write_file")).head(head).start();
@@ -192,7 +192,7 @@ fn a_denied_tool_keeps_its_bare_name_from_others() {
 }
 
 #[test]
-fn the_command_line_is_an_agent_like_any_other() {
+fn policy_applies_to_the_command_line() {
     let daemon = Setup::with(files()).start();
     let tools = daemon.client(&["tools"]).expect_code(0);
     assert!(tools.stdout.contains("files__read_file") && !tools.stdout.contains(SECRET), "{tools}");

@@ -1,4 +1,4 @@
-//! `mcpd tools`: what agents see, by server; what one tool takes; and with `--all` what they do not see, and what hides it.
+//! `mcpd tools`: listed tools, details of one tool, and with `--all` the hidden tools with the rule that hides each.
 
 use std::rc::Rc;
 

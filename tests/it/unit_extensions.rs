@@ -1,4 +1,4 @@
-//! What the shipped unit may be extended by: sockets of profiles, credentials, hardening.
+//! Supported extensions of the shipped unit: profile sockets, credentials, hardening.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn shipped(name: &str) -> String {
 }
 
 #[test]
-fn the_socket_of_a_profile_is_there_before_the_daemon_and_while_it_restarts() {
+fn activated_profile_socket_exists_before_and_during_restarts() {
     let other = Server::named("other");
     let profile = Server::named("plain").line("[profiles.few]\nservers = [\"other\"]\n");
     let Some(manager) = UserManager::start(&Setup::with(profile).server(other)) else { return };
@@ -40,7 +40,7 @@ fn the_socket_of_a_profile_is_there_before_the_daemon_and_while_it_restarts() {
 }
 
 #[test]
-fn a_credential_of_systemds_reaches_the_server_that_is_configured_with_it() {
+fn systemd_credential_reaches_the_server_that_uses_it() {
     let server = Server::named("plain").env("TOKEN", "${cred:github}").env("OTHER", "${cred:set}");
     let Some(manager) = UserManager::start(&Setup::with(server)) else { return };
     fs::create_dir(manager.place().path("xdg-config/mcpd/credentials")).expect("a fresh directory");
@@ -71,7 +71,7 @@ const MOUNTS: [&str; 8] = [
 ];
 
 #[test]
-fn the_hardened_unit_starts_by_its_socket_serves_and_stops() {
+fn hardened_unit_starts_by_its_socket_serves_and_stops() {
     let Some(manager) = UserManager::start(&plain()) else { return };
     let hardened = shipped("hardened.conf");
     extend(&manager, "20-hardened", &hardened);

@@ -1,4 +1,4 @@
-//! A unit whose configuration is broken says why to everybody who needs mcpd, and runs again as soon as that is repaired.
+//! A unit with a broken configuration reports the reason to every client, and runs again after the repair.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! A pattern that matches nothing is reported aloud: a `deny` like that hides nothing.
+//! Patterns that match nothing are reported, since such a `deny` hides nothing.
 
 use std::rc::Rc;
 

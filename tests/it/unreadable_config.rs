@@ -1,4 +1,4 @@
-//! Whatever stands where a configuration should be is refused in bounded time and memory, with its name and a reason.
+//! Unusable configuration files are refused in bounded time and memory, with name and reason.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -49,7 +49,7 @@ fn special_or_oversized_file_is_refused_at_once() {
 
 /// Case G8.
 #[test]
-fn a_large_or_a_deep_text_is_refused_in_few_words() {
+fn large_or_deeply_nested_file_is_refused_briefly() {
     let place = Place::new();
     let mebibyte = |unit: &str| unit.repeat((1 << 20) / unit.len());
     for (name, text, reason) in [
@@ -76,7 +76,7 @@ fn a_large_or_a_deep_text_is_refused_in_few_words() {
 }
 
 #[test]
-fn a_configuration_of_a_mebibyte_that_holds_is_served() {
+fn configuration_of_a_mebibyte_that_holds_is_served() {
     let place = Place::new();
     let filler = format!("# {}\n", "x".repeat(97)).repeat((1 << 20) / 100);
     let file = place.write("large.toml", filler + &Server::named("s").flags("--bare --tool one").toml(&place));
@@ -86,7 +86,7 @@ fn a_configuration_of_a_mebibyte_that_holds_is_served() {
 
 /// Case G5.
 #[test]
-fn one_server_in_two_files_is_refused_with_both_places_whatever_their_formats() {
+fn server_defined_in_two_files_is_refused_with_both_places() {
     let place = Place::new();
     let journal = place.path("s.journal");
     let toml = format!("[servers.s]\ncommand = {}\nargs = [\"--journal\", {}]\n", quoted(SCRIPTED), quoted(&journal));

@@ -1,4 +1,4 @@
-//! A call that is said not to have been sent never reaches its server, however late that reads again.
+//! A call that is reported as not sent never reaches its server.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn received_calls(daemon: &Daemon) -> Vec<(Value, Value)> {
 }
 
 #[test]
-fn a_call_that_timed_out_before_it_was_written_is_not_sent_and_never_reaches_its_server() {
+fn call_that_timed_out_before_it_was_written_never_reaches_its_server() {
     let daemon = Setup::with(Server::named("a").line("call_timeout = \"2s\"")).start();
     let mut agent = Agent::ready(&daemon);
     let pid = stop(&daemon);
@@ -68,7 +68,7 @@ fn expect_cancelled(daemon: &Daemon, received_calls: &[(Value, Value)]) {
 }
 
 #[test]
-fn a_call_that_was_cancelled_before_it_was_written_never_reaches_its_server() {
+fn call_that_was_cancelled_before_it_was_written_never_reaches_its_server() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
     let pid = stop(&daemon);

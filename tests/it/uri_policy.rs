@@ -1,4 +1,4 @@
-//! A denied URI cannot be used in any spelling, by any method of either era; other URIs reach their server as they were sent.
+//! Denied URIs cannot be used in any spelling, by any method of either era. Other URIs pass unchanged.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What one user, or one agent, can take of the daemon, so that enough is left for all others.
+//! Limits per user and per agent leave resources for the others.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -68,7 +68,7 @@ fn incomplete_lines_of_many_agents_share_one_bound_and_others_stay_connected() {
 
 /// Case C11.
 #[test]
-fn one_user_at_one_profile_leaves_places_for_all_others() {
+fn one_guest_user_leaves_slots_for_others() {
     let Some(daemon) = for_guests(400, "") else { return };
     let socket = daemon.place().runtime_dir().join("open.sock");
     let as_guest = || Agent::from_stream(connect_as(GUEST, &socket).expect("it may come in"));
@@ -95,7 +95,7 @@ fn one_user_at_one_profile_leaves_places_for_all_others() {
 
 /// Case C11.
 #[test]
-fn a_guest_claims_a_bounded_number_of_directories() {
+fn guest_claims_a_bounded_number_of_directories() {
     let Some(daemon) = for_guests(1000, "sharing = \"workspace\"\nidle_timeout = \"1h\"") else { return };
     let socket = daemon.place().runtime_dir().join("open.sock");
     let claiming = |agent: &mut Agent, number: usize| {

@@ -1,4 +1,4 @@
-//! What the agents ask for. One more kind of request is one more row of the table.
+//! The table of requests. A further kind of request is a further row.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! One of the two agents, and the account of what it has asked for and was told.
+//! One of the two agents, with the responses and notifications that it expects.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Who has subscribed to what, and who may and who must hear that it has changed.
+//! Resource subscriptions, and which agents may or must receive each update.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! Other clients on the machine, and what they start.
+//! Findings about other clients and the servers that they start.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn copied(daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn a_client_that_comes_to_mcpd_is_well() {
+fn client_that_comes_to_mcpd_is_well() {
     let daemon = daemon();
     cursor(&daemon, &json!({"mcpd": pointed(&daemon)}));
     let ran = doctor(&daemon);
@@ -42,7 +42,7 @@ fn a_client_that_comes_to_mcpd_is_well() {
 
 /// There its file for the user is its file for the project as well.
 #[test]
-fn a_client_is_named_once_in_the_home_directory() {
+fn client_is_named_once_in_the_home_directory() {
     let daemon = daemon();
     cursor(&daemon, &json!({"mcpd": pointed(&daemon)}));
     let place = daemon.place();

@@ -1,4 +1,4 @@
-//! The daemon itself: whether it answers, and is the one that is meant.
+//! Findings about the daemon: whether it answers, and which one it is.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -98,7 +98,7 @@ fn low_limit_of_open_files_is_reported() {
 }
 
 #[test]
-fn the_configuration_is_looked_at_as_the_daemon_sees_it() {
+fn doctor_reads_the_configuration_of_the_daemon() {
     let daemon = server().variable("ONLY_THERE", "/").start();
     let place = daemon.place();
     let text = fs::read_to_string(place.path("config.toml")).expect("text");

@@ -1,11 +1,11 @@
-//! Servers that are reached at a URL.
+//! Findings about servers at URLs.
 
 use super::{doctor, expect, expect_healthy, findings};
 use crate::support::http::{Behavior, Front, Response};
 use crate::support::{Place, Server, Setup};
 
 #[test]
-fn without_a_daemon_each_is_tried_and_left_again() {
+fn without_a_daemon_each_http_server_is_connected_once() {
     let place = Place::new();
     let good = Front::start(&place, "good", "--bare --tool x", Behavior::default());
     let [locked, lost] = ["locked", "lost"].map(|name| Front::start(&place, name, "", Behavior::default()));

@@ -1,4 +1,4 @@
-//! The runtime directory, its sockets, and where they are looked for.
+//! Findings about the runtime directory and its sockets.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -77,7 +77,7 @@ fn sockets_of_a_killed_daemon_are_reported_as_stale() {
 }
 
 #[test]
-fn a_socket_that_waits_for_the_daemon_is_not_connected_to() {
+fn socket_that_waits_for_the_daemon_is_not_connected_to() {
     let place = Place::new();
     fs::create_dir(place.runtime_dir()).expect("a fresh directory");
     set_mode(place.runtime_dir(), 0o700);
@@ -93,7 +93,7 @@ fn a_socket_that_waits_for_the_daemon_is_not_connected_to() {
 }
 
 #[test]
-fn a_path_that_is_too_long_for_a_socket_is_measured() {
+fn path_that_is_too_long_for_a_socket_is_measured() {
     let place = Place::new();
     let long = place.path(&"long/".repeat(30));
     let ran = place.mcpd(&["doctor", "--json", "--runtime-dir", long.to_str().expect("text")]);
@@ -123,7 +123,7 @@ fn ended_login_session_and_empty_environment_are_reported() {
 }
 
 #[test]
-fn a_daemon_that_another_session_has_started_is_found() {
+fn daemon_that_another_session_has_started_is_found() {
     let place = Place::new();
     let below_home = place.path("home/.local/state/mcpd/run");
     let config = server().write(&place);
@@ -174,7 +174,7 @@ fn process_that_holds_the_lock_is_reported() {
 }
 
 #[test]
-fn nothing_is_changed() {
+fn doctor_changes_nothing() {
     let place = Place::new();
     let config = place.write("config.toml", "[servers.one]\ncommand = 'cat'\n");
     let list = || {

@@ -1,4 +1,4 @@
-//! Servers and the programs that they are run by.
+//! Findings about servers and their programs.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -30,7 +30,7 @@ fn script(place: &Place, name: &str, text: &str) -> PathBuf {
 }
 
 #[test]
-fn without_a_daemon_each_server_is_started_and_ended_again() {
+fn without_a_daemon_each_server_is_started_and_stopped() {
     let servers = vec![
         bare("good"),
         bare("lazy").line("start = \"lazy\""),
@@ -97,7 +97,7 @@ fn server_that_cannot_start_is_up_after_the_printed_remedy() {
 }
 
 #[test]
-fn a_server_that_does_not_support_the_configured_era_is_a_problem() {
+fn server_that_does_not_support_the_configured_era_is_a_problem() {
     let servers = vec![
         bare("old").line("era = \"modern\""),
         bare("new").flags("--era modern").line("era = \"legacy\""),
@@ -124,7 +124,7 @@ fn a_server_that_does_not_support_the_configured_era_is_a_problem() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_discover_is_a_warning() {
+fn server_that_does_not_answer_discover_is_a_warning() {
     let daemon = Setup::with(bare("silent").flags("--probe silent").line("sharing = \"pool\"")).start();
     let finding = expect(doctor(&daemon), "warning", "silent", "costs its first start 2s");
     assert_eq!(finding.get("advice"), "set `era = \"legacy\"` in [servers.silent]");
@@ -148,7 +148,7 @@ fn flapping_server_is_reported_while_it_is_up() {
 }
 
 #[test]
-fn the_instances_of_a_server_are_counted_together() {
+fn instances_of_a_server_are_counted_together() {
     let daemon = Setup::with(Server::named("each").line("sharing = \"session\"\nbackoff_reset = \"1ms\"")).start();
     for agents in 1..=2 {
         let mut agent = Agent::ready(&daemon);
@@ -318,7 +318,7 @@ fn version_probes_of_launchers_are_bounded() {
 }
 
 #[test]
-fn a_server_that_others_have_is_not_started_beside_a_daemon() {
+fn server_that_others_have_is_not_started_beside_a_daemon() {
     let daemon = Setup::with(bare("one")).start();
     let starts = || daemon.journal("one").iter().filter(|line| line.starts_with("# start")).count();
     expect_healthy(doctor(&daemon));

@@ -1,4 +1,4 @@
-//! The unit of a real user manager.
+//! Findings about the systemd unit.
 
 use super::{expect, findings};
 use crate::support::{Server, Setup, UserManager};
@@ -30,7 +30,7 @@ fn unit_is_active_and_enabled_after_the_printed_remedy() {
 }
 
 #[test]
-fn a_unit_that_has_failed_is_a_problem_with_its_reason() {
+fn unit_that_has_failed_is_a_problem_with_its_reason() {
     let Some(manager) = manager() else { return };
     let place = manager.place();
     let file = place.path("config.toml");

@@ -1,4 +1,4 @@
-//! Between two of one era nothing is altered but what always is; between two eras nothing but what the other has not.
+//! Messages within one era pass unchanged. Between eras only members that the other era lacks are changed.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn call(server: Era, meta: &str, mark: &str) -> String {
 }
 
 #[test]
-fn a_modern_call_reaches_a_modern_server_and_its_answer_the_agent_byte_for_byte() {
+fn modern_call_reaches_a_modern_server_and_its_answer_the_agent_byte_for_byte() {
     let daemon = both();
     let mut agent = Agent::connect(&daemon);
     let line = call(Era::Modern, &format!("{OTHER},{CLIENT_META}"), "same");
@@ -90,7 +90,7 @@ fn legacy_calls_get_the_members_that_the_modern_era_requires() {
 
 /// Case J9.
 #[test]
-fn a_legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
+fn legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
     // Longer than any of the answers without it.
     let software = "x".repeat(1000);
     let daemon = Setup::with(Era::Modern.server("new").flags(&format!("--tasks --server-name {software}"))).start();
@@ -135,7 +135,7 @@ fn a_legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
 
 /// Case J9.
 #[test]
-fn results_of_kinds_that_mcpd_does_not_know_pass_to_modern_agents_and_are_errors_for_legacy_ones() {
+fn results_of_unknown_types_pass_to_modern_agents_and_are_errors_for_legacy_agents() {
     let daemon = both();
     let odd = r#"{"x":1.10,"resultType":"of/another" , "more":[ ]}"#;
     let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{odd}}}\n");
@@ -165,7 +165,7 @@ fn tool_definitions_pass_unchanged() {
 }
 
 #[test]
-fn ids_of_modern_requests_come_back_as_they_were_spelt() {
+fn ids_of_modern_requests_keep_their_spelling() {
     let daemon = both();
     let mut agent = Agent::connect(&daemon);
     for id in ["1", "\"1\"", "-5", "9007199254740993", "18446744073709551616", "\"\\u0041\"", "\"é😀\"", "1.0"] {

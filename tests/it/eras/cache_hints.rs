@@ -1,4 +1,4 @@
-//! How long lists may be kept: as short as any part of them says, and by who has asked alone.
+//! Cache hints of merged lists: the shortest of all parts, and private.
 
 use serde_json::json;
 
@@ -35,7 +35,7 @@ fn cache_hint_of_a_merged_list_is_the_strictest_of_its_servers() {
 }
 
 #[test]
-fn every_list_has_a_cache_hint_even_an_empty_one() {
+fn empty_list_has_a_cache_hint() {
     let daemon = Setup::new().start();
     for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"] {
         assert_eq!(cache_hints(&daemon, method).1, "private", "{method}");
@@ -43,7 +43,7 @@ fn every_list_has_a_cache_hint_even_an_empty_one() {
 }
 
 #[test]
-fn cache_hint_of_a_read_resource_is_that_of_its_server() {
+fn cache_hint_of_a_resource_is_passed_unchanged() {
     let place = Place::new();
     let new = full(&place, Era::Modern).flags("--ttl 7000 --cache-scope public");
     let daemon = Setup::with(full(&place, Era::Legacy)).server(new).start_in(&place);

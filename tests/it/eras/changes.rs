@@ -1,4 +1,4 @@
-//! What changes at the servers of [`both`](super::both) so that somebody hears of it, and what they were asked to tell.
+//! Helpers that change the servers of [`both`](super::both) and count their subscriptions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! An agent of each era at work at the same time on a shared server of each: nothing crosses over.
+//! Agents of both eras use shared servers of both eras at once, and no message is misdirected.
 
 use std::collections::HashMap;
 

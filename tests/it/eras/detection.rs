@@ -1,4 +1,4 @@
-//! Which era a server is of is found out once, by asking; no server is lost by that, whatever it does with the question.
+//! Detection of a server's era by a probe, whatever the server answers.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn expect_served(daemon: &Daemon, server: &str, protocol: &str) {
 
 /// Case J1.
 #[test]
-fn any_error_but_a_modern_one_means_that_a_server_is_legacy() {
+fn any_error_except_a_modern_one_means_legacy() {
     let codes = [-32601, -32602, -32600, -32603, -32700, -32000, -32002, -32042, 0, 5];
     let name = |code: i32| format!("s{}", code.unsigned_abs());
     let server = |code: i32| probed(&name(code)).arg(format!("--discover-error={code}"));
@@ -62,7 +62,7 @@ fn meaningless_probe_response_means_that_the_server_is_legacy() {
 
 /// Case J2.
 #[test]
-fn servers_that_stay_silent_at_the_probe_are_served_all_at_the_same_time() {
+fn servers_that_do_not_answer_the_probe_are_served_concurrently() {
     let names: Vec<String> = (0..5).map(|n| format!("s{n}")).collect();
     let server = |name: &String| probed(name).flags("--probe silent");
     let daemon = names.iter().fold(Setup::new(), |setup, name| setup.server(server(name))).start();
@@ -99,7 +99,7 @@ fn detected_era_is_remembered_while_the_definition_is_unchanged() {
 
 /// Case J4.
 #[test]
-fn a_modern_server_is_modern_after_a_restart_too() {
+fn modern_server_is_modern_after_a_restart() {
     let daemon = Setup::with(Server::named("s").flags("--era modern")).start();
     expect_served(&daemon, "s", "2026-07-28");
     assert_eq!(Agent::ready(&daemon).call("s__die", &json!({"how": "kill"}))["error"]["code"], -31001);
@@ -110,7 +110,7 @@ fn a_modern_server_is_modern_after_a_restart_too() {
 
 /// Case J4.
 #[test]
-fn a_server_that_has_become_modern_is_found_out_when_it_is_configured_anew() {
+fn server_that_became_modern_is_detected_after_a_change_of_its_configuration() {
     let place = Place::new();
     let setup = |flags: &str| Setup::with(Server::named("s").flags(flags));
     let daemon = setup("").start_in(&place);
@@ -123,7 +123,7 @@ fn a_server_that_has_become_modern_is_found_out_when_it_is_configured_anew() {
 
 /// Case J4.
 #[test]
-fn a_server_that_is_modern_after_an_update_in_its_place_is_found_out_when_it_refuses_to_be_initialized() {
+fn server_that_became_modern_in_an_update_is_detected_when_it_refuses_initialize() {
     let place = Place::new();
     let script = place.write("flags", "");
     let command = format!("exec \"$0\" $(cat {}) \"$@\"", script.display());
@@ -186,7 +186,7 @@ fn late_probe_response_is_ignored() {
 
 /// Case J2.
 #[test]
-fn a_slow_answer_to_the_probe_in_time_is_waited_for() {
+fn slow_probe_response_within_the_limit_counts() {
     let daemon = Setup::with(probed("s").flags("--era modern --discover-delay 300")).start();
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
     assert!(!daemon.journal("s").iter().any(|line| line.contains("\"initialize\"")));

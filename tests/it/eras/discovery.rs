@@ -1,4 +1,4 @@
-//! What an agent of the modern era may ask at all, and what it is told of mcpd; every request for itself.
+//! `server/discover`, and the checks of each modern request.
 
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ fn methods_that_the_modern_era_removed_are_not_found() {
 }
 
 #[test]
-fn a_client_that_discovers_may_initialize_all_the_same() {
+fn client_may_initialize_after_discovery() {
     let daemon = both();
     let mut agent = modern(&daemon);
     result(&agent.request("server/discover", &json!({})));
@@ -132,7 +132,7 @@ fn a_client_that_discovers_may_initialize_all_the_same() {
 }
 
 #[test]
-fn on_one_connection_each_request_is_answered_in_the_era_that_it_is_of() {
+fn each_request_on_a_connection_is_answered_in_its_era() {
     let daemon = both();
     let mut agent = Agent::ready(&daemon);
     let mut calls = Vec::new();

@@ -1,4 +1,4 @@
-//! What a server says of its era is remembered; that it has died, or its connection broken, says nothing for good.
+//! The detected era is remembered. Crashes and broken connections do not change it.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn restart(daemon: &Daemon) {
 }
 
 #[test]
-fn a_crash_at_the_start_of_a_server_of_both_eras_decides_nothing_for_good() {
+fn crash_during_the_start_does_not_decide_the_era() {
     let place = Place::new();
     let ready = place.path("ready");
     let server = Server::named("s").flags("--era both --exit-unless").arg(&ready);

@@ -1,4 +1,4 @@
-//! What a modern server needs for a call: a legacy agent is asked as its era has it, a modern one gets the server's own words.
+//! Input requests of a modern server: translated for legacy agents, passed unchanged to modern agents.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn input_of_a_legacy_agent_continues_the_modern_call() {
 }
 
 #[test]
-fn several_rounds_and_several_inputs_are_one_call_for_a_legacy_agent() {
+fn input_rounds_form_one_call_for_a_legacy_agent() {
     let daemon = start();
     let mut agent = Agent::with_capabilities(&daemon, &all());
     let sample = |n: u32| input(SAMPLE, &json!({"n": n}));
@@ -95,7 +95,7 @@ fn several_rounds_and_several_inputs_are_one_call_for_a_legacy_agent() {
 }
 
 #[test]
-fn a_url_to_be_opened_has_an_id_for_a_legacy_agent() {
+fn url_elicitation_gets_an_id_for_a_legacy_agent() {
     let daemon = start();
     let mut agent = Agent::with_capabilities(&daemon, &all());
     let params = json!({"mode": "url", "url": "https://x", "message": "open it"});
@@ -128,7 +128,7 @@ fn legacy_agent_receives_no_input_request_that_it_has_not_declared() {
 
 /// Case J11.
 #[test]
-fn a_legacy_agent_that_answers_with_an_error_ends_the_call() {
+fn legacy_agent_that_answers_with_an_error_ends_the_call() {
     let daemon = start();
     let mut agent = Agent::with_capabilities(&daemon, &all());
     let call =
@@ -165,7 +165,7 @@ fn disconnect_or_cancellation_of_a_legacy_agent_ends_the_call() {
 }
 
 #[test]
-fn prompts_and_resources_may_need_something_too() {
+fn prompts_and_resources_may_require_input() {
     let place = Place::new();
     let library = json!({
         "prompts": [{"name": "p"}], "resources": [{"uri": "x://1", "name": "r"}],
@@ -188,7 +188,7 @@ fn prompts_and_resources_may_need_something_too() {
 }
 
 #[test]
-fn a_modern_agent_gets_the_servers_own_words_and_the_server_its() {
+fn modern_agent_and_modern_server_exchange_input_requests_unchanged() {
     let daemon = start();
     let mut agent = Agent::modern(&daemon, &all());
     let input = r#"{"zeta":1.10,"q\u0031":{"params":{"message":"\/", "mode":"form"},"method":"elicitation\/create"}}"#;

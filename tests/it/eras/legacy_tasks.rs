@@ -1,4 +1,4 @@
-//! A legacy server's tool that runs as a task only, called by modern agents: a task that they follow as their era has it.
+//! Task-only tools of a legacy server, called by modern agents.
 
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ fn request_count(daemon: &Daemon, method: &str) -> usize {
 }
 
 #[test]
-fn it_is_made_and_followed_to_its_result_on_any_connection() {
+fn legacy_task_is_followed_to_its_result_on_any_connection() {
     let daemon = start();
     let mut maker = connect(&daemon);
     let answer = maker.call("s__build", &json!({"id": "t 1", "n": 7}));
@@ -94,7 +94,7 @@ fn it_is_made_and_followed_to_its_result_on_any_connection() {
 }
 
 #[test]
-fn a_tool_that_fails_has_completed_and_a_call_that_fails_has_failed() {
+fn failed_tool_completes_its_task_and_failed_call_fails_it() {
     let daemon = start();
     let mut agent = connect(&daemon);
     for (end, status) in [("refusal", "completed"), ("error", "failed")] {
@@ -222,7 +222,7 @@ fn task_is_unknown_to_other_profiles() {
 
 /// Case B22.
 #[test]
-fn it_goes_with_its_server() {
+fn task_ends_with_its_server() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let id = made(&mut agent, &json!({"id": "t", "mute": true}));
@@ -250,7 +250,7 @@ fn task_that_the_server_has_forgotten_is_unknown() {
 }
 
 #[test]
-fn task_whose_agent_never_learns_of_it_is_cancelled() {
+fn task_is_cancelled_if_its_id_never_reaches_the_agent() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let call = agent.start_call("s__build", &json!({"id": "t", "delay": 300}));
@@ -261,7 +261,7 @@ fn task_whose_agent_never_learns_of_it_is_cancelled() {
 }
 
 #[test]
-fn a_server_with_one_at_work_is_not_stopped_as_idle() {
+fn server_with_a_working_task_is_not_stopped_as_idle() {
     let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");
     let clock = Server::named("clock").line("start = \"lazy\"").line("idle_timeout = \"400ms\"");
     let daemon = Setup::with(lazy).server(clock).start();
@@ -280,7 +280,7 @@ fn a_server_with_one_at_work_is_not_stopped_as_idle() {
 }
 
 #[test]
-fn it_outlives_the_agent_that_its_instance_was_started_for() {
+fn task_outlives_the_agent_that_started_its_instance() {
     let daemon = Setup::with(server().line("sharing = \"session\"").line("idle_timeout = \"200ms\"")).start();
     let mut maker = connect(&daemon);
     maker.tools();

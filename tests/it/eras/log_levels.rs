@@ -1,4 +1,4 @@
-//! A legacy server logs at the level of a modern call for as long as that lasts.
+//! A legacy server logs at the level of a modern call while that call runs.
 
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn default_log_level_applies_if_no_agent_sets_one() {
 }
 
 #[test]
-fn of_several_calls_the_one_that_wants_most_decides() {
+fn most_verbose_of_several_calls_sets_the_level() {
     let daemon = start();
     let [mut most, mut least] = ["debug", "warning"].map(|level| {
         let mut agent = Agent::modern(&daemon, &json!({}));

@@ -1,4 +1,4 @@
-//! Agents and servers of both eras, each with each: every agent sees what its own era has, whatever the server speaks.
+//! Agents and servers of both eras in all combinations.
 
 mod byte_fidelity;
 mod cache_hints;

@@ -1,4 +1,4 @@
-//! Tasks of a modern server for a legacy agent, which asks for them, waits for them and is asked for them as its era has it.
+//! Tasks of a modern server for a legacy agent.
 
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ pub(super) fn request_count(daemon: &Daemon, method: &str, id: &str) -> usize {
 }
 
 #[test]
-fn it_is_made_looked_at_and_awaited() {
+fn task_is_created_polled_and_awaited() {
     let daemon = start();
     let mut agent = Agent::ready(&daemon);
     let task = made(&mut agent, "t", &json!({"a": 1.5}));
@@ -179,7 +179,7 @@ fn immediate_result_is_cached_for_its_ttl() {
 
 /// Case C15.
 #[test]
-fn no_other_agent_knows_of_it() {
+fn task_is_unknown_to_other_agents() {
     let daemon = start();
     let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
     made(&mut agent, "t", &json!({}));
@@ -245,7 +245,7 @@ fn agent_that_answers_with_an_error_receives_the_request_again_at_its_next_wait(
 
 /// Case J11.
 #[test]
-fn a_server_that_does_not_take_the_answer_ends_the_waiting() {
+fn server_that_refuses_the_input_ends_the_wait() {
     let daemon = start();
     let mut agent = capable_agent(&daemon);
     made(&mut agent, "t", &json!({"ask": true, "deaf": true}));

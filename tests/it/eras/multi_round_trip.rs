@@ -1,4 +1,4 @@
-//! What a legacy server asks during a modern agent's call: the call ends with the question, and goes on when the agent comes back.
+//! Requests of a legacy server during a modern agent's call: the call returns `input_required` and resumes with the retry.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn cancel(agent: &mut Agent, call: &Value) {
 }
 
 #[test]
-fn the_call_ends_with_the_question_and_goes_on_at_the_server_with_the_answer() {
+fn call_returns_input_required_and_resumes_with_the_retry() {
     let daemon = start();
     let mut agent = capable_agent(&daemon);
     for (method, params, response) in [
@@ -90,7 +90,7 @@ fn server_may_send_several_requests_during_one_call() {
 }
 
 #[test]
-fn an_agent_may_come_back_on_another_connection() {
+fn retry_may_arrive_on_another_connection() {
     let daemon = start();
     let mut one = capable_agent(&daemon);
     let arguments = question(ELICIT, &json!({"message": "who?"}));
@@ -174,7 +174,7 @@ fn session_instance_may_request_what_the_current_request_declares() {
 
 /// Case J10.
 #[test]
-fn a_question_that_may_be_anothers_is_refused_at_once() {
+fn request_of_uncertain_owner_is_refused_at_once() {
     let daemon = start();
     for neighbour in Era::BOTH {
         let (mut one, mut other) = (capable_agent(&daemon), neighbour.agent(&daemon, &json!({"sampling": {}})));
@@ -276,7 +276,7 @@ fn agent_that_disconnects_before_its_request_leaves_nothing_pending() {
 
 /// Case J11.
 #[test]
-fn a_server_that_dies_while_its_question_waits_ends_the_call() {
+fn death_of_a_server_with_a_pending_request_ends_the_call() {
     let daemon = start();
     let mut agent = capable_agent(&daemon);
     let asking = question(SAMPLE, &json!({}));

@@ -1,4 +1,4 @@
-//! What every agent does all day, with agents and servers of each era.
+//! Everyday requests, with agents and servers of each era.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn each(daemon: &Daemon, mut check: impl FnMut(&mut Agent, Era, Era)) {
 }
 
 #[test]
-fn every_agent_lists_the_same_of_every_server() {
+fn agents_of_both_eras_list_the_same() {
     let daemon = both();
     let mut lists = Vec::new();
     for era in Era::BOTH {
@@ -79,7 +79,7 @@ fn server_receives_client_name_and_capabilities_of_the_agent() {
 }
 
 #[test]
-fn errors_of_servers_pass_whatever_both_speak() {
+fn errors_of_servers_pass_between_all_eras() {
     let daemon = both();
     let data = json!({"zeta": 1.1, "alpha": serde_json::from_str::<Value>("12345678901234567890123").expect("JSON")});
     each(&daemon, |agent, speaks, server| {
@@ -96,7 +96,7 @@ fn errors_of_servers_pass_whatever_both_speak() {
 
 /// Case H1.
 #[test]
-fn an_unknown_tool_and_a_denied_one_get_the_same_bytes_in_either_era() {
+fn unknown_and_denied_tools_get_the_same_bytes_in_both_eras() {
     let deny = |era: Era| era.server(era.name()).line("deny = [\"umask\"]");
     let daemon = Setup::with(deny(Era::Legacy)).server(deny(Era::Modern)).start();
     for (speaks, server) in Era::pairs() {
@@ -134,7 +134,7 @@ fn progress_comes_with_the_agents_own_token() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_is_cancelled_at_the_server() {
+fn cancelled_call_is_cancelled_at_the_server() {
     let daemon = both();
     each(&daemon, |agent, speaks, server| {
         let mark = format!("{speaks:?}-{server:?}");
@@ -179,7 +179,7 @@ fn prompts_completions_and_resources_are_had_from_every_server() {
 }
 
 #[test]
-fn a_resource_that_is_not_there_has_the_code_of_the_agents_era() {
+fn missing_resource_has_the_error_code_of_the_agents_era() {
     let daemon = both();
     for (era, expected) in [(Era::Legacy, -32002), (Era::Modern, -32602)] {
         let mut agent = era.agent(&daemon, &json!({}));
@@ -269,7 +269,7 @@ fn large_calls_and_answers_pass_between_the_eras() {
 
 /// Case J8.
 #[test]
-fn a_server_that_dies_ends_the_calls_of_agents_of_both_eras_once() {
+fn death_of_a_server_ends_calls_of_both_eras_once() {
     let daemon = both();
     for server in Era::BOTH {
         let mut agents = Era::BOTH.map(|era| era.agent(&daemon, &json!({})));

@@ -1,4 +1,4 @@
-//! What a server does not let itself be listened to for is the matter of those who want it, and of nobody else.
+//! A subscription that a server refuses affects only the agents that requested it.
 
 use serde_json::json;
 
@@ -59,7 +59,7 @@ fn refused_resource_does_not_affect_others_at_a_new_instance() {
 
 /// Case B23.
 #[test]
-fn a_subscription_that_a_server_does_not_acknowledge_ends_by_the_limit_of_a_call() {
+fn unacknowledged_subscription_ends_at_the_call_timeout() {
     let daemon = start("--no-acknowledgement");
     let mut agent = Agent::ready(&daemon);
     for uri in ["new://1", "new://2"] {

@@ -1,4 +1,4 @@
-//! The state that mcpd gives with a question: good on the socket that it was given on, for the call that it is of, once.
+//! `requestState` is valid once, on its profile, for its call.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn with_state(required: &Value, state: &str) -> Value {
 
 /// Case J12.
 #[test]
-fn a_state_of_another_socket_is_refused_and_stays_good_on_its_own() {
+fn state_is_valid_only_on_its_profile() {
     let daemon = start();
     let (mut agent, required) = required(&daemon);
     let mut other = make_capable(Agent::connect_to(&daemon.place().runtime_dir().join("other.sock")));
@@ -55,7 +55,7 @@ fn a_state_of_another_socket_is_refused_and_stays_good_on_its_own() {
 
 /// Case J12.
 #[test]
-fn a_state_that_was_tampered_with_is_refused() {
+fn altered_state_is_refused() {
     let daemon = start();
     let (mut agent, required) = required(&daemon);
     let good = state(&required).to_owned();
@@ -82,7 +82,7 @@ fn a_state_that_was_tampered_with_is_refused() {
 
 /// Case J12.
 #[test]
-fn a_state_is_good_for_the_call_that_it_is_of_alone() {
+fn state_is_valid_only_for_its_call() {
     let daemon = start();
     let (mut agent, required) = required(&daemon);
     assert_eq!(code(&come_back(&mut agent, "s__echo", &required)), -32602);
@@ -119,7 +119,7 @@ fn malformed_input_responses_with_a_state_are_refused_and_the_state_stays_valid(
 
 /// Case J12.
 #[test]
-fn a_state_is_good_once() {
+fn state_is_valid_once() {
     let daemon = start();
     let (mut agent, required) = required(&daemon);
     result(&come_back(&mut agent, "s__send_request", &required));
@@ -171,7 +171,7 @@ fn answered_suspended_call_does_not_block_requests_to_other_agents() {
 
 /// Case J12.
 #[test]
-fn a_state_of_a_daemon_that_has_gone_is_refused() {
+fn state_of_an_earlier_daemon_is_refused() {
     let daemon = start();
     let (agent, required) = required(&daemon);
     drop(agent);

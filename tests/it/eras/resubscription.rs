@@ -1,4 +1,4 @@
-//! Who listens goes on being told what it may know when servers, policies and its neighbours are others.
+//! Subscriptions continue when servers, policies or other agents change.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn changing() -> Daemon {
 
 /// Case J13.
 #[test]
-fn a_subscription_goes_on_with_the_server_that_takes_the_place_of_another() {
+fn subscription_continues_at_a_replacement() {
     let daemon = changing();
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"resourceSubscriptions": ["new://1", "old://1"]}));
@@ -51,7 +51,7 @@ fn resource_denied_during_a_subscription_is_no_longer_reported() {
 
 /// Case J13.
 #[test]
-fn a_legacy_agent_cannot_subscribe_where_the_server_cannot_be_listened_to() {
+fn legacy_agent_cannot_subscribe_at_a_server_without_subscriptions() {
     let place = Place::new();
     let daemon = Setup::with(full(&place, Era::Modern).flags("--no-subscriptions")).start_in(&place);
     let mut agent = Agent::ready(&daemon);
@@ -93,7 +93,7 @@ fn agents_of_both_eras_share_one_subscription_at_a_server() {
 
 /// Case J14.
 #[test]
-fn an_agent_listens_to_a_bounded_number_of_resources() {
+fn number_of_subscribed_resources_per_agent_is_limited() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let uris = |from: usize| (from..from + 600).map(|n| format!("new://{n}")).collect::<Vec<_>>();

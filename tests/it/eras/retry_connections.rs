@@ -1,4 +1,4 @@
-//! A call that comes back by another connection than it came by is that one's from then on, in whichever instance it waits.
+//! A retry on another connection moves the call to that connection, in whichever instance it is suspended.
 
 use serde_json::{Value, json};
 

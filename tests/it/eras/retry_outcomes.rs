@@ -1,4 +1,4 @@
-//! A call that a modern server has read once may have done something, whatever becomes of its second sending.
+//! A call that a modern server has read once may have had an effect, whatever happens to its retry.
 
 use serde_json::json;
 

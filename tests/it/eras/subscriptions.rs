@@ -1,4 +1,4 @@
-//! Who listens is told what it listens for: by servers of either era, under its own id, until it has enough.
+//! `subscriptions/listen` at servers of both eras.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn subscription_reports_only_requested_kinds() {
 }
 
 #[test]
-fn each_subscription_has_the_id_of_its_request_as_it_was_spelt() {
+fn subscription_id_keeps_the_spelling_of_its_request() {
     let daemon = both();
     let mut agents: Vec<_> =
         ["1", "\"1\"", "9007199254740993", "\"\\u0041\""].map(|id| (id, Agent::connect(&daemon))).into();
@@ -79,7 +79,7 @@ fn each_subscription_has_the_id_of_its_request_as_it_was_spelt() {
 }
 
 #[test]
-fn a_connection_may_have_several_subscriptions_each_with_its_own() {
+fn connection_may_have_several_subscriptions_each_with_its_own() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let (tools, _) = agent.listen(&json!({"toolsListChanged": true}));
@@ -104,7 +104,7 @@ fn a_connection_may_have_several_subscriptions_each_with_its_own() {
 }
 
 #[test]
-fn a_legacy_agent_subscribes_to_a_resource_of_a_modern_server() {
+fn legacy_agent_subscribes_to_a_resource_of_a_modern_server() {
     let daemon = both();
     let mut agent = Agent::ready(&daemon);
     result(&agent.request("resources/subscribe", &json!({"uri": "new://1"})));
@@ -119,7 +119,7 @@ fn a_legacy_agent_subscribes_to_a_resource_of_a_modern_server() {
 }
 
 #[test]
-fn many_listeners_are_one_subscription_at_the_server() {
+fn many_subscribers_share_one_subscription_at_the_server() {
     let daemon = both();
     until("mcpd itself listens", || (open(&daemon, "new").len() == 1).then_some(()));
     let mut agents: Vec<_> = (0..20).map(|_| modern(&daemon)).collect();
@@ -159,7 +159,7 @@ fn subscription_continues_after_a_server_restart() {
 
 /// Case J13.
 #[test]
-fn a_subscription_that_the_server_ends_is_made_again() {
+fn subscription_ended_by_the_server_is_renewed() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"toolsListChanged": true, "resourceSubscriptions": ["new://1"]}));
@@ -194,7 +194,7 @@ fn server_that_refuses_subscriptions_affects_no_others() {
 }
 
 #[test]
-fn a_subscription_ends_with_an_answer_when_the_daemon_stops() {
+fn subscription_ends_with_an_answer_when_the_daemon_stops() {
     let daemon = both();
     let mut agent = modern(&daemon);
     let (id, _) = agent.listen(&json!({"toolsListChanged": true}));

@@ -1,4 +1,4 @@
-//! Tools that a modern server runs as tasks only, called by legacy agents that ask for none: mcpd follows the task.
+//! Task-only tools of a modern server, called by legacy agents without tasks: mcpd follows the task.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn wait_followed(daemon: &Daemon, id: &str) {
 }
 
 #[test]
-fn a_tool_that_is_run_as_a_task_only_can_be_called_by_any_agent() {
+fn task_only_tool_can_be_called_by_any_agent() {
     let daemon = start();
     let mut operator = Agent::ready(&daemon);
     let calls = || daemon.journal("s").iter().filter(|line| line.contains("\"as_task\"")).count();
@@ -51,7 +51,7 @@ fn a_tool_that_is_run_as_a_task_only_can_be_called_by_any_agent() {
 }
 
 #[test]
-fn input_request_of_such_a_tool_reaches_its_agent() {
+fn input_request_of_a_task_only_tool_reaches_its_agent() {
     let daemon = start();
     let mut agent = capable_agent(&daemon);
     let call = start_plainly(&mut agent, "t", &json!({"ask": true}));

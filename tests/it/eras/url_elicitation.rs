@@ -1,4 +1,4 @@
-//! A URL that a legacy server wants opened before it does what a call asks (−32042), which a modern agent is told by a result.
+//! URL elicitations of a legacy server (−32042) become input requests for a modern agent.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! Answers of every framing and shape, answers that are none, and such without measure: each call ends once, and nothing else is
-//! the worse for it.
+//! Response bodies in every framing, malformed and endless: each call ends once, and others are not affected.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +16,7 @@ fn answer(id: &Value) -> Value {
 }
 
 #[test]
-fn however_an_answer_is_framed_it_is_the_same_answer() {
+fn response_is_the_same_in_every_framing() {
     let (front, daemon) = start(Behavior::json());
     let mut agent = Agent::ready(&daemon);
     let framings: [fn(&Value) -> Response; 8] = [
@@ -248,7 +247,7 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
 
 /// Case I8.
 #[test]
-fn a_stream_without_end_that_never_answers_costs_its_call_the_timeout_and_no_memory() {
+fn endless_stream_without_response_times_out_in_bounded_memory() {
     let (front, daemon) = narrow("3s");
     let mut agent = Agent::ready(&daemon);
     expect_well(&mut agent);

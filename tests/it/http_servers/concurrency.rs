@@ -1,4 +1,4 @@
-//! Many calls at once.
+//! Many concurrent calls.
 
 use serde_json::json;
 

@@ -1,8 +1,6 @@
-//! Wherever a connection is cut, in either direction, while a server is introduced, lists, is called and answers: each request of
-//! an agent ends once, no call reaches the server twice, and mcpd works on.
+//! Connections cut at every point, in either direction: each request ends once, and no call is sent twice.
 //!
-//! The environment may give another seed than the one that is always tried (`CUTS_SEED`), and more time than a few seconds
-//! (`CUTS_SECONDS`).
+//! `CUTS_SEED` selects another seed, `CUTS_SECONDS` a longer run.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -178,18 +176,18 @@ fn cut_everywhere(behavior: Behavior) {
 
 /// Case I4.
 #[test]
-fn a_cut_anywhere_ends_each_request_once_where_answers_are_events_that_can_be_sent_again() {
+fn cut_anywhere_ends_each_request_once_where_answers_are_events_that_can_be_sent_again() {
     cut_everywhere(Behavior { retry: Some(10), ..Behavior::default() });
 }
 
 /// Case I4.
 #[test]
-fn a_cut_anywhere_ends_each_request_once_where_answers_are_json() {
+fn cut_anywhere_ends_each_request_once_where_answers_are_json() {
     cut_everywhere(Behavior { retry: Some(10), ..Behavior::json() });
 }
 
 /// Case I4.
 #[test]
-fn a_cut_anywhere_ends_each_request_once_where_all_comes_on_one_stream() {
+fn cut_anywhere_ends_each_request_once_where_all_comes_on_one_stream() {
     cut_everywhere(Behavior::old());
 }

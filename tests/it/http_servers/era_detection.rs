@@ -1,4 +1,4 @@
-//! Which era a server speaks in is found out by asking it.
+//! Detection of the era of a server at a URL.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +14,7 @@ fn probes(front: &Front) -> usize {
 
 /// Case I15.
 #[test]
-fn however_a_legacy_server_takes_the_question_it_is_served() {
+fn legacy_server_is_served_whatever_it_answers_to_the_probe() {
     let ways: [fn() -> Response; 9] = [
         || Response::status(400),
         || Response::status(404),
@@ -45,7 +45,7 @@ fn however_a_legacy_server_takes_the_question_it_is_served() {
 
 /// Case I15.
 #[test]
-fn a_server_that_leaves_the_question_unanswered_is_served() {
+fn server_that_does_not_answer_the_probe_is_served() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Behavior::default());
     let silence = silence();
@@ -59,7 +59,7 @@ fn a_server_that_leaves_the_question_unanswered_is_served() {
 
 /// Case I15.
 #[test]
-fn a_modern_server_that_is_slow_to_wake_is_served_though_it_takes_no_handshake() {
+fn slow_modern_server_is_served_without_a_handshake() {
     let place = Place::new();
     let front = Front::start(&place, "a", "--era modern --discover-delay 4000", Behavior::stateless(Answers::Json));
     let daemon = beside(front.server(), &place);

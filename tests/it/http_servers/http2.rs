@@ -1,4 +1,4 @@
-//! Servers that speak HTTP/2.
+//! Servers that use HTTP/2.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn wait_calls(front: &Front, calls: usize) {
 }
 
 #[test]
-fn a_hundred_calls_at_once_share_the_connection_of_a_server_that_speaks_http_2() {
+fn hundred_concurrent_calls_share_one_http2_connection() {
     let (_front, second, daemon) = start(Behavior::default(), usize::MAX);
     let mut agent = Agent::ready(&daemon);
     for _ in 0..3 {
@@ -42,7 +42,7 @@ fn a_hundred_calls_at_once_share_the_connection_of_a_server_that_speaks_http_2()
 }
 
 #[test]
-fn a_server_that_wants_a_new_connection_now_and_then_loses_no_call() {
+fn server_that_closes_connections_in_order_loses_no_call() {
     let (_front, second, daemon) = start(Behavior::default(), 7);
     let mut agent = Agent::ready(&daemon);
     for number in 0..MANY {
@@ -54,7 +54,7 @@ fn a_server_that_wants_a_new_connection_now_and_then_loses_no_call() {
 }
 
 #[test]
-fn a_connection_of_http_2_that_is_cut_ends_each_call_on_it_once() {
+fn cut_http2_connection_ends_each_of_its_calls_once() {
     let (front, second, daemon) = start(Behavior::json(), usize::MAX);
     let mut agent = Agent::ready(&daemon);
     let calls: Vec<_> = (0..10).map(|_| agent.start_call("a__sleep", &json!({"ms": 600_000}))).collect();
@@ -79,7 +79,7 @@ fn call_on_a_refused_http2_stream_was_not_sent_and_the_server_continues() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_with_its_connection_of_http_2_is_gone_on_with() {
+fn stream_cut_with_its_http2_connection_is_resumed() {
     let (_front, second, daemon) = start(Behavior::default(), usize::MAX);
     let mut agent = Agent::ready(&daemon);
     let calls: Vec<_> = (0..10)

@@ -1,4 +1,4 @@
-//! HTTP+SSE of 2024-11-05, found out as the later versions say.
+//! HTTP+SSE of 2024-11-05, detected as later versions require.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,7 +27,7 @@ fn server_that_refuses_post_is_tried_with_the_sse_transport() {
 }
 
 #[test]
-fn the_end_of_its_stream_ends_its_calls_once_and_it_is_there_again() {
+fn end_of_the_stream_ends_its_calls_once_and_it_is_reopened() {
     let (front, daemon) = start(Behavior::old());
     let mut agent = Agent::ready(&daemon);
     let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
@@ -40,7 +40,7 @@ fn the_end_of_its_stream_ends_its_calls_once_and_it_is_there_again() {
 }
 
 #[test]
-fn a_handshake_that_does_not_arrive_is_begun_anew_and_not_waited_for() {
+fn lost_handshake_is_repeated_at_once() {
     for way in [Response::disconnect as fn() -> Response, || Response::status(500)] {
         let place = Place::new();
         let front = Front::start(&place, "a", "", Behavior::old());
@@ -66,7 +66,7 @@ fn naming(endpoint: String) -> HttpServer {
 
 /// Case I10.
 #[test]
-fn an_endpoint_of_another_origin_is_not_posted_to_and_sees_no_secret() {
+fn endpoint_of_another_origin_is_not_posted_to_and_sees_no_secret() {
     let place = Place::new();
     let elsewhere = HttpServer::start(|_| Response::unexpected());
     let front = naming(elsewhere.url("/messages"));
@@ -80,7 +80,7 @@ fn an_endpoint_of_another_origin_is_not_posted_to_and_sees_no_secret() {
 }
 
 #[test]
-fn an_endpoint_with_a_user_name_is_not_posted_to() {
+fn endpoint_with_a_user_name_is_not_posted_to() {
     let place = Place::new();
     let front = HttpServer::start(|request| match (request.method.as_str(), request.header("host")) {
         ("GET", Some(host)) => {

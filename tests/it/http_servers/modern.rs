@@ -1,4 +1,4 @@
-//! Servers of the modern era: each request by itself, with what it is about in its head.
+//! Modern servers at URLs: stateless requests with their headers.
 
 use std::process::Stdio;
 
@@ -65,7 +65,7 @@ fn modern_server_receives_nothing_but_its_calls() {
 
 /// Case I16.
 #[test]
-fn header_parameters_are_found_however_the_json_is_spelled() {
+fn header_parameters_are_found_in_any_json_spelling() {
     let place = Place::new();
     let library = place.write(
         "library.json",
@@ -97,7 +97,7 @@ fn wants(name: &str, of_type: &str, header: &str) -> Value {
 
 /// Case I16.
 #[test]
-fn arguments_that_a_tool_wants_in_headers_are_there_and_tools_that_break_the_rules_for_it_are_not() {
+fn header_parameters_are_sent_and_tools_with_invalid_ones_are_hidden() {
     let place = Place::new();
     let tools = json!([
         wants("good", "string", "Region"),
@@ -202,7 +202,7 @@ fn call_waits_until_its_tool_is_listed_again_after_a_restart() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_has_its_stream_closed_and_is_not_spoken_of_again() {
+fn cancelled_call_has_its_stream_closed_without_further_messages() {
     let place = Place::new();
     let (front, daemon) = start_in(&place, Answers::Events, "");
     let mut agent = Agent::ready(&daemon);
@@ -219,7 +219,7 @@ fn a_call_that_is_cancelled_has_its_stream_closed_and_is_not_spoken_of_again() {
 }
 
 #[test]
-fn an_error_with_a_status_is_the_answer() {
+fn error_with_a_status_is_the_answer() {
     let (front, daemon) = start(Answers::Json);
     let mut agent = Agent::ready(&daemon);
     // The front sends them with 404, 400 and 200.
@@ -248,7 +248,7 @@ fn an_error_with_a_status_is_the_answer() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_ends_its_call_once_and_is_not_gone_on_with() {
+fn cut_stream_ends_its_call_once_and_is_not_resumed() {
     let (front, daemon) = start(Answers::Events);
     let mut agent = Agent::ready(&daemon);
     let progress = json!({"name": "a__progress", "arguments": {"n": 100, "every": 50}, "_meta": {"progressToken": 7}});
@@ -264,7 +264,7 @@ fn a_stream_that_breaks_off_ends_its_call_once_and_is_not_gone_on_with() {
 }
 
 #[test]
-fn a_hundred_calls_at_once_each_get_their_own_answer() {
+fn hundred_calls_at_once_each_get_their_own_answer() {
     for answers in ANSWERS {
         let (_front, daemon) = start(answers);
         let mut agent = Agent::ready(&daemon);
@@ -278,7 +278,7 @@ fn a_hundred_calls_at_once_each_get_their_own_answer() {
 }
 
 #[test]
-fn a_server_that_was_restarted_is_there_for_the_next_call() {
+fn restarted_server_answers_the_next_call() {
     let (front, daemon) = start(Answers::Events);
     let mut agent = Agent::ready(&daemon);
     let slow = agent.start_call("a__sleep", &json!({"ms": 60_000}));
@@ -290,7 +290,7 @@ fn a_server_that_was_restarted_is_there_for_the_next_call() {
 }
 
 #[test]
-fn a_task_is_awaited_though_its_server_is_busy_now_and_then() {
+fn task_is_awaited_though_its_server_is_busy_now_and_then() {
     let (front, daemon) = start_with(Answers::Json, "--tasks");
     let mut agent = Agent::ready(&daemon);
     let call = json!({"name": "a__echo", "arguments": {"as_task": true, "id": "t"}, "task": {}});

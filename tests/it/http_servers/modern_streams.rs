@@ -1,4 +1,4 @@
-//! What a server of the modern era says by itself comes on the stream of one request, which is asked for again when it ends.
+//! Notifications of modern servers arrive on a subscription stream, which is reopened when it ends.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Servers that are away, fail, refuse, or want to be left alone.
+//! Servers that are unreachable, fail, refuse or ask for a delay.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::support::{Agent, Place, Server, arguments, until};
 
 /// Case I1.
 #[test]
-fn a_server_that_is_down_is_tried_again_until_it_is_there() {
+fn unreachable_server_is_retried_until_it_answers() {
     let place = Place::new();
     let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
     let daemon = beside(Server::at("a", &format!("http://{address}/mcp")), &place);
@@ -33,7 +33,7 @@ fn a_server_that_is_down_is_tried_again_until_it_is_there() {
 
 /// Case I1.
 #[test]
-fn a_server_that_goes_away_and_comes_back_is_served_again() {
+fn server_that_goes_away_and_comes_back_is_served_again() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Behavior { retry: Some(20), ..Behavior::default() });
     let address = front.http().address();
@@ -130,7 +130,7 @@ fn rate_limited_server_receives_no_calls_until_the_delay_is_over() {
 
 /// Case I9.
 #[test]
-fn a_server_that_does_not_answer_pings_has_another_session_begun() {
+fn server_that_does_not_answer_pings_has_another_session_begun() {
     let (front, daemon) = start_with(Behavior::default(), "--no-pings", |server| {
         server.line("health_interval = \"100ms\"").line("health_timeout = \"50ms\"")
     });
@@ -180,7 +180,7 @@ fn status_counts_as_not_sent_only_if_its_specification_says_so() {
 
 /// Case I6.
 #[test]
-fn a_call_that_meets_an_ended_session_was_not_sent() {
+fn call_that_meets_an_ended_session_was_not_sent() {
     let (front, daemon) = start(Behavior { has_stream: false, ..Behavior::json() });
     let mut agent = Agent::ready(&daemon);
     front.answer_tool("echo", |_| Response::status(404));
@@ -191,7 +191,7 @@ fn a_call_that_meets_an_ended_session_was_not_sent() {
 }
 
 #[test]
-fn an_error_in_json_rpc_passes_whatever_status_it_comes_with() {
+fn json_rpc_error_passes_with_any_http_status() {
     let (front, daemon) = start(Behavior::json());
     let mut agent = Agent::ready(&daemon);
     for status in [400, 403, 500] {
@@ -206,7 +206,7 @@ fn an_error_in_json_rpc_passes_whatever_status_it_comes_with() {
 }
 
 #[test]
-fn a_call_that_is_forbidden_fails_alone() {
+fn call_that_is_forbidden_fails_alone() {
     let (front, daemon) = start(Behavior::json());
     let mut agent = Agent::ready(&daemon);
     front.answer_tool("echo", |_| Response::status(403));

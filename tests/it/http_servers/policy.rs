@@ -1,4 +1,4 @@
-//! Policy, names, profiles and sharing know no difference.
+//! Policy, names, profiles and sharing apply to servers at URLs.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn pid(agent: &mut Agent) -> Value {
 }
 
 #[test]
-fn with_an_instance_each_every_agent_has_a_session_of_http_that_goes_with_it() {
+fn session_instances_have_one_http_session_per_agent() {
     for behavior in [Behavior::default(), Behavior::old()] {
         let (front, daemon) = start_with(behavior, "", |server| server.line("sharing = \"session\""));
         let [mut first, mut second] = [(); 2].map(|()| Agent::ready(&daemon));

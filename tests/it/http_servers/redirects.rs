@@ -1,4 +1,4 @@
-//! A server may move within its origin, and nothing of what is configured for it goes anywhere else.
+//! Redirects are followed within the origin only.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::support::{Agent, Place, Server, arguments, code, until};
 const SECRET: &str = "headers = { Authorization = \"Bearer s3cret\", X-Key = \"s3cret\" }";
 
 #[test]
-fn a_redirect_within_the_origin_is_followed_with_method_and_body() {
+fn redirect_within_the_origin_is_followed_with_method_and_body() {
     for status in [301, 302, 307, 308] {
         let place = Place::new();
         let front = Front::start(&place, "a", "", Behavior::default());
@@ -62,7 +62,7 @@ fn redirects_that_lead_nowhere_end() {
 
 /// Case I10.
 #[test]
-fn a_call_that_is_redirected_elsewhere_fails_alone() {
+fn call_that_is_redirected_elsewhere_fails_alone() {
     let place = Place::new();
     let elsewhere = HttpServer::start(|_| Response::unexpected());
     let front = Front::start(&place, "a", "", Behavior::json());
@@ -95,7 +95,7 @@ fn redirect_of_the_sse_stream_alone_receives_no_messages() {
 
 /// Case I10.
 #[test]
-fn a_page_that_a_call_is_sent_to_for_a_while_is_not_where_the_server_is() {
+fn page_that_a_call_is_sent_to_for_a_while_is_not_where_the_server_is() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Behavior::json());
     let daemon = beside(front.server(), &place);

@@ -1,4 +1,4 @@
-//! What an agent gets of a server, in each manner of HTTP, and what the server gets of mcpd.
+//! Responses and requests over each HTTP transport.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn both(agent: &mut Agent, tool: &str, arguments: &Value) -> [Value; 2] {
 }
 
 #[test]
-fn a_server_by_url_lists_and_answers_as_the_same_program_does_over_pipes() {
+fn server_by_url_lists_and_answers_as_the_same_program_does_over_pipes() {
     for behavior in BEHAVIORS {
         let (_front, daemon) = start(behavior());
         let mut agent = Agent::ready(&daemon);
@@ -122,7 +122,7 @@ fn negotiated_version_is_sent_with_each_request() {
 }
 
 #[test]
-fn whatever_a_notification_is_answered_with_the_server_is_served() {
+fn any_status_for_a_notification_is_accepted() {
     let ways: [fn() -> Response; 6] = [
         || Response::status(200),
         || Response::status(204),
@@ -144,7 +144,7 @@ fn whatever_a_notification_is_answered_with_the_server_is_served() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_is_cancelled_at_the_server_under_the_id_it_knows() {
+fn cancelled_call_is_cancelled_under_the_id_that_the_server_received() {
     for behavior in BEHAVIORS {
         let (front, daemon) = start(behavior());
         let mut agent = Agent::ready(&daemon);
@@ -186,7 +186,7 @@ fn task_is_created_awaited_and_its_status_reported() {
 }
 
 #[test]
-fn a_hundred_calls_at_once_each_get_their_own_answer_over_connections_that_are_used_again() {
+fn hundred_calls_at_once_each_get_their_own_answer_over_connections_that_are_used_again() {
     for behavior in BEHAVIORS {
         let (front, daemon) = start(behavior());
         crowd(&daemon);
@@ -203,7 +203,7 @@ fn a_hundred_calls_at_once_each_get_their_own_answer_over_connections_that_are_u
 
 /// Case I4.
 #[test]
-fn a_server_that_hangs_up_on_a_call_is_not_called_again_for_it() {
+fn call_is_not_repeated_after_the_server_closed_the_connection() {
     for behavior in [Behavior::default(), Behavior::json()] {
         let (front, daemon) = start(behavior);
         let mut agent = Agent::ready(&daemon);
@@ -234,7 +234,7 @@ fn server_whose_process_dies_ends_its_calls_once_and_returns() {
 }
 
 #[test]
-fn without_sessions_ids_of_events_or_a_stream_a_server_is_served_all_the_same() {
+fn server_without_sessions_event_ids_or_stream_is_served() {
     for behavior in [Behavior::default(), Behavior::json()] {
         let bare = Behavior { has_sessions: false, has_event_ids: false, has_stream: false, ..behavior };
         let (front, daemon) = start(bare);

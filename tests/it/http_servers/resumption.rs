@@ -1,4 +1,4 @@
-//! Streams that break off are gone on with where they did, as far as the server can.
+//! Broken streams are resumed where the server supports it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ fn end(agent: &mut Agent, call: &Value) -> Value {
 
 /// Case I5.
 #[test]
-fn the_stream_of_a_call_that_is_cut_goes_on_where_it_broke_off_and_the_call_is_made_once() {
+fn cut_stream_of_a_call_is_resumed_and_the_call_is_made_once() {
     for how in [Front::cut_streams, Front::end_streams] {
         let (front, daemon) = start(quick());
         let (mut agent, call) = begun(&daemon, 8);
@@ -58,7 +58,7 @@ fn the_stream_of_a_call_that_is_cut_goes_on_where_it_broke_off_and_the_call_is_m
 }
 
 #[test]
-fn a_stream_that_is_cut_again_and_again_is_gone_on_with_every_time() {
+fn repeatedly_cut_stream_is_resumed_every_time() {
     let (front, daemon) = start(quick());
     let (mut agent, call) = begun(&daemon, 12);
     for step in 2..=12 {
@@ -74,7 +74,7 @@ fn a_stream_that_is_cut_again_and_again_is_gone_on_with_every_time() {
 
 /// Case I5.
 #[test]
-fn a_stream_that_cannot_be_gone_on_with_ends_its_call_once_and_no_other() {
+fn stream_that_cannot_be_resumed_ends_only_its_call() {
     let (front, daemon) = start(Behavior { has_event_ids: false, ..quick() });
     let (mut agent, call) = begun(&daemon, 100);
     front.cut_streams();
@@ -85,7 +85,7 @@ fn a_stream_that_cannot_be_gone_on_with_ends_its_call_once_and_no_other() {
 }
 
 #[test]
-fn a_server_that_forgets_the_events_it_gave_ids_to_costs_the_call_alone() {
+fn server_that_forgets_its_event_ids_fails_only_that_call() {
     let (front, daemon) = start(quick());
     let (mut agent, call) = begun(&daemon, 100);
     front.intercept(|request| request.header("last-event-id").map(|_| Response::status(400)));
@@ -97,7 +97,7 @@ fn a_server_that_forgets_the_events_it_gave_ids_to_costs_the_call_alone() {
 
 /// Case I5.
 #[test]
-fn stream_that_cannot_be_resumed_is_given_up_after_some_attempts() {
+fn resumption_ends_after_a_number_of_failed_attempts() {
     let (front, daemon) = start(quick());
     let (mut agent, call) = begun(&daemon, 100);
     // What it has forgotten has no events, rather than an error.
@@ -158,7 +158,7 @@ fn stream_ended_by_its_server_is_reopened_after_the_retry_delay() {
 }
 
 #[test]
-fn a_call_may_be_answered_on_a_stream_that_is_not_its_own() {
+fn call_may_be_answered_on_a_stream_that_is_not_its_own() {
     let (front, daemon) = start(quick());
     let mut agent = Agent::ready(&daemon);
     until("mcpd listens", || (front.stream_listeners() == 1).then_some(()));

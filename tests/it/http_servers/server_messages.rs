@@ -1,4 +1,4 @@
-//! What a server says by itself, on its own stream or on that of a call, reaches whom it is for; answers go back by POST.
+//! Server notifications and requests on any stream reach their agent. Responses return by POST.
 
 use serde_json::{Value, json};
 
@@ -175,7 +175,7 @@ fn oversized_event_is_skipped_and_later_events_are_read() {
 
 /// Case I5.
 #[test]
-fn a_server_that_cannot_go_on_with_its_stream_is_listened_to_from_now_on() {
+fn unresumable_server_stream_is_opened_anew() {
     let (front, daemon) = start(Behavior { retry: Some(20), ..Behavior::default() });
     let mut agent = Agent::ready(&daemon);
     listened_to(&front);

@@ -1,4 +1,4 @@
-//! Sessions of HTTP: begun anew when the server knows them no longer, ended when mcpd does.
+//! HTTP sessions: replaced when the server forgets them, ended when mcpd stops.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -11,7 +11,7 @@ const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one"}]}"#;
 
 /// Case I6.
 #[test]
-fn a_session_that_the_server_has_forgotten_is_begun_anew_with_lists_and_subscriptions() {
+fn forgotten_session_is_replaced_with_lists_and_subscriptions() {
     for behavior in [Behavior::default(), Behavior::json()] {
         let place = Place::new();
         let library = place.write("shelf.json", LIBRARY);
@@ -37,7 +37,7 @@ fn a_session_that_the_server_has_forgotten_is_begun_anew_with_lists_and_subscrip
 
 /// Case I6.
 #[test]
-fn a_call_that_meets_a_forgotten_session_is_made_at_most_once_and_the_next_ones_work() {
+fn call_in_a_forgotten_session_is_made_at_most_once_and_later_calls_work() {
     let (front, daemon) = start(Behavior { has_stream: false, ..Behavior::json() });
     let mut agent = Agent::ready(&daemon);
     front.forget_sessions();
@@ -55,7 +55,7 @@ fn a_call_that_meets_a_forgotten_session_is_made_at_most_once_and_the_next_ones_
 
 /// Many say 404 where a method has no handler.
 #[test]
-fn a_server_that_finds_no_stream_has_not_lost_its_session() {
+fn server_that_finds_no_stream_has_not_lost_its_session() {
     for no_stream_status in [404, 400] {
         let (front, daemon) = start(Behavior { has_stream: false, no_stream_status, ..Behavior::default() });
         let mut agent = Agent::ready(&daemon);
@@ -68,7 +68,7 @@ fn a_server_that_finds_no_stream_has_not_lost_its_session() {
 }
 
 #[test]
-fn a_session_ends_with_the_daemon_and_with_its_server() {
+fn session_ends_with_the_daemon_and_with_its_server() {
     let (front, daemon) = start(Behavior::default());
     assert_eq!(front.sessions(), 1);
     daemon.client(&["disable", "a", "--stop"]).expect_code(0);
@@ -81,7 +81,7 @@ fn a_session_ends_with_the_daemon_and_with_its_server() {
 }
 
 #[test]
-fn a_daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
+fn daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
     let (front, mut daemon) = start(Behavior::default());
     let mut agent = Agent::ready(&daemon);
     let call = agent.start_call("a__sleep", &json!({"ms": 600_000}));

@@ -1,4 +1,4 @@
-//! Sample files of each client, and programs by the names that they have there.
+//! Sample files of each client, and stand-ins for the programs that they name.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! A file of another program cannot have mcpd fill in files, credentials or other references of mcpd's own.
+//! References in files of other programs cannot make mcpd read files, credentials or keyrings.
 
 use std::fs;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What is not imported, and what an import leaves alone.
+//! Entries that are not imported, and files that an import leaves unchanged.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn walk(place: &Place) -> Vec<String> {
 }
 
 #[test]
-fn a_broken_file_is_reported_and_the_others_are_imported() {
+fn broken_file_is_reported_and_the_others_are_imported() {
     let place = Place::new();
     for directory in ["home/.cursor", "home/.codeium/windsurf", "home/.gemini/settings.json", "home/.codex", ".vscode"]
     {
@@ -87,7 +87,7 @@ fn server_requested_by_name_must_exist() {
 }
 
 #[test]
-fn a_configuration_with_errors_is_not_added_to() {
+fn configuration_with_errors_is_not_added_to() {
     let place = Place::new();
     fs::create_dir_all(place.path("xdg-config/mcpd")).expect("a directory");
     let text = "[servers.a]\ncomand = 'x'\n";

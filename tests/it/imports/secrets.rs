@@ -1,4 +1,4 @@
-//! A secret that stood in a client's file ends in a file of its own and nowhere else.
+//! Imported secrets are moved to private files.
 
 use std::fs;
 use std::io::{Read, Write};

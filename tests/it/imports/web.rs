@@ -1,4 +1,4 @@
-//! What stands for the servers of the samples that are reached at URLs: a proxy that leads to one server, whatever is asked for.
+//! A proxy that leads every URL of the samples to one server.
 
 use std::rc::Rc;
 

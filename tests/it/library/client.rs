@@ -1,4 +1,4 @@
-//! One server owned by a Rust program.
+//! One server, used by a Rust program.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{Owned, guards, run};
 use crate::support::{MCPD, WAIT_LIMIT, until};
 
 #[test]
-fn a_program_lists_calls_and_closes_with_a_guard_or_without() {
+fn program_lists_calls_and_closes_with_a_guard_or_without() {
     for guard in guards() {
         let owned = Owned::new();
         run(async {
@@ -51,7 +51,7 @@ fn server_of_a_client_receives_no_agent_capabilities() {
 }
 
 #[test]
-fn a_server_without_a_handshake_is_used_like_any_other() {
+fn server_without_a_handshake_is_used_like_any_other() {
     let owned = Owned::new();
     run(async {
         let client = Client::spawn_with(owned.server("s", &["--era", "modern"]), Guard::Program(MCPD.into()));
@@ -90,7 +90,7 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
 }
 
 #[test]
-fn a_lazy_client_is_usable_while_its_server_sleeps_and_ends_when_it_is_dropped() {
+fn lazy_client_is_usable_while_its_server_sleeps_and_ends_when_it_is_dropped() {
     let owned = Owned::new();
     run(async {
         let settings = Settings { start: Start::Lazy, idle_timeout: Duration::from_millis(20), ..Settings::default() };
@@ -132,7 +132,7 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
 }
 
 #[test]
-fn a_call_takes_no_longer_than_its_tool_may() {
+fn call_takes_no_longer_than_its_tool_may() {
     let owned = Owned::new();
     let tool_timeouts = ToolTimeouts::new([(pattern("sl*").expect("a glob"), Duration::from_millis(200))]);
     let server = owned.server("s", &[]).settings(Settings { tool_timeouts, ..Settings::default() });
@@ -170,7 +170,7 @@ fn server_that_exits_or_never_starts_is_reported_as_not_connected() {
 }
 
 #[test]
-fn a_dropped_call_is_cancelled_at_the_server() {
+fn dropped_call_is_cancelled_at_the_server() {
     let owned = Owned::new();
     run(async {
         let client = Client::spawn_with(owned.server("s", &[]), Guard::None);
@@ -185,7 +185,7 @@ fn a_dropped_call_is_cancelled_at_the_server() {
 }
 
 #[test]
-fn a_dropped_client_leaves_no_process() {
+fn dropped_client_leaves_no_process() {
     for guard in guards() {
         let owned = Owned::new();
         run(async {

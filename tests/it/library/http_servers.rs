@@ -1,4 +1,4 @@
-//! Servers at a URL, used by a Rust program.
+//! Servers at URLs, used by a Rust program.
 
 use mcpd::manager::Setup;
 use mcpd::{Client, ClientError, ClientState, Guard, Manager, ServerConfig};
@@ -9,7 +9,7 @@ use crate::support::http::{Behavior, Front, Response};
 use crate::support::{MCPD, Place};
 
 #[test]
-fn a_program_connects_calls_and_takes_its_leave() {
+fn program_connects_calls_and_disconnects() {
     let place = Place::new();
     let front = Front::start(&place, "s", "", Behavior::default());
     run(async {
@@ -48,7 +48,7 @@ fn client_authenticates_with_a_header_and_receives_the_reason_of_a_refusal() {
 }
 
 #[test]
-fn a_manager_has_servers_of_both_kinds() {
+fn manager_has_servers_of_both_kinds() {
     let owned = Owned::new();
     let front = Front::start(&owned.place, "away", "--bare --tool y", Behavior::json());
     run(async {

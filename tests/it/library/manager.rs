@@ -1,4 +1,4 @@
-//! Several servers owned by a Rust program.
+//! Several servers, used by a Rust program.
 
 use mcpd::config::Start;
 use mcpd::manager::{Setup, Toggle};
@@ -76,7 +76,7 @@ fn call_of_a_tool_that_its_lazy_server_has_changed_since_is_decided_by_the_new_l
 }
 
 #[test]
-fn denied_tools_are_gone_from_lists_and_calls_at_once_and_the_server_goes_on() {
+fn denied_tools_disappear_at_once_without_a_restart() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.demo("s")]);
@@ -176,7 +176,7 @@ fn new_set_of_servers_restarts_only_changed_ones() {
 }
 
 #[test]
-fn a_stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
+fn stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.demo("s")]);
@@ -222,7 +222,7 @@ fn disabled_server_keeps_its_process_and_its_tools_are_unknown() {
 }
 
 #[test]
-fn nothing_that_debug_shows_of_a_manager_has_a_secret_of_its_servers() {
+fn debug_of_a_manager_shows_no_secret() {
     let owned = Owned::new();
     run(async {
         let canary = "canary-3f1a";
@@ -237,7 +237,7 @@ fn nothing_that_debug_shows_of_a_manager_has_a_secret_of_its_servers() {
 }
 
 #[test]
-fn a_server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
+fn server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
     let owned = Owned::new();
     run(async {
         let fixed = owned.place.path("fixed");
@@ -264,7 +264,7 @@ fn a_server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
 }
 
 #[test]
-fn a_dropped_call_of_a_manager_is_cancelled_at_the_server() {
+fn dropped_call_of_a_manager_is_cancelled_at_the_server() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.server("s", &[])]);
@@ -279,7 +279,7 @@ fn a_dropped_call_of_a_manager_is_cancelled_at_the_server() {
 }
 
 #[test]
-fn the_last_clone_of_a_manager_takes_its_servers_with_it() {
+fn dropping_the_last_clone_of_a_manager_stops_its_servers() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.server("s", &["--ignore-eof", "--ignore-term"]), owned.demo("t")]);
@@ -295,7 +295,7 @@ fn the_last_clone_of_a_manager_takes_its_servers_with_it() {
 }
 
 #[test]
-fn a_manager_is_used_from_many_threads() {
+fn manager_is_used_from_many_threads() {
     let owned = Owned::new();
     run(async {
         let manager = start([owned.demo("a"), owned.demo("b")]);

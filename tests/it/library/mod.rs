@@ -1,4 +1,4 @@
-//! The library: servers owned by a Rust program, here by the test itself.
+//! The library: servers owned by the test process.
 
 mod client;
 mod http_servers;

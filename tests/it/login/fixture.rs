@@ -1,4 +1,4 @@
-//! A server that wants a login, who gives it, and a person in front of a terminal.
+//! A server that requires a login, its authorization server, and a person's browser.
 
 use std::fs::{self, File};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! One agent: what it asks, what it waits for, and that it is told nothing else.
+//! One agent: its requests, its open calls, and its expected messages.
 
 use std::collections::BTreeSet;
 

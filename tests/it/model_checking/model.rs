@@ -1,4 +1,4 @@
-//! What is configured and offered, and what follows from it. It knows nothing of how the daemon does it.
+//! The model: configuration and offered items, and the expected lists and routes. Independent of the daemon's code.
 
 use serde_json::{Value, json};
 

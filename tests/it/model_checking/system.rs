@@ -1,4 +1,4 @@
-//! The daemon, its servers and its agents, to which is done what a script says.
+//! The daemon, its servers and agents, driven by a script.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Many agents at once.
+//! Many concurrent agents behind `mcpd connect`.
 
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

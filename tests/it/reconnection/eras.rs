@@ -1,4 +1,4 @@
-//! Agents that speak as of MCP 2026-07-28, or in both eras, behind `mcpd connect`: with one daemon after another.
+//! Modern agents, and agents of both eras, behind `mcpd connect` across daemons.
 
 use std::fs;
 use std::rc::Rc;
@@ -98,7 +98,7 @@ fn subscription_of_a_modern_agent_continues_with_the_next_daemon() {
 
 /// Case E11.
 #[test]
-fn a_modern_call_in_flight_ends_once_as_unknown_and_is_not_made_again() {
+fn modern_call_in_flight_ends_once_as_unknown_and_is_not_made_again() {
     let place = Place::new();
     let mut daemon = start(&place);
     let mut shim = modern(&place);
@@ -119,7 +119,7 @@ fn a_modern_call_in_flight_ends_once_as_unknown_and_is_not_made_again() {
 }
 
 #[test]
-fn an_agent_of_both_eras_goes_on_in_both() {
+fn agent_of_both_eras_reconnects_in_both() {
     let place = Place::new();
     let mut daemon = start(&place);
     let mut shim = modern(&place);
@@ -162,7 +162,7 @@ fn an_agent_of_both_eras_goes_on_in_both() {
 }
 
 #[test]
-fn a_server_for_each_directory_is_that_of_the_agents_own() {
+fn workspace_instance_follows_the_directory_of_the_agent() {
     let place = Place::new();
     let server = |era: Era, name: &str| era.server(name).line("sharing = \"workspace\"").line("cwd = \"${agent:cwd}\"");
     let setup = Setup::with(server(Era::Legacy, "old")).server(server(Era::Modern, "new"));

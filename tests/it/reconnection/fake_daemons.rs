@@ -1,4 +1,4 @@
-//! What `mcpd connect` says to daemons, as something in their place sees it, and to one of another version.
+//! Messages of `mcpd connect` to a fake daemon, and to a daemon of another version.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -162,7 +162,7 @@ fn unwritten_requests_are_sent_again_and_begun_ones_are_unknown() {
 }
 
 #[test]
-fn a_subscription_that_could_not_be_had_at_once_is_had_when_there_are_other_resources() {
+fn subscription_that_could_not_be_had_at_once_is_had_when_there_are_other_resources() {
     let place = Place::new();
     let fake = Fake::at(&place);
     let mut shim = Shim::start(&place, &[]);
@@ -192,7 +192,7 @@ fn a_subscription_that_could_not_be_had_at_once_is_had_when_there_are_other_reso
 }
 
 #[test]
-fn a_daemon_warns_of_a_shim_of_another_version() {
+fn daemon_warns_of_a_shim_of_another_version() {
     let place = Place::new();
     let daemon: Daemon = start(&place);
     let mut agent = Agent::connect(&daemon);

@@ -1,4 +1,4 @@
-//! An agent of the modern era behind `mcpd connect`: nothing is introduced, and what it listens to goes on.
+//! A modern agent behind `mcpd connect`: no handshake, and its subscriptions continue.
 
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ fn request_in_flight_ends_once_and_queued_requests_go_to_the_next_daemon() {
 }
 
 #[test]
-fn a_daemon_without_the_modern_era_answers_each_request_for_itself() {
+fn daemon_without_the_modern_era_answers_each_request_for_itself() {
     let place = Place::new();
     let (fake, mut shim, mut peer) = start(&place);
     let id = listen(&mut shim, &mut peer);

@@ -1,4 +1,4 @@
-//! What `mcpd connect` reads from and writes to, whatever it is.
+//! Kinds of files that `mcpd connect` can have as stdin and stdout.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -43,7 +43,7 @@ fn files_do() {
 }
 
 #[test]
-fn a_terminal_does_and_stays_as_it_was() {
+fn terminal_works_as_stdin_and_keeps_its_settings() {
     let place = Place::new();
     let daemon = start(&place);
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
@@ -72,7 +72,7 @@ fn a_terminal_does_and_stays_as_it_was() {
 }
 
 #[test]
-fn a_socket_and_a_pipe_that_others_have_too_stay_as_they_were() {
+fn socket_and_a_pipe_that_others_have_too_stay_as_they_were() {
     let place = Place::new();
     let daemon = start(&place);
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
@@ -117,7 +117,7 @@ fn agent_that_does_not_read_can_still_write() {
 }
 
 #[test]
-fn agent_whose_output_is_closed_has_disconnected() {
+fn closed_stdout_counts_as_disconnect() {
     let place = Place::new();
     let daemon = start(&place);
     let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");
@@ -169,7 +169,7 @@ fn half_an_answer_reaches_no_agent() {
 }
 
 #[test]
-fn an_agent_that_was_killed_wants_no_answer_any_more() {
+fn agent_that_closes_both_streams_has_its_calls_cancelled() {
     let place = Place::new();
     let daemon = start(&place);
     let mut child = Shim::command(&place).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mcpd starts");

@@ -1,4 +1,4 @@
-//! An agent on the socket, byte for byte, that accounts for every message.
+//! An agent on the socket that works with raw lines and accounts for every message.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, ErrorKind, Write};

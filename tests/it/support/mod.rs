@@ -1,9 +1,8 @@
-//! The harness: the real binary in a place of its own, agents that account for every message.
+//! The test harness: the real binary in a directory of its own, and agents that account for every message.
 //!
-//! `place` (directory, environment, tag) → `config` (what the daemon is told) → `daemon` (starts, stops) · `watch` (asks it) ·
-//! `user_manager` (has systemd start it) · `terminal` (a person's) · `agent` (a line client) · `modern` (one of the modern era) · `shim` (the same through
-//! `mcpd connect`) · `run` (a command to its end) · `processes` (what is
-//! alive) · `http` (servers that are reached by URL) · `wait` (never for a fixed time) · `print_line` (what is shown).
+//! `place` (directory, environment, tag) → `config` → `daemon` (start, stop) · `watch` (status queries) · `user_manager` (systemd) ·
+//! `terminal` (tmux) · `agent` (lines on the socket) · `modern` (the modern era) · `shim` (`mcpd connect`) · `run` (one command) ·
+//! `processes` · `http` (servers at URLs) · `wait` (polling) · `output`.
 
 mod agent;
 mod config;

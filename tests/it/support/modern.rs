@@ -1,4 +1,4 @@
-//! The modern era (2026-07-28) for agents: what requests say of themselves, answers that ask for input, subscriptions.
+//! The modern era (2026-07-28) for agents: request metadata, input requests, subscriptions.
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,6 @@
-//! A real user manager of systemd's, with mcpd installed as its unit. Nothing of it reaches the user who runs the tests.
+//! A real systemd user manager with mcpd installed as its unit, separate from the user who runs the tests.
 //!
-//! It needs root, a cgroup to make one below, and systemd, none of which every machine has. What runs below it has
-//! process ids of its own there, so its clients are sent there too.
+//! It needs root, a cgroup and systemd. Processes below it have a separate pid namespace, so clients run inside it too.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

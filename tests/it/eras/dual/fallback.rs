@@ -1,4 +1,4 @@
-//! A server of one era is served in that one, however it takes the opening of the other.
+//! Servers of one era are served whatever they do with the first request of the other era.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn restart(daemon: &Daemon) {
 
 /// Case J1.
 #[test]
-fn a_modern_server_that_refuses_initialize_is_sent_it_once() {
+fn modern_server_that_refuses_initialize_receives_it_once() {
     for refusal in ["", "--init-error=-32601", "--init-error=-32602", "--init-error=-32000"] {
         let daemon = Setup::with(Server::named("s").flags("--era modern").flags(refusal)).start();
         expect_served(&daemon, "2026-07-28");
@@ -36,14 +36,14 @@ fn a_modern_server_that_refuses_initialize_is_sent_it_once() {
 
 /// Case J1.
 #[test]
-fn a_modern_server_that_answers_initialize_with_an_unknown_version_is_served() {
+fn modern_server_that_answers_initialize_with_an_unknown_version_is_served() {
     let server = Server::named("s").flags("--era both --protocol 2026-07-28");
     expect_served(&Setup::with(server).start(), "2026-07-28");
 }
 
 /// Case J2.
 #[test]
-fn a_modern_server_that_leaves_initialize_unanswered_is_served() {
+fn modern_server_that_leaves_initialize_unanswered_is_served() {
     let daemon = Setup::with(Server::named("s").flags("--era modern --init-never")).start();
     expect_served(&daemon, "2026-07-28");
     restart(&daemon);
@@ -52,7 +52,7 @@ fn a_modern_server_that_leaves_initialize_unanswered_is_served() {
 
 /// Case J3.
 #[test]
-fn a_modern_server_that_dies_of_initialize_is_started_again_at_once() {
+fn modern_server_that_exits_on_initialize_is_restarted_at_once() {
     let daemon = Setup::with(Server::named("s").flags("--era modern --init-fatal")).start();
     expect_served(&daemon, "2026-07-28");
     assert_eq!(openings(&daemon), ["initialize", "server/discover"]);
@@ -64,7 +64,7 @@ fn a_modern_server_that_dies_of_initialize_is_started_again_at_once() {
 }
 
 #[test]
-fn a_legacy_server_that_refuses_initialize_fails_with_its_own_reason() {
+fn legacy_server_that_refuses_initialize_fails_with_its_own_reason() {
     for probe in ["", "--probe silent", "--probe garbage"] {
         let daemon = Setup::with(Server::named("s").flags("--init-error=-32099").flags(probe)).spawn();
         let row = daemon.wait_row("s", "says why", |row| row["last_error"].is_string());
@@ -73,7 +73,7 @@ fn a_legacy_server_that_refuses_initialize_fails_with_its_own_reason() {
 }
 
 #[test]
-fn a_legacy_server_that_has_become_modern_is_served_after_its_restart() {
+fn legacy_server_that_has_become_modern_is_served_after_its_restart() {
     let place = Place::new();
     let script = place.write("flags", "");
     let command = format!("exec \"$0\" $(cat {}) \"$@\"", script.display());
@@ -86,7 +86,7 @@ fn a_legacy_server_that_has_become_modern_is_served_after_its_restart() {
 }
 
 #[test]
-fn a_legacy_server_is_never_sent_another_opening() {
+fn legacy_server_receives_only_initialize() {
     let daemon = Setup::with(Server::named("s")).start();
     expect_served(&daemon, "2025-11-25");
     let methods: Vec<_> = daemon

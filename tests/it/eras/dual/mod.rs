@@ -1,4 +1,4 @@
-//! Servers that support both eras, as the Python SDK's do: no agent loses anything by the era that mcpd chooses.
+//! Servers that support both eras, like those of the Python SDK: no agent loses features.
 
 mod fallback;
 mod several_instances;

@@ -1,4 +1,4 @@
-//! Instances for agents follow the era of their agents.
+//! Session, workspace and pool instances use the era of their agents.
 
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ fn wait_version(daemon: &Daemon, purpose: &str, expected: &str) {
 
 /// Case J6.
 #[test]
-fn a_session_instance_uses_the_era_of_its_agent() {
+fn session_instance_uses_the_era_of_its_agent() {
     let daemon = shared_by("session");
     let mut legacy = Agent::with_capabilities(&daemon, &all());
     let mut modern = Agent::modern(&daemon, &all());
@@ -38,7 +38,7 @@ fn a_session_instance_uses_the_era_of_its_agent() {
 }
 
 #[test]
-fn an_instance_that_died_is_opened_in_the_same_era_again() {
+fn instance_that_died_is_opened_in_the_same_era_again() {
     let daemon = shared_by("session");
     for (mut agent, expected) in
         [(Agent::with_capabilities(&daemon, &all()), "2025-11-25"), (Agent::modern(&daemon, &all()), "2026-07-28")]
@@ -51,7 +51,7 @@ fn an_instance_that_died_is_opened_in_the_same_era_again() {
 }
 
 #[test]
-fn the_configured_era_wins_over_that_of_the_agent() {
+fn configured_era_overrides_the_era_of_the_agent() {
     let server = dual().line("sharing = \"session\"").line("era = \"legacy\"");
     let daemon = Setup::with(server).start();
     expect_bridged_modern(&mut Agent::modern(&daemon, &all()));
@@ -60,7 +60,7 @@ fn the_configured_era_wins_over_that_of_the_agent() {
 
 /// Case J6.
 #[test]
-fn a_workspace_instance_follows_its_agents_and_is_legacy_for_agents_of_both_eras() {
+fn workspace_instance_follows_its_agents_and_is_legacy_for_agents_of_both_eras() {
     let daemon = shared_by("workspace");
     let place = Rc::clone(daemon.place());
     let [here, there] = ["here", "there"].map(|name| {
@@ -83,7 +83,7 @@ fn a_workspace_instance_follows_its_agents_and_is_legacy_for_agents_of_both_eras
 }
 
 #[test]
-fn a_workspace_keeps_its_era_while_a_call_is_at_work_there() {
+fn workspace_keeps_its_era_while_a_call_runs() {
     let daemon = shared_by("workspace");
     let mut modern = Agent::modern(&daemon, &all());
     let call = modern.start_call("s__sleep", &json!({"ms": 3000, "mark": "busy"}));
@@ -98,7 +98,7 @@ fn a_workspace_keeps_its_era_while_a_call_is_at_work_there() {
 
 /// Case J6.
 #[test]
-fn a_pool_follows_its_agents_and_is_legacy_for_agents_of_both_eras() {
+fn pool_follows_its_agents_and_is_legacy_for_agents_of_both_eras() {
     let daemon = shared_by("pool");
     let mut modern = Agent::modern(&daemon, &all());
     expect_native_modern(&mut modern);
@@ -109,7 +109,7 @@ fn a_pool_follows_its_agents_and_is_legacy_for_agents_of_both_eras() {
 }
 
 #[test]
-fn a_pool_of_a_server_of_one_era_is_not_restarted_for_an_agent_of_the_other() {
+fn pool_of_a_server_of_one_era_is_not_restarted_for_an_agent_of_the_other() {
     for flags in ["--era legacy", "--era modern"] {
         let server = crate::support::Server::named("s").flags(flags).line("sharing = \"pool\"");
         let daemon = Setup::with(server).start();

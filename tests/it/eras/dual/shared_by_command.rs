@@ -1,4 +1,4 @@
-//! A shared server that is run by a command is opened with `initialize`: agents of both eras share one connection of one era.
+//! A shared stdio server of both eras is initialized in the legacy era, for agents of both eras.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::{Agent, Setup, until};
 
 /// Case J6.
 #[test]
-fn a_legacy_agent_gets_elicitation_sampling_and_logs() {
+fn legacy_agent_gets_elicitation_sampling_and_logs() {
     let daemon = Setup::with(dual()).start();
     let mut agent = Agent::with_capabilities(&daemon, &all());
     expect_native_legacy(&mut agent);
@@ -17,14 +17,14 @@ fn a_legacy_agent_gets_elicitation_sampling_and_logs() {
 }
 
 #[test]
-fn a_modern_agent_is_served_on_the_legacy_connection() {
+fn modern_agent_is_served_on_the_legacy_connection() {
     let daemon = Setup::with(dual()).start();
     expect_bridged_modern(&mut Agent::modern(&daemon, &all()));
     assert_eq!(openings(&daemon), ["initialize"]);
 }
 
 #[test]
-fn the_configured_era_wins() {
+fn configured_era_overrides_detection() {
     let daemon = Setup::with(dual().line("era = \"modern\"")).start();
     expect_native_modern(&mut Agent::modern(&daemon, &all()));
     assert_eq!(openings(&daemon), ["server/discover"]);
@@ -42,7 +42,7 @@ fn status_shows_the_era_of_each_server() {
 }
 
 #[test]
-fn a_slow_server_of_both_eras_is_spoken_to_in_the_legacy_era() {
+fn slow_server_of_both_eras_is_used_in_the_legacy_era() {
     // Two seconds after `initialize` it is sent `server/discover` as well, which it refuses.
     let daemon = Setup::with(dual().flags("--init-delay 4000")).start();
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
@@ -53,7 +53,7 @@ fn a_slow_server_of_both_eras_is_spoken_to_in_the_legacy_era() {
 }
 
 #[test]
-fn the_era_is_the_same_after_a_restart() {
+fn era_is_the_same_after_a_restart() {
     let daemon = Setup::with(dual()).start();
     assert_eq!(openings(&daemon).len(), 1);
     daemon.client(&["restart", "s"]).expect_code(0);

@@ -1,4 +1,4 @@
-//! A server at a URL that has both eras is spoken to in both, each agent's calls in its own, at the same time.
+//! A server of both eras at a URL is used in both at once, each agent in its era.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn agents_of_each_era_are_served_natively_at_once() {
 }
 
 #[test]
-fn the_modern_instance_is_started_by_the_first_modern_call() {
+fn modern_instance_is_started_by_the_first_modern_call() {
     let (front, daemon, _legacy) = start_with_legacy_agent();
     assert_eq!(versions_of(&daemon), pair(true, false));
     let mut modern = Agent::modern(&daemon, &all());
@@ -90,7 +90,7 @@ fn status_shows_both_eras() {
 }
 
 #[test]
-fn a_modern_server_is_not_sent_initialize_before_a_legacy_agent_calls() {
+fn modern_server_is_not_sent_initialize_before_a_legacy_agent_calls() {
     let (front, daemon) = start();
     let mut modern = Agent::modern(&daemon, &all());
     expect_native_modern(&mut modern);
@@ -104,7 +104,7 @@ fn a_modern_server_is_not_sent_initialize_before_a_legacy_agent_calls() {
 }
 
 #[test]
-fn a_legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
+fn legacy_call_is_bridged_while_modern_calls_keep_the_instance_busy() {
     let (front, daemon) = start();
     let mut modern = Agent::modern(&daemon, &all());
     let mut legacy = Agent::with_capabilities(&daemon, &all());
@@ -145,7 +145,7 @@ fn server_of_one_era_has_one_instance_and_is_probed_once_for_the_other() {
 }
 
 #[test]
-fn the_configured_era_is_the_only_one() {
+fn only_the_configured_era_is_used() {
     for (era, version, other) in [("legacy", LEGACY, "server/discover"), ("modern", MODERN, "initialize")] {
         let place = Place::new();
         let front = front(&place);
@@ -161,7 +161,7 @@ fn the_configured_era_is_the_only_one() {
 
 /// Case J6.
 #[test]
-fn a_failure_in_one_era_leaves_the_other_alone() {
+fn failure_in_one_era_does_not_affect_the_other() {
     let (front, daemon) = start();
     let mut legacy = Agent::with_capabilities(&daemon, &all());
     expect_native_legacy(&mut legacy);
@@ -218,7 +218,7 @@ fn restart_and_reload_serve_both_eras_again() {
 }
 
 #[test]
-fn a_missing_login_is_missing_for_both_eras() {
+fn missing_login_affects_both_eras() {
     let place = Place::new();
     let front = front(&place);
     front.intercept(|_| Some(Response::status(401).header("www-authenticate", "Bearer")));
@@ -231,7 +231,7 @@ fn a_missing_login_is_missing_for_both_eras() {
 }
 
 #[test]
-fn an_idle_modern_instance_is_ended_and_started_again() {
+fn idle_modern_instance_is_ended_and_started_again() {
     let place = Place::new();
     let front = front(&place);
     let daemon = Setup::with(front.server().line("idle_timeout = \"300ms\"")).start_in(&place);
@@ -245,7 +245,7 @@ fn an_idle_modern_instance_is_ended_and_started_again() {
 }
 
 #[test]
-fn a_change_announced_only_to_modern_clients_refreshes_the_shown_list() {
+fn change_announced_only_to_modern_clients_refreshes_the_shown_list() {
     let (front, daemon, _legacy) = start_with_legacy_agent();
     let (listed, listening) = (count(&front, "tools/list", true), count(&front, "subscriptions/listen", true));
     let mut modern = Agent::modern(&daemon, &all());
@@ -267,7 +267,7 @@ fn session_instances_at_a_url_use_the_era_of_their_agent() {
 }
 
 #[test]
-fn agents_of_both_eras_get_updates_of_a_resource_that_they_subscribe_to() {
+fn subscribers_of_both_eras_receive_updates() {
     let place = Place::new();
     let library = json!({"resources": [{"uri": "s://1", "name": "one"}]});
     let library = place.write("s.json", library.to_string());

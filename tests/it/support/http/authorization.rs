@@ -1,7 +1,6 @@
-//! An authorization server, what it has given to whom, and an MCP server that lets in whom it has let in.
+//! An OAuth authorization server, and an MCP server that accepts its tokens.
 //!
-//! It holds a client to what OAuth asks of it: a request that is not as it must be is refused, and the test that did not expect
-//! that fails by it.
+//! It refuses malformed requests, which fails the tests that do not expect a refusal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};

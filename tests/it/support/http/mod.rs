@@ -1,9 +1,8 @@
-//! HTTP servers of the tests, inside the test's own process, on 127.0.0.1.
+//! HTTP servers inside the test process, on 127.0.0.1.
 //!
-//! `message` (requests in, responses out) → `stream` (a body that is written piece by piece) → `server` (listens, and keeps what
-//! it was asked) → `front` (the scripted server behind HTTP) · `authorization` (who lets clients in) ·
-//! `cutter` (a proxy that cuts connections) · `relay` (what stands in between) → `tls` (TLS before a server) · `tunnel` (a proxy
-//! that makes connections) · `second` (HTTP/2 before a server).
+//! `message` (requests and responses) → `stream` (bodies written in pieces) → `server` (listens, records requests) → `front` (the
+//! scripted server behind HTTP) · `authorization` (OAuth) · `cutter` (a proxy that cuts connections) · `relay` → `tls` (TLS in front
+//! of a server) · `tunnel` (a forward proxy) · `second` (HTTP/2 in front of a server).
 
 mod authorization;
 mod cutter;

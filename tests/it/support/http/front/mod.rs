@@ -1,7 +1,7 @@
-//! The scripted server behind HTTP: each session has one of its own, as a child of the test.
+//! The scripted server behind HTTP. Each session has a child process.
 //!
-//! `streamable` (one path, 2025-03-26 to 2025-11-25) · `stateless` (2026-07-28) · `old` (HTTP+SSE of 2024-11-05) → `session` (a child and what is open to
-//! it) → `routes` (which of its lines goes to whom) → `streams` (events, kept to be sent again).
+//! `streamable` (2025-03-26 to 2025-11-25) · `stateless` (2026-07-28) · `old` (HTTP+SSE of 2024-11-05) → `session` (a child and its
+//! streams) → `routes` (the stream for each line) → `streams` (events, retained for resumption).
 
 mod old;
 mod routes;

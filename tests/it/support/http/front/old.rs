@@ -1,4 +1,4 @@
-//! HTTP+SSE: a stream for all that the server says, and another path to post to. Source: MCP 2024-11-05, `basic/transports`,
+//! HTTP+SSE: one stream for all server messages, and a path for POST requests. Source: MCP 2024-11-05, `basic/transports`,
 //! "HTTP with SSE".
 
 use super::Sessions;

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::profile::ProfileArg;
 use super::{FAILED, NOT_RUNNING, fail};
 use crate::autostart::{self, LaunchError};
-use crate::shim::{self, End, News, Own, Places, Unserved};
+use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -28,20 +28,22 @@ pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCod
         Err(refused) => return refused,
     };
     let default = directory.socket(AGENT_SOCKET);
-    let places = Places { default: (default != socket).then_some(default), socket: socket.clone() };
+    let sockets = DaemonSockets { default: (default != socket).then_some(default), socket: socket.clone() };
     let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.into_os_string().into_string().ok());
     let mut is_missing_told = false;
     let print = |news| {
-        if news != News::NoProfile || !std::mem::replace(&mut is_missing_told, true) {
+        if news != RelayEvent::NoProfile || !std::mem::replace(&mut is_missing_told, true) {
             print(&news);
         }
     };
     let explain = Box::new(|| autostart::failure_of_unit(directory).boxed_local());
-    match shim::run(first(directory, profile, socket), places, Own { cwd, version: VERSION }, print, explain).await {
-        End::Left => ExitCode::SUCCESS,
-        End::NotServed(code) => code,
-        End::Over(why) => fail(FAILED, why),
-        End::Failed(error) => fail(FAILED, error),
+    match shim::run(first(directory, profile, socket), sockets, ShimInfo { cwd, version: VERSION }, print, explain)
+        .await
+    {
+        Outcome::AgentLeft => ExitCode::SUCCESS,
+        Outcome::NoDaemon(code) => code,
+        Outcome::Incompatible(why) => fail(FAILED, why),
+        Outcome::Failed(error) => fail(FAILED, error),
     }
 }
 
@@ -50,7 +52,7 @@ async fn first(
     directory: &RuntimeDir,
     profile: &ProfileArg,
     socket: PathBuf,
-) -> Result<UnixStream, Unserved<ExitCode>> {
+) -> Result<UnixStream, NoDaemon<ExitCode>> {
     let mut may_start = true;
     loop {
         if may_start && autostart::may_be_socket_activated(directory) {
@@ -64,7 +66,7 @@ async fn first(
                 autostart::ensure(directory).await.map_err(unserved)?;
             }
             connected => {
-                return connected.map_err(|error| Unserved {
+                return connected.map_err(|error| NoDaemon {
                     code: profile.connect_failure(directory, socket, &error),
                     reason: None,
                 });
@@ -73,9 +75,9 @@ async fn first(
     }
 }
 
-fn unserved(error: LaunchError) -> Unserved<ExitCode> {
+fn unserved(error: LaunchError) -> NoDaemon<ExitCode> {
     let reason = Some(error.reason());
-    Unserved { code: fail(NOT_RUNNING, error), reason }
+    NoDaemon { code: fail(NOT_RUNNING, error), reason }
 }
 
 /// Whether nobody listens.
@@ -84,7 +86,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// Tells whoever looks after the agent, unless nobody reads that.
-fn print(news: &News) {
+fn print(news: &RelayEvent) {
     let stderr = io::stderr();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut asked = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
@@ -93,10 +95,10 @@ fn print(news: &News) {
         return;
     }
     match news {
-        News::Lost => print_note!("mcpd connect: the daemon has gone; waiting for the next one"),
-        News::Back => print_note!("mcpd connect: there is a daemon again"),
-        News::NoProfile => print_note!("mcpd connect: the daemon has this profile no more; waiting until it has"),
-        News::OtherVersion(daemon) => {
+        RelayEvent::DaemonLost => print_note!("mcpd connect: the daemon has gone; waiting for the next one"),
+        RelayEvent::DaemonBack => print_note!("mcpd connect: there is a daemon again"),
+        RelayEvent::NoProfile => print_note!("mcpd connect: the daemon has this profile no more; waiting until it has"),
+        RelayEvent::OtherVersion(daemon) => {
             print_note!("mcpd connect {VERSION}: the daemon is {daemon}; restart whichever is older");
         }
     }

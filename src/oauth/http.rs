@@ -26,10 +26,10 @@ const MAX_BODY: usize = 1 << 20;
 const MAX_REDIRECTS: usize = 3;
 /// The error for a request that took longer.
 const TOO_LATE: &str = "it took too long";
-const JSON: HeaderValue = HeaderValue::from_static("registration/json");
-const FORM: HeaderValue = HeaderValue::from_static("registration/x-www-form-urlencoded");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 /// `Accept` of Streamable HTTP. Source: MCP 2025-11-25, `basic/transports`.
-const MESSAGES: HeaderValue = HeaderValue::from_static("registration/json, text/event-stream");
+const MESSAGES: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 /// A request without effect, which opens no session.
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
@@ -215,7 +215,7 @@ impl PendingResponse {
 }
 
 fn failed(url: &Url, reason: &str) -> String {
-    format!("{} does not response: {reason}", shown_origin(url))
+    format!("{} does not answer: {reason}", shown_origin(url))
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ impl Loopback {
                 "This response does not belong to the current login. Start again with the address that `mcpd login` printed.",
             ),
             None if !self.start.ends_with(target) || !target.starts_with(START) => {
-                page("404 Not Discovery", "There is nothing here.")
+                page("404 Not Found", "There is nothing here.")
             }
             None if user::is_this_user_or_root(&stream).await => redirect(authorization.page().as_str()),
             None => page(

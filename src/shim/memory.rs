@@ -1,139 +1,139 @@
-//! What has to be known of a conversation to go on with another daemon. Pure.
+//! The state of a session that the next daemon needs. Pure.
 //!
-//! Bounded by what the daemon takes on: an answer that all went well is what has something remembered.
+//! Bounded by the daemon's limits: only successful requests are remembered.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::asking::{Effect, own};
-use super::modern::{self, Client};
+use super::modern::{self, ModernClient};
+use super::request_group::{Effect, copied};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::minted;
 use crate::jsonrpc::reply;
 use crate::list_kind::ListKind;
 
-/// Requests of the daemon that are remembered. It has fewer unanswered; one more would not be taken back.
-const QUESTIONS: usize = 256;
-/// Subscriptions that are remembered; a daemon has no more.
-const SUBSCRIPTIONS: usize = 1000;
+/// Maximum of remembered requests of the daemon. It has fewer unanswered; further ones would not be cancelled.
+const MAX_DAEMON_REQUESTS: usize = 256;
+/// Maximum of remembered subscriptions; a daemon has no more.
+const MAX_SUBSCRIPTIONS: usize = 1000;
 
-/// Of one agent.
+/// The session of one agent.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    pub(super) introduction: Option<Introduction>,
-    /// Of one that makes requests of the modern era and was not introduced.
-    pub(super) client: Option<Client>,
-    /// From which level on it has log messages; raw.
-    pub(super) level: Option<Bytes>,
-    /// URIs, raw.
+pub(super) struct SessionMemory {
+    pub(super) initialize: Option<Initialize>,
+    /// The client info of a modern agent without `initialize`.
+    pub(super) client: Option<ModernClient>,
+    /// The minimum level of log messages; raw.
+    pub(super) log_level: Option<Bytes>,
+    /// Subscribed URIs, raw.
     pub(super) subscriptions: Vec<Bytes>,
-    /// What it has been told may change: the notifications that say so.
+    /// The `list_changed` notifications for lists that the agent has.
     listed: Vec<&'static str>,
-    /// Requests of the daemon that it has not answered; raw ids.
-    questions: Vec<Bytes>,
-    /// Lower ids than this one it was asked under, by this daemon or by one before.
+    /// Requests of the daemon that the agent has not answered; raw ids.
+    daemon_requests: Vec<Bytes>,
+    /// All ids used by this or earlier daemons are lower than this one.
     ids_from: u64,
-    /// Under lower ids than this one daemons have asked that are there no more.
-    dead_below: u64,
+    /// All ids used by earlier daemons are lower than this one.
+    lost_ids_below: u64,
 }
 
-/// What the agent has said of itself.
+/// The agent's `initialize`.
 #[derive(Debug)]
-pub(super) struct Introduction {
-    /// Its `initialize`, marked.
+pub(super) struct Initialize {
+    /// The annotated line.
     pub(super) line: Bytes,
-    /// The version that was agreed on, once it was.
+    /// The negotiated version, once it is known.
     pub(super) protocol: Option<Bytes>,
-    /// It has said `notifications/initialized`.
+    /// The agent has sent `notifications/initialized`.
     pub(super) is_ready: bool,
 }
 
-impl Memory {
-    /// The version that the agent speaks, once that is known.
+impl SessionMemory {
+    /// The negotiated version, once it is known.
     pub(super) fn protocol(&self) -> Option<&Bytes> {
-        self.introduction.as_ref()?.protocol.as_ref()
+        self.initialize.as_ref()?.protocol.as_ref()
     }
 
-    /// Whether the agent has said that it is ready.
+    /// Whether the agent has sent `notifications/initialized`.
     pub(super) fn is_ready(&self) -> bool {
-        self.introduction.as_ref().is_some_and(|introduction| introduction.is_ready)
+        self.initialize.as_ref().is_some_and(|initialize| initialize.is_ready)
     }
 
-    /// The agent asks for something, which may be a list. Of requests of the modern era only who makes them is remembered.
-    pub(super) fn asked(&mut self, method: &[u8], params: Option<&Bytes>) {
-        if self.introduction.is_none() && self.client.is_none() {
-            self.client = Client::of(params);
+    /// Notes a request of the agent: the lists that it has, or for modern requests only the client.
+    pub(super) fn note_request(&mut self, method: &[u8], params: Option<&Bytes>) {
+        if self.initialize.is_none() && self.client.is_none() {
+            self.client = ModernClient::of(params);
         }
         if let Some(change) = ListKind::from_method(method).map(ListKind::change_notification)
             && !self.listed.contains(&change)
-            && !modern::is(params)
+            && !modern::is_modern(params)
         {
             self.listed.push(change);
         }
     }
 
-    /// What the agent is to be told of all lists that it has.
-    pub(super) fn changes(&self) -> impl Iterator<Item = Bytes> + use<> {
+    /// Notifications that every list of the agent may have changed.
+    pub(super) fn list_changes(&self) -> impl Iterator<Item = Bytes> + use<> {
         self.listed.clone().into_iter().map(reply::notification)
     }
 
-    /// A request with this effect was answered well.
-    pub(super) fn keep(&mut self, effect: Effect) {
+    /// Applies the effect of a successful request.
+    pub(super) fn apply(&mut self, effect: Effect) {
         match effect {
-            Effect::Level(level) => self.level = Some(level),
-            Effect::Subscribed(uri) => {
-                self.forget(&uri);
-                if self.subscriptions.len() < SUBSCRIPTIONS {
+            Effect::LogLevel(level) => self.log_level = Some(level),
+            Effect::Subscribe(uri) => {
+                self.unsubscribe(&uri);
+                if self.subscriptions.len() < MAX_SUBSCRIPTIONS {
                     self.subscriptions.push(uri);
                 }
             }
-            Effect::Unsubscribed(uri) => self.forget(&uri),
-            Effect::Plain | Effect::Introduced | Effect::Discovered | Effect::Listening => {}
+            Effect::Unsubscribe(uri) => self.unsubscribe(&uri),
+            Effect::Plain | Effect::Initialize | Effect::Discover | Effect::Listen => {}
         }
     }
 
-    fn forget(&mut self, uri: &Bytes) {
-        self.subscriptions.retain(|kept| !is_same(kept, uri));
+    fn unsubscribe(&mut self, uri: &Bytes) {
+        self.subscriptions.retain(|one| !is_same(one, uri));
     }
 
-    /// The daemon asks the agent.
-    pub(super) fn question(&mut self, id: &Bytes) {
+    /// Notes a request of the daemon.
+    pub(super) fn note_daemon_request(&mut self, id: &Bytes) {
         if let Some(number) = minted(id) {
             self.ids_from = self.ids_from.max(number.saturating_add(1));
         }
-        if self.questions.len() < QUESTIONS {
-            self.questions.push(own(id));
+        if self.daemon_requests.len() < MAX_DAEMON_REQUESTS {
+            self.daemon_requests.push(copied(id));
         }
     }
 
-    /// That has ended: by an answer, or because the daemon does not want one any more.
-    pub(super) fn question_ended(&mut self, id: &Bytes) {
-        self.questions.retain(|open| open != id);
+    /// A request of the daemon was answered or cancelled.
+    pub(super) fn daemon_request_ended(&mut self, id: &Bytes) {
+        self.daemon_requests.retain(|open| open != id);
     }
 
-    /// Whether this is the id of a request of a daemon that is there no more, and of none of the one that is: that may know
-    /// nothing of `ids_from`.
-    pub(super) fn is_dead(&self, id: &Bytes) -> bool {
-        minted(id).is_some_and(|number| number < self.dead_below) && !self.questions.contains(id)
+    /// Whether a response belongs to a request of a lost daemon, and not of the current one, which may not know
+    /// `ids_from`.
+    pub(super) fn is_from_lost_daemon(&self, id: &Bytes) -> bool {
+        minted(id).is_some_and(|number| number < self.lost_ids_below) && !self.daemon_requests.contains(id)
     }
 
-    /// The daemon has gone: nobody wants to know any more what it has asked, which the agent is to be told.
-    pub(super) fn take_questions_back(&mut self) -> impl Iterator<Item = Bytes> + use<> {
-        self.dead_below = self.ids_from;
-        std::mem::take(&mut self.questions).into_iter().filter_map(|id| {
+    /// The daemon is gone: returns cancellations of its requests for the agent.
+    pub(super) fn cancel_daemon_requests(&mut self) -> impl Iterator<Item = Bytes> + use<> {
+        self.lost_ids_below = self.ids_from;
+        std::mem::take(&mut self.daemon_requests).into_iter().filter_map(|id| {
             let id: &RawValue = serde_json::from_slice(&id).ok()?;
-            let params = serde_json::json!({ "requestId": id, "reason": "mcpd has gone" });
+            let params = serde_json::json!({ "requestId": id, "reason": "mcpd stopped" });
             Some(reply::notification_with("notifications/cancelled", &params))
         })
     }
 
-    /// The first number that another daemon may ask the agent under.
+    /// The first id that the next daemon may use for its requests.
     pub(super) fn ids_from(&self) -> u64 {
         self.ids_from.max(1)
     }
 }
 
-/// Whether two raw URIs are one.
+/// Whether two raw URIs are equal.
 pub(super) fn is_same(one: &Bytes, other: &Bytes) -> bool {
     one == other || text(one).is_some_and(|one| Some(one) == text(other))
 }
@@ -147,51 +147,51 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_is_one_however_it_is_spelt_and_ends() {
-        let mut memory = Memory::default();
+    fn equal_uris_are_one_subscription() {
+        let mut memory = SessionMemory::default();
         for uri in [r#""a:/""#, r#""b:/""#, r#""a:\/""#] {
-            memory.keep(Effect::Subscribed(bytes(uri)));
+            memory.apply(Effect::Subscribe(bytes(uri)));
         }
         assert_eq!(memory.subscriptions, [r#""b:/""#, r#""a:\/""#]);
-        memory.keep(Effect::Unsubscribed(bytes(r#""a:/""#)));
+        memory.apply(Effect::Unsubscribe(bytes(r#""a:/""#)));
         assert_eq!(memory.subscriptions, [r#""b:/""#]);
         for n in 0..2000 {
-            memory.keep(Effect::Subscribed(Bytes::from(format!("\"c:{n}\""))));
+            memory.apply(Effect::Subscribe(Bytes::from(format!("\"c:{n}\""))));
         }
-        assert_eq!(memory.subscriptions.len(), SUBSCRIPTIONS);
+        assert_eq!(memory.subscriptions.len(), MAX_SUBSCRIPTIONS);
     }
 
     #[test]
-    fn only_lists_that_the_agent_has_asked_for_have_changed_and_each_once() {
-        let mut memory = Memory::default();
+    fn each_requested_list_has_one_change_notification() {
+        let mut memory = SessionMemory::default();
         for method in ["resources/templates/list", "tools/call", "tools/list", "resources/list", "tools/list"] {
-            memory.asked(method.as_bytes(), None);
+            memory.note_request(method.as_bytes(), None);
         }
         let modern = bytes(r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"v"}}"#);
-        memory.asked(b"prompts/list", Some(&modern));
+        memory.note_request(b"prompts/list", Some(&modern));
         let changes =
             ["resources", "tools"].map(|kind| reply::notification(&format!("notifications/{kind}/list_changed")));
-        assert_eq!(memory.changes().collect::<Vec<_>>(), changes);
+        assert_eq!(memory.list_changes().collect::<Vec<_>>(), changes);
     }
 
     #[test]
-    fn questions_are_taken_back_and_their_ids_never_come_again() {
-        let mut memory = Memory::default();
-        assert_eq!((memory.ids_from(), memory.is_dead(&bytes("1"))), (1, false));
+    fn daemon_requests_are_cancelled_and_their_ids_not_reused() {
+        let mut memory = SessionMemory::default();
+        assert_eq!((memory.ids_from(), memory.is_from_lost_daemon(&bytes("1"))), (1, false));
         for id in ["1", "7", "2", "\"x\""] {
-            memory.question(&bytes(id));
+            memory.note_daemon_request(&bytes(id));
         }
-        memory.question_ended(&bytes("7"));
-        assert!(!memory.is_dead(&bytes("1")), "it has not gone yet");
-        let taken: Vec<_> = memory.take_questions_back().collect();
+        memory.daemon_request_ended(&bytes("7"));
+        assert!(!memory.is_from_lost_daemon(&bytes("1")), "the daemon is still there");
+        let taken: Vec<_> = memory.cancel_daemon_requests().collect();
         let cancelled = |id| {
             Bytes::from(format!(
-                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"reason\":\"mcpd has gone\",\"requestId\":{id}}}}}\n"
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"reason\":\"mcpd stopped\",\"requestId\":{id}}}}}\n"
             ))
         };
         assert_eq!(taken, ["1", "2", "\"x\""].map(cancelled));
         assert_eq!(memory.ids_from(), 8);
-        assert_eq!(["7", "8", "\"x\""].map(|id| memory.is_dead(&bytes(id))), [true, false, false]);
-        assert_eq!(memory.take_questions_back().count(), 0);
+        assert_eq!(["7", "8", "\"x\""].map(|id| memory.is_from_lost_daemon(&bytes(id))), [true, false, false]);
+        assert_eq!(memory.cancel_daemon_requests().count(), 0);
     }
 }

@@ -1,31 +1,31 @@
-//! `mcpd connect`: an agent that can only launch a command, and one daemon after another.
+//! `mcpd connect`: relays between an agent that launches a command and one daemon after another.
 //!
-//! Lives here: what has to be known to go on with another daemon ([`memory`], [`unanswered`], [`held`], [`renewal`], [`listens`]) and what
-//! becomes of each line ([`conversation`]), all pure; standard streams that are waited for ([`streams`]), the way to the next
-//! daemon ([`link`]) and the one task ([`task`]). Knows: [`crate::jsonrpc`], [`crate::transport`], sockets by their path. Must
-//! not touch: servers, configuration, what is printed. Known by `cli/connect.rs` only,
-//! but for standard input, on which `mcpd login` waits, too.
+//! Lives here, pure: the state of a session that the next daemon needs ([`memory`], [`in_flight`], [`parked`],
+//! [`resubscribe`], [`listen_requests`]), and the handling of each line ([`relay`]). With I/O: standard streams
+//! ([`streams`]), connections to daemons ([`reconnect`]), and the task ([`task`]). Knows: [`crate::jsonrpc`],
+//! [`crate::transport`], sockets by their path. Must not touch: servers, configuration, what is printed. Used by
+//! `cli/connect.rs` only, except for standard input, which `mcpd login` reads, too.
 //!
-//! While there is a daemon all bytes pass as they came, but for what the shim adds to `initialize`. When it goes, each request
-//! that it may have seen ends with an error. A request is sent to the next daemon only if the one before has not read it, or has
-//! refused it because it is being stopped, so that no server has seen it.
+//! While a daemon is connected, all bytes pass unchanged, except for what the shim adds to `initialize`. When the
+//! daemon goes, each request that it may have passed on ends with an error. A request is sent to the next daemon only
+//! if no server has seen it: the daemon has not read it, or has refused it because it was stopping.
 
-mod asking;
-mod conversation;
-mod greeting;
-mod held;
+mod in_flight;
+mod initialize;
 mod lines;
-mod link;
-mod listens;
+mod listen_requests;
 mod memory;
 mod modern;
-mod renewal;
+mod parked;
+mod reconnect;
+mod relay;
+mod request_group;
+mod resubscribe;
 mod streams;
 mod task;
-mod unanswered;
 
-pub(crate) use self::conversation::News;
-pub(crate) use self::greeting::Own;
-pub(crate) use self::link::Places;
+pub(crate) use self::initialize::ShimInfo;
+pub(crate) use self::reconnect::DaemonSockets;
+pub(crate) use self::relay::RelayEvent;
 pub(crate) use self::streams::Input;
-pub(crate) use self::task::{End, Unserved, run};
+pub(crate) use self::task::{NoDaemon, Outcome, run};

@@ -1,55 +1,55 @@
-//! What requests of the modern era say of themselves, and what the shim asks in that era. Pure.
+//! Modern requests: who sends them, and `server/discover` by the shim. Pure.
 //!
 //! Source: MCP 2026-07-28, `basic`, "`_meta`", and `server/discover`.
 
 use bytes::Bytes;
 
-use super::asking::own;
-use super::greeting::version;
+use super::initialize::mcpd_version;
+use super::request_group::copied;
 use crate::era::{MODERN, meta};
 use crate::jsonrpc::members::members;
 
-/// Longest `clientInfo` that is remembered, in bytes.
-const LONGEST_INFO: usize = 4 << 10;
+/// Longest `clientInfo` that is kept, in bytes.
+const MAX_INFO_LEN: usize = 4 << 10;
 
-/// Who makes requests of the modern era.
+/// The sender of modern requests.
 #[derive(Debug, PartialEq)]
-pub(super) struct Client {
-    /// Its `clientInfo`, raw, if it says one.
+pub(super) struct ModernClient {
+    /// Its `clientInfo`, raw, if there is one.
     info: Option<Bytes>,
 }
 
-/// Whether a request with these raw params is of the modern era: its `_meta` says of which version it is.
-pub(super) fn is(params: Option<&Bytes>) -> bool {
-    Client::of(params).is_some()
+/// Whether a request with these raw params is modern: its `_meta` has the protocol version.
+pub(super) fn is_modern(params: Option<&Bytes>) -> bool {
+    ModernClient::of(params).is_some()
 }
 
-/// Of which version a daemon that has answered `server/discover` is, if it is mcpd.
-pub(super) fn discovered(result: &Bytes) -> Option<String> {
+/// The version of a daemon, from its result of `server/discover`, if it is mcpd.
+pub(super) fn discovered_version(result: &Bytes) -> Option<String> {
     let [meta] = members(result, ["_meta"]).ok()?;
     let [info] = members(&meta?, [meta::SERVER]).ok()?;
-    version(&info?)
+    mcpd_version(&info?)
 }
 
-impl Client {
-    /// Who makes a request with these raw params, if that is of the modern era.
+impl ModernClient {
+    /// The sender of a request with these raw params, if it is modern.
     pub(super) fn of(params: Option<&Bytes>) -> Option<Self> {
         let [meta] = members(params?, ["_meta"]).ok()?;
         let [protocol, info] = members(&meta?, [meta::PROTOCOL, meta::CLIENT]).ok()?;
         protocol?;
-        let info = info.filter(|info| info.len() <= LONGEST_INFO);
-        Some(Self { info: info.as_ref().map(own) })
+        let info = info.filter(|info| info.len() <= MAX_INFO_LEN);
+        Some(Self { info: info.as_ref().map(copied) })
     }
 
-    /// Asks a daemon under the raw id `id`, in the name of this client, whether it serves.
-    pub(super) fn asks(&self, id: &str) -> Bytes {
-        let mut said = format!("\"{}\":\"{MODERN}\",\"{}\":{{}}", meta::PROTOCOL, meta::CAPABILITIES).into_bytes();
+    /// A `server/discover` request with the raw id `id`, on behalf of this client.
+    pub(super) fn discover_request(&self, id: &str) -> Bytes {
+        let mut meta = format!("\"{}\":\"{MODERN}\",\"{}\":{{}}", meta::PROTOCOL, meta::CAPABILITIES).into_bytes();
         if let Some(info) = &self.info {
-            said.extend([b",\"", meta::CLIENT.as_bytes(), b"\":", info].concat());
+            meta.extend([b",\"", meta::CLIENT.as_bytes(), b"\":", info].concat());
         }
         let head =
             format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"server/discover\",\"params\":{{\"_meta\":{{");
-        [head.as_bytes(), &said, b"}}}\n"].concat().into()
+        [head.as_bytes(), &meta, b"}}}\n"].concat().into()
     }
 }
 
@@ -57,12 +57,12 @@ impl Client {
 mod tests {
     use super::*;
 
-    fn client(params: &'static str) -> Option<Client> {
-        Client::of(Some(&Bytes::from_static(params.as_bytes())))
+    fn client(params: &'static str) -> Option<ModernClient> {
+        ModernClient::of(Some(&Bytes::from_static(params.as_bytes())))
     }
 
     #[test]
-    fn a_request_is_modern_if_it_says_its_version() {
+    fn request_with_a_protocol_version_is_modern() {
         for (params, expected) in [
             (r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}"#, true),
             (r#"{"name":"a","_meta":{"io.modelcontextprotocol\/protocolVersion":7}}"#, true),
@@ -73,41 +73,41 @@ mod tests {
         ] {
             assert_eq!(client(params).is_some(), expected, "{params}");
         }
-        assert!(!is(None));
+        assert!(!is_modern(None));
     }
 
     #[test]
-    fn a_daemon_is_asked_in_the_name_of_the_agent() {
+    fn discover_request_has_the_client_info_of_the_agent() {
         let own =
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}"#;
-        for (said, expected) in [
+        for (info, expected) in [
             ("", String::new()),
             (
                 r#","io.modelcontextprotocol/clientInfo":{"name": "x"}"#,
                 r#","io.modelcontextprotocol/clientInfo":{"name": "x"}"#.to_owned(),
             ),
         ] {
-            let params = Bytes::from(format!(r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"v"{said}}}}}"#));
-            let asked = Client::of(Some(&params)).expect("it says its version").asks("\"own\"");
+            let params = Bytes::from(format!(r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"v"{info}}}}}"#));
+            let request = ModernClient::of(Some(&params)).expect("a protocol version").discover_request("\"own\"");
             let head = "{\"jsonrpc\":\"2.0\",\"id\":\"own\",\"method\":\"server/discover\",\"params\":{\"_meta\":{";
-            assert_eq!(asked, format!("{head}{own}{expected}}}}}}}\n"));
+            assert_eq!(request, format!("{head}{own}{expected}}}}}}}\n"));
         }
-        let long = format!("\"{}\"", "x".repeat(LONGEST_INFO));
+        let long = format!("\"{}\"", "x".repeat(MAX_INFO_LEN));
         let params = format!(
             r#"{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"v","io.modelcontextprotocol/clientInfo":{long}}}}}"#
         );
-        assert_eq!(Client::of(Some(&params.into())), Some(Client { info: None }));
+        assert_eq!(ModernClient::of(Some(&params.into())), Some(ModernClient { info: None }));
     }
 
     #[test]
-    fn a_daemon_says_of_which_version_it_is() {
+    fn discover_result_has_the_daemon_version() {
         let check = |name: &str, expected: Option<&str>| {
             let info = format!(r#"{{"name":"{name}","version":"0.2.0"}}"#);
             let result = Bytes::from(format!(r#"{{"_meta":{{"io.modelcontextprotocol/serverInfo":{info}}}}}"#));
-            assert_eq!(discovered(&result).as_deref(), expected, "{name}");
+            assert_eq!(discovered_version(&result).as_deref(), expected, "{name}");
         };
         check("mcpd", Some("0.2.0"));
         check("other", None);
-        assert_eq!(discovered(&Bytes::from_static(b"{}")), None);
+        assert_eq!(discovered_version(&Bytes::from_static(b"{}")), None);
     }
 }

@@ -1,8 +1,8 @@
-//! Standard streams that are waited for, whatever they are.
+//! Standard streams without blocking reads and writes, whatever they are.
 //!
-//! `O_NONBLOCK` belongs to the description, which the shell or the agent may have in common with the shim and not expect it on. So
-//! a pipe is opened once more, a socket is asked not to wait call by call, and of anything else that can be waited for, such as
-//! a terminal, it is asked before each call whether that would wait.
+//! `O_NONBLOCK` belongs to the open file description, which the shell or the agent may share with the shim. So a pipe
+//! is reopened, a socket is used with non-blocking calls, and other pollable files such as terminals are polled before
+//! each call.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,59 +16,59 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags};
 use tokio::io::AsyncWrite;
 use tokio::net::unix::pipe;
 
-/// What a pipe takes without waiting when it takes anything (pipe(7), `PIPE_BUF`), in bytes.
+/// Bytes that a writable pipe accepts without blocking (pipe(7), `PIPE_BUF`).
 const SMALL: usize = 4096;
-/// Waits for nothing.
+/// No wait.
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// Standard input.
 pub(crate) enum Input {
-    /// A file or the like, which never has anybody wait.
+    /// A file or the like, which never blocks.
     Plain(OwnedFd),
-    // The runtime's safe way to wait for any descriptor.
-    Waited(pipe::Receiver, How),
+    // The runtime's safe way to poll any descriptor.
+    Pollable(pipe::Receiver, WaitMode),
 }
 
 /// Standard output.
 pub(super) enum Output {
-    /// As of [`Input`].
+    /// See [`Input`].
     Plain(OwnedFd),
-    Waited(pipe::Sender, How),
+    Pollable(pipe::Sender, WaitMode),
 }
 
-/// How nobody waits in a call.
+/// How a call avoids blocking.
 #[derive(Clone, Copy)]
-pub(crate) enum How {
+pub(crate) enum WaitMode {
     /// The description is the shim's own.
-    Own,
+    Reopened,
     Socket,
-    /// It is in common with others.
-    Asked,
+    /// The description is shared, so each call is preceded by a poll.
+    Polled,
 }
 
 impl Input {
     pub(crate) fn open() -> io::Result<Self> {
-        let (descriptor, how) = reopen(rustix::stdio::stdin(), OFlags::RDONLY)?;
+        let (descriptor, mode) = reopen(rustix::stdio::stdin(), OFlags::RDONLY)?;
         match pipe::Receiver::from_owned_fd_unchecked(descriptor.try_clone()?) {
-            Ok(waited) => Ok(Self::Waited(waited, how)),
+            Ok(stream) => Ok(Self::Pollable(stream, mode)),
             Err(error) if is_always_ready(&error) => Ok(Self::Plain(descriptor)),
             Err(error) => Err(error),
         }
     }
 
-    /// Reads what is there; 0 bytes are the end.
-    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
-        let (waited, how) = match self {
-            Self::Plain(file) => return Poll::Ready(Ok(retry_on_intr(|| rustix::io::read(file, &mut *room))?)),
-            Self::Waited(waited, how) => (waited, how),
+    /// Reads available bytes; 0 is the end.
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let (stream, mode) = match self {
+            Self::Plain(file) => return Poll::Ready(Ok(retry_on_intr(|| rustix::io::read(file, &mut *buffer))?)),
+            Self::Pollable(stream, mode) => (stream, mode),
         };
         loop {
-            ready!(waited.poll_read_ready(cx))?;
-            match waited.try_io(|| how.read(waited.as_fd(), room)) {
+            ready!(stream.poll_read_ready(cx))?;
+            match stream.try_io(|| mode.read(stream.as_fd(), buffer)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Ok(read) if how.is_drained(read, room.len()) => {
-                    // There is nothing more, which saves asking for it.
-                    let _ = waited.try_io(|| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+                Ok(read) if mode.is_drained(read, buffer.len()) => {
+                    // There is nothing more, which saves another call.
+                    let _ = stream.try_io(|| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
                     return Poll::Ready(Ok(read));
                 }
                 read => return Poll::Ready(read),
@@ -79,30 +79,30 @@ impl Input {
 
 impl Output {
     pub(super) fn open() -> io::Result<Self> {
-        let (descriptor, how) = reopen(rustix::stdio::stdout(), OFlags::WRONLY)?;
+        let (descriptor, mode) = reopen(rustix::stdio::stdout(), OFlags::WRONLY)?;
         match pipe::Sender::from_owned_fd_unchecked(descriptor.try_clone()?) {
-            Ok(waited) => Ok(Self::Waited(waited, how)),
+            Ok(stream) => Ok(Self::Pollable(stream, mode)),
             Err(error) if is_always_ready(&error) => Ok(Self::Plain(descriptor)),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether nobody can read any more what is written.
+    /// Whether the reading end is closed.
     pub(super) fn is_closed(&self) -> bool {
-        let Self::Waited(waited, _) = self else { return false };
-        let mut asked = [PollFd::new(waited, PollFlags::empty())];
-        let is_told = retry_on_intr(|| poll(&mut asked, Some(&NOW))).is_ok();
-        is_told && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+        let Self::Pollable(stream, _) = self else { return false };
+        let mut polled = [PollFd::new(stream, PollFlags::empty())];
+        let is_known = retry_on_intr(|| poll(&mut polled, Some(&NOW))).is_ok();
+        is_known && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
     fn poll_slices(&self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let (waited, how) = match self {
+        let (stream, mode) = match self {
             Self::Plain(file) => return Poll::Ready(Ok(retry_on_intr(|| rustix::io::writev(file, slices))?)),
-            Self::Waited(waited, how) => (waited, how),
+            Self::Pollable(stream, mode) => (stream, mode),
         };
         loop {
-            ready!(waited.poll_write_ready(cx))?;
-            match waited.try_io(|| how.write(waited.as_fd(), slices)) {
+            ready!(stream.poll_write_ready(cx))?;
+            match stream.try_io(|| mode.write(stream.as_fd(), slices)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 written => return Poll::Ready(written),
             }
@@ -110,34 +110,34 @@ impl Output {
     }
 }
 
-/// A descriptor of the shim's own for a standard stream.
-fn reopen(standard: BorrowedFd<'_>, access: OFlags) -> io::Result<(OwnedFd, How)> {
+/// The shim's own descriptor for a standard stream.
+fn reopen(standard: BorrowedFd<'_>, access: OFlags) -> io::Result<(OwnedFd, WaitMode)> {
     let shared = standard.try_clone_to_owned()?;
     Ok(match FileType::from_raw_mode(rustix::fs::fstat(&shared)?.st_mode) {
         FileType::Fifo => {
             let path = format!("/proc/self/fd/{}", standard.as_raw_fd());
-            // It may be another user's pipe, or have no reader any more, which the first write tells.
+            // It may be another user's pipe, or have no reader any more, which the first write reports.
             match rustix::fs::open(path, access | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
-                Ok(own) => (own, How::Own),
-                Err(_) => (shared, How::Asked),
+                Ok(reopened) => (reopened, WaitMode::Reopened),
+                Err(_) => (shared, WaitMode::Polled),
             }
         }
-        FileType::Socket => (shared, How::Socket),
-        _ => (shared, How::Asked),
+        FileType::Socket => (shared, WaitMode::Socket),
+        _ => (shared, WaitMode::Polled),
     })
 }
 
-/// What cannot be waited for has nobody wait (epoll_ctl(2), `EPERM`).
+/// Files that cannot be polled never block (epoll_ctl(2), `EPERM`).
 fn is_always_ready(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied
 }
 
-impl How {
-    fn read(self, from: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<usize> {
+impl WaitMode {
+    fn read(self, from: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
         let read = retry_on_intr(|| match self {
-            Self::Own => rustix::io::read(from, &mut *room),
-            Self::Socket => rustix::net::recv(from, &mut *room, RecvFlags::DONTWAIT).map(|(read, _)| read),
-            Self::Asked => would_not_wait(from, PollFlags::IN).and_then(|()| rustix::io::read(from, &mut *room)),
+            Self::Reopened => rustix::io::read(from, &mut *buffer),
+            Self::Socket => rustix::net::recv(from, &mut *buffer, RecvFlags::DONTWAIT).map(|(read, _)| read),
+            Self::Polled => would_not_block(from, PollFlags::IN).and_then(|()| rustix::io::read(from, &mut *buffer)),
         });
         Ok(read?)
     }
@@ -146,24 +146,24 @@ impl How {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let first = slices.iter().find(|slice| !slice.is_empty()).map_or(&[][..], |slice| slice);
         let written = retry_on_intr(|| match self {
-            Self::Own => rustix::io::writev(to, slices),
+            Self::Reopened => rustix::io::writev(to, slices),
             Self::Socket => rustix::net::sendmsg(to, slices, &mut SendAncillaryBuffer::default(), flags),
-            Self::Asked => would_not_wait(to, PollFlags::OUT)
+            Self::Polled => would_not_block(to, PollFlags::OUT)
                 .and_then(|()| rustix::io::write(to, &first[..first.len().min(SMALL)])),
         });
         Ok(written?)
     }
 
-    /// Whether a read of less than there was room for has left nothing. Of a terminal it is one line of several.
-    fn is_drained(self, read: usize, room: usize) -> bool {
-        (1..room).contains(&read) && !matches!(self, Self::Asked)
+    /// Whether a short read has emptied the stream. A terminal returns single lines.
+    fn is_drained(self, read: usize, buffer: usize) -> bool {
+        (1..buffer).contains(&read) && !matches!(self, Self::Polled)
     }
 }
 
-/// Fails with `AGAIN` if there is nothing of `what` yet.
-fn would_not_wait(descriptor: BorrowedFd<'_>, what: PollFlags) -> rustix::io::Result<()> {
-    let mut asked = [PollFd::from_borrowed_fd(descriptor, what)];
-    match retry_on_intr(|| poll(&mut asked, Some(&NOW)))? {
+/// Fails with `AGAIN` if the call would block.
+fn would_not_block(descriptor: BorrowedFd<'_>, what: PollFlags) -> rustix::io::Result<()> {
+    let mut polled = [PollFd::from_borrowed_fd(descriptor, what)];
+    match retry_on_intr(|| poll(&mut polled, Some(&NOW)))? {
         0 => Err(rustix::io::Errno::AGAIN),
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The task that moves the bytes: standard streams on one side, a socket on the other, which is looked after in [`daemon`].
+//! The task that moves bytes between standard streams and the socket of a daemon, which [`daemon`] handles.
 
 mod daemon;
 
@@ -12,145 +12,145 @@ use futures_util::future::{FutureExt, LocalBoxFuture};
 use tokio::net::UnixStream;
 use tokio::time::{Interval, Sleep, interval, sleep_until};
 
-use super::conversation::{Conversation, News, Stage};
-use super::greeting::Own;
-use super::held;
-use super::lines::Lines;
-use super::link::{Found, Places, Waits};
+use super::initialize::ShimInfo;
+use super::lines::LineSplitter;
+use super::parked;
+use super::reconnect::{ConnectResult, DaemonSockets, ReconnectDelays};
+use super::relay::{Relay, RelayEvent, State};
 use super::streams::{Input, Output};
 
-/// Read at once: a pipe's capacity.
+/// Bytes per read: a pipe's capacity.
 const CHUNK: usize = 64 << 10;
-/// Between two looks at whether an agent that says no more still reads: one that was killed does neither.
-const LOOK: Duration = Duration::from_millis(500);
+/// Interval of checks whether an agent that has closed its output still reads: a killed agent does neither.
+const READER_CHECK: Duration = Duration::from_millis(500);
 
-/// How it ended.
+/// How the relay ended.
 #[derive(Debug)]
-pub(crate) enum End<F> {
-    /// The agent has all it wanted, or reads no more.
-    Left,
-    /// There was no daemon to begin with: why.
-    NotServed(F),
-    /// The next daemon cannot go on with this agent: why.
-    Over(String),
-    /// A standard stream cannot be used.
+pub(crate) enum Outcome<F> {
+    /// The agent has received everything, or reads no more.
+    AgentLeft,
+    /// There was no daemon at the start, for this reason.
+    NoDaemon(F),
+    /// The next daemon cannot resume the session, for this reason.
+    Incompatible(String),
+    /// A standard stream failed.
     Failed(io::Error),
 }
 
-/// Why there is no daemon to begin with.
-pub(crate) struct Unserved<F> {
-    /// For whoever runs the shim.
+/// Why there is no daemon at the start.
+pub(crate) struct NoDaemon<F> {
+    /// For the caller.
     pub(crate) code: F,
     /// For the agent, if it is known.
     pub(crate) reason: Option<String>,
 }
 
-/// Finds out why no daemon runs, if that is known.
+/// Determines why no daemon runs, if possible.
 pub(crate) type Explain<'a> = Box<dyn Fn() -> LocalBoxFuture<'a, Option<String>> + 'a>;
 
-/// Where things are with the daemon.
-enum Link<'a, F> {
-    /// It is reached, or started, for the first time.
-    First(LocalBoxFuture<'a, Result<UnixStream, Unserved<F>>>),
-    Up(UnixStream),
-    /// It was lost.
-    Looking(LocalBoxFuture<'a, Found>),
-    /// Nobody is looked for.
-    Down(Option<F>),
+/// The connection to the daemon.
+enum DaemonLink<'a, F> {
+    /// The first daemon is being connected or started.
+    Starting(LocalBoxFuture<'a, Result<UnixStream, NoDaemon<F>>>),
+    Connected(UnixStream),
+    /// A daemon was lost, and the next one is awaited.
+    Reconnecting(LocalBoxFuture<'a, ConnectResult>),
+    /// No daemon is awaited.
+    Closed(Option<F>),
 }
 
 struct Task<'a, F, S> {
-    conversation: Conversation,
+    relay: Relay,
     input: Input,
     output: Output,
-    link: Link<'a, F>,
-    places: Places,
-    waits: Waits,
-    say: S,
+    link: DaemonLink<'a, F>,
+    sockets: DaemonSockets,
+    delays: ReconnectDelays,
+    report: S,
     explain: Explain<'a>,
-    /// An explanation that is under way.
+    /// An explanation in progress.
     explaining: Option<LocalBoxFuture<'a, Option<String>>>,
-    from_agent: Lines,
-    from_daemon: Lines,
+    from_agent: LineSplitter,
+    from_daemon: LineSplitter,
     chunk: Box<[u8]>,
-    /// The agent says no more.
+    /// The agent has closed its output.
     input_ended: bool,
-    /// Once it says no more.
-    looks: Option<Interval>,
-    /// The daemon takes no more.
-    is_deaf: bool,
-    /// Since when it is there.
+    /// Set once it has.
+    reader_checks: Option<Interval>,
+    /// The daemon accepts no more bytes.
+    is_write_closed: bool,
+    /// Since when the daemon is connected.
     up_since: Instant,
-    /// Until what is held has waited for too long, if anything is.
+    /// The timer of parked requests.
     sleep: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-/// Serves the agent on standard input and output until it leaves. `first` reaches the first daemon; `say` is told the news;
-/// `explain` is called when requests have waited for too long.
+/// Serves the agent on standard input and output until it leaves. `first` connects to the first daemon; `report`
+/// receives events; `explain` is called when requests were parked too long.
 pub(crate) async fn run<'a, F>(
-    first: impl Future<Output = Result<UnixStream, Unserved<F>>> + 'a,
-    places: Places,
-    own: Own,
-    say: impl FnMut(News),
+    first: impl Future<Output = Result<UnixStream, NoDaemon<F>>> + 'a,
+    sockets: DaemonSockets,
+    info: ShimInfo,
+    report: impl FnMut(RelayEvent),
     explain: Explain<'a>,
-) -> End<F> {
+) -> Outcome<F> {
     let (input, output) = match (Input::open(), Output::open()) {
         (Ok(input), Ok(output)) => (input, output),
-        (Err(error), _) | (_, Err(error)) => return End::Failed(error),
+        (Err(error), _) | (_, Err(error)) => return Outcome::Failed(error),
     };
     let mut task = Task {
-        conversation: Conversation::new(own, fastrand::u64(..)),
+        relay: Relay::new(info, fastrand::u64(..)),
         input,
         output,
-        link: Link::First(first.boxed_local()),
-        places,
-        waits: Waits::since(Instant::now()),
-        say,
+        link: DaemonLink::Starting(first.boxed_local()),
+        sockets,
+        delays: ReconnectDelays::since(Instant::now()),
+        report,
         explain,
         explaining: None,
-        from_agent: Lines::up_to(held::BYTES),
-        // The daemon has a cap of its own.
-        from_daemon: Lines::up_to(usize::MAX),
+        from_agent: LineSplitter::new(parked::MAX_BYTES),
+        // The daemon has its own limit.
+        from_daemon: LineSplitter::new(usize::MAX),
         chunk: vec![0; CHUNK].into(),
         input_ended: false,
-        looks: None,
-        is_deaf: false,
+        reader_checks: None,
+        is_write_closed: false,
         up_since: Instant::now(),
         sleep: None,
     };
     poll_fn(|cx| task.poll(cx)).await
 }
 
-impl<F, S: FnMut(News)> Task<'_, F, S> {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End<F>> {
+impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<F>> {
         loop {
-            for news in std::mem::take(&mut self.conversation.news) {
-                // Who says no more expects the daemon to go.
-                if news != News::Lost || !self.input_ended {
-                    (self.say)(news);
+            for event in std::mem::take(&mut self.relay.events) {
+                // An agent that has closed our output is gone.
+                if event != RelayEvent::DaemonLost || !self.input_ended {
+                    (self.report)(event);
                 }
             }
-            if let Err(error) = self.tell_agent(cx) {
-                return Poll::Ready(ended_by(error));
+            if let Err(error) = self.write_to_agent(cx) {
+                return Poll::Ready(outcome_of(error));
             }
-            if let Some(end) = self.ended() {
+            if let Some(end) = self.outcome() {
                 return Poll::Ready(end);
             }
-            // Each has its turn whatever the others do, and none waits for another.
-            let (linked, heard) = (self.poll_link(cx), self.poll_agent(cx));
-            if linked.is_pending() && heard.is_pending() && self.poll_due(cx).is_pending() {
-                return if self.poll_gone(cx) { Poll::Ready(End::Left) } else { Poll::Pending };
+            // Both sides are polled each time, so that neither waits for the other.
+            let (daemon, agent) = (self.poll_link(cx), self.poll_agent(cx));
+            if daemon.is_pending() && agent.is_pending() && self.poll_expiry(cx).is_pending() {
+                return if self.poll_agent_gone(cx) { Poll::Ready(Outcome::AgentLeft) } else { Poll::Pending };
             }
         }
     }
 
-    /// Whether the agent neither says nor reads any more: then nobody wants what it has asked.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Whether the agent neither writes nor reads any more.
+    fn poll_agent_gone(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.input_ended {
             return false;
         }
-        let looks = self.looks.get_or_insert_with(|| interval(LOOK));
-        while looks.poll_tick(cx).is_ready() {
+        let reader_checks = self.reader_checks.get_or_insert_with(|| interval(READER_CHECK));
+        while reader_checks.poll_tick(cx).is_ready() {
             if self.output.is_closed() {
                 return true;
             }
@@ -158,52 +158,52 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
         false
     }
 
-    fn tell_agent(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while !self.conversation.to_agent.is_empty() {
-            if self.conversation.to_agent.poll_write(cx, &mut self.output)?.is_pending() {
+    fn write_to_agent(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while !self.relay.to_agent.is_empty() {
+            if self.relay.to_agent.poll_write(cx, &mut self.output)?.is_pending() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Whether nothing is left to be done.
-    fn ended(&mut self) -> Option<End<F>> {
-        if !self.conversation.to_agent.is_empty() {
+    /// The outcome, once nothing is left to do.
+    fn outcome(&mut self) -> Option<Outcome<F>> {
+        if !self.relay.to_agent.is_empty() {
             return None;
         }
-        match (&mut self.conversation.stage, &mut self.link) {
-            (Stage::Over(_), Link::Down(refused @ Some(_))) => refused.take().map(End::NotServed),
-            (Stage::Over(why), _) => Some(End::Over(std::mem::take(why))),
-            // Whether there is a daemon to begin with is to be known.
-            (_, Link::First(_)) => None,
-            _ => (self.input_ended && self.conversation.owes_nothing()).then_some(End::Left),
+        match (&mut self.relay.state, &mut self.link) {
+            (State::Closed(_), DaemonLink::Closed(refused @ Some(_))) => refused.take().map(Outcome::NoDaemon),
+            (State::Closed(why), _) => Some(Outcome::Incompatible(std::mem::take(why))),
+            // The first attempt must end first.
+            (_, DaemonLink::Starting(_)) => None,
+            _ => (self.input_ended && self.relay.is_idle()).then_some(Outcome::AgentLeft),
         }
     }
 
-    /// Ready if anything was read of the agent.
+    /// Ready if anything was read from the agent.
     fn poll_agent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.input_ended || !self.conversation.may_hear_agent() {
+        if self.input_ended || !self.relay.may_read_agent() {
             return Poll::Pending;
         }
         match ready!(self.input.poll_read(cx, &mut self.chunk)) {
-            // Half a line is no message. A terminal or a peer that has gone says no more, either.
+            // An incomplete line is no message. A terminal or peer that is gone sends no more, either.
             Ok(0) | Err(_) => self.input_ended = true,
             Ok(read) => {
                 let now = Instant::now();
                 self.from_agent.push(&self.chunk[..read]);
                 while let Some(piece) = self.from_agent.take_next() {
-                    self.conversation.agent_says(piece, now);
+                    self.relay.from_agent(piece, now);
                 }
             }
         }
         Poll::Ready(())
     }
 
-    /// Ready if something that was held has waited for too long.
-    fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // The first daemon is given the time that its start takes.
-        let due = if matches!(self.link, Link::First(_)) { None } else { self.conversation.due() };
+    /// Ready if requests have expired.
+    fn poll_expiry(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // The first daemon has as much time as its start takes.
+        let due = if matches!(self.link, DaemonLink::Starting(_)) { None } else { self.relay.next_deadline() };
         let Some(due) = due else {
             (self.sleep, self.explaining) = (None, None);
             return Poll::Pending;
@@ -217,19 +217,19 @@ impl<F, S: FnMut(News)> Task<'_, F, S> {
             ready!(sleep.poll_unpin(cx));
         }
         let why = match self.link {
-            Link::Looking(_) => ready!(self.explaining.get_or_insert_with(&self.explain).poll_unpin(cx)),
+            DaemonLink::Reconnecting(_) => ready!(self.explaining.get_or_insert_with(&self.explain).poll_unpin(cx)),
             _ => None,
         };
         self.explaining = None;
-        self.conversation.expire(Instant::now(), why.as_deref());
+        self.relay.expire(Instant::now(), why.as_deref());
         Poll::Ready(())
     }
 }
 
 /// An agent that has closed our output has gone.
-fn ended_by<F>(error: io::Error) -> End<F> {
+fn outcome_of<F>(error: io::Error) -> Outcome<F> {
     match error.kind() {
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => End::Left,
-        _ => End::Failed(error),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Outcome::AgentLeft,
+        _ => Outcome::Failed(error),
     }
 }

@@ -153,7 +153,7 @@ fn token_is_renewed_before_it_expires_and_when_it_is_refused() {
 fn credentials_that_are_refused_are_shown_once_and_taken_when_they_are_right() {
     let fixture = fixture_of("wrong secret", BY_ITSELF);
     let daemon = fixture.serve();
-    wait_needs_login(&daemon, "gives no token for its client credentials: it says invalid_client");
+    wait_needs_login(&daemon, "sends no token for the client credentials: it answers invalid_client");
     let requests = || (request_count(&fixture), fixture.front.http().requests().len());
     let before = requests();
     assert_eq!(before.0, 1);
@@ -164,7 +164,7 @@ fn credentials_that_are_refused_are_shown_once_and_taken_when_they_are_right() {
     }
     assert_eq!(requests(), before);
     let ran = fixture.run(&["login", "tracker"]).expect_code(1);
-    assert!(ran.stderr.contains("it says invalid_client") && !ran.to_string().contains("wrong secret"), "{ran}");
+    assert!(ran.stderr.contains("it answers invalid_client") && !ran.to_string().contains("wrong secret"), "{ran}");
     assert!(!daemon.client(&["status"]).to_string().contains("wrong secret"));
 
     configure(&fixture, "machine's secret", BY_ITSELF);
@@ -184,7 +184,7 @@ fn credentials_that_are_taken_back_end_a_login_until_a_person_looks() {
     fixture.authorization.take_tokens_back();
     let refused = agent.call("tracker__echo", &json!({"text": "x"}));
     assert_eq!(refused["error"]["data"]["outcome"], "not_sent", "{refused}");
-    wait_needs_login(&daemon, "it says invalid_client");
+    wait_needs_login(&daemon, "it answers invalid_client");
     let before = request_count(&fixture);
     for _ in 0..5 {
         assert_eq!(agent.call("tracker__echo", &json!({}))["error"]["code"], -31004);
@@ -260,7 +260,7 @@ fn login_of_another_kind_or_name_than_is_configured_does_not_count() {
     fixture.log_in().expect_code(0);
     fixture.authorization.habits(|habits| habits.methods = vec!["client_secret_basic"]);
     configure(&fixture, "machine's secret", BY_ITSELF);
-    let known_as = || fixture.saved_login()["grant"]["application"]["id"].clone();
+    let known_as = || fixture.saved_login()["grant"]["registration"]["id"].clone();
     drop(fixture.serve());
     assert_eq!(known_as(), "machine");
     let text = "oauth = { client_id = \"other\", client_secret = \"other's secret\", grant = \"client_credentials\" }";

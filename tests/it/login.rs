@@ -101,7 +101,7 @@ fn browser_reads_why_a_login_has_failed_as_text() {
     let fixture = LoginFixture::new();
     for (answer, expected) in [
         (json!({"code": "made up"}), "sends no token: it answers invalid_grant"),
-        (json!({"code": null, "error": "<script>alert(1)</script>"}), "says &lt;script&gt;alert(1)&lt;/script&gt;"),
+        (json!({"code": null, "error": "<script>alert(1)</script>"}), "answers &lt;script&gt;alert(1)&lt;/script&gt;"),
         (json!({"iss": "https://<b>"}), "is from another authorization server"),
     ] {
         fixture.authorization.habits(|habits| habits.answer = answer);

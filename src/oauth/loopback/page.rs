@@ -12,7 +12,7 @@ pub(super) fn page(status: &str, text: &str) -> String {
 
 /// An HTTP redirect to this address.
 pub(super) fn redirect(address: &str) -> String {
-    head("302 Discovery", &format!("Location: {address}\r\nContent-Length: 0\r\n"))
+    head("302 Found", &format!("Location: {address}\r\nContent-Length: 0\r\n"))
 }
 
 fn head(status: &str, lines: &str) -> String {

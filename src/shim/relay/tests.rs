@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order, each request ends once, and none is made twice.
+//! Each request ends once and is executed at most once, in every order of events.
 
 mod modern;
 
@@ -14,7 +14,7 @@ use super::*;
 
 /// An agent and its daemons.
 struct World {
-    conversation: Conversation,
+    relay: Relay,
     now: Instant,
     /// What the daemon that is there has got, and not looked at.
     unread: Vec<u8>,
@@ -24,9 +24,9 @@ struct World {
     seen: HashMap<u64, usize>,
     /// How each of them ended, for the agent.
     ends: HashMap<u64, Vec<Value>>,
-    asked: u64,
+    request_count: u64,
     cancelled: Vec<u64>,
-    /// How often the agent was told that each of its subscriptions is in force.
+    /// How often the agent was written that each of its subscriptions is in force.
     acknowledged: HashMap<String, usize>,
     /// What this daemon has acknowledged and not ended.
     listening: Vec<String>,
@@ -35,79 +35,82 @@ struct World {
 }
 
 impl World {
-    /// In which the agent is introduced.
+    /// A world with an initialized agent.
     fn new() -> Self {
-        let own = Own { cwd: None, version: "1" };
+        let own = ShimInfo { cwd: None, version: "1" };
         let mut world = Self {
-            conversation: Conversation::new(own, 7),
+            relay: Relay::new(own, 7),
             now: Instant::now(),
             unread: Vec::new(),
             open: Vec::new(),
             seen: HashMap::new(),
             ends: HashMap::new(),
-            asked: 0,
+            request_count: 0,
             cancelled: Vec::new(),
             acknowledged: HashMap::new(),
             listening: Vec::new(),
             over: Vec::new(),
         };
-        world
-            .say(&json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {"protocolVersion": "v"}}));
-        world.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        world.send(
+            &json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {"protocolVersion": "v"}}),
+        );
+        world.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         world.connect();
         world.carry(usize::MAX);
         world.answer();
-        assert!(!world.conversation.news.contains(&News::Back), "nothing was lost");
+        assert!(!world.relay.events.contains(&RelayEvent::DaemonBack), "nothing was lost");
         world
     }
 
-    fn say(&mut self, message: &Value) {
-        self.conversation.agent_says(Piece::Line(Bytes::from(format!("{message}\n"))), self.now);
-        self.hear();
+    fn send(&mut self, message: &Value) {
+        self.relay.from_agent(Piece::Line(Bytes::from(format!("{message}\n"))), self.now);
+        self.read();
     }
 
     fn ask(&mut self) {
-        self.asked += 1;
-        self.say(&json!({"jsonrpc": "2.0", "id": self.asked, "method": "tools/call", "params": {"name": "x"}}));
+        self.request_count += 1;
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": self.request_count, "method": "tools/call", "params": {"name": "x"}}),
+        );
     }
 
     fn listen(&mut self, id: u64) {
         let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28"});
         let params = json!({"_meta": meta, "notifications": {"toolsListChanged": true}});
-        self.say(&json!({"jsonrpc": "2.0", "id": format!("listen {id}"), "method": "subscriptions/listen", "params": params}));
+        self.send(&json!({"jsonrpc": "2.0", "id": format!("listen {id}"), "method": "subscriptions/listen", "params": params}));
     }
 
     /// The daemon ends what it has acknowledged, as one does that ends itself.
     fn end_listening(&mut self) {
         for id in std::mem::take(&mut self.listening) {
             let end = json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}});
-            self.conversation.daemon_says(Bytes::from(format!("{end}\n")), self.now);
+            self.relay.from_daemon(Bytes::from(format!("{end}\n")), self.now);
         }
-        self.hear();
+        self.read();
     }
 
     fn cancel(&mut self, id: u64) {
-        if id >= 1 && id <= self.asked && !self.ends.contains_key(&id) && !self.cancelled.contains(&id) {
+        if id >= 1 && id <= self.request_count && !self.ends.contains_key(&id) && !self.cancelled.contains(&id) {
             self.cancelled.push(id);
             let params = json!({ "requestId": id });
-            self.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
+            self.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
         }
     }
 
     fn connect(&mut self) {
-        if self.conversation.stage == Stage::Away {
+        if self.relay.state == State::Disconnected {
             (self.unread, self.open, self.listening) = (Vec::new(), Vec::new(), Vec::new());
-            self.conversation.connected();
+            self.relay.connected();
         }
     }
 
-    /// So many bytes reach the daemon.
+    /// Delivers this many bytes to the daemon.
     fn carry(&mut self, most: usize) {
-        let mut room = vec![0; most.min(self.conversation.to_daemon.bytes())];
+        let mut room = vec![0; most.min(self.relay.to_daemon.bytes())];
         let length = room.len();
         let mut room = Cursor::new(&mut room[..]);
         while (room.position() as usize) < length {
-            let written = self.conversation.to_daemon.write_some(&mut room).now_or_never();
+            let written = self.relay.to_daemon.write_some(&mut room).now_or_never();
             assert!(matches!(written, Some(Ok(()))), "there is room");
         }
         self.unread.extend_from_slice(room.into_inner());
@@ -125,34 +128,35 @@ impl World {
 
     /// The daemon answers what it has had for longest.
     fn answer(&mut self) {
-        if self.conversation.stage == Stage::Away || self.open.is_empty() {
+        if self.relay.state == State::Disconnected || self.open.is_empty() {
             return;
         }
-        let asked = self.open.remove(0);
-        let answer = if asked["method"] == "subscriptions/listen" {
-            self.listening.push(asked["id"].as_str().expect("text").to_owned());
-            let params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": asked["id"]}, "notifications": {}});
+        let request = self.open.remove(0);
+        let answer = if request["method"] == "subscriptions/listen" {
+            self.listening.push(request["id"].as_str().expect("text").to_owned());
+            let params =
+                json!({"_meta": {"io.modelcontextprotocol/subscriptionId": request["id"]}, "notifications": {}});
             json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params})
         } else {
-            json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"protocolVersion": "v"}})
+            json!({"jsonrpc": "2.0", "id": request["id"], "result": {"protocolVersion": "v"}})
         };
-        self.conversation.daemon_says(Bytes::from(format!("{answer}\n")), self.now);
-        self.hear();
+        self.relay.from_daemon(Bytes::from(format!("{answer}\n")), self.now);
+        self.read();
     }
 
     /// The daemon, which is being stopped, refuses what it has had for longest; no server has seen that.
     fn refuse(&mut self) {
-        if self.conversation.stage == Stage::Away {
+        if self.relay.state == State::Disconnected {
             return;
         }
-        let Some(position) = self.open.iter().position(|asked| asked["id"].is_u64()) else { return };
+        let Some(position) = self.open.iter().position(|request| request["id"].is_u64()) else { return };
         let id = self.open.remove(position)["id"].as_u64().expect("a number");
         *self.seen.entry(id).or_default() -= 1;
         let data = json!({"outcome": "not_sent", "daemon": "stopping"});
         let error = json!({"code": -31005, "message": "mcpd is being stopped", "data": data});
         let refusal = json!({"jsonrpc": "2.0", "id": id, "error": error});
-        self.conversation.daemon_says(Bytes::from(format!("{refusal}\n")), self.now);
-        self.hear();
+        self.relay.from_daemon(Bytes::from(format!("{refusal}\n")), self.now);
+        self.read();
     }
 
     /// The daemon answers everything that comes.
@@ -165,25 +169,25 @@ impl World {
     }
 
     fn lose(&mut self) {
-        if self.conversation.stage != Stage::Away {
-            self.conversation.lost(self.now);
-            self.hear();
+        if self.relay.state != State::Disconnected {
+            self.relay.lost(self.now);
+            self.read();
         }
     }
 
     fn wait(&mut self, time: Duration) {
         self.now += time;
-        self.conversation.expire(self.now, None);
-        self.hear();
+        self.relay.expire(self.now, None);
+        self.read();
     }
 
-    /// The agent reads what it is told.
-    fn hear(&mut self) {
-        let mut told = Vec::new();
-        while !self.conversation.to_agent.is_empty() {
-            assert!(matches!(self.conversation.to_agent.write_some(&mut told).now_or_never(), Some(Ok(()))));
+    /// The agent reads what it is written.
+    fn read(&mut self) {
+        let mut written = Vec::new();
+        while !self.relay.to_agent.is_empty() {
+            assert!(matches!(self.relay.to_agent.write_some(&mut written).now_or_never(), Some(Ok(()))));
         }
-        for line in told.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        for line in written.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let message: Value = serde_json::from_slice(line).expect("JSON");
             if let Some(id) = message["id"].as_u64() {
                 self.ends.entry(id).or_default().push(message);
@@ -198,12 +202,12 @@ impl World {
 
 proptest! {
     #[test]
-    fn each_request_ends_once_and_none_is_made_twice(steps in prop::collection::vec((0..11u8, 0..200usize), 0..120)) {
+    fn each_request_ends_once_and_none_is_executed_twice(steps in prop::collection::vec((0..11u8, 0..200usize), 0..120)) {
         let (mut world, mut listened) = (World::new(), 0);
         for (what, amount) in steps {
             match what {
                 0 | 1 => world.ask(),
-                2 => world.cancel(world.asked.saturating_sub(amount as u64 % 4)),
+                2 => world.cancel(world.request_count.saturating_sub(amount as u64 % 4)),
                 3 => world.connect(),
                 4 => world.carry(amount * 3),
                 5 => { world.carry(usize::MAX); world.answer() }
@@ -216,7 +220,7 @@ proptest! {
         }
         world.lose();
         world.wait(Duration::from_secs(10));
-        for id in 1..=world.asked {
+        for id in 1..=world.request_count {
             let ends = world.ends.get(&id).map_or(&[][..], Vec::as_slice);
             let seen = world.seen.get(&id).copied().unwrap_or_default();
             prop_assert!(seen <= 1, "{} reached daemons {} times", id, seen);
@@ -231,21 +235,21 @@ proptest! {
                 prop_assert!(end["error"]["data"]["outcome"] == "unknown" || seen == 1, "{}", end);
             }
         }
-        prop_assert!(world.conversation.owes_nothing() && world.conversation.due().is_none());
+        prop_assert!(world.relay.is_idle() && world.relay.next_deadline().is_none());
         world.connect();
         world.settle();
         for id in (1..=listened).map(|id| format!("listen {id}")) {
-            let told = world.acknowledged.get(&id).copied().unwrap_or_default();
+            let acknowledged = world.acknowledged.get(&id).copied().unwrap_or_default();
             let ends = world.over.iter().filter(|over| **over == id).count();
             let open = world.listening.iter().filter(|open| **open == id).count();
-            prop_assert_eq!((told <= 1, open + ends), (true, 1), "{} {}", id, told);
-            prop_assert!(open <= told);
+            prop_assert_eq!((acknowledged <= 1, open + ends), (true, 1), "{} {}", id, acknowledged);
+            prop_assert!(open <= acknowledged);
         }
     }
 }
 
 #[test]
-fn requests_that_a_stopping_daemon_refuses_and_later_ones_are_made_at_the_next_one_in_order() {
+fn requests_refused_by_a_stopping_daemon_go_to_the_next_one_in_order() {
     let mut world = World::new();
     (0..3).for_each(|_| world.ask());
     world.carry(usize::MAX);
@@ -264,44 +268,44 @@ fn requests_that_a_stopping_daemon_refuses_and_later_ones_are_made_at_the_next_o
     world.carry(usize::MAX);
     world.answer();
     world.carry(usize::MAX);
-    let made: Vec<_> = world.open.iter().filter_map(|asked| asked["id"].as_u64()).collect();
+    let made: Vec<_> = world.open.iter().filter_map(|request| request["id"].as_u64()).collect();
     assert_eq!(made, [1, 2, 3, 4]);
 }
 
 #[test]
-fn what_an_agent_says_before_it_was_answered_is_said_in_its_order() {
-    let mut conversation = Conversation::new(Own { cwd: None, version: "1" }, 7);
+fn lines_before_the_initialize_response_keep_their_order() {
+    let mut relay = Relay::new(ShimInfo { cwd: None, version: "1" }, 7);
     for line in [
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"_meta\":{\"mcpd/connect\":\"0\"},\"protocolVersion\":\"v\"}}\n",
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n",
         "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}\n",
     ] {
-        conversation.agent_says(Piece::Line(Bytes::from_static(line.as_bytes())), Instant::now());
+        relay.from_agent(Piece::Line(Bytes::from_static(line.as_bytes())), Instant::now());
     }
-    conversation.connected();
-    let mut said = Vec::new();
-    while !conversation.to_daemon.is_empty() {
-        conversation.to_daemon.write_some(&mut said).now_or_never().expect("room").expect("room");
+    relay.connected();
+    let mut written = Vec::new();
+    while !relay.to_daemon.is_empty() {
+        relay.to_daemon.write_some(&mut written).now_or_never().expect("room").expect("room");
     }
-    let said = String::from_utf8(said).expect("text");
+    let written = String::from_utf8(written).expect("text");
     let methods = ["\"initialize\"", "\"notifications/initialized\"", "\"tools/list\""];
-    let found: Vec<_> = said.lines().zip(methods).map(|(line, method)| line.contains(method)).collect();
-    assert_eq!(found, [true; 3], "{said}");
+    let found: Vec<_> = written.lines().zip(methods).map(|(line, method)| line.contains(method)).collect();
+    assert_eq!(found, [true; 3], "{written}");
 }
 
 #[test]
-fn an_introduction_ends_though_daemons_come_and_go_at_once() {
+fn initialize_expires_though_daemons_come_and_go() {
     let now = Instant::now();
-    let mut conversation = Conversation::new(Own { cwd: None, version: "1" }, 7);
+    let mut relay = Relay::new(ShimInfo { cwd: None, version: "1" }, 7);
     let hello = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"v\"}}\n";
-    conversation.agent_says(Piece::Line(Bytes::from_static(hello)), now);
+    relay.from_agent(Piece::Line(Bytes::from_static(hello)), now);
     for seconds in 0..10 {
-        assert!(conversation.to_agent.is_empty() && conversation.due() == Some(now + Duration::from_secs(10)));
-        conversation.connected();
+        assert!(relay.to_agent.is_empty() && relay.next_deadline() == Some(now + Duration::from_secs(10)));
+        relay.connected();
         let mut written = Vec::new();
-        conversation.to_daemon.write_some(&mut written).now_or_never().expect("room").expect("room");
-        conversation.lost(now + Duration::from_secs(seconds));
+        relay.to_daemon.write_some(&mut written).now_or_never().expect("room").expect("room");
+        relay.lost(now + Duration::from_secs(seconds));
     }
-    conversation.expire(now + Duration::from_secs(10), None);
-    assert!(conversation.to_agent.bytes() > 0 && conversation.owes_nothing());
+    relay.expire(now + Duration::from_secs(10), None);
+    assert!(relay.to_agent.bytes() > 0 && relay.is_idle());
 }

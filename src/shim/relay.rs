@@ -1,0 +1,284 @@
+//! The relay between one agent and one daemon after another. Pure: lines in, lines out, and time as an argument.
+//!
+//! Lives here: lines of the agent; in the submodules lines of the daemon ([`from_daemon`]), changes of the daemon
+//! ([`transitions`]), `subscriptions/listen` requests ([`listen`]), and lines that are too long to be kept
+//! ([`oversized`]).
+
+mod from_daemon;
+mod listen;
+mod oversized;
+#[cfg(test)]
+mod tests;
+mod transitions;
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use self::oversized::OversizedLine;
+use super::in_flight::InFlight;
+use super::initialize::{ShimInfo, annotate, message};
+use super::lines::Piece;
+use super::listen_requests::ListenRequests;
+use super::memory::{Initialize, SessionMemory};
+use super::modern;
+use super::parked::ParkedRequests;
+use super::request_group::{Effect, RequestGroup};
+use super::resubscribe::Resubscriptions;
+use crate::era;
+use crate::jsonrpc::Message;
+use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::reply::{self, ErrorObject};
+use crate::transport::{Incoming, Outbox};
+
+/// While more bytes wait for one side, the other is not read.
+const MAX_UNREAD: usize = 256 << 10;
+
+/// Why a request cannot be parked.
+const QUEUE_FULL: &str = "the queue of requests that wait for mcpd is full";
+
+/// An event that the agent's user should know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RelayEvent {
+    /// The daemon is gone.
+    DaemonLost,
+    /// A daemon is connected again.
+    DaemonBack,
+    /// The daemon has this version, which differs from the shim's.
+    OtherVersion(String),
+    /// The daemon no longer has the profile.
+    NoProfile,
+}
+
+/// The state of the connection to the daemon.
+#[derive(Debug, PartialEq)]
+pub(super) enum State {
+    /// Disconnected.
+    Disconnected,
+    /// A daemon was sent `initialize` or `server/discover` with this id, to resume the session.
+    Resuming(String),
+    /// Lines are forwarded.
+    Connected,
+    /// The daemon cannot resume the session, for this reason.
+    Closed(String),
+}
+
+/// The relay.
+#[derive(Debug)]
+pub(super) struct Relay {
+    pub(super) to_agent: Outbox,
+    pub(super) to_daemon: Outbox,
+    /// Events that were not reported yet.
+    pub(super) events: Vec<RelayEvent>,
+    pub(super) state: State,
+    info: ShimInfo,
+    memory: SessionMemory,
+    in_flight: InFlight,
+    parked: ParkedRequests,
+    listen_requests: ListenRequests,
+    resubscriptions: Resubscriptions,
+    oversized: Option<OversizedLine>,
+    /// The daemon version that was reported last.
+    reported_version: Option<String>,
+    /// A daemon was lost, and no other one has replaced it.
+    is_lost: bool,
+    /// Since when the daemon refuses requests because it is stopping.
+    draining_since: Option<Instant>,
+}
+
+impl Relay {
+    /// A relay without a daemon. `nonce` is unguessable for agents.
+    pub(super) fn new(info: ShimInfo, nonce: u64) -> Self {
+        Self {
+            to_agent: Outbox::default(),
+            to_daemon: Outbox::default(),
+            events: Vec::new(),
+            state: State::Disconnected,
+            info,
+            memory: SessionMemory::default(),
+            in_flight: InFlight::default(),
+            parked: ParkedRequests::default(),
+            listen_requests: ListenRequests::default(),
+            resubscriptions: Resubscriptions::new(nonce),
+            oversized: None,
+            reported_version: None,
+            is_lost: false,
+            draining_since: None,
+        }
+    }
+
+    /// Handles input of the agent.
+    pub(super) fn from_agent(&mut self, piece: Piece, now: Instant) {
+        match piece {
+            Piece::Line(line) => self.agent_line(line, now),
+            Piece::Part(part) => self.agent_part(part),
+            Piece::End(part, ends) => {
+                self.agent_part(part);
+                self.agent_oversized_ended(&ends);
+            }
+        }
+    }
+
+    /// Whether to read more from the agent.
+    pub(super) fn may_read_agent(&self) -> bool {
+        match self.state {
+            State::Connected if self.draining_since.is_some() => {
+                self.to_agent.bytes() <= MAX_UNREAD && self.to_daemon.bytes() <= MAX_UNREAD
+            }
+            State::Connected => self.to_daemon.bytes() <= MAX_UNREAD && !self.in_flight.is_full(),
+            // The shim itself answers in these states.
+            State::Disconnected | State::Resuming(_) => self.to_agent.bytes() <= MAX_UNREAD,
+            State::Closed(_) => false,
+        }
+    }
+
+    /// Whether to read more from the daemon.
+    pub(super) fn may_read_daemon(&self) -> bool {
+        self.to_agent.bytes() <= MAX_UNREAD
+    }
+
+    /// Whether an agent that has closed its output expects nothing more.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state != State::Connected && self.parked.requests() == 0
+    }
+
+    /// When [`Relay::expire`] has something to do.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.parked.next_deadline().into_iter().chain(self.listen_requests.next_deadline()).min()
+    }
+
+    /// Refuses requests that were parked too long, and delivers ends that were withheld too long. `why` is the reason
+    /// that no daemon runs, if it is known.
+    pub(super) fn expire(&mut self, now: Instant, why: Option<&str>) {
+        let message = match why {
+            Some(why) => format!("mcpd is not running: {why}"),
+            None => "mcpd did not come back within 10s".to_owned(),
+        };
+        for group in self.parked.take_overdue(now) {
+            self.refuse(&group, &unavailable(&message));
+        }
+        for end in self.listen_requests.take_overdue(now) {
+            self.to_agent.push(end);
+        }
+    }
+
+    fn agent_line(&mut self, line: Bytes, now: Instant) {
+        let incoming = Incoming::of(message(&line));
+        let may_batch = self.may_batch();
+        let group = RequestGroup::of(&incoming, may_batch);
+        match &incoming {
+            Incoming::Message { message: Message::Request { id, method, params }, .. }
+                if method[..] == *b"ping"
+                    && (self.state != State::Connected && self.is_lost || self.draining_since.is_some())
+                    && !modern::is_modern(params.as_ref()) =>
+            {
+                self.to_agent.push(reply::result(id, b"{}"));
+            }
+            Incoming::Message { message: Message::Request { method, params, .. }, .. }
+                if method[..] == *b"initialize"
+                    && self.memory.initialize.is_none()
+                    && !modern::is_modern(params.as_ref()) =>
+            {
+                let line = annotate(&line, &self.info);
+                let initialize = Initialize { line: line.clone(), protocol: None, is_ready: false };
+                self.memory.initialize = Some(initialize);
+                self.forward(line, group.map(RequestGroup::as_initialize), now);
+            }
+            // The daemon that sent this request is gone.
+            Incoming::Message { message: Message::Response { id, .. }, .. } if self.memory.is_from_lost_daemon(id) => {}
+            Incoming::Batch(members) if may_batch => {
+                members.iter().for_each(|member| self.observe_agent(member));
+                self.forward(line, group, now);
+            }
+            single => {
+                self.observe_agent(single);
+                self.forward(line, group, now);
+            }
+        }
+    }
+
+    /// Forwards a line to the daemon. Without one, a line without requests is dropped.
+    fn forward(&mut self, line: Bytes, group: Option<RequestGroup>, now: Instant) {
+        for request in group.iter().flat_map(|group| &group.members) {
+            if let Effect::Subscribe(uri) | Effect::Unsubscribe(uri) = &request.effect {
+                self.resubscriptions.skip(uri);
+            }
+        }
+        match (&self.state, group) {
+            (State::Connected, None) => drop(self.to_daemon.push(line)),
+            (State::Connected, Some(group)) => match self.draining_since {
+                Some(since) => self.park(line, group, since),
+                None => self.send(line, group, None),
+            },
+            (State::Disconnected | State::Resuming(_), Some(group)) => self.park(line, group, now),
+            (State::Closed(why), Some(group)) => self.refuse(&group, &unavailable(&why.clone())),
+            (_, None) => {}
+        }
+    }
+
+    /// Updates the state from a message of the agent.
+    fn observe_agent(&mut self, incoming: &Incoming) {
+        let Incoming::Message { message, .. } = incoming else { return };
+        match message {
+            Message::Request { method, params, .. } => self.memory.note_request(method, params.as_ref()),
+            Message::Notification { method, params } => match &method[..] {
+                b"notifications/cancelled" => {
+                    if let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"])) {
+                        self.in_flight.cancel(&id);
+                        self.parked.cancel(&id);
+                        self.listen_requests.cancel(&id);
+                    }
+                }
+                b"notifications/initialized" => {
+                    if let Some(initialize) = &mut self.memory.initialize {
+                        initialize.is_ready = true;
+                    }
+                }
+                _ => {}
+            },
+            Message::Response { id, .. } => self.memory.daemon_request_ended(id),
+        }
+    }
+
+    fn may_batch(&self) -> bool {
+        let protocol = self.memory.protocol().and_then(|protocol| str::from_utf8(protocol).ok());
+        protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES))
+    }
+
+    /// Parks a line again that was sent but not seen by any server.
+    fn repark(&mut self, number: u64, line: Bytes, group: RequestGroup, since: Instant) {
+        if let Err(group) = self.parked.push_at(number, line, group, since) {
+            self.refuse(&group, &overloaded(QUEUE_FULL));
+        }
+    }
+
+    /// Parks a line until there is a daemon.
+    fn park(&mut self, line: Bytes, group: RequestGroup, now: Instant) {
+        if let Err(group) = self.parked.push(line, group, now) {
+            self.refuse(&group, &overloaded(QUEUE_FULL));
+        }
+    }
+
+    fn refuse(&mut self, group: &RequestGroup, error: &ErrorObject) {
+        if group.is_initialize() {
+            // The agent may initialize again.
+            self.memory.initialize = None;
+        }
+        self.to_agent.push(group.refusal(error));
+    }
+}
+
+/// The error for a request that a lost daemon may have passed on.
+fn gone() -> ErrorObject {
+    let message = "mcpd stopped; it is unknown whether this request was executed";
+    ErrorObject::of_mcpd(ErrorCode::ShuttingDown, message, Delivery::Unknown)
+}
+
+fn unavailable(message: &str) -> ErrorObject {
+    ErrorObject::of_mcpd(ErrorCode::Unavailable, message, Delivery::NotSent)
+}
+
+fn overloaded(message: &str) -> ErrorObject {
+    ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent)
+}

@@ -1,0 +1,166 @@
+//! Lines of the daemon.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::{Relay, RelayEvent, State};
+use crate::jsonrpc::mcpd_error::is_refusal_of_stopping_daemon;
+use crate::jsonrpc::members::members;
+use crate::jsonrpc::{Malformed, Message};
+use crate::list_kind::ListKind;
+use crate::shim::in_flight::InFlightLine;
+use crate::shim::initialize::{InitializeResult, message, parse_result};
+use crate::shim::modern;
+use crate::shim::request_group::{Effect, Request};
+use crate::transport::Incoming;
+
+/// The first message of a `subscriptions/listen` request.
+const ACKNOWLEDGED: &[u8] = b"notifications/subscriptions/acknowledged";
+/// Requests that a daemon accepts from one agent.
+const MAX_REQUESTS: usize = 256;
+
+/// The id of the request that a message refuses because the daemon is stopping.
+fn refused_by_stopping_daemon(incoming: &Incoming) -> Option<&Bytes> {
+    match incoming {
+        Incoming::Message { message: Message::Response { id, outcome: Err(error) }, .. }
+            if is_refusal_of_stopping_daemon(error) =>
+        {
+            Some(id)
+        }
+        _ => None,
+    }
+}
+
+impl Relay {
+    /// Handles a line of the daemon.
+    pub(in crate::shim) fn from_daemon(&mut self, line: Bytes, now: Instant) {
+        if matches!(self.state, State::Closed(_)) {
+            return;
+        }
+        let incoming = Incoming::of(message(&line));
+        if let State::Resuming(request) = &self.state {
+            if let Incoming::Message { message: Message::Response { id, outcome }, .. } = &incoming
+                && id[..] == *request.as_bytes()
+            {
+                self.resume_answered(outcome.as_ref());
+            }
+            // Other messages before the session is resumed are not for the agent.
+            return;
+        }
+        if self.reparks_refused(&incoming, now) {
+            return;
+        }
+        match &incoming {
+            Incoming::Message { message: Message::Response { id, outcome }, .. }
+                if self.resubscriptions.is_shim_id(id) =>
+            {
+                self.resubscriptions.answered(id, outcome.is_ok());
+                return self.resubscribe();
+            }
+            Incoming::Message { message: Message::Response { id, outcome }, .. }
+                if self.withholds_end(id, outcome.as_ref(), &line, now) =>
+            {
+                return;
+            }
+            Incoming::Message { message: Message::Notification { method, params }, .. }
+                if method[..] == *ACKNOWLEDGED =>
+            {
+                return self.acknowledged(line.clone(), params.as_ref());
+            }
+            Incoming::Batch(members) => members.iter().for_each(|member| self.observe_daemon(member)),
+            single => self.observe_daemon(single),
+        }
+        self.to_agent.push(line);
+    }
+
+    /// Whether a line only refuses requests because the daemon is stopping. Then these and all later ones are parked
+    /// for the next daemon.
+    fn reparks_refused(&mut self, incoming: &Incoming, now: Instant) -> bool {
+        let members = match incoming {
+            Incoming::Batch(members) => &members[..],
+            single => std::slice::from_ref(single),
+        };
+        let Some(ids) = members.iter().map(refused_by_stopping_daemon).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        let Some(InFlightLine { number, line: Some(line), group, waited_since }) = self.in_flight.take_refused(&ids)
+        else {
+            return false;
+        };
+        if self.draining_since.is_none() {
+            self.draining_since = Some(now);
+            self.parked.pause();
+        }
+        self.repark(number, line, group, waited_since.or(self.draining_since).unwrap_or(now));
+        true
+    }
+
+    /// Updates the state from a message for the agent.
+    fn observe_daemon(&mut self, incoming: &Incoming) {
+        match incoming {
+            Incoming::Message { message: Message::Response { id, outcome }, .. } => self.answered(id, outcome.as_ref()),
+            Incoming::Malformed(Malformed::BadResponse { id }) => self.answered(id, Err(id)),
+            Incoming::Message { message: Message::Request { id, .. }, .. } => self.memory.note_daemon_request(id),
+            Incoming::Message { message: Message::Notification { method, params }, .. } => {
+                if method[..] == *b"notifications/cancelled"
+                    && let Some(Ok([Some(id)])) = params.as_ref().map(|params| members(params, ["requestId"]))
+                {
+                    self.memory.daemon_request_ended(&id);
+                } else if method[..] == *ListKind::Resources.change_notification().as_bytes() {
+                    self.resubscriptions.retry();
+                    self.resubscribe();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, id: &Bytes, outcome: Result<&Bytes, &Bytes>) {
+        let Some(Request { effect, .. }) = self.in_flight.take(id) else { return };
+        match (effect, outcome) {
+            (Effect::Initialize, outcome) => self.initialize_answered(outcome.ok().and_then(parse_result)),
+            (Effect::Discover, Ok(result)) => self.check_version(modern::discovered_version(result)),
+            (effect, Ok(_)) => self.memory.apply(effect),
+            (_, Err(_)) => {}
+        }
+        self.resubscribe();
+    }
+
+    fn initialize_answered(&mut self, answer: Option<InitializeResult>) {
+        let Some(InitializeResult { protocol, daemon }) = answer else {
+            self.memory.initialize = None;
+            return;
+        };
+        if let Some(initialize) = &mut self.memory.initialize {
+            initialize.protocol = Some(Bytes::copy_from_slice(&protocol));
+        }
+        self.check_version(daemon);
+        self.report_back();
+    }
+
+    /// Reports a daemon of another version, once.
+    pub(super) fn check_version(&mut self, daemon: Option<String>) {
+        let other = daemon.filter(|daemon| daemon != self.info.version);
+        if let Some(other) = other.clone().filter(|other| self.reported_version.as_ref() != Some(other)) {
+            self.events.push(RelayEvent::OtherVersion(other));
+        }
+        self.reported_version = other.or(self.reported_version.take());
+    }
+
+    /// Requests further subscriptions again, as far as the daemon's limit allows beside the agent's own requests.
+    pub(super) fn resubscribe(&mut self) {
+        if !self.resubscriptions.has_pending() {
+            return;
+        }
+        let taken = self.in_flight.requests()
+            + self.parked.requests()
+            + self.listen_requests.len()
+            + self.resubscriptions.in_flight();
+        let mut room = MAX_REQUESTS.saturating_sub(taken + 1);
+        while let Some(request) = self.resubscriptions.next(room) {
+            self.to_daemon.push(request);
+            room -= 1;
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Changes of the daemon: lost, connected, resumed, closed.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::oversized::OversizedLine;
+use super::{Relay, RelayEvent, State, gone, unavailable};
+use crate::jsonrpc::mcpd_error::ErrorCode;
+use crate::jsonrpc::reply;
+use crate::shim::initialize::{InitializeResult, parse_result, replay};
+use crate::shim::parked::ParkedLine;
+use crate::shim::request_group::RequestGroup;
+use crate::shim::resubscribe::request;
+use crate::transport::Outbox;
+
+impl Relay {
+    /// The connection to the daemon has ended.
+    pub(in crate::shim) fn lost(&mut self, now: Instant) {
+        self.state = State::Disconnected;
+        if let Some(since) = self.draining_since.take() {
+            self.parked.resume(now.saturating_duration_since(since));
+        }
+        self.resubscriptions.clear();
+        let mut unsent = std::mem::take(&mut self.to_daemon);
+        for sent in self.in_flight.end() {
+            // Initializing again has no effect.
+            let is_initialize = sent.group.is_initialize();
+            let line = match &self.memory.initialize {
+                Some(initialize) if is_initialize => Some(initialize.line.clone()),
+                _ => unsent.take(sent.number),
+            };
+            match line {
+                // Repeated restarts do not extend the wait.
+                Some(line) => self.repark(sent.number, line, sent.group, sent.waited_since.unwrap_or(now)),
+                None => self.refuse(&sent.group, &gone()),
+            }
+        }
+        self.interrupt(now);
+        for cancelled in self.memory.cancel_daemon_requests() {
+            self.to_agent.push(cancelled);
+        }
+        self.oversized = self
+            .oversized
+            .take()
+            .map(|state| if state == OversizedLine::Forwarded { OversizedLine::Lost } else { state });
+        if !std::mem::replace(&mut self.is_lost, true) {
+            self.events.push(RelayEvent::DaemonLost);
+        }
+    }
+
+    /// A daemon is connected.
+    pub(in crate::shim) fn connected(&mut self) {
+        self.to_daemon = Outbox::default();
+        let id = self.resubscriptions.id();
+        let initialize = self.memory.initialize.as_ref();
+        let request =
+            initialize.and_then(|known| replay(&known.line, &id, known.protocol.as_ref()?, self.memory.ids_from()));
+        match request.or_else(|| self.discovery(&id)) {
+            Some(request) => {
+                self.to_daemon.push(request);
+                self.state = State::Resuming(id);
+            }
+            None => {
+                self.state = State::Connected;
+                self.send_parked();
+            }
+        }
+    }
+
+    /// The daemon has answered the replayed `initialize` or `server/discover`.
+    pub(super) fn resume_answered(&mut self, outcome: Result<&Bytes, &Bytes>) {
+        // The daemon is stopping or full. It will close the connection, and the next one is tried.
+        if outcome.is_err_and(is_passing) {
+            return;
+        }
+        if self.memory.protocol().is_none() {
+            return self.discovered(outcome.ok());
+        }
+        let answer = match outcome.map(parse_result) {
+            Ok(answer) => answer,
+            Err(error) => {
+                return self.end(format!("the next daemon refuses `initialize`: {}", String::from_utf8_lossy(error)));
+            }
+        };
+        match answer {
+            Some(InitializeResult { protocol, daemon }) if Some(&protocol) == self.memory.protocol() => {
+                self.check_version(daemon);
+                self.resume();
+            }
+            Some(InitializeResult { protocol, .. }) => {
+                let protocol = String::from_utf8_lossy(&protocol).into_owned();
+                self.end(format!("the next daemon negotiates another version of MCP: {protocol}"));
+            }
+            None => self.end("the next daemon sends an invalid response to `initialize`".to_owned()),
+        }
+    }
+
+    fn resume(&mut self) {
+        self.state = State::Connected;
+        if self.memory.is_ready() {
+            self.to_daemon.push(reply::notification("notifications/initialized"));
+        }
+        if let Some(level) = &self.memory.log_level {
+            let id = self.resubscriptions.id();
+            self.to_daemon.push(request(&id, "logging/setLevel", "level", level));
+        }
+        self.repeat_listens();
+        self.resubscriptions.begin(&self.memory.subscriptions);
+        self.resubscribe();
+        self.send_parked();
+        if self.memory.is_ready() {
+            for change in self.memory.list_changes() {
+                self.to_agent.push(change);
+            }
+        }
+        self.report_back();
+    }
+
+    /// Reports that a daemon is back, if one was lost.
+    pub(super) fn report_back(&mut self) {
+        if std::mem::take(&mut self.is_lost) {
+            self.events.push(RelayEvent::DaemonBack);
+        }
+    }
+
+    pub(super) fn send_parked(&mut self) {
+        while let Some(ParkedLine { line, group, since, .. }) = self.parked.take_first() {
+            let is_initialize = group.is_initialize();
+            self.send(line, group, Some(since));
+            // The agent may have sent `notifications/initialized` without waiting for the response.
+            if is_initialize && self.memory.is_ready() {
+                self.to_daemon.push(reply::notification("notifications/initialized"));
+            }
+        }
+    }
+
+    /// Gives up, for this reason.
+    pub(in crate::shim) fn end(&mut self, why: String) {
+        while let Some(ParkedLine { group, .. }) = self.parked.take_first() {
+            self.refuse(&group, &unavailable(&why));
+        }
+        for id in self.listen_requests.end() {
+            self.refuse(&RequestGroup::single(id), &unavailable(&why));
+        }
+        self.state = State::Closed(why);
+    }
+}
+
+/// Whether an error is temporary, so that the next daemon may accept.
+pub(super) fn is_passing(error: &Bytes) -> bool {
+    matches!(ErrorCode::of(error), Some(ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::ShuttingDown))
+}

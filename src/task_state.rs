@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn large_task_object_is_not_kept() {
+    fn large_task_object_is_dropped() {
         let task = |id: usize, rest: usize| {
             let (id, rest) = ("i".repeat(id), "r".repeat(rest));
             TaskState::read(&Bytes::from(format!(r#"{{"taskId":"{id}","statusMessage":"{rest}"}}"#)))

@@ -55,7 +55,7 @@ use self::health_checks::HealthChecks;
 use self::input_collection::{has_space_for_inputs, set_input, take_complete};
 use self::lists::{Fetch, ServerLists};
 use self::logging::Logging;
-use self::pending_call::{Abandoned, PendingCall};
+use self::pending_call::{AbandonedCall, PendingCall};
 pub(super) use self::pending_request::PendingRequest;
 use self::pending_request::ServerResponse;
 pub(super) use self::server_requests::FromAgent;
@@ -64,7 +64,7 @@ use self::subscriptions::Subscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
 use self::suspended_calls::SuspendedCalls;
 pub(super) use self::suspended_calls::{tag, tag_of_retry};
-use self::tasks::{Lookup, Noted, Required, TaskTable, answer_completed, is_unknown, polling};
+use self::tasks::{InputRequirement, Lookup, TaskChange, TaskTable, answer_completed, is_unknown, polling};
 use self::wire::{MAX_SMALL_LINE, Wire};
 use super::agent_scope::{AgentScope, roots_result};
 use super::fair_share::Vacancies;
@@ -238,7 +238,7 @@ impl Instance {
                 self.attribution.set_within(None);
                 effect
             }
-            Arrival::RequestFailed { request, error } => self.lost(request, error),
+            Arrival::RequestFailed { request, error } => self.no_response(request, error),
             Arrival::MayWrite => Effect::Nothing,
         }
     }
@@ -352,8 +352,8 @@ impl Instance {
     }
 
     /// The request with this id gets no response.
-    pub(super) fn lost(&mut self, request: u64, lost: RequestError) -> Effect {
-        if let RequestError::Status { status, retry_after: Some(after), .. } = &lost
+    pub(super) fn no_response(&mut self, request: u64, error: RequestError) -> Effect {
+        if let RequestError::Status { status, retry_after: Some(after), .. } = &error
             && is_busy(*status)
         {
             self.wire.pause_until(Instant::now() + (*after).min(super::lifecycle::MAX_RETRY_AFTER));
@@ -361,16 +361,16 @@ impl Instance {
         let id = request.to_string();
         match self.wire.take(id.as_bytes()) {
             Some(PendingRequest::Call(call)) => {
-                let (failure, sent) = transport_errors::failure(lost);
+                let (failure, sent) = transport_errors::failure(error);
                 self.fail_sent(call, failure, sent)
             }
             Some(PendingRequest::Bridged(bridged)) => {
-                let call = match transport_errors::pause(&lost) {
+                let call = match transport_errors::pause(&error) {
                     Some(pause) => polling::repeat(&mut self.wire, bridged, Instant::now() + pause),
                     None => Some(bridged),
                 };
                 if let Some(bridged) = call {
-                    let (failure, sent) = transport_errors::failure(lost);
+                    let (failure, sent) = transport_errors::failure(error);
                     self.fail_bridged_sent(bridged, failure, sent);
                 }
                 Effect::Nothing
@@ -612,14 +612,14 @@ impl Instance {
     }
 
     /// Sends the server a call's cancellation, and a ping behind it.
-    fn abandon(&mut self, abandoned: Abandoned, cancellation: Bytes) {
+    fn abandon(&mut self, abandoned: AbandonedCall, cancellation: Bytes) {
         self.note_abandoned(abandoned);
         self.wire.notify(cancellation);
         self.check_cancellations();
     }
 
     /// The server may go on with a call that no agent waits for.
-    fn note_abandoned(&mut self, Abandoned { id, key, creates_task, load }: Abandoned) {
+    fn note_abandoned(&mut self, AbandonedCall { id, key, creates_task, load }: AbandonedCall) {
         let now = Instant::now();
         if self.wire.era() == Era::Legacy {
             let at = now + GRACE.min(self.config.settings.call_timeout);
@@ -654,7 +654,7 @@ impl Instance {
         if call.requests_task() {
             self.drop_early_tasks();
         }
-        let Noted { news, ended } = match noted {
+        let TaskChange { news, ended } = match noted {
             Ok(noted) => noted,
             Err(failure) => {
                 self.fail_call(call, failure);
@@ -1168,7 +1168,7 @@ impl Instance {
     fn send_answers(&mut self, answered: Vec<(Bytes, Bytes)>) {
         for (id, line) in answered {
             if !self.wire.try_notify(line) {
-                let why = "the answer found no room, because the server does not read";
+                let why = "the answer was dropped, because the server does not read its input";
                 self.wire.try_notify(reply::error(Some(&id), &failed(ErrorCode::Overloaded, why, &self.config.name)));
             }
         }
@@ -1330,7 +1330,7 @@ impl Instance {
         self.wire.put_off_results(&id);
         let (Some(inputs), Some(task), Some(to), Some(speaker)) = (inputs, task, to, speaker) else { return };
         match self.tasks.require(task, speaker, inputs, is_known) {
-            Some(Required::Request(inputs)) => {
+            Some(InputRequirement::Request(inputs)) => {
                 let recipient = Recipient { session, to };
                 for (place, input) in inputs {
                     if let Err(why) = self.request_input(&recipient, Purpose::Task(place), &input) {
@@ -1339,7 +1339,7 @@ impl Instance {
                 }
                 self.send_task_inputs(task);
             }
-            Some(Required::Refused(why)) => self.fail_results(task, &why),
+            Some(InputRequirement::Refused(why)) => self.fail_results(task, &why),
             None => {}
         }
     }
@@ -1361,7 +1361,7 @@ impl Instance {
         for (request, pending) in self.wire.remove_where(|pending| pending.awaits(&id)) {
             let failure = Failure::NotAnswered { why: why.to_owned() };
             let abandoned =
-                pending.call().map(|call| Abandoned { creates_task: false, load: None, ..call.abandoned(request) });
+                pending.call().map(|call| AbandonedCall { creates_task: false, load: None, ..call.abandoned(request) });
             let was_sent = match pending {
                 PendingRequest::Call(call) => self.fail_call(call, failure),
                 PendingRequest::Bridged(bridged) if bridged.state.is_parked() => {

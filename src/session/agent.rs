@@ -1,4 +1,4 @@
-//! What is known of the agent: who it is, what it supports, and how far it has introduced itself.
+//! The agent of a session: its identity, its capabilities, and the state of its introduction.
 
 use std::sync::{Arc, OnceLock};
 
@@ -46,7 +46,7 @@ pub struct Introduction {
 }
 
 impl SessionStatus {
-    /// Who the agent is, if it has introduced itself.
+    /// The introduction of the agent, if it has sent one.
     #[must_use]
     pub fn introduction(&self) -> Option<&Introduction> {
         self.initialized.get().or_else(|| self.modern.get())
@@ -56,13 +56,13 @@ impl SessionStatus {
 pub(super) struct AgentInfo {
     session: u64,
     user: Arc<User>,
-    /// From servers to this session.
+    /// The channel from servers to this session.
     replies: ReplySender,
     status: Arc<SessionStatus>,
     capabilities: Arc<ClientCapabilities>,
-    /// The same and more, for modern servers.
+    /// The agent as modern servers know it.
     speaker: Arc<Speaker>,
-    /// The least level of log messages; until the agent sets it, servers decide.
+    /// The lowest level of log messages. Until the agent sets it, servers decide.
     level: Option<LogLevel>,
     /// The agent has sent `notifications/initialized`.
     is_ready: bool,
@@ -93,7 +93,7 @@ impl AgentInfo {
         &self.replies
     }
 
-    /// A call is forwarded.
+    /// Counts a forwarded call.
     pub(super) fn count_call(&self) {
         self.status.calls.add_one();
     }
@@ -108,8 +108,8 @@ impl AgentInfo {
         self.protocol().is_some_and(|protocol| era::has(protocol, name))
     }
 
-    pub(super) fn supports(&self, ability: ClientCapability) -> bool {
-        self.capabilities.include(ability)
+    pub(super) fn supports(&self, capability: ClientCapability) -> bool {
+        self.capabilities.include(capability)
     }
 
     pub(super) fn is_introduced(&self) -> bool {
@@ -177,9 +177,9 @@ impl AgentInfo {
         }
     }
 
-    /// Reads who has sent a modern request, for the daemon's report and for servers with an instance per agent: both take the
-    /// first agent of the connection. `server/discover` does not count, because a legacy agent may send it before `initialize`.
-    /// Returns the introduction, if this request is the one that counts.
+    /// Reads the client of a modern request, for the daemon's report and for servers with an instance per agent. Both use the first
+    /// client of the connection. `server/discover` does not count, because a legacy agent may send it before `initialize`. Returns
+    /// the introduction if this request counts.
     pub(super) fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool) -> Option<Introduction> {
         if self.has_modern_client {
             return None;
@@ -223,7 +223,7 @@ impl AgentInfo {
         }
     }
 
-    /// Who sends a request: a legacy agent, or whoever has sent this metadata.
+    /// The origin of a request: the legacy agent of the connection, or the modern agent with this metadata.
     pub(super) fn origin(&self, modern: Option<&ModernMeta>) -> Origin {
         match modern {
             None => Origin::Legacy(Arc::clone(&self.speaker)),

@@ -16,7 +16,7 @@ use crate::transport::Incoming;
 pub(super) enum AgentMessage {
     Request(Request),
     Notification(Notification),
-    /// None of its members is a batch.
+    /// Its members are no batches.
     Batch(Vec<Self>),
     Response {
         /// Without its newline.
@@ -27,9 +27,9 @@ pub(super) enum AgentMessage {
         result: Option<Bytes>,
     },
     Malformed(Malformed),
-    /// Over the message cap.
+    /// The message is over the message cap.
     TooLarge {
-        /// If it could be read.
+        /// The id, if it could be read.
         id: Option<Bytes>,
         is_response: bool,
     },
@@ -59,7 +59,7 @@ pub(super) enum Method {
     ListTasks,
     List(ListKind),
     Forward(RoutedRequest),
-    MetaError(MetaError),
+    Malformed(MetaError),
     Unknown,
 }
 
@@ -103,7 +103,7 @@ impl Request {
             b"tasks/list" => Method::ListTasks,
             name => match (RoutedMethod::named(name), ListKind::from_method(name)) {
                 (Some(routed), _) => RoutedRequest::read(routed, line, &id, params.as_ref(), Moment::now())
-                    .map_or_else(Method::MetaError, Method::Forward),
+                    .map_or_else(Method::Malformed, Method::Forward),
                 (None, Some(kind)) => Method::List(kind),
                 (None, None) => Method::Unknown,
             },
@@ -149,7 +149,7 @@ mod tests {
         );
         let malformed = parse(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":1}}"#);
         assert!(
-            matches!(malformed, AgentMessage::Request(Request { method: Method::MetaError(_), .. })),
+            matches!(malformed, AgentMessage::Request(Request { method: Method::Malformed(_), .. })),
             "{malformed:?}"
         );
     }

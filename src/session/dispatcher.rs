@@ -1,7 +1,7 @@
-//! What happens with each message of the agent, each message of a server, and each order of the daemon.
+//! Dispatches messages of the agent, messages of servers, and orders of the daemon.
 //!
-//! A [`Session`] is one task that owns all its state, which is in components; it only passes messages between them. It never waits
-//! for a server, only for room in the queue of a server's task: calls go out by that queue, responses come back by one.
+//! A [`Session`] is one task. Its components own its state, and it only passes messages between them. It never waits for a server,
+//! only for space in the queue of a server's task.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,14 +21,14 @@ use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::backlog::Backlog;
 use super::call_record::CallRecorder;
 use super::events::{Event, Events};
-use super::in_flight::{self, InFlight, Parked, Purpose};
+use super::in_flight::{self, InFlight, ParkedRequest, Purpose};
 use super::io::Io;
 use super::notification_queue::OutgoingNotification;
 use super::results;
 use super::routed_request::{RoutedMethod, RoutedRequest, Target};
 use super::server_requests::ServerRequests;
 use super::subscriptions::{Subscriptions, TooMany};
-use super::task_directory::{Located, PageContext, TaskDirectory};
+use super::task_directory::{PageContext, TaskDirectory, TaskLocation};
 use super::task_token::{TaskToken, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
 use super::view::AgentView;
@@ -58,16 +58,16 @@ use crate::server::messages::server_notification::{ServerNotification, TaskStatu
 use crate::server::messages::tasks::{StatedAsk, TaskAct, TaskNews, unknown_task};
 use crate::server::{self, Interest, START_WAIT, ServerHandle, StopOrder, User};
 
-/// Messages of the agent that are handled before anything else is done.
+/// Number of agent messages that are handled in a row.
 const BURST: usize = 64;
-/// For the last responses to be written when the daemon stops.
+/// Time to write the last responses when the daemon stops.
 const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(500);
-/// For calls in flight when the agent has to leave, as at a server that is removed.
+/// Time for calls in flight when the agent has to leave.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 const TASK_STATUS: &str = "notifications/tasks/status";
 
-const NOT_INTRODUCED: &str = "send `initialize` first, or state in `_meta` of each request what MCP 2026-07-28 wants there: \
+const NOT_INTRODUCED: &str = "send `initialize` first, or add what MCP 2026-07-28 requires to `_meta` of each request: \
     `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities`";
 const TOO_MANY: &str = "this connection has too many unanswered requests";
 const TOO_MANY_SUBSCRIPTIONS: &str = "this connection has too many subscriptions, or their URIs are too large together";
@@ -76,23 +76,23 @@ const TOO_LARGE: &str = "the unanswered requests of this connection are too larg
 
 /// What a session is started with.
 pub(crate) struct Setup {
-    /// Number of the connection.
+    /// The number of the connection.
     pub(crate) number: u64,
     pub(crate) identity: PeerIdentity,
     pub(crate) user: Arc<User>,
     /// The view of the profile.
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) own_views: OwnViews,
-    /// In bytes, each way.
+    /// Maximum size of a message in bytes, in each direction.
     pub(crate) max_message: usize,
-    /// How long an agent may pause within a line.
+    /// Maximum pause of the agent within a line.
     pub(crate) line_timeout: Duration,
-    /// How long the first lists wait for instances of the agent of which nothing is known.
+    /// Maximum time that the first lists wait for instances of the agent without known lists.
     pub(crate) first_list_wait: Duration,
     pub(crate) calls: Log,
-    /// The daemon begins to stop.
+    /// Signals that the daemon begins to stop.
     pub(crate) stopping: StopOrder,
-    /// The daemon has stopped its servers.
+    /// Signals that the daemon has stopped its servers.
     pub(crate) closing: StopOrder,
     pub(crate) status: Arc<SessionStatus>,
     pub(crate) backlog: Arc<Backlog>,
@@ -101,9 +101,9 @@ pub(crate) struct Setup {
 
 /// Orders of the daemon to one session.
 pub(crate) struct Orders {
-    /// The profile is not available to the agent any more: it receives the responses that it waits for.
+    /// The profile is no longer available to the agent. The agent still receives the responses to its unanswered requests.
     pub(crate) leave: oneshot::Receiver<()>,
-    /// All connections together use too much memory: this one is closed at once.
+    /// All connections together use too much memory. This one is closed at once.
     pub(crate) cut_off: oneshot::Receiver<()>,
 }
 
@@ -118,17 +118,17 @@ struct Session<T> {
     subscriptions: Subscriptions,
     tasks: TaskDirectory,
     recorder: CallRecorder,
-    /// The agent is not read from until this is sent.
+    /// No more messages of the agent are read until this is sent.
     command: Option<ServerCommand>,
     drain: Drain,
 }
 
-/// What may have to wait for room in the queue of a server's task.
+/// A command for a server's task, which may have to wait for space in the queue.
 enum ServerCommand {
     Call(ServerHandle, Box<Call>),
     Cancel(ServerHandle, CallKey, Cancellation),
     Interests(Vec<(ServerHandle, Interest)>),
-    /// The whole notification.
+    /// The whole `notifications/roots/list_changed`.
     RootsChanged(Bytes),
     /// The servers that know of the agent receive its new log level.
     AgentChanged,
@@ -139,11 +139,11 @@ enum ServerCommand {
 struct Drain {
     /// The agent has finished sending.
     is_half_closed: bool,
-    /// The response to each further request, once none is accepted any more.
+    /// The response to each further request, once requests are refused.
     refusal: Option<ErrorObject>,
 }
 
-/// What requires waiting, or ends the session.
+/// An outcome of polling that requires waiting or ends the session.
 enum Step {
     /// There is a [`Session::command`].
     Command,
@@ -152,22 +152,22 @@ enum Step {
     Done,
 }
 
-/// Where a request is sent, and under which conditions.
+/// The destination of a request, and the conditions for it.
 struct Destination<'a> {
     member: &'a Member,
     /// The member's server, or one of its instances.
     server: &'a ServerHandle,
     /// The tool, if this is a call of one.
     tool: Option<&'a Arc<str>>,
-    /// The exposed name or id, raw, and the server's own.
+    /// The raw name or id, as exposed and as the server knows it.
     rename: Option<(Bytes, Bytes)>,
-    /// What the agent must be allowed to use; `None` where that is not checked again.
+    /// The subject that policy has to permit; `None` if it is not checked again.
     access: Option<AccessTarget>,
     limit: CallLimit,
     matter: RequestKind,
 }
 
-/// Serves one agent over a Unix socket until it leaves, has to, is cut off, or the daemon stops.
+/// Serves one agent over a Unix socket until the agent disconnects, is disconnected, or the daemon stops.
 pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
     let transport = LineTransport::new(stream, setup.max_message, setup.line_timeout);
     Session::new(transport, setup, orders).run().await;
@@ -259,14 +259,14 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Writes, delivers and receives until something has to be waited for, and accounts for the memory in use then.
+    /// Writes, delivers and receives as long as possible without waiting, then publishes the memory in use.
     fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
         let step = self.poll_all(cx);
-        self.io.account(self.transport.unfinished());
+        self.io.publish_memory(self.transport.unfinished());
         step
     }
 
-    /// One function for all sources: a future for each costs more than a small call does otherwise.
+    /// Polls all sources in one function, because a future for each would double the cost of a small call.
     fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
         loop {
             let written = self.poll_write(cx)?;
@@ -278,7 +278,7 @@ impl<T: Transport> Session<T> {
                 }
                 return Poll::Ready(Ok(Step::Done));
             }
-            // Sources that can be ready without end come last.
+            // Sources that can always be ready come last.
             if let Poll::Ready(event) = self.events.poll(cx) {
                 return Poll::Ready(Ok(Step::Event(event)));
             } else if let Poll::Ready(message) = self.events.poll_server(cx) {
@@ -524,8 +524,8 @@ impl<T: Transport> Session<T> {
         self.io.forget(id);
     }
 
-    fn record_cancelled(&self, parked: &Parked) {
-        if let Parked::Forward { request, .. } = parked {
+    fn record_cancelled(&self, parked: &ParkedRequest) {
+        if let ParkedRequest::Forward { request, .. } = parked {
             self.recorder.unrouted(request, Outcome::Cancelled, 0);
         }
     }
@@ -582,10 +582,10 @@ impl<T: Transport> Session<T> {
             Method::Forward(request) => match request.method {
                 RoutedMethod::Task(_) | RoutedMethod::UpdateTask if modern.is_some() => self.send_modern_task(request),
                 RoutedMethod::Task(act) => self.send_task(request, act),
-                _ => self.route(Parked::Forward { request, until: None }),
+                _ => self.route(ParkedRequest::Forward { request, until: None }),
             },
             // Refused.
-            Method::MetaError(error) => return Err(error.to_object()),
+            Method::Malformed(error) => return Err(error.to_object()),
             Method::Unknown => {
                 let message = format!("unknown method: {}", one_line(&String::from_utf8_lossy(&name)));
                 return Err(ErrorObject::new(METHOD_NOT_FOUND, message));
@@ -655,20 +655,20 @@ impl<T: Transport> Session<T> {
     // Requests that lead to a server.
 
     /// Answers or forwards a request, or parks it while the first lists may still bring what it needs.
-    fn route(&mut self, request: Parked) {
+    fn route(&mut self, request: ParkedRequest) {
         let view = self.view.of(request.era());
         let is_settled = self.view.is_settled(&view);
         match request {
-            Parked::List { id, kind, era: Era::Modern } if is_settled => {
+            ParkedRequest::List { id, kind, era: Era::Modern } if is_settled => {
                 self.io.respond(&id, results::modern_list(&id, kind, &view.catalog));
             }
-            Parked::List { id, kind, era: Era::Legacy } if is_settled => {
+            ParkedRequest::List { id, kind, era: Era::Legacy } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
                 self.io.respond(&id, results::list(&id, kind, &view.catalog, self.agent.has("tasks")));
             }
-            Parked::Listen { id, filter } if is_settled => self.begin_listen(&id, filter, &view),
-            Parked::Forward { request, until: Some(until) } => self.forward(request, until, &view),
-            Parked::Forward { request, until: None }
+            ParkedRequest::Listen { id, filter } if is_settled => self.begin_listen(&id, filter, &view),
+            ParkedRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view),
+            ParkedRequest::Forward { request, until: None }
                 if self.view.has_listed() || self.target(&request, &view).is_some() =>
             {
                 self.forward(request, Instant::now() + START_WAIT, &view);
@@ -696,7 +696,7 @@ impl<T: Transport> Session<T> {
             overloaded(limit)
         } else {
             self.view.await_lists(view, until, &mut self.events);
-            return self.calls.park(Parked::Forward { request, until: Some(until) });
+            return self.calls.park(ParkedRequest::Forward { request, until: Some(until) });
         };
         let outcome = Outcome::Error { code: Some(error.code.into()) };
         self.end_unrouted(&request, &error, outcome);
@@ -733,7 +733,7 @@ impl<T: Transport> Session<T> {
         let Some((located, instance)) = self.tasks.locate(&request.key, &view) else {
             return self.end_unrouted(&request, &unknown_task(&request.key), Outcome::UnknownTool);
         };
-        let Located { member, route, .. } = located;
+        let TaskLocation { member, route, .. } = located;
         let limit = match act {
             TaskAct::Result => route.limit,
             TaskAct::Get | TaskAct::Cancel => member.config.settings.request_limit(),
@@ -813,7 +813,9 @@ impl<T: Transport> Session<T> {
             return Some(TOO_MANY);
         }
         match matter {
-            RequestKind::Subscription(wanted) if !self.subscriptions.resources().has_room_for(wanted, &self.calls) => {
+            RequestKind::Subscription(subscription)
+                if !self.subscriptions.resources().has_room_for(subscription, &self.calls) =>
+            {
                 Some(TOO_MANY_SUBSCRIPTIONS)
             }
             RequestKind::NewTask if !self.tasks.has_room(&self.calls) => Some(TOO_MANY_TASKS),
@@ -849,10 +851,10 @@ impl<T: Transport> Session<T> {
     }
 
     /// Answers a request that is parked, or would have to be, with an error.
-    fn end_parked(&mut self, parked: &Parked, error: &ErrorObject, outcome: Outcome) {
+    fn end_parked(&mut self, parked: &ParkedRequest, error: &ErrorObject, outcome: Outcome) {
         match parked {
-            Parked::Forward { request, .. } => self.end_unrouted(request, error, outcome),
-            Parked::List { id, .. } | Parked::Listen { id, .. } => self.io.respond_error(id, error),
+            ParkedRequest::Forward { request, .. } => self.end_unrouted(request, error, outcome),
+            ParkedRequest::List { id, .. } | ParkedRequest::Listen { id, .. } => self.io.respond_error(id, error),
         }
     }
 
@@ -884,18 +886,18 @@ impl<T: Transport> Session<T> {
     }
 
     /// Nothing is sent of a call that was cancelled, even if its id is in use again.
-    fn response(&mut self, key: CallKey, line: Bytes, outcome: Outcome, news: Option<Box<TaskNews>>) {
+    fn response(&mut self, key: CallKey, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
         let (io, is_current) = self.notifier();
         io.end_notifications(key, is_current);
         let Some((id, call)) = self.calls.remove_key(key) else {
             let (tasks, context) = self.task_pages();
-            return tasks.polled(key, outcome, news.map(|news| *news), context);
+            return tasks.polled(key, outcome, task.map(|task| *task), context);
         };
         let line = match &call.purpose {
-            Purpose::ModernTask(reference) => self.tasks.tokens().replace_id(reference, news.as_deref(), line),
+            Purpose::ModernTask(reference) => self.tasks.tokens().replace_id(reference, task.as_deref(), line),
             _ => line,
         };
-        let early = news.map_or_else(|| Ok(Vec::new()), |news| self.tasks.take_news(&call, *news));
+        let early = task.map_or_else(|| Ok(Vec::new()), |task| self.tasks.apply_response(&call, *task));
         let (line, outcome) = match early {
             Ok(early) => {
                 if self.agent.has(TASK_STATUS) {
@@ -1025,23 +1027,23 @@ impl<T: Transport> Session<T> {
     }
 }
 
-fn read_list(kind: ListKind, id: Bytes, params: Option<&Bytes>, era: Era) -> Result<Parked, ErrorObject> {
+fn read_list(kind: ListKind, id: Bytes, params: Option<&Bytes>, era: Era) -> Result<ParkedRequest, ErrorObject> {
     match params.map(|params| members(params, ["cursor"])) {
         Some(Err(_)) => Err(invalid("`params` is not an object")),
         Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => Err(invalid("unknown cursor: the list has one page")),
-        _ => Ok(Parked::List { id, kind, era }),
+        _ => Ok(ParkedRequest::List { id, kind, era }),
     }
 }
 
 /// A `subscriptions/listen` waits for the first lists, because what is not known yet is not acknowledged.
-fn read_listen(id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) -> Result<Parked, ErrorObject> {
+fn read_listen(id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) -> Result<ParkedRequest, ErrorObject> {
     let params = params.ok_or_else(|| invalid("the params are missing"))?;
     let filter = Filter::read(params).map_err(invalid)?;
     if !filter.tasks.is_empty() && !takes_tasks {
         return Err(missing_task_support());
     }
     // The id outlives the line.
-    Ok(Parked::Listen { id: Bytes::copy_from_slice(id), filter })
+    Ok(ParkedRequest::Listen { id: Bytes::copy_from_slice(id), filter })
 }
 
 fn invalid(why: impl Into<String>) -> ErrorObject {

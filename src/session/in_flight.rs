@@ -1,7 +1,7 @@
 //! The unanswered requests of the agent: calls at servers, and parked requests. Pure.
 //!
-//! A request is parked while the first lists of servers may still bring what it needs. [`MAX_UNANSWERED_MESSAGES`] bounds the
-//! bytes of the calls, and the size of the largest message those of the parked requests.
+//! A request is parked while a server has not listed the name that the request needs. [`MAX_UNANSWERED_MESSAGES`] limits the bytes
+//! of the calls. Parked requests together have the limit of one message.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::list_kind::ListKind;
 use crate::server::messages::call::CallKey;
 use crate::server::{ServerHandle, Subscription};
 
-/// An agent's unanswered calls may together have the bytes of so many largest messages; one more is refused with −31003.
+/// Memory limit for the unanswered calls of one agent, in units of `max_message`. One more call is refused with −31003.
 const MAX_UNANSWERED_MESSAGES: usize = 4;
 
 /// A call at a server.
@@ -32,7 +32,7 @@ pub(super) enum Purpose {
     Nothing,
     /// A subscription begins or ends.
     Subscription(Box<Subscription>),
-    /// A task is made. `tool` is the exposed name.
+    /// A task is created. `tool` is the exposed name.
     NewTask {
         tool: Bytes,
     },
@@ -41,7 +41,7 @@ pub(super) enum Purpose {
 }
 
 /// A request that waits for lists.
-pub(super) enum Parked {
+pub(super) enum ParkedRequest {
     List {
         id: Bytes,
         kind: ListKind,
@@ -53,12 +53,12 @@ pub(super) enum Parked {
     },
     Forward {
         request: RoutedRequest,
-        /// No server has listed its name, and one that is starting may still do so until then.
+        /// Deadline for a starting server to list the name; no server has listed it yet.
         until: Option<Instant>,
     },
 }
 
-impl Parked {
+impl ParkedRequest {
     pub(super) fn id(&self) -> &Bytes {
         match self {
             Self::List { id, .. } | Self::Listen { id, .. } => id,
@@ -87,13 +87,13 @@ pub(super) struct InFlight {
     session: u64,
     /// Of the last call.
     serial: u64,
-    /// By the agent's raw ids. There are at most [`crate::server::messages::call::MAX_PER_SESSION`], mostly a few: searching a list is
-    /// faster than hashing an id.
+    /// By the agent's raw ids. There are usually a few, and at most [`crate::server::messages::call::MAX_PER_SESSION`], so a linear
+    /// search is faster than a hash map.
     calls: Vec<(Bytes, Call)>,
     /// Bytes of their requests.
     bytes: usize,
     /// In the order in which they arrived.
-    parked: Vec<Parked>,
+    parked: Vec<ParkedRequest>,
     max_message: usize,
 }
 
@@ -139,12 +139,12 @@ impl InFlight {
         self.calls.iter().filter(|(_, call)| matches!(call.purpose, Purpose::NewTask { .. })).count()
     }
 
-    /// Whether the bytes of all calls allow one more with so many.
+    /// Whether the memory limit allows one more call of this size.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
         self.bytes + bytes <= MAX_UNANSWERED_MESSAGES * self.max_message
     }
 
-    /// Adds a call whose id no other has.
+    /// Adds a call with a unique id.
     pub(super) fn insert(&mut self, id: Bytes, call: Call) {
         self.bytes += call.record.request_bytes();
         self.calls.push((id, call));
@@ -172,21 +172,21 @@ impl InFlight {
         Some((id, call))
     }
 
-    /// Whether the bytes of the parked requests allow one more.
+    /// Whether the memory limit allows one more parked request.
     pub(super) fn has_room_to_park(&self) -> bool {
-        self.parked.iter().map(Parked::bytes).sum::<usize>() <= self.max_message
+        self.parked.iter().map(ParkedRequest::bytes).sum::<usize>() <= self.max_message
     }
 
-    pub(super) fn park(&mut self, request: Parked) {
+    pub(super) fn park(&mut self, request: ParkedRequest) {
         self.parked.push(request);
     }
 
-    pub(super) fn take_parked(&mut self) -> Vec<Parked> {
+    pub(super) fn take_parked(&mut self) -> Vec<ParkedRequest> {
         std::mem::take(&mut self.parked)
     }
 
     /// Removes the parked request with this id.
-    pub(super) fn remove_parked(&mut self, id: &Bytes) -> Option<Parked> {
+    pub(super) fn remove_parked(&mut self, id: &Bytes) -> Option<ParkedRequest> {
         let index = self.parked.iter().position(|parked| parked.id() == id)?;
         Some(self.parked.remove(index))
     }
@@ -196,8 +196,8 @@ impl InFlight {
 mod tests {
     use super::*;
 
-    fn list(id: &'static str) -> Parked {
-        Parked::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy }
+    fn list(id: &'static str) -> ParkedRequest {
+        ParkedRequest::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy }
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The lines to the agent: responses always, notifications as long as the agent reads.
+//! The lines to the agent.
 //!
-//! Responses to the requests of a batch wait for each other. Notifications wait while the agent is behind, and the oldest of
-//! them are dropped when there are too many.
+//! Responses are always sent; the responses to a batch are sent together. Notifications are queued while the agent is behind. A full
+//! queue drops the oldest notifications.
 
 use std::io;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::server::Counter;
 use crate::server::messages::call::CallKey;
 use crate::transport::Outbox;
 
-/// With more unread bytes than this an agent is behind.
+/// An agent with more unread bytes is behind.
 const BEHIND: usize = 256 << 10;
-/// An agent that leaves more unread bytes than in so many of the largest messages is disconnected.
+/// Limit of unread bytes in units of `max_message`. An agent over the limit is disconnected.
 const MAX_UNREAD_MESSAGES: usize = 4;
 
 pub(super) struct Io {
@@ -30,17 +30,17 @@ pub(super) struct Io {
     delayed: NotificationQueue,
     /// Notifications that were dropped.
     dropped: Arc<Counter>,
-    /// This connection's share of the memory that all of them may use.
+    /// The memory that this connection uses of the budget of all connections.
     backlog: Arc<Backlog>,
     max_message: usize,
 }
 
-/// What a write has changed.
+/// The effect of a write.
 #[derive(Debug, Default)]
-pub(super) struct Written {
-    /// The agent was behind, and is not any more: delayed notifications can be sent.
+pub(super) struct WriteProgress {
+    /// The agent is no longer behind, so delayed notifications can be sent.
     pub(super) caught_up: bool,
-    /// There was no room for list changes, and there may be now.
+    /// There may be room for list changes again.
     pub(super) made_room: bool,
 }
 
@@ -59,13 +59,13 @@ impl Io {
         &mut self,
         cx: &mut Context<'_>,
         transport: &mut impl Transport,
-    ) -> Poll<io::Result<Written>> {
+    ) -> Poll<io::Result<WriteProgress>> {
         if self.outbox.is_empty() {
-            return Poll::Ready(Ok(Written::default()));
+            return Poll::Ready(Ok(WriteProgress::default()));
         }
         let (was_behind, had_room) = (self.is_behind(), self.has_room());
         ready!(transport.poll_write(cx, &mut self.outbox))?;
-        Poll::Ready(Ok(Written { caught_up: was_behind && !self.is_behind(), made_room: !had_room }))
+        Poll::Ready(Ok(WriteProgress { caught_up: was_behind && !self.is_behind(), made_room: !had_room }))
     }
 
     /// Whether everything was written.
@@ -87,8 +87,8 @@ impl Io {
         self.outbox.bytes() > MAX_UNREAD_MESSAGES * self.max_message
     }
 
-    /// Publishes how much memory the connection uses, `unfinished` bytes of its input included.
-    pub(super) fn account(&self, unfinished: usize) {
+    /// Publishes the memory that the connection uses, including `unfinished` bytes of its input.
+    pub(super) fn publish_memory(&self, unfinished: usize) {
         self.backlog.set(self.outbox.bytes() + self.batches.bytes() + unfinished);
     }
 
@@ -115,12 +115,12 @@ impl Io {
         self.respond(id, [reply::error(Some(id), error)]);
     }
 
-    /// Answers, at once, the request that was just received.
+    /// Answers the request that was just received.
     pub(super) fn answer(&mut self, id: &Bytes, result: &[u8]) {
         self.send_response(None, [reply::result(id, result)]);
     }
 
-    /// Refuses, at once, the message that was just received. Its id may be that of a pending request, or missing.
+    /// Refuses the message that was just received. Its id may be missing, or equal the id of a pending request.
     pub(super) fn fail(&mut self, id: Option<&Bytes>, error: &ErrorObject) {
         self.send_response(None, [reply::error(id.map(|id| &id[..]), error)]);
     }
@@ -147,7 +147,7 @@ impl Io {
         self.send(complete);
     }
 
-    /// The request gets no response: its batch does not wait for it.
+    /// The request gets no response, so its batch does not wait for it.
     pub(super) fn forget(&mut self, id: &Bytes) {
         let complete = self.batches.forget(Some(id));
         self.send(complete);
@@ -252,8 +252,8 @@ mod tests {
     }
 
     /// Writes everything. What the last write has changed, and what the agent has read.
-    fn write(io: &mut Io) -> (Written, String) {
-        let (mut reader, mut written) = (Reader::default(), Written::default());
+    fn write(io: &mut Io) -> (WriteProgress, String) {
+        let (mut reader, mut written) = (Reader::default(), WriteProgress::default());
         while !io.is_empty() {
             let polled = io.poll_write(&mut Context::from_waker(Waker::noop()), &mut reader);
             let Poll::Ready(Ok(changed)) = polled else { panic!("{polled:?}") };

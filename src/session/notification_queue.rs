@@ -85,7 +85,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_newest_are_kept_in_order_and_dropped_ones_are_counted(
+        fn newest_notifications_stay_in_order_and_dropped_ones_are_counted(
             sizes in prop::collection::vec(prop_oneof![9 => 0..9usize, 1 => 0..MAX_BYTES + 9], 0..1000),
         ) {
             let (mut queue, mut dropped) = (NotificationQueue::default(), 0);
@@ -93,10 +93,10 @@ mod tests {
                 dropped += queue.push(notification(serial, *size));
                 prop_assert!(queue.waiting.len() <= CAPACITY && queue.bytes <= MAX_BYTES);
             }
-            let kept: Vec<_> = queue.take().filter_map(|notification| notification.key).map(|key| key.serial as usize).collect();
-            prop_assert_eq!(kept.len() as u64 + dropped, sizes.len() as u64);
+            let queued: Vec<_> = queue.take().filter_map(|notification| notification.key).map(|key| key.serial as usize).collect();
+            prop_assert_eq!(queued.len() as u64 + dropped, sizes.len() as u64);
             let fitting: Vec<_> = (0..sizes.len()).filter(|serial| sizes[*serial] <= MAX_BYTES).collect();
-            prop_assert_eq!(&kept[..], &fitting[fitting.len() - kept.len()..]);
+            prop_assert_eq!(&queued[..], &fitting[fitting.len() - queued.len()..]);
             prop_assert_eq!(queue.bytes, 0);
         }
     }

@@ -32,22 +32,26 @@ struct Resource {
     /// By `resources/subscribe`.
     is_subscribed: bool,
     /// The number of `subscriptions/listen` requests with this resource.
-    listens: usize,
-    /// The server may send no updates any more: it was asked to stop, or policy denies the resource.
+    listen_requests: usize,
+    /// The server may have stopped sending updates: it got an unsubscription, or policy denies the resource.
     is_lost: bool,
 }
 
 impl ResourceSubscriptions {
     /// Whether the limits allow this `resources/subscribe`.
-    pub(super) fn has_room_for(&self, wanted: &Subscription, calls: &InFlight) -> bool {
-        let is_subscribed = || self.all.get(&wanted.uri).is_some_and(|resource| resource.is_subscribed);
-        !wanted.begins || is_subscribed() || self.has_room_for_all(&[(wanted.uri.clone(), Bytes::new())], calls)
+    pub(super) fn has_room_for(&self, subscription: &Subscription, calls: &InFlight) -> bool {
+        let is_subscribed = || self.all.get(&subscription.uri).is_some_and(|resource| resource.is_subscribed);
+        !subscription.begins
+            || is_subscribed()
+            || self.has_room_for_all(&[(subscription.uri.clone(), Bytes::new())], calls)
     }
 
     /// Whether the limits allow these, too: URIs as text, and raw.
-    pub(super) fn has_room_for_all(&self, wanted: &[(Bytes, Bytes)], calls: &InFlight) -> bool {
-        let uris =
-            calls.subscriptions().map(|(subscription, _)| &subscription.uri).chain(wanted.iter().map(|(uri, _)| uri));
+    pub(super) fn has_room_for_all(&self, resources: &[(Bytes, Bytes)], calls: &InFlight) -> bool {
+        let uris = calls
+            .subscriptions()
+            .map(|(subscription, _)| &subscription.uri)
+            .chain(resources.iter().map(|(uri, _)| uri));
         let (count, bytes) = uris.fold((self.count, self.bytes), |(count, bytes), uri| (count + 1, bytes + uri.len()));
         count <= MAX_SUBSCRIPTIONS && bytes <= MAX_BYTES
     }
@@ -62,7 +66,7 @@ impl ResourceSubscriptions {
             return true;
         }
         let Some(resource) = self.all.get_mut(&uri) else { return false };
-        resource.is_lost = resource.listens > 0;
+        resource.is_lost = resource.listen_requests > 0;
         let is_lost = resource.is_lost;
         if std::mem::take(&mut resource.is_subscribed) {
             self.remove(&uri);
@@ -70,10 +74,10 @@ impl ResourceSubscriptions {
         is_lost
     }
 
-    /// A `subscriptions/listen` includes the resource. Whether the server has to be asked for updates.
+    /// A `subscriptions/listen` includes the resource. Returns whether the server has to get a subscription.
     pub(super) fn listen(&mut self, uri: &Bytes, server: &ServerHandle) -> bool {
         let is_new = !self.all.contains_key(uri);
-        self.all.entry(uri.clone()).or_insert_with(|| Resource::of(server)).listens += 1;
+        self.all.entry(uri.clone()).or_insert_with(|| Resource::of(server)).listen_requests += 1;
         self.add(uri);
         is_new
     }
@@ -85,7 +89,7 @@ impl ResourceSubscriptions {
         calls: &InFlight,
     ) -> Option<(ServerHandle, Subscription)> {
         let resource = self.all.get_mut(uri)?;
-        resource.listens = resource.listens.saturating_sub(1);
+        resource.listen_requests = resource.listen_requests.saturating_sub(1);
         let server = resource.server.clone();
         self.remove(uri);
         // An unanswered `resources/subscribe` may need it.
@@ -99,7 +103,7 @@ impl ResourceSubscriptions {
 
     fn remove(&mut self, uri: &Bytes) {
         (self.count, self.bytes) = (self.count - 1, self.bytes - uri.len());
-        if self.all.get(uri).is_some_and(|resource| !resource.is_subscribed && resource.listens == 0) {
+        if self.all.get(uri).is_some_and(|resource| !resource.is_subscribed && resource.listen_requests == 0) {
             self.all.remove(uri);
         }
     }
@@ -140,6 +144,6 @@ impl ResourceSubscriptions {
 
 impl Resource {
     fn of(server: &ServerHandle) -> Self {
-        Self { server: server.clone(), is_subscribed: false, listens: 0, is_lost: false }
+        Self { server: server.clone(), is_subscribed: false, listen_requests: 0, is_lost: false }
     }
 }

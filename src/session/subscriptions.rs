@@ -1,7 +1,7 @@
-//! What the agent has subscribed to: resources by `resources/subscribe`, and `subscriptions/listen` requests.
+//! The subscriptions of the agent: `resources/subscribe` and `subscriptions/listen`.
 //!
-//! A `subscriptions/listen` stays open and includes lists, resources and tasks; its notifications carry its id. Tasks are known to
-//! the agent by their token and to the server by its own id. An unknown task or resource is left out of the acknowledgement.
+//! A `subscriptions/listen` request stays open and includes lists, resources and tasks. Its notifications carry its id. The agent
+//! knows a task by its token, the server by its own id. The acknowledgement omits unknown tasks and resources.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`; extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status
 //! Notifications".
@@ -32,36 +32,36 @@ use crate::server::{Interest, ServerHandle, Subscription, TaskSubscription, is_p
 pub(super) struct Subscriptions {
     resources: ResourceSubscriptions,
     /// Open `subscriptions/listen` requests, mostly one. They count as unanswered requests.
-    listens: Vec<Listen>,
+    requests: Vec<ListenRequest>,
 }
 
-struct Listen {
+struct ListenRequest {
     /// Raw.
     id: Bytes,
     /// Delayed notifications refer to it.
     key: CallKey,
-    /// As acknowledged.
+    /// The acknowledged filter.
     filter: Filter,
-    tasks: Vec<Followed>,
+    tasks: Vec<ListenedTask>,
     lists: ListVersions,
 }
 
-/// A task that the agent follows.
-struct Followed {
+/// A task that the agent has subscribed to.
+struct ListenedTask {
     server: ServerHandle,
-    /// The exposed name of the tool whose call made it.
+    /// The exposed name of the tool whose call has created the task.
     tool: Bytes,
     /// The server's own id, as text.
     id: Bytes,
-    /// The agent's id, raw as it was spelled.
+    /// The agent's id, raw.
     raw: Bytes,
 }
 
 /// The agent has too many subscriptions.
 pub(super) struct TooMany;
 
-impl Followed {
-    /// The task with this token, if the agent may follow it.
+impl ListenedTask {
+    /// The task with this token, if the agent may subscribe to it.
     fn find(tokens: &TaskTokens, (token, raw): &(Bytes, Bytes), view: &View) -> Option<Self> {
         let TaskToken { tool, id, .. } = tokens.verify(token)?;
         let route = view.catalog.route(ListKind::Tools, tool.as_bytes())?;
@@ -82,7 +82,7 @@ impl Followed {
         (self.server.clone(), Interest::Task(TaskSubscription { id: self.id.clone(), begins }))
     }
 
-    /// Whether `update` is about it, and the tool that made it can still be called.
+    /// Whether `update` is about the task, and its tool can still be called.
     fn is_updated_by(&self, update: &FollowedTask, view: &View) -> bool {
         let is_it = self.id == update.id && *self.server.name() == update.server;
         is_it && view.catalog.route(ListKind::Tools, &self.tool).is_some()
@@ -90,7 +90,7 @@ impl Followed {
 }
 
 impl Subscriptions {
-    /// By `resources/subscribe`.
+    /// Subscribed resources.
     pub(super) fn resources(&self) -> &ResourceSubscriptions {
         &self.resources
     }
@@ -101,18 +101,18 @@ impl Subscriptions {
 
     /// How many `subscriptions/listen` requests are open.
     pub(super) fn len(&self) -> usize {
-        self.listens.len()
+        self.requests.len()
     }
 
     pub(super) fn contains(&self, id: &Bytes) -> bool {
-        self.listens.iter().any(|listen| listen.id == id)
+        self.requests.iter().any(|listen| listen.id == id)
     }
 
     pub(super) fn contains_key(&self, key: CallKey) -> bool {
-        self.listens.iter().any(|listen| listen.key == key)
+        self.requests.iter().any(|listen| listen.key == key)
     }
 
-    /// Acknowledges as much of a `subscriptions/listen` as the agent may see. Returns what servers have to send from now on.
+    /// Acknowledges the part of a `subscriptions/listen` that the agent may see. Returns the new interests in servers.
     pub(super) fn listen(
         &mut self,
         id: &Bytes,
@@ -124,70 +124,71 @@ impl Subscriptions {
     ) -> Result<Vec<(ServerHandle, Interest)>, TooMany> {
         let servers = keep_readable(&mut filter, view);
         let known = std::mem::take(&mut filter.tasks).into_iter();
-        let known = known.filter_map(|task| Some((Followed::find(tokens, &task, view)?, task)));
-        let tasks: Vec<Followed>;
+        let known = known.filter_map(|task| Some((ListenedTask::find(tokens, &task, view)?, task)));
+        let tasks: Vec<ListenedTask>;
         (tasks, filter.tasks) = known.unzip();
         if !self.resources.has_room_for_all(&filter.uris, calls) || !self.has_room_for_tasks(&filter.tasks) {
             return Err(TooMany);
         }
         io.send([filter.acknowledgement(id)]);
-        let mut wanted = self.task_interests(&tasks, true);
+        let mut interests = self.task_interests(&tasks, true);
         for ((uri, raw), server) in filter.uris.iter().zip(servers) {
             if self.resources.listen(uri, &server) {
                 let subscription = Subscription { uri: uri.clone(), raw: raw.clone(), begins: true };
-                wanted.push((server, Interest::Resource(subscription)));
+                interests.push((server, Interest::Resource(subscription)));
             }
         }
         let lists = ListVersions::of(&view.catalog, |kind| includes(&filter, kind));
-        self.listens.push(Listen { id: id.clone(), key: calls.next_key(), filter, tasks, lists });
-        Ok(wanted)
+        self.requests.push(ListenRequest { id: id.clone(), key: calls.next_key(), filter, tasks, lists });
+        Ok(interests)
     }
 
     fn has_room_for_tasks(&self, tasks: &[(Bytes, Bytes)]) -> bool {
-        let followed = self.listens.iter().flat_map(|listen| &listen.tasks).map(|task| &task.raw);
+        let followed = self.requests.iter().flat_map(|listen| &listen.tasks).map(|task| &task.raw);
         let (count, bytes) = followed
             .chain(tasks.iter().map(|(_, raw)| raw))
             .fold((0, 0), |(count, bytes), raw| (count + 1, bytes + raw.len()));
         tasks.is_empty() || (count <= MAX_SUBSCRIPTIONS && bytes <= MAX_BYTES)
     }
 
-    /// Those of these tasks that no other `subscriptions/listen` includes.
-    fn task_interests(&self, tasks: &[Followed], begins: bool) -> Vec<(ServerHandle, Interest)> {
-        let is_alone =
-            |one: &&Followed| !self.listens.iter().flat_map(|listen| &listen.tasks).any(|other| other.is_same(one));
+    /// The interests in tasks that no other `subscriptions/listen` includes.
+    fn task_interests(&self, tasks: &[ListenedTask], begins: bool) -> Vec<(ServerHandle, Interest)> {
+        let is_alone = |one: &&ListenedTask| {
+            !self.requests.iter().flat_map(|listen| &listen.tasks).any(|other| other.is_same(one))
+        };
         tasks.iter().filter(is_alone).map(|one| one.interest(begins)).collect()
     }
 
-    /// The agent cancels the `subscriptions/listen` with this id. Returns what servers need not send any more.
+    /// The agent cancels the `subscriptions/listen` with this id. Returns the interests in servers that end.
     pub(super) fn unlisten(&mut self, id: &Bytes, calls: &InFlight) -> Vec<(ServerHandle, Interest)> {
-        let Some(index) = self.listens.iter().position(|listen| listen.id == id) else { return Vec::new() };
-        let Listen { filter, tasks, .. } = self.listens.swap_remove(index);
+        let Some(index) = self.requests.iter().position(|listen| listen.id == id) else { return Vec::new() };
+        let ListenRequest { filter, tasks, .. } = self.requests.swap_remove(index);
         let mut ended = self.task_interests(&tasks, false);
         let resources = filter.uris.iter().filter_map(|uri| self.resources.unlisten(uri, calls));
         ended.extend(resources.map(|(server, subscription)| (server, Interest::Resource(subscription))));
         ended
     }
 
-    /// Answers every `subscriptions/listen`: the agent receives nothing more.
+    /// Ends every `subscriptions/listen` with its response.
     pub(super) fn end_listens(&mut self, io: &mut Io) {
-        for Listen { id, .. } in std::mem::take(&mut self.listens) {
+        for ListenRequest { id, .. } in std::mem::take(&mut self.requests) {
             io.respond(&id, [reply::result(&id, end(&id).as_bytes())]);
         }
     }
 
     /// The notifications for a resource that has changed. `line` ends with a newline.
     pub(super) fn resource_updated(&self, uri: &[u8], line: &Bytes) -> Vec<OutgoingNotification> {
-        if self.listens.is_empty() {
+        if self.requests.is_empty() {
             return Vec::new();
         }
         let line = line.strip_suffix(b"\n").map_or_else(|| line.clone(), |whole| line.slice_ref(whole));
         let Ok(Message::Notification { params, .. }) = parse(&line) else { return Vec::new() };
-        let includes = |listen: &&Listen| listen.filter.uris.iter().any(|(own, _)| is_part(uri, own));
-        let notification = |listen: &Listen| {
+        let includes = |listen: &&ListenRequest| listen.filter.uris.iter().any(|(own, _)| is_part(uri, own));
+        let notification = |listen: &ListenRequest| {
             let change = for_subscription(&line, params.as_ref(), &listen.id)?;
             Some(OutgoingNotification { key: Some(listen.key), line: splice(&line, &mut [change.edit()]) })
         };
-        self.listens.iter().filter(includes).filter_map(notification).collect()
+        self.requests.iter().filter(includes).filter_map(notification).collect()
     }
 
     /// The notifications for a task whose status has changed.
@@ -195,7 +196,7 @@ impl Subscriptions {
         let line = &update.line;
         let Ok(Message::Notification { params: Some(params), .. }) = parse(line) else { return Vec::new() };
         let Ok([Some(id)]) = members(&params, ["taskId"]) else { return Vec::new() };
-        let notification = |listen: &Listen, one: &Followed| {
+        let notification = |listen: &ListenRequest, one: &ListenedTask| {
             let subscription = for_subscription(line, Some(&params), &listen.id)?;
             let own_id = Change { part: id.clone(), replacement: one.raw.clone() };
             Some(OutgoingNotification {
@@ -203,16 +204,16 @@ impl Subscriptions {
                 line: splice(line, &mut [subscription.edit(), own_id.edit()]),
             })
         };
-        let updated = |listen: &Listen| {
+        let updated = |listen: &ListenRequest| {
             let updated = listen.tasks.iter().filter(|one| one.is_updated_by(update, view));
             updated.filter_map(|one| notification(listen, one)).collect::<Vec<_>>()
         };
-        self.listens.iter().flat_map(updated).collect()
+        self.requests.iter().flat_map(updated).collect()
     }
 
-    /// Notifies each `subscriptions/listen` of the lists that have changed, once, however often they did.
+    /// Sends one notification per changed list to each `subscriptions/listen`.
     pub(super) fn send_list_changes(&mut self, view: &View, io: &mut Io) {
-        for Listen { id, lists, .. } in &mut self.listens {
+        for ListenRequest { id, lists, .. } in &mut self.requests {
             for kind in lists.update(&view.catalog) {
                 io.send([list_changed(kind, id)]);
             }

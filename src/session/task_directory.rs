@@ -1,8 +1,8 @@
-//! The tasks of the agent: where each of them is, and `tasks/list` of legacy agents.
+//! The tasks of the agent: the server of each task, and `tasks/list` of legacy agents.
 //!
-//! A legacy agent's tasks belong to its session. A modern agent's tasks belong to its profile, and they are not kept
-//! here: the id that the agent receives leads to the server ([`super::task_token`]). A task is known as long as the agent may call the
-//! tool that made it.
+//! The tasks of a legacy agent belong to its session. The tasks of a modern agent belong to its profile and are not stored here,
+//! because their ids name the server ([`super::task_token`]). The agent may use a task as long as it may call the tool that has
+//! created the task.
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
@@ -15,7 +15,7 @@ use serde_json::json;
 use super::agent::AgentInfo;
 use super::in_flight::{Call as InFlightCall, InFlight, Purpose};
 use super::io::Io;
-use super::task_pages::{Item, Page, PageRequest, Polled, TaskPages};
+use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskToken, TaskTokens};
 use super::tasks::{Lifetime, MAX_TASKS, Place, Task, Tasks, cursor};
 use crate::calls::Outcome;
@@ -33,7 +33,7 @@ use crate::server::messages::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, TaskS
 
 /// Tasks on one page of a list.
 const PAGE: usize = 32;
-/// A server that takes longer to poll a task for a list has the task listed in its last known state.
+/// Time limit for polling a task for a list. After it the list has the last known state of the task.
 const POLL_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct TaskDirectory {
@@ -43,21 +43,21 @@ pub(super) struct TaskDirectory {
 }
 
 /// A task that the agent may use.
-pub(super) struct Located<'a> {
+pub(super) struct TaskLocation<'a> {
     pub(super) member: &'a Member,
     pub(super) route: &'a Route,
-    /// The exposed name of the tool that made the task.
+    /// The exposed name of the tool that has created the task.
     tool: Bytes,
 }
 
-impl Located<'_> {
-    /// A task may be used as long as its tool may be called.
+impl TaskLocation<'_> {
+    /// The access that policy has to permit: a task may be used as long as its tool may be called.
     pub(super) fn access(&self) -> AccessTarget {
         AccessTarget::Named { kind: ListKind::Tools, exposed: self.tool.clone(), name: Arc::clone(&self.route.name) }
     }
 }
 
-/// What gathering a page needs of the session.
+/// The parts of the session that are needed to gather a page.
 pub(super) struct PageContext<'a> {
     pub(super) agent: &'a AgentInfo,
     pub(super) view: Arc<View>,
@@ -74,14 +74,18 @@ impl TaskDirectory {
         &self.tokens
     }
 
-    /// Where a legacy agent's task is: the tool that made it, and the instance that runs it.
-    pub(super) fn locate<'a>(&self, id: &[u8], view: &'a View) -> Option<(Located<'a>, ServerHandle)> {
+    /// The location of a legacy agent's task, and the instance that runs the task.
+    pub(super) fn locate<'a>(&self, id: &[u8], view: &'a View) -> Option<(TaskLocation<'a>, ServerHandle)> {
         let place = &self.tasks.find(id).filter(|task| is_callable(task, view))?.place;
         Some((located(place.tool.clone(), view)?, place.instance.clone()))
     }
 
-    /// Where the task with this token is.
-    pub(super) fn locate_token<'a, 'b>(&self, token: &'b [u8], view: &'a View) -> Option<(Located<'a>, TaskToken<'b>)> {
+    /// The location of the task with this token.
+    pub(super) fn locate_token<'a, 'b>(
+        &self,
+        token: &'b [u8],
+        view: &'a View,
+    ) -> Option<(TaskLocation<'a>, TaskToken<'b>)> {
         let task = self.tokens.verify(token)?;
         Some((located(Bytes::copy_from_slice(task.tool.as_bytes()), view)?, task))
     }
@@ -91,25 +95,25 @@ impl TaskDirectory {
         self.tasks.open(Instant::now()) + calls.new_tasks() < MAX_TASKS
     }
 
-    /// Whether the call `key` has made a task that is still running, and that the agent may know of.
+    /// Whether the call `key` has created a task that is still running and that the agent may use.
     pub(super) fn has_open_task(&self, key: CallKey, view: &View) -> bool {
         self.tasks.open_of(key).is_some_and(|task| is_callable(task, view))
     }
 
-    /// Updates the state of a task. Whether the agent may know of it.
+    /// Updates the state of a task. Returns whether the agent may use the task.
     pub(super) fn update(&mut self, state: TaskState, view: &View) -> bool {
         let is_known = self.tasks.find(&state.id).is_some_and(|task| is_callable(task, view));
         self.tasks.update(state);
         is_known
     }
 
-    /// Updates tasks by the response to `call`. Returns status notifications that arrived before the response.
+    /// Updates tasks with the response to `call`. Returns status notifications that arrived before the response.
     ///
     /// # Errors
     /// The error for the agent if another task has the same id.
-    pub(super) fn take_news(&mut self, call: &InFlightCall, news: TaskNews) -> Result<Vec<Bytes>, ErrorObject> {
+    pub(super) fn apply_response(&mut self, call: &InFlightCall, report: TaskNews) -> Result<Vec<Bytes>, ErrorObject> {
         let InFlightCall { key, server, purpose, .. } = call;
-        match (news, purpose) {
+        match (report, purpose) {
             (TaskNews::Seen(state), _) => self.tasks.update(state),
             (TaskNews::Gone { id }, _) => self.tasks.forget(&id),
             (TaskNews::Made(MadeTask { state, instance, early, life }), Purpose::NewTask { tool }) => {
@@ -129,7 +133,7 @@ impl TaskDirectory {
         Ok(Vec::new())
     }
 
-    /// How many requests for pages are unanswered.
+    /// Number of unanswered requests for pages.
     pub(super) fn pages(&self) -> usize {
         self.pages.len()
     }
@@ -171,7 +175,7 @@ impl TaskDirectory {
             for task in tasks {
                 let key = calls.next_key();
                 let poll = poll(task, key, agent);
-                let polled = if poll.is_some() { Polled::Awaited } else { Polled::Unchanged };
+                let polled = if poll.is_some() { PollResult::Awaited } else { PollResult::Unchanged };
                 items.push(Item { number: task.number, key, polled });
                 polls.extend(poll.map(|poll| (task.place.instance.clone(), poll)));
             }
@@ -186,22 +190,28 @@ impl TaskDirectory {
     }
 
     /// Reads the response to a call that the agent does not wait for, which may poll a task for a page.
-    pub(super) fn polled(&mut self, key: CallKey, outcome: Outcome, news: Option<TaskNews>, context: PageContext<'_>) {
-        let polled = match news {
+    pub(super) fn polled(
+        &mut self,
+        key: CallKey,
+        outcome: Outcome,
+        report: Option<TaskNews>,
+        context: PageContext<'_>,
+    ) {
+        let polled = match report {
             Some(TaskNews::Seen(state)) => {
-                let polled = state.object.clone().map_or(Polled::Unchanged, Polled::Fresh);
+                let polled = state.object.clone().map_or(PollResult::Unchanged, PollResult::Fresh);
                 self.tasks.update(state);
                 polled
             }
             Some(TaskNews::Gone { id }) => {
                 self.tasks.forget(&id);
-                Polled::Gone
+                PollResult::Gone
             }
-            // The call was cancelled while it was answered: its server does the same.
-            Some(TaskNews::Made(_) | TaskNews::Stated { .. }) => Polled::Unchanged,
+            // The call was cancelled while it was answered. Its server handles the task.
+            Some(TaskNews::Made(_) | TaskNews::Stated { .. }) => PollResult::Unchanged,
             // The task has ended with its instance.
-            None if outcome.code() == Some(INVALID_PARAMS.into()) => Polled::Gone,
-            None => Polled::Unchanged,
+            None if outcome.code() == Some(INVALID_PARAMS.into()) => PollResult::Gone,
+            None => PollResult::Unchanged,
         };
         if let Some(page) = self.pages.take(key, polled) {
             self.send_page(page, context.io);
@@ -212,9 +222,9 @@ impl TaskDirectory {
     fn send_page(&self, Page { id, items, next }: Page, io: &mut Io) {
         let mut list = BytesMut::from(&b"{\"tasks\":["[..]);
         let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| match polled {
-            Polled::Fresh(object) => Some(object),
-            Polled::Awaited | Polled::Unchanged => self.tasks.numbered(number)?.state.clone(),
-            Polled::Gone => None,
+            PollResult::Fresh(object) => Some(object),
+            PollResult::Awaited | PollResult::Unchanged => self.tasks.numbered(number)?.state.clone(),
+            PollResult::Gone => None,
         });
         for (index, object) in tasks.enumerate() {
             if index > 0 {
@@ -249,18 +259,18 @@ impl TaskDirectory {
 }
 
 /// The tool with this exposed name.
-fn located(tool: Bytes, view: &View) -> Option<Located<'_>> {
+fn located(tool: Bytes, view: &View) -> Option<TaskLocation<'_>> {
     let route = view.catalog.route(ListKind::Tools, &tool)?;
-    Some(Located { member: view.servers.get(route.server)?, route, tool })
+    Some(TaskLocation { member: view.servers.get(route.server)?, route, tool })
 }
 
-/// Whether the tool that made the task can still be called.
+/// Whether the tool that has created the task can still be called.
 fn is_callable(task: &Task<ServerHandle>, view: &View) -> bool {
     let tool = located(task.place.tool.clone(), view);
     tool.is_some_and(|tool| tool.member.handle.is_same(&task.place.server))
 }
 
-/// A `tasks/get` of mcpd's own.
+/// A `tasks/get` that mcpd itself sends.
 fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Box<Call>> {
     let raw_id: Option<&serde_json::value::RawValue> = serde_json::from_slice(&task.raw_id).ok();
     let line = reply::request(key.serial, "tasks/get", &json!({ "taskId": raw_id }));

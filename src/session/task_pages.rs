@@ -35,17 +35,17 @@ pub(super) struct Item {
     pub(super) number: u64,
     /// The call that polls it.
     pub(super) key: CallKey,
-    pub(super) polled: Polled,
+    pub(super) polled: PollResult,
 }
 
-/// What polling a task has brought.
+/// The result of polling a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Polled {
-    /// Nothing yet.
+pub(super) enum PollResult {
+    /// The response has not arrived.
     Awaited,
-    /// This state, a raw object.
+    /// The current state, a raw object.
     Fresh(Bytes),
-    /// Nothing of use: the last known state counts.
+    /// No new state: the list has the last known state.
     Unchanged,
     /// The task does not exist any more.
     Gone,
@@ -79,7 +79,7 @@ impl TaskPages {
     }
 
     /// The call `key` was answered, which may poll a task on the page. Returns the page if it is complete.
-    pub(super) fn take(&mut self, key: CallKey, polled: Polled) -> Option<Page> {
+    pub(super) fn take(&mut self, key: CallKey, polled: PollResult) -> Option<Page> {
         let item = self.current.as_mut()?.items.iter_mut().find(|item| item.key == key)?;
         item.polled = polled;
         self.take_complete()
@@ -87,7 +87,7 @@ impl TaskPages {
 
     /// The page, if every task on it was polled.
     pub(super) fn take_complete(&mut self) -> Option<Page> {
-        self.current.take_if(|page| page.items.iter().all(|item| item.polled != Polled::Awaited))
+        self.current.take_if(|page| page.items.iter().all(|item| item.polled != PollResult::Awaited))
     }
 
     /// The agent cancels the request. Returns the items of the page, if it is being gathered.
@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn page(id: &'static str, serials: &[u64]) -> Page {
-        let item = |serial: &u64| Item { number: *serial, key: key(*serial), polled: Polled::Awaited };
+        let item = |serial: &u64| Item { number: *serial, key: key(*serial), polled: PollResult::Awaited };
         Page { id: Bytes::from(id), items: serials.iter().map(item).collect(), next: None }
     }
 
@@ -124,10 +124,10 @@ mod tests {
         assert_eq!(pages.next(), Some(PageRequest { id: one.clone(), after: 0 }));
         pages.gather(page("1", &[7, 8]));
         assert!(pages.next().is_none() && pages.contains(&one) && pages.contains(&other) && pages.len() == 2);
-        assert!(pages.take(key(9), Polled::Gone).is_none() && pages.take(key(8), Polled::Gone).is_none());
+        assert!(pages.take(key(9), PollResult::Gone).is_none() && pages.take(key(8), PollResult::Gone).is_none());
         let polled = |page: Page| page.items.into_iter().map(|item| item.polled).collect::<Vec<_>>();
-        let fresh = Polled::Fresh(Bytes::from("x"));
-        assert_eq!(pages.take(key(7), fresh.clone()).map(polled), Some(vec![fresh, Polled::Gone]));
+        let fresh = PollResult::Fresh(Bytes::from("x"));
+        assert_eq!(pages.take(key(7), fresh.clone()).map(polled), Some(vec![fresh, PollResult::Gone]));
         assert_eq!(pages.next(), Some(PageRequest { id: other, after: 5 }));
         pages.gather(page("2", &[]));
         assert!(pages.take_complete().is_some_and(|page| page.id == "2") && pages.len() == 0);
@@ -141,6 +141,6 @@ mod tests {
         pages.gather(page("1", &[7]));
         assert!(pages.cancel(&ids[1]).is_empty() && !pages.contains(&ids[1]));
         assert_eq!(pages.cancel(&ids[0]).iter().map(|item| item.key).collect::<Vec<_>>(), [key(7)]);
-        assert!(pages.take(key(7), Polled::Gone).is_none() && pages.clear() == ["3"] && pages.len() == 0);
+        assert!(pages.take(key(7), PollResult::Gone).is_none() && pages.clear() == ["3"] && pages.len() == 0);
     }
 }

@@ -115,8 +115,8 @@ impl TaskTokens {
     }
 
     /// Replaces the server's task id in the response `line`, if there is one.
-    pub(super) fn replace_id(&self, reference: &TaskReference, news: Option<&TaskNews>, line: Bytes) -> Bytes {
-        let (report, maker) = match (reference.maker, news) {
+    pub(super) fn replace_id(&self, reference: &TaskReference, response: Option<&TaskNews>, line: Bytes) -> Bytes {
+        let (report, maker) = match (reference.maker, response) {
             (Some(maker), _) => (TaskReport::State, maker),
             (None, Some(TaskNews::Stated { maker })) => (TaskReport::Created, *maker),
             (None, _) => return line,

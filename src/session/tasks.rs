@@ -1,4 +1,4 @@
-//! The tasks that servers have made of the agent's calls: where each of them is, and its last known state. Pure.
+//! The tasks that servers have created for the agent's calls: the instance of each, and its last known state. Pure.
 
 use std::sync::Weak;
 use std::time::Instant;
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_state_is_kept_and_a_task_ends_once() {
+    fn last_state_stays_and_a_task_ends_once() {
         let (mut tasks, life) = (Tasks::default(), Arc::new(()));
         add(&mut tasks, (1, "a", "working"), 1, &life);
         let ended = state("a", "completed", 3);

@@ -1,10 +1,10 @@
-//! What the agent sees, and the servers that know of the agent.
+//! The view that the agent sees, and the servers that the agent is attached to.
 //!
-//! A legacy agent sees the view of its profile, or a view of its own once servers have instances for it. Modern requests
-//! always see the view of the profile, because they are answered alike on every connection.
+//! A legacy agent sees the view of its profile, or a per-agent view once servers have instances for the agent. Modern requests always
+//! see the view of the profile, because the response must not depend on the connection.
 //!
-//! A server has to know of the agent if it has an instance for each agent or for each directory, or if it sends the agent
-//! messages that are no responses.
+//! The agent is attached to a server that has an instance per agent or per directory, or that sends the agent messages which are no
+//! responses.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ use crate::server::messages::call::Listener;
 use crate::server::{Agent, Attachment, ServerHandle};
 
 pub(super) struct AgentView {
-    own: Shown,
-    profile: Shown,
+    agent: ShownView,
+    profile: ShownView,
     own_views: OwnViews,
     /// How long the first lists wait for instances of the agent of which nothing is known.
     first_list_wait: Duration,
@@ -45,7 +45,7 @@ pub(super) struct AgentView {
 
 /// A view that the agent is shown.
 #[derive(Clone)]
-struct Shown {
+struct ShownView {
     view: watch::Receiver<Arc<View>>,
     /// The same view, for the tasks of servers.
     listener: Arc<ViewListener>,
@@ -55,7 +55,7 @@ struct Shown {
 #[derive(Default)]
 pub(super) struct ListVersions(PerKind<Option<u64>>);
 
-impl Shown {
+impl ShownView {
     fn new(view: watch::Receiver<Arc<View>>) -> Self {
         Self { listener: ViewListener::new(&view), view }
     }
@@ -91,9 +91,9 @@ impl AgentView {
         first_list_wait: Duration,
         cwd: Option<Arc<str>>,
     ) -> Self {
-        let profile = Shown::new(profile);
+        let profile = ShownView::new(profile);
         Self {
-            own: profile.clone(),
+            agent: profile.clone(),
             profile,
             own_views,
             first_list_wait,
@@ -117,9 +117,9 @@ impl AgentView {
         Arc::clone(&self.shown(era).listener) as _
     }
 
-    fn shown(&self, era: Era) -> &Shown {
+    fn shown(&self, era: Era) -> &ShownView {
         match era {
-            Era::Legacy => &self.own,
+            Era::Legacy => &self.agent,
             Era::Modern => &self.profile,
         }
     }
@@ -146,13 +146,13 @@ impl AgentView {
 
     /// The lists of a legacy agent that have changed since it was last notified.
     pub(super) fn changed_lists(&mut self) -> Vec<ListKind> {
-        self.lists.update(&self.own.view.borrow().catalog)
+        self.lists.update(&self.agent.view.borrow().catalog)
     }
 
     /// Whether the agent may know of changes of this resource, which may be denied by now.
     pub(super) fn permits_resource(&self, server: &str, uri: &[u8]) -> bool {
         let Ok(uri) = str::from_utf8(uri) else { return false };
-        let view = self.own.view.borrow();
+        let view = self.agent.view.borrow();
         let is_it = |member: &&Member| **member.handle.name() == *server && member.presence == Presence::Shown;
         view.servers
             .iter()
@@ -162,7 +162,7 @@ impl AgentView {
 
     /// `view` has a successor. Whether the agent is shown that view.
     pub(super) fn is_changed(&self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
-        let is_shown = view.same_channel(&self.own.view) || view.same_channel(&self.profile.view);
+        let is_shown = view.same_channel(&self.agent.view) || view.same_channel(&self.profile.view);
         if is_shown {
             events.watch(view);
         }
@@ -171,13 +171,13 @@ impl AgentView {
 
     /// Shows a legacy agent `view` from now on. Whether it was shown another one.
     pub(super) fn show(&mut self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
-        let is_other = !view.same_channel(&self.own.view);
+        let is_other = !view.same_channel(&self.agent.view);
         if is_other {
             // The view of the profile is watched all along.
             if !view.same_channel(&self.profile.view) {
                 events.watch(view.clone());
             }
-            self.own = Shown::new(view);
+            self.agent = ShownView::new(view);
         }
         is_other
     }

@@ -1,8 +1,7 @@
-//! Which agent a message of the server belongs to, if the message itself does not say.
+//! The recipient of a server message that names none.
 //!
-//! A message belongs to an agent for certain only if everything that the server may be working on is that agent's: unanswered calls, open
-//! tasks, requests of the server, and cancelled calls that it may not have read about. Over HTTP, a message on the stream of a
-//! call belongs to that call.
+//! A message belongs to an agent only if the server can be working for no other agent. Its work consists of unanswered calls, open
+//! tasks, unanswered requests of the server, and cancelled calls. Over HTTP, a message on the stream of a call belongs to that call.
 
 use std::time::Instant;
 
@@ -20,15 +19,15 @@ use crate::server::agent_scope::AgentScope;
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::ReplySender;
 
-/// Whose calls, tasks and requests the server may be working on.
+/// The sessions that the server may be working for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::server) enum Ownership {
-    /// The server has nothing to do.
+    /// The server has no work.
     #[default]
     Nobody,
-    /// Only this session's.
+    /// One session.
     One(u64),
-    /// More than one session's.
+    /// More than one session.
     Several,
 }
 

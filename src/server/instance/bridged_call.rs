@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::pending_call::{Abandoned, PendingCall};
+use super::pending_call::{AbandonedCall, PendingCall};
 use crate::bridge::BridgedCall;
 use crate::jsonrpc::splice::Change;
 use crate::server::messages::call::{Call, ReplySender};
@@ -41,8 +41,8 @@ impl PendingBridgedCall {
         self.call.requests_task() || self.state.creates_task()
     }
 
-    pub(super) fn abandoned(&self, id: u64) -> Abandoned {
-        Abandoned { creates_task: self.creates_task(), ..self.call.abandoned(id) }
+    pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {
+        AbandonedCall { creates_task: self.creates_task(), ..self.call.abandoned(id) }
     }
 
     pub(super) fn fits_any_instance(&self) -> bool {

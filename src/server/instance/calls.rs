@@ -40,7 +40,7 @@ impl Calls {
         self.count -= 1;
     }
 
-    /// The sessions that may start one more call, where `max` calls, `cancelled` ones included, may be in flight.
+    /// The sessions that may start one more call. `max` calls may be in flight, including `cancelled` ones.
     pub(super) fn vacancies(&self, wire: &Wire, max: Option<usize>, cancelled: usize) -> Vacancies {
         match max {
             Some(max) if self.count + cancelled < max => Vacancies::All,
@@ -50,7 +50,7 @@ impl Calls {
         }
     }
 
-    /// Whether the server reads so slowly that this call is not queued.
+    /// Whether this call must not be queued, because the server does not read its input.
     pub(super) fn is_unread(&self, wire: &Wire, call: &Call) -> bool {
         let (session, bytes) = (call.reply.key.session, call.request.line.len());
         let unread = |call: &PendingCall| if wire.has_begun(call.line) { 0 } else { call.bytes };

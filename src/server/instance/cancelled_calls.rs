@@ -1,15 +1,13 @@
 //! Calls that were cancelled or timed out after the server had received them, and that it may still work on.
 //!
-//! A message belongs to an agent for certain only if all that the server may be working on is that agent's: unanswered calls, calls in
-//! this table, and requests of its own to an agent.
+//! A message without a recipient belongs to an agent only if the server can be working for no other agent. Cancelled calls count as
+//! work of the server:
 //!
-//! A cancelled call counts until the server has answered it all the same. Many servers never do, and rightly (MCP 2025-11-25,
-//! `basic/utilities/cancellation`): so it also stops counting [`GRACE`] after the cancellation, once the server has answered something
-//! that was sent after the cancellation, which it has read by then.
-//!
-//! A request of the server is attributed sooner: MCP has a server stop when it reads a cancellation, so for requests the call stops
-//! counting as soon as a later response shows that the cancellation was read. In two cases [`GRACE`] has to pass as well: over HTTP,
-//! where messages may overtake each other, and for a server that has answered a call after it had read its cancellation.
+//! - A cancelled call counts until the server answers it. Servers need not do so (MCP 2025-11-25, `basic/utilities/cancellation`). So
+//!   it stops counting [`GRACE`] after the cancellation, if the server has answered a request that was sent after the cancellation.
+//! - For requests of the server it stops counting sooner: as soon as such a later response shows that the cancellation was read,
+//!   because MCP requires a server to stop then. [`GRACE`] has to pass as well over HTTP, where messages may overtake each other, and
+//!   for a server that has answered a call after it had read its cancellation.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -18,22 +16,23 @@ use super::attribution::Ownership;
 use crate::jsonrpc::pending::minted;
 use crate::server::messages::call::WeakLoadGuard;
 
-/// Calls that are remembered one by one. Of older ones only the sessions are known.
+/// Maximum number of calls. Of older ones only the sessions are known.
 const CAPACITY: usize = 1024;
 
-/// How long a server may work on a call after it has read the cancellation. Most stop at once, and what cannot be stopped seldom takes
-/// longer than a minute. A shorter `call_timeout` is used instead.
+/// How long a server may work on a call after it has read the cancellation. Most servers stop at once, and other work seldom takes
+/// longer than a minute. A shorter `call_timeout` replaces it.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
-/// A modern server sends nothing about a cancelled call but what is on its way, which has arrived by then (MCP 2026-07-28,
+/// How long messages about a cancelled call of a modern server may be in transit. The server sends no new ones (MCP 2026-07-28,
 /// `basic/patterns/cancellation`).
 const IN_TRANSIT: Duration = Duration::from_secs(2);
 
-/// Until when a call counts that was given up.
+/// How long a cancelled call counts: until both conditions hold.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Until {
+    /// This time has come.
     pub(super) at: Instant,
-    /// And until the server has answered a request with this id, or a later one.
+    /// The server has answered a request with this id or a later one.
     pub(super) answered: u64,
 }
 
@@ -44,36 +43,37 @@ impl Until {
 }
 
 #[derive(Debug)]
-struct One {
+struct CancelledCall {
     id: u64,
     session: u64,
-    /// `None` where nothing tells.
+    /// `None` if only a response ends it.
     until: Option<Until>,
-    /// The instance's ticket of the session, for as long as the server may ask something for the call.
-    ticket: Option<WeakLoadGuard>,
+    /// Keeps the session at the instance while the server may send requests for the call.
+    load: Option<WeakLoadGuard>,
 }
 
-/// The calls that were given up here after they had reached the server.
+/// The cancelled calls of one instance that had reached the server.
 #[derive(Debug, Default)]
 pub(in crate::server) struct CancelledCalls {
     /// In the order of the ids.
-    known: VecDeque<One>,
+    known: VecDeque<CancelledCall>,
+    /// The sessions of older calls.
     forgotten: Ownership,
-    /// When all of these are over.
+    /// How long these count.
     forgotten_until: Option<Until>,
     /// The highest id of a request that the server has answered while this table was not empty. Requests are written in the order of
     /// their ids.
     answered: u64,
-    /// That the server has read a cancellation is no evidence that it has stopped.
-    goes_on: bool,
-    /// Modern era: until when messages about cancelled calls may arrive, and whose these calls were.
+    /// The server may work on a call after it has read the cancellation.
+    works_on: bool,
+    /// Modern era: how long messages about cancelled calls may arrive, and the sessions of these calls.
     in_transit: Option<(Instant, Ownership)>,
 }
 
 impl CancelledCalls {
-    /// Those of an instance to which messages go in order, or may overtake each other.
+    /// `in_order` is whether the transport keeps the order of messages.
     pub(super) fn new(in_order: bool) -> Self {
-        Self { goes_on: !in_order, ..Self::default() }
+        Self { works_on: !in_order, ..Self::default() }
     }
 
     /// Adds a call that was cancelled or has timed out `now`.
@@ -82,12 +82,12 @@ impl CancelledCalls {
         id: u64,
         session: u64,
         until: Option<Until>,
-        ticket: Option<WeakLoadGuard>,
+        load: Option<WeakLoadGuard>,
         now: Instant,
     ) {
         self.sweep(now);
         if self.known.len() == CAPACITY
-            && let Some(One { session, until, .. }) = self.known.pop_front()
+            && let Some(CancelledCall { session, until, .. }) = self.known.pop_front()
         {
             let is_first = self.forgotten == Ownership::Nobody;
             self.forgotten = self.forgotten.and(session);
@@ -95,7 +95,7 @@ impl CancelledCalls {
             self.forgotten_until = if is_first { until } else { both() };
         }
         let at = self.known.partition_point(|other| other.id < id);
-        self.known.insert(at, One { id, session, until, ticket });
+        self.known.insert(at, CancelledCall { id, session, until, load });
     }
 
     /// A call of this session at a modern server was cancelled `now`.
@@ -103,26 +103,26 @@ impl CancelledCalls {
         self.in_transit = Some((now + IN_TRANSIT, self.in_transit_for(now).and(session)));
     }
 
-    /// Whose cancelled calls messages of a modern server may be about that arrive `now`.
+    /// The sessions of cancelled calls that a message of a modern server may be about if it arrives `now`.
     pub(super) fn in_transit_for(&self, now: Instant) -> Ownership {
         self.in_transit.filter(|(until, _)| *until > now).map(|(_, sessions)| sessions).unwrap_or_default()
     }
 
-    /// The server has answered one that nobody waits for.
+    /// The server has answered a cancelled call.
     pub(super) fn answered(&mut self, id: &[u8]) {
         let found = minted(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
         if let Some(one) = found.and_then(|index| self.known.remove(index)) {
-            self.goes_on |= self.is_read(one.until);
+            self.works_on |= self.is_read(one.until);
         }
     }
 
-    /// It has answered one that was pending.
+    /// The server has answered a pending request.
     pub(super) fn pending_answered(&mut self, id: &[u8]) {
         if !self.is_empty() {
             self.answered = self.answered.max(minted(id).unwrap_or_default());
             let mut known = std::mem::take(&mut self.known);
             let now = Instant::now();
-            known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.ticket = None);
+            known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.load = None);
             self.known = known;
         }
     }
@@ -140,12 +140,12 @@ impl CancelledCalls {
         self.is_read(until) && until.is_some_and(|until| until.at <= now)
     }
 
-    /// Whether the server asks nothing more for the call.
+    /// Whether the server sends no more requests for the call.
     fn has_stopped(&self, until: Option<Until>, now: Instant) -> bool {
-        if self.goes_on { self.is_over(until, now) } else { self.is_read(until) }
+        if self.works_on { self.is_over(until, now) } else { self.is_read(until) }
     }
 
-    /// Forgets what is over.
+    /// Removes calls that no longer count.
     fn sweep(&mut self, now: Instant) {
         if self.is_over(self.forgotten_until, now) {
             (self.forgotten, self.forgotten_until) = (Ownership::Nobody, None);
@@ -160,13 +160,13 @@ impl CancelledCalls {
         self.known.iter().any(|one| one.until.is_some_and(|until| until.answered > self.answered))
     }
 
-    /// How many calls the server may be at. Tasks are no calls.
+    /// Number of cancelled calls that the server may be working on, without tasks.
     pub(super) fn len(&self, now: Instant) -> usize {
         let known = self.known.iter().filter(|one| one.until.is_some() && !self.is_over(one.until, now)).count();
         known + usize::from(self.in_transit_for(now) != Ownership::Nobody)
     }
 
-    /// When the next one is over, if time alone ends it.
+    /// When the next call stops counting, if only time is missing.
     pub(super) fn next_over(&self) -> Option<Instant> {
         let by_time = |until: &Until| until.answered <= self.answered && until.at > Instant::now();
         let known = self.known.iter().filter_map(|one| one.until).filter(by_time).map(|until| until.at);
@@ -174,13 +174,13 @@ impl CancelledCalls {
         known.chain(in_transit).min()
     }
 
-    /// Who owns all that the server may be working on. `unanswered` has the sessions of unanswered calls, and those that have not
-    /// answered a request of the server.
+    /// The owner of everything that the server may be working on. `unanswered` has the sessions of unanswered calls and of unanswered
+    /// requests of the server.
     pub(super) fn owner(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Ownership {
         self.owner_unless(|until| self.is_over(until, now), unanswered)
     }
 
-    /// Who owns all that the server may request something for.
+    /// The owner of everything that the server may send a request for.
     pub(super) fn owner_of_request(&self, unanswered: impl Iterator<Item = u64>, now: Instant) -> Ownership {
         self.owner_unless(|until| self.has_stopped(until, now), unanswered)
     }

@@ -1,4 +1,4 @@
-//! What an instance has its server's task do about what it has taken in.
+//! Effects of a message that the server's task has to carry out.
 
 use bytes::Bytes;
 
@@ -8,46 +8,46 @@ use crate::catalog::List;
 use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
 
-/// What the task has to act on.
+/// An effect for the server's task.
 pub(in crate::server) enum Effect {
     Nothing,
-    /// One of its lists was followed to its end.
+    /// A list was fetched completely.
     Listed {
         kind: ListKind,
         list: List,
-        /// All of them are what the server offers, as far as can be known.
+        /// Every list is complete and up to date, as far as is known.
         settled: bool,
     },
     /// One of its lists could not be followed to its end; `reason` says why.
     NotListed {
         reason: ServerError,
-        /// The pages before the one that failed, if the list was never followed to its end.
+        /// The pages before the one that failed, if the list was never fetched before.
         partial: Option<(ListKind, List)>,
         settled: bool,
     },
-    /// It has answered a health check that these wait for.
+    /// The server has answered the health check of these callers.
     Checked(Callers),
-    /// It has accepted a subscription.
+    /// The server has accepted a subscription.
     Subscribed(Box<NewSubscription>),
-    /// It has accepted some subscriptions, and not others, or not any more.
+    /// The server has accepted and refused these subscriptions.
     Acknowledged {
         accepted: Vec<NewSubscription>,
         refused: Vec<Topic>,
     },
-    /// It says how far a task with this id is, as text.
+    /// The server reports the status of the task with this id, as text.
     TaskStatus {
         line: Bytes,
         id: Bytes,
         ended: bool,
     },
-    /// It does not go on with one that the instance before it had.
+    /// The server has refused to renew the subscription to this resource.
     SubscriptionEnded(Bytes),
-    /// It says that a resource has changed.
+    /// The server reports that a resource has changed.
     Updated {
         line: Bytes,
         params: Option<Bytes>,
     },
-    /// It has a log message.
+    /// The server has sent a log message.
     Logged {
         line: Bytes,
         params: Option<Bytes>,

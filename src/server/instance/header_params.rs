@@ -1,4 +1,4 @@
-//! Tools whose arguments are repeated in HTTP headers, which modern servers at a URL may require.
+//! Tool arguments that modern servers at a URL require in HTTP headers, too.
 //!
 //! Source: MCP 2026-07-28, `basic/transports/streamable-http`, "Schema Extension" and "Client Behavior".
 
@@ -14,12 +14,12 @@ use crate::server::error::ServerError;
 use crate::server::messages::call::Failure;
 use crate::transport::http::HeaderParams;
 
-/// Tools of one list that are named in the log when they are left out; of others the number is logged.
+/// Maximum number of omitted tools that are named in the log.
 const MAX_NAMED: usize = 10;
-/// Most characters shown of a tool's name, or of the server's message.
+/// Maximum number of characters of a tool's name or of the server's message in the log.
 const MAX_EXCERPT_LEN: usize = 100;
 
-/// Takes note of what the tools of a list require, and leaves out those that require what they must not.
+/// Reads the header requirements of the tools in a list, and removes tools with invalid requirements.
 pub(super) fn without_unfit(wire: &mut Wire, server: &str, mut list: List) -> List {
     if !wire.has_headers() {
         return list;
@@ -30,19 +30,19 @@ pub(super) fn without_unfit(wire: &mut Wire, server: &str, mut list: List) -> Li
         left_out += 1;
         if left_out <= MAX_NAMED {
             let tool = excerpt(&tool.key, MAX_EXCERPT_LEN);
-            tracing::warn!(%server, tool, "it is not offered: its schema {why}");
+            tracing::warn!(%server, tool, "the tool is not offered: its schema {why}");
         }
         false
     });
     if left_out > MAX_NAMED {
-        tracing::warn!(%server, "{} more tools are not offered for such reasons", left_out - MAX_NAMED);
+        tracing::warn!(%server, "{} more tools are not offered for similar reasons", left_out - MAX_NAMED);
     }
     wire.set_header_params(params);
     list
 }
 
-/// Why a call fails that the server has refused for its headers, if this error says so. The server has looked at nothing else, and its
-/// tools have changed: they have to be listed again, and the agent has to call again.
+/// The failure of a call that the server has refused for its headers, if this error means that. The server has not acted on the call.
+/// Its tools have changed, so they are listed again and the agent has to call again.
 pub(super) fn refusal(wire: &Wire, error: &Bytes) -> Option<Failure> {
     if !wire.has_headers() || Outcome::of(Err(error)).code() != Some(HEADER_MISMATCH.into()) {
         return None;

@@ -1,4 +1,4 @@
-//! Health checks of one instance: pings, checks that somebody waits for, and calls that timed out since the last look.
+//! Health checks of one instance: pings, checks with callers, and recent timeouts of calls.
 
 use std::time::Instant;
 
@@ -8,22 +8,22 @@ use tokio::sync::oneshot;
 use super::pending_request::PendingRequest;
 use super::wire::Wire;
 
-/// What is known of the health of one instance.
+/// The health checks of one instance.
 #[derive(Debug, Default)]
 pub(in crate::server) struct HealthChecks {
-    /// A check is unanswered. There is one for all callers, so a server that does not answer is not sent more and more.
+    /// A check is unanswered. All callers share it, so a server that does not answer gets no more checks.
     is_checking: bool,
     callers: Callers,
-    /// Of the calls that timed out since the last look, when the latest was sent.
+    /// When the latest of the calls was sent that have timed out since the last look.
     timed_out: Option<Instant>,
 }
 
-/// Those who wait for a check to be answered.
+/// The callers of a check.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Callers(Vec<oneshot::Sender<()>>);
 
 impl HealthChecks {
-    /// Sends a ping. One that is unanswered is not waited for any longer.
+    /// Sends a ping, which replaces an unanswered one.
     pub(in crate::server) fn ping(&mut self, wire: &mut Wire) {
         wire.remove_where(|entry| matches!(entry, PendingRequest::Ping));
         wire.own_request(wire.era().greeting(), json!({}), PendingRequest::Ping);
@@ -38,28 +38,28 @@ impl HealthChecks {
         }
     }
 
-    /// Called when the check was answered. Returns those who wait for that.
+    /// The check was answered. Returns its callers.
     pub(super) fn checked(&mut self) -> Callers {
         self.is_checking = false;
         std::mem::take(&mut self.callers)
     }
 
-    /// Called when a call has timed out that was sent then.
+    /// A call that was sent at this time has timed out.
     pub(super) fn call_timed_out(&mut self, sent: Instant) {
         self.timed_out = self.timed_out.max(Some(sent));
     }
 
-    /// Of the calls that timed out since this was last called, when the latest was sent.
+    /// When the latest of the calls was sent that have timed out since this was called last.
     pub(in crate::server) fn take_timed_out(&mut self) -> Option<Instant> {
         self.timed_out.take()
     }
 }
 
 impl Callers {
-    /// Tells each that the server is well.
+    /// Notifies the callers that the server is healthy.
     pub(in crate::server) fn notify(self) {
         for caller in self.0 {
-            // It may be gone.
+            // The caller may be gone.
             let _ = caller.send(());
         }
     }

@@ -40,7 +40,7 @@ struct ListState {
     attempted: bool,
 }
 
-/// What has become of a fetch.
+/// The progress of a fetch.
 pub(super) enum Fetch {
     /// The next page was requested.
     Continues,
@@ -84,7 +84,7 @@ impl ServerLists {
         next
     }
 
-    /// Takes a notification, which may say that a list has changed.
+    /// Handles a notification, which may announce a changed list.
     pub(super) fn notified(&mut self, method: &[u8]) {
         ListKind::ALL
             .into_iter()
@@ -118,12 +118,12 @@ impl ServerLists {
         wire.own_request(listing.kind().method(), params, PendingRequest::Page { listing, deadline });
     }
 
-    /// Takes the response to a request for a page.
+    /// Handles the response to a request for a page.
     pub(super) fn page(&mut self, wire: &mut Wire, listing: Listing, outcome: Result<Bytes, Bytes>) -> Fetch {
         let kind = listing.kind();
         let result = match outcome {
             Ok(result) => result,
-            // They have no capability of their own: a server of resources need not know of them.
+            // Templates have no capability of their own, so a server with resources need not know the method.
             Err(error) if kind == ListKind::Templates && is_unknown_method(&error) => {
                 return self.done(kind, List::default());
             }
@@ -161,8 +161,8 @@ impl ServerLists {
         Fetch::Failed { reason, partial: partial.map(|list| (kind, list)) }
     }
 
-    /// Whether every list was fetched, or tried, and none is out of date and due soon. A list that keeps changing counts as
-    /// fetched.
+    /// Whether every list was fetched or has failed, and no list has to be fetched again soon. A list that changes all the time counts
+    /// as fetched.
     pub(super) fn are_settled(&self) -> bool {
         self.states.iter().filter_map(|(_, state)| state.as_ref()).all(|state| {
             let soon = state.pace.allowed_at().is_none_or(|at| at <= Instant::now());

@@ -1,4 +1,4 @@
-//! The log level that a server is asked for: the lowest that any agent or unanswered call wants.
+//! The log level that a server gets: the lowest level that an agent or an unanswered call requests.
 //!
 //! Source: MCP 2025-11-25, `server/utilities/logging`.
 
@@ -10,8 +10,7 @@ use super::pending_request::PendingRequest;
 use super::wire::Wire;
 use crate::log_level::LogLevel;
 
-/// The log level of one instance. One request is unanswered at a time: a server that does not answer is not sent more and more, however
-/// often agents change their minds.
+/// The log level of one instance. At most one request is unanswered, so a server that does not answer gets no more requests.
 #[derive(Debug)]
 pub(in crate::server) struct Logging {
     /// The server has the capability.
@@ -24,7 +23,7 @@ pub(in crate::server) struct Logging {
     timeout: Duration,
 }
 
-/// The level to set when nobody wants one any more. The server's original level is unknown.
+/// The level to set when no agent requests a level any more. The original level of the server is unknown.
 const DEFAULT: LogLevel = LogLevel::Info;
 
 impl Logging {
@@ -37,19 +36,19 @@ impl Logging {
         self.is_supported = is_supported;
     }
 
-    /// The agents want messages from this level on. `None` changes nothing.
+    /// The lowest level that an agent requests. `None` changes nothing.
     pub(in crate::server) fn set_level(&mut self, wire: &mut Wire, level: Option<LogLevel>) {
         self.of_agents = level.or(self.of_agents);
         self.request(wire);
     }
 
-    /// Called when a call starts whose agent wants messages from this level on until it is answered.
+    /// A call starts that requests messages from this level on.
     pub(super) fn call_started(&mut self, wire: &mut Wire, level: LogLevel) {
         self.of_calls = Some(self.of_calls.map_or(level, |of_calls| of_calls.min(level)));
         self.request(wire);
     }
 
-    /// Called when a call has ended.
+    /// A call has ended.
     pub(super) fn call_ended(&mut self, wire: &mut Wire) {
         if self.of_calls.is_some() {
             let stateless = wire.calls().filter(|(_, call)| call.origin.is_stateless());
@@ -58,7 +57,7 @@ impl Logging {
         }
     }
 
-    /// Called when the server has answered the request, or has taken too long.
+    /// The request has a response, or has timed out.
     pub(super) fn answered(&mut self, wire: &mut Wire) {
         self.is_unanswered = false;
         self.request(wire);

@@ -18,17 +18,17 @@ pub(in crate::server) struct PendingCall {
     pub(super) kind: RequestKind,
     pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,
-    /// Its number in the outbox.
+    /// The number of its line in the outbox.
     pub(super) line: u64,
-    /// About its size there.
+    /// The approximate size of its line.
     pub(super) bytes: usize,
     pub(super) origin: Origin,
-    /// What permits it, until it is written.
+    /// The permission, until the call is written.
     pub(super) access: Option<Box<Access>>,
 }
 
-/// What is left of a call that the agent cancelled or that has timed out.
-pub(super) struct Abandoned {
+/// The rest of a call that was cancelled or has timed out.
+pub(super) struct AbandonedCall {
     /// Its id at the server.
     pub(super) id: u64,
     pub(super) key: CallKey,
@@ -69,10 +69,10 @@ impl PendingCall {
         matches!(&self.kind, RequestKind::Task(ask) if ask.act == TaskAct::Result && ask.id == task)
     }
 
-    /// What is left of it at the server, which knows it by `id`.
-    pub(super) fn abandoned(&self, id: u64) -> Abandoned {
+    /// What remains of it at the server, which knows it by `id`.
+    pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {
         let load = self.reply.ticket().map(Arc::downgrade);
-        Abandoned { id, key: self.reply.key, creates_task: self.requests_task(), load }
+        AbandonedCall { id, key: self.reply.key, creates_task: self.requests_task(), load }
     }
 }
 

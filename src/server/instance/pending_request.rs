@@ -20,15 +20,15 @@ pub(super) struct ServerResponse<'a> {
 
 /// A request that the server has not answered.
 pub(in crate::server) enum PendingRequest {
-    /// Of the handshake, which has a deadline of its own.
+    /// `initialize` of the handshake, which has its own deadline.
     Initialize,
-    /// The same, to find out the server's era.
+    /// `server/discover` of the handshake.
     Discover,
-    /// A health check; any message answers it.
+    /// A health check. Any message of the server answers it.
     Ping,
     /// A ping whose response shows that the server has read the cancellations before it.
     CancellationCheck,
-    /// A health check that somebody has asked for.
+    /// A health check with callers.
     Check,
     /// A page of a list.
     Page { listing: Listing, deadline: Instant },
@@ -44,11 +44,12 @@ pub(in crate::server) enum PendingRequest {
     Listen { acknowledge_by: Option<Instant> },
     /// Cancels a task without an owner.
     CancelTask { task: u64, deadline: Instant },
-    /// Tells the server what it has asked for an agent's task.
+    /// Sends the server the inputs for an agent's task.
     UpdateTask { task: u64, deadline: Instant },
-    /// `tasks/result` of a modern agent's task with this id, as text: while it is unanswered the server may ask something for the task.
+    /// `tasks/result` for a modern agent's task with this id, as text. While it is unanswered the server may send requests for the
+    /// task.
     TaskResult { task: Bytes },
-    /// Its response does not matter.
+    /// The response is ignored.
     Ignored { deadline: Instant },
 }
 

@@ -33,40 +33,40 @@ use crate::server::server_request::{
     Back, ForwardedRequest, ParsedRequest, Said, TaskContext, TaskRequester, Withdrawal, failed, not_delivered,
 };
 
-/// Requests of one instance that agents have not answered. One more is refused with −31003, and so is one that would exceed the size
-/// of the largest message together with those.
+/// Maximum number of unanswered requests of one instance. One more is refused with −31003, and so is a request that exceeds
+/// `max_message` together with the others.
 const MAX_OPEN: usize = 64;
 
 /// The unanswered requests of one instance.
 pub(in crate::server) struct ServerRequests {
     server: Arc<str>,
-    /// How long an agent may take to answer.
+    /// Time limit for the answer of an agent.
     timeout: Duration,
     open: Vec<OpenRequest>,
-    /// How many there have been.
+    /// Number of requests so far.
     count: u64,
-    /// Futures that the task has to poll and give to [`ServerRequests::received`].
+    /// Futures that the server's task has to poll. It passes their output to [`ServerRequests::received`].
     waits: Vec<BoxFuture<'static, FromAgent>>,
     elicitations: Elicitations<ReplySender>,
-    /// Where notifications about tasks of the agent come from, once the server has asked it for some.
+    /// The channel for notifications about tasks of agents, once the server has requested a task.
     asker: Option<TaskRequester>,
 }
 
 /// A request that an agent has not answered.
 struct OpenRequest {
     number: u64,
-    /// The server's own, raw.
+    /// The server's id, raw.
     id: Bytes,
     session: u64,
     bytes: usize,
     purpose: Purpose,
-    /// Calls of that agent were unanswered when it came: it ends when the last of them is cancelled.
+    /// Calls of the agent were unanswered when it arrived. It ends when the last of them is cancelled.
     is_for_call: bool,
     deadline: Instant,
     withdraw: oneshot::Sender<Withdrawal>,
 }
 
-/// What the answer of the agent is for.
+/// The use of the agent's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The server, which has sent the request.
@@ -91,9 +91,9 @@ pub(super) struct Recipient {
     pub(super) to: ReplySender,
 }
 
-/// What agents send about requests of the server.
+/// A message of an agent about a request of the server.
 pub(in crate::server) enum FromAgent {
-    /// About the request of this number, and where more may come from.
+    /// For the request with this number, with the channel for more messages.
     Reply(u64, Option<Said>, mpsc::Receiver<Said>),
     /// A line about a task of the agent.
     TaskContext(Option<Bytes>, mpsc::Receiver<Bytes>),
@@ -180,38 +180,38 @@ async fn of_task(mut lines: mpsc::Receiver<Bytes>) -> FromAgent {
 }
 
 impl ServerRequests {
-    /// Those of an instance of this server, whose agents have `timeout` to answer.
+    /// `timeout` is the time limit for answers of agents.
     pub(super) fn new(server: Arc<str>, timeout: Duration) -> Self {
         let elicitations = Elicitations::default();
         Self { server, timeout, open: Vec::new(), count: 0, waits: Vec::new(), elicitations, asker: None }
     }
 
-    /// The sessions that have any.
+    /// The sessions with unanswered requests.
     pub(super) fn sessions(&self) -> impl Iterator<Item = u64> {
         self.open.iter().map(|open| open.session)
     }
 
-    /// When the next one has waited too long.
+    /// When the next request expires.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.open.iter().map(|open| open.deadline).min()
     }
 
-    /// Whether an agent has any.
+    /// Whether a request is unanswered.
     pub(in crate::server) fn are_open(&self) -> bool {
         !self.open.is_empty()
     }
 
-    /// Whether the server has sent one with this raw id.
+    /// Whether a request of the server with this raw id is unanswered.
     pub(super) fn has(&self, id: &Bytes) -> bool {
         self.open.iter().any(|open| open.purpose == Purpose::Server && open.id == id)
     }
 
-    /// What the task has to poll from now on.
+    /// Futures that the server's task has to poll from now on.
     pub(in crate::server) fn take_waits(&mut self) -> impl Iterator<Item = BoxFuture<'static, FromAgent>> {
         self.waits.drain(..)
     }
 
-    /// Sends an agent what a modern server wants to know before it answers a call, or goes on with a task.
+    /// Sends an agent a request for an input that a modern server requires for a call or a task.
     pub(super) fn send_input(
         &mut self,
         wire: &mut Wire,
@@ -229,13 +229,13 @@ impl ServerRequests {
         let line = request_line(number, &String::from_utf8_lossy(method), params);
         let parts = members(&line, ["id", "params"]).ok().and_then(|[id, params]| Some((id?, params)));
         let (id, params) = parts.ok_or_else(|| ErrorObject::new(INVALID_REQUEST, "cannot be asked"))?;
-        // What was read is of the server's line; what is replaced has to be of this one.
+        // The token was read from the server's line, but the token to replace has to be a slice of this line.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
         let progress_token = progress::token(meta).unwrap_or_default();
         self.send(wire, recipient, line, id, purpose, ParsedRequest { progress_token, ..wish })
     }
 
-    /// Sends an agent a request. Until it is answered, the calls of the agent have their full time.
+    /// Sends an agent a request, and restarts the time limits of the agent's calls.
     pub(super) fn send(
         &mut self,
         wire: &mut Wire,
@@ -287,12 +287,12 @@ impl ServerRequests {
         asker.clone()
     }
 
-    /// Passes on to the server what an agent has sent. Returns an answer that is for a call or a task.
+    /// Forwards a message of an agent to the server. Returns an answer that is for a call or a task.
     pub(super) fn received(&mut self, wire: &mut Wire, received: FromAgent) -> Option<Answer> {
         match received {
             FromAgent::Reply(number, reply, replies) => self.replied(wire, number, reply, replies),
             FromAgent::TaskContext(line, lines) => {
-                // There is always one sender, which is here.
+                // This table has a sender, so the channel stays open.
                 wire.try_notify(line?);
                 self.waits.push(of_task(lines).boxed());
                 None
@@ -310,7 +310,7 @@ impl ServerRequests {
         let index = self.open.iter().position(|open| open.number == number)?;
         // A person may be typing.
         wire.put_off_calls(self.open[index].session);
-        // There is always an answer before the end.
+        // An answer always precedes the end of the channel.
         match reply? {
             Said::Progress(line) => {
                 if self.open[index].purpose == Purpose::Server {
@@ -325,7 +325,7 @@ impl ServerRequests {
                     return Some(Answer { purpose, response: Ok(line) });
                 }
                 if !wire.try_notify(line) {
-                    let why = "the answer found no room, because the server does not read";
+                    let why = "the answer was dropped, because the server does not read its input";
                     wire.try_notify(reply::error(Some(&id), &failed(ErrorCode::Overloaded, why, &self.server)));
                 }
                 None
@@ -333,7 +333,7 @@ impl ServerRequests {
         }
     }
 
-    /// The server has cancelled a request. Returns its raw id if no agent has it.
+    /// The server has cancelled a request. Returns the raw id if the request is not in this table.
     pub(super) fn cancelled_by_server(&mut self, line: Bytes, params: Option<&Bytes>) -> Option<Bytes> {
         let [request] = members(params?, ["requestId"]).ok()?;
         let request = request?;
@@ -344,12 +344,12 @@ impl ServerRequests {
         } else {
             Withdrawal::Words(Cancellation { line, request })
         };
-        // An agent that has gone meanwhile need not be told.
+        // The agent may have disconnected.
         let _ = self.open.swap_remove(index).withdraw.send(withdrawal);
         None
     }
 
-    /// A call of this session was cancelled or has timed out. If it has no other, requests that came for its calls end.
+    /// A call of this session was cancelled or has timed out. If it was the last call, requests for the session's calls end.
     pub(super) fn call_ended(&mut self, wire: &mut Wire, session: u64, end: RequestEnd) -> Vec<Answer> {
         if self.open.is_empty() || wire.calls().any(|(_, call)| call.reply.key.session == session) {
             return Vec::new();
@@ -357,7 +357,7 @@ impl ServerRequests {
         self.end(wire, |open| open.is_for_call && open.session == session, end)
     }
 
-    /// Ends requests that have waited too long.
+    /// Ends requests whose time limit has passed.
     pub(super) fn expire(&mut self, wire: &mut Wire, now: Instant) -> Vec<Answer> {
         let end = RequestEnd { code: ErrorCode::TimedOut, reason: "the agent did not answer in time" };
         self.end(wire, |open| open.deadline <= now, end)
@@ -381,24 +381,24 @@ impl ServerRequests {
         answers
     }
 
-    /// Ends requests of this purpose, whose answers are not needed any more.
+    /// Ends requests of this purpose, because their answers are no longer needed.
     pub(super) fn withdraw(&mut self, is_it: impl Fn(Purpose) -> bool, why: &'static str) {
         for OpenRequest { withdraw, .. } in self.open.extract_if(.., |open| is_it(open.purpose)) {
             let _ = withdraw.send(Withdrawal::Reason(why));
         }
     }
 
-    /// The server is gone. Agents are told by what is dropped.
+    /// The server is gone. Dropping the requests notifies the agents.
     pub(super) fn withdraw_all(&mut self) {
         self.open.clear();
     }
 
-    /// A call of this session has failed with this raw error, which may want URLs opened.
+    /// A call of this session has failed with this raw error, which may require URLs to be opened.
     pub(super) fn call_failed(&mut self, error: &Bytes, session: u64, to: &ReplySender) {
         self.elicitations.add_required(error, session, to);
     }
 
-    /// The server says that a person has opened a URL. Agents that were sent there are told.
+    /// The server reports that a person has opened a URL. Agents with this elicitation are notified.
     pub(super) fn elicitation_completed(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(id)])) = params.map(|params| members(params, ["elicitationId"])) else { return };
         let Some(id) = text(&id) else { return };

@@ -1,8 +1,8 @@
 //! Subscriptions at one server: to resources, tasks and changed lists.
 //!
-//! In the legacy era the first agent's call is sent as it is, the calls of others for the same resource wait for its response, and
-//! mcpd itself unsubscribes when the last agent has gone ([`resources`]). In the modern era mcpd keeps one `subscriptions/listen`
-//! open for all agents ([`listen`], [`stream`]).
+//! In the legacy era the first agent's call is forwarded, and calls of other agents for the same resource wait for its response. mcpd
+//! unsubscribes after the last agent ([`resources`]). In the modern era mcpd keeps one `subscriptions/listen` open for all agents
+//! ([`listen`], [`stream`]).
 //!
 //! Source: MCP 2025-11-25, `server/resources`, "Subscriptions"; MCP 2026-07-28, `basic/patterns/subscriptions`.
 
@@ -35,11 +35,11 @@ pub(in crate::server) struct Subscriptions {
     /// Modern era.
     stream: Stream,
     stats: Arc<Stats>,
-    /// Time limit for requests of our own.
+    /// Time limit for requests of mcpd.
     timeout: Duration,
 }
 
-/// What a modern server reports to clients that listen.
+/// The notifications that a modern server sends to `subscriptions/listen`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct NotificationSupport {
     /// Changed lists.
@@ -50,21 +50,21 @@ pub(in crate::server) struct NotificationSupport {
     pub(in crate::server) tasks: bool,
 }
 
-/// A resource that the server reports changes of from now on.
+/// A resource whose changes the server reports from now on.
 pub(in crate::server) struct NewSubscription {
     /// As text.
     pub(in crate::server) uri: Bytes,
     pub(in crate::server) raw: Bytes,
-    /// For whom.
+    /// The subscribed sessions, each with its channel.
     pub(in crate::server) agents: Vec<(u64, ReplySender)>,
 }
 
-/// What the server has acknowledged.
+/// The topics that the server has acknowledged or refused.
 #[derive(Default)]
 pub(super) struct Acknowledgement {
     pub(super) accepted: Vec<NewSubscription>,
     pub(super) refused: Vec<Topic>,
-    /// Lists may have changed unnoticed before.
+    /// Lists may have changed while no request was open.
     pub(super) lists_may_have_changed: bool,
 }
 
@@ -73,7 +73,7 @@ impl Subscriptions {
         Self { requests: Vec::new(), stream: Stream::default(), stats, timeout }
     }
 
-    /// The server has declared what it reports to clients that listen.
+    /// The server has declared its notifications.
     pub(in crate::server) fn declare(&mut self, support: NotificationSupport) {
         self.stream.declare(support);
     }
@@ -83,7 +83,7 @@ impl Subscriptions {
         self.stream.waiting().next().is_some()
     }
 
-    /// When the next of those calls expires.
+    /// When the next call that waits expires.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.stream.next_end()
     }
@@ -99,7 +99,7 @@ impl Subscriptions {
         }
     }
 
-    /// An agent gives up a resource that may not be subscribed to yet. Returns whether others wait for it.
+    /// An agent withdraws its subscription, which may not have begun. Returns whether other agents wait for the same resource.
     pub(in crate::server) fn withdraw(&mut self, agent: u64, uri: &Bytes) -> bool {
         let is_it = |call: &Call| call.subscription().is_some_and(|own| own.uri == *uri);
         let is_own = |call: &Call| call.reply.key.session == agent && is_it(call);
@@ -113,16 +113,16 @@ impl Subscriptions {
             return Some(call);
         }
         if let Some(subscription) = call.subscription() {
-            self.stream.forget(&Topic::Resource(subscription.uri.clone()));
+            self.stream.remove(&Topic::Resource(subscription.uri.clone()));
         }
         call.grant();
         None
     }
 
-    /// Unsubscribes from a resource that no agent has any more.
+    /// Unsubscribes from a resource without subscribed agents.
     pub(in crate::server) fn unsubscribe(&mut self, wire: &mut Wire, raw: &Bytes) {
         if wire.era() == Era::Modern {
-            return text(raw).into_iter().for_each(|uri| self.stream.forget(&Topic::Resource(uri)));
+            return text(raw).into_iter().for_each(|uri| self.stream.remove(&Topic::Resource(uri)));
         }
         let deadline = Instant::now() + self.timeout;
         request_about(wire, "resources/unsubscribe", raw, PendingRequest::Ignored { deadline });
@@ -131,13 +131,13 @@ impl Subscriptions {
     /// Subscribes to a resource that no call waits for, such as one that the previous instance was subscribed to.
     pub(in crate::server) fn renew(&mut self, wire: &mut Wire, uri: &Bytes, raw: &Bytes) {
         if wire.era() == Era::Modern {
-            return self.stream.want(Topic::Resource(uri.clone()), raw);
+            return self.stream.add(Topic::Resource(uri.clone()), raw);
         }
         let deadline = Instant::now() + self.timeout;
         request_about(wire, "resources/subscribe", raw, PendingRequest::Renewal { uri: uri.clone(), deadline });
     }
 
-    /// The first agent follows a task, or the last one does so no more. Only modern servers report to those who listen.
+    /// The first agent subscribes to a task, or the last one unsubscribes. Only modern servers report the status of tasks.
     pub(in crate::server) fn follow(&mut self, wire: &Wire, TaskSubscription { id, begins }: TaskSubscription) {
         if wire.era() == Era::Legacy {
             return;
@@ -145,9 +145,9 @@ impl Subscriptions {
         let raw = json!(String::from_utf8_lossy(&id)).to_string();
         let topic = Topic::Task(id);
         if begins {
-            self.stream.want(topic, &raw.into());
+            self.stream.add(topic, &raw.into());
         } else {
-            self.stream.forget(&topic);
+            self.stream.remove(&topic);
         }
     }
 
@@ -156,7 +156,7 @@ impl Subscriptions {
         self.stream.has_ended(&Topic::Task(id.clone()));
     }
 
-    /// The response to a call does not matter any more to its agent, which may wait for a subscription.
+    /// An agent has cancelled a call that may wait for its subscription.
     pub(super) fn cancel_waiting(&mut self, key: CallKey) {
         let waiting = self.stream.take_waiting(|call| call.reply.key == key);
         let waiting = waiting.into_iter().chain(self.take_joined(key));

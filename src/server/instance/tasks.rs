@@ -1,8 +1,12 @@
-//! Every task of one instance, whoever owns it.
+//! Every task of one instance.
 //!
-//! Three tables, by who may ask for a task: tasks of legacy agents belong to a session ([`session_tasks`]); tasks that a legacy server
-//! has created for modern agents belong to a profile ([`profile_tasks`]); tasks between a modern agent and a modern server are known by
-//! their ids alone ([`modern_tasks`]). They go with their instance. An id belongs to one open task.
+//! There are three tables, one per kind of owner:
+//!
+//! - Tasks of legacy agents belong to a session ([`session_tasks`]).
+//! - Tasks that a legacy server has created for modern agents belong to a profile ([`profile_tasks`]).
+//! - Tasks of modern agents at a modern server have no owner: an agent with the id may use the task ([`modern_tasks`]).
+//!
+//! Tasks end with their instance. An id belongs to at most one open task.
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
@@ -23,7 +27,7 @@ use serde_json::value::RawValue;
 use self::modern_tasks::ModernTasks;
 use self::profile_tasks::{ProfileTask, ProfileTasks};
 use self::required_tools::RequiredTools;
-use self::session_tasks::{Early, Open, SessionTask, SessionTasks};
+use self::session_tasks::{EarlyNotification, Open, SessionTask, SessionTasks};
 use self::task_only_tools::TaskOnlyTools;
 use super::cancelled_calls::CancelledCalls;
 use super::pending_call::PendingCall;
@@ -54,9 +58,6 @@ use crate::server::messages::tasks::{MadeTask, TaskAsk, TaskNews};
 use crate::server::server_request::undeclared;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
 
-/// What a response reports about a task, if anything.
-pub(super) type News = Option<Box<TaskNews>>;
-
 /// The tasks of one instance.
 #[derive(Default)]
 pub(super) struct TaskTable {
@@ -68,15 +69,15 @@ pub(super) struct TaskTable {
     task_only_tools: TaskOnlyTools,
 }
 
-/// What a response means for the tasks of legacy agents.
+/// The effect of a response on tasks.
 #[derive(Default)]
-pub(super) struct Noted {
-    pub(super) news: News,
-    /// A task has ended, by the id of its call: requests to its agent are withdrawn.
+pub(super) struct TaskChange {
+    pub(super) news: Option<Box<TaskNews>>,
+    /// The id of the call whose task has ended. Requests to its agent have to be withdrawn.
     pub(super) ended: Option<u64>,
 }
 
-/// What is done with a request of a legacy agent about a task.
+/// The answer to a request of a legacy agent about a task.
 pub(super) enum Lookup<'a> {
     /// The agent has no such task.
     Unknown,
@@ -89,14 +90,14 @@ pub(super) enum Lookup<'a> {
 }
 
 /// Inputs that a modern server requires for a task.
-pub(super) enum Required {
+pub(super) enum InputRequirement {
     /// Requests for these are sent to the agent.
     Request(Vec<(TaskInput, Input)>),
-    /// The server's requirements cannot be met.
+    /// The inputs are malformed or too many. The text continues the name of the server.
     Refused(String),
 }
 
-/// What the server supports.
+/// Task support of the server.
 impl TaskTable {
     pub(super) fn declare(&mut self, support: TaskSupport) {
         self.support = support;
@@ -111,7 +112,7 @@ impl TaskTable {
         ErrorObject::new(METHOD_NOT_FOUND, format!("server `{server}` cancels no tasks"))
     }
 
-    /// Takes note of what the tools of a legacy server require.
+    /// Reads the task requirements of the tools of a legacy server.
     pub(super) fn note_tools(&mut self, tools: &List) {
         self.required_tools = if self.support.of_calls { RequiredTools::of(tools) } else { RequiredTools::default() };
     }
@@ -121,7 +122,7 @@ impl TaskTable {
         self.required_tools.include(tool)
     }
 
-    /// What becomes of a task that a modern server makes of this call of a legacy agent.
+    /// The use of a task that a modern server may make of this call of a legacy agent.
     pub(super) fn use_for(&self, kind: &RequestKind, request: &BridgedRequest) -> TaskUse {
         let is_task_only = || request.tool().is_some_and(|tool| self.task_only_tools.include(&tool));
         match kind {
@@ -137,16 +138,16 @@ impl TaskTable {
     }
 }
 
-/// Everything that is open.
+/// Open tasks.
 impl TaskTable {
-    /// Whether an agent waits for the end of a task.
+    /// Whether a task with an owner is open.
     pub(super) fn has_open(&self) -> bool {
         self.of_sessions.awaited().next().is_some()
             || self.of_profiles.open().next().is_some()
             || !self.modern.is_empty()
     }
 
-    /// The sessions of open tasks, and where each can be reached if the task says so.
+    /// The sessions of open tasks, and the channel to each session if the task has one.
     pub(super) fn open(&self) -> impl Iterator<Item = (u64, Option<&ReplySender>)> {
         let of_sessions = self.of_sessions.all_open().map(|task| (task.key.session, task.to.as_ref()));
         let of_profiles = self.of_profiles.open().map(|task| task.key.session);
@@ -182,7 +183,7 @@ impl TaskTable {
         self.of_profiles.have_capacity(creating)
     }
 
-    /// Has the server a time limit to forget the task, so that it is dropped then.
+    /// When a task with this time to live expires. Schedules the expiry.
     fn expires_at(wire: &mut Wire, ttl: Option<Duration>) -> Option<Instant> {
         let at = Instant::now().checked_add(ttl?)?;
         wire.expire_by(at);
@@ -192,7 +193,7 @@ impl TaskTable {
 
 /// Tasks of legacy agents.
 impl TaskTable {
-    /// What is done with a request of this session about a task.
+    /// Looks up the task of a request of this session.
     pub(super) fn look_up(&self, session: u64, ask: &TaskAsk) -> Lookup<'_> {
         let Some((_, task)) = self.of_sessions.of(session, &ask.id) else { return Lookup::Unknown };
         match &task.completed {
@@ -212,10 +213,10 @@ impl TaskTable {
         self.of_sessions.find(id).map(|(request, _)| request)
     }
 
-    /// What the response to `call` reports about a task. `tag` identifies the instance.
+    /// Notes what the response to `call` reports about a task. `tag` identifies the instance.
     ///
     /// # Errors
-    /// If it must not reach the agent.
+    /// If the response must not reach the agent.
     pub(super) fn response(
         &mut self,
         wire: &mut Wire,
@@ -223,16 +224,16 @@ impl TaskTable {
         call: &PendingCall,
         ServerResponse { id, outcome, .. }: ServerResponse<'_>,
         tag: u64,
-    ) -> Result<Noted, Failure> {
+    ) -> Result<TaskChange, Failure> {
         match (&call.kind, outcome) {
-            (RequestKind::Nothing | RequestKind::Subscription(_), _) => Ok(Noted::default()),
+            (RequestKind::Nothing | RequestKind::Subscription(_), _) => Ok(TaskChange::default()),
             (RequestKind::NewTask, Ok(result)) => {
-                self.created(wire, cancelled, call, id, result).map(|news| Noted { news, ended: None })
+                self.created(wire, cancelled, call, id, result).map(|news| TaskChange { news, ended: None })
             }
-            (RequestKind::NewTask, Err(_)) => Ok(Noted::default()),
+            (RequestKind::NewTask, Err(_)) => Ok(TaskChange::default()),
             (RequestKind::Task(ask), response) => Ok(self.seen(wire, call.reply.key.session, ask, response)),
             (RequestKind::MayBeTask | RequestKind::Stated(_), response) => {
-                Ok(Noted { news: self.modern_news(wire, call, response, tag), ended: None })
+                Ok(TaskChange { news: self.modern_news(wire, call, response, tag), ended: None })
             }
         }
     }
@@ -245,7 +246,7 @@ impl TaskTable {
         call: &PendingCall,
         id: &Bytes,
         result: &Bytes,
-    ) -> Result<News, Failure> {
+    ) -> Result<Option<Box<TaskNews>>, Failure> {
         let state = TaskState::created(result).filter(|_| self.support.declared);
         let Some((request, mut state)) = minted(id).zip(state) else { return Ok(None) };
         let (has_ended, early) = self.of_sessions.take_early(&state.id);
@@ -299,7 +300,7 @@ impl TaskTable {
         id: &Bytes,
         params: &Bytes,
         result: &Bytes,
-    ) -> Result<(Vec<u8>, News), Failure> {
+    ) -> Result<(Vec<u8>, Option<Box<TaskNews>>), Failure> {
         let ttl = bridge::ttl(params);
         let completed = random::token().ok().and_then(|name| CompletedTask::now(&name, result, ttl).ok());
         let completed = completed.and_then(|task| Some((TaskState::read(&task.state)?, task, minted(id)?)));
@@ -316,30 +317,30 @@ impl TaskTable {
     }
 
     /// A request about a task was answered.
-    fn seen(&mut self, wire: &mut Wire, session: u64, ask: &TaskAsk, response: Result<&Bytes, &Bytes>) -> Noted {
-        let Some((request, task)) = self.of_sessions.of(session, &ask.id) else { return Noted::default() };
+    fn seen(&mut self, wire: &mut Wire, session: u64, ask: &TaskAsk, response: Result<&Bytes, &Bytes>) -> TaskChange {
+        let Some((request, task)) = self.of_sessions.of(session, &ask.id) else { return TaskChange::default() };
         let (raw_id, id) = (task.raw_id.clone(), ask.id.clone());
         match (ask.act, response) {
             (TaskAct::Get, Err(_)) if is_unknown(response) => {
                 self.of_sessions.forget(request);
-                return Noted { news: Some(Box::new(TaskNews::Gone { id })), ended: None };
+                return TaskChange { news: Some(Box::new(TaskNews::Gone { id })), ended: None };
             }
-            // It has ended already, or is not known to the server.
+            // The task has ended, or the server does not know it.
             (TaskAct::Cancel, Err(_)) if is_unknown(response) => {}
-            (TaskAct::Get | TaskAct::Cancel, Err(_)) => return Noted::default(),
+            (TaskAct::Get | TaskAct::Cancel, Err(_)) => return TaskChange::default(),
             (TaskAct::Get | TaskAct::Cancel, Ok(result)) => {
                 let Some(state) = TaskState::read(result).filter(|state| state.id == id) else {
-                    return Noted::default();
+                    return TaskChange::default();
                 };
                 let ended = self.note(wire, request, &state);
-                return Noted { news: Some(Box::new(TaskNews::Seen(state))), ended };
+                return TaskChange { news: Some(Box::new(TaskNews::Seen(state))), ended };
             }
-            // It is answered when the task has ended, as the call would have been: with an error, perhaps.
+            // The response arrives when the task has ended. It may be an error.
             (TaskAct::Result, _) => {}
         }
         self.of_sessions.end(request);
         let state = TaskState { id, raw_id, ended: true, ttl: None, object: None };
-        Noted { news: Some(Box::new(TaskNews::Seen(state))), ended: Some(request) }
+        TaskChange { news: Some(Box::new(TaskNews::Seen(state))), ended: Some(request) }
     }
 
     /// The server reports the state of a task. Returns the task if it has ended; else requests for its result get their full time.
@@ -352,8 +353,8 @@ impl TaskTable {
         None
     }
 
-    /// A legacy server reports the state of a task by itself. Notifications that nobody can use are counted by the caller, who is told how
-    /// many; `may_create` says whether a call may still tell whose the task is.
+    /// A legacy server reports the state of a task in a notification. Returns the task if it has ended; `Err` has the number of dropped
+    /// notifications. With `may_create`, an unanswered call may name the task.
     pub(super) fn status(
         &mut self,
         wire: &mut Wire,
@@ -365,7 +366,7 @@ impl TaskTable {
             if !may_create {
                 return Err(1);
             }
-            let early = Early { id: state.id, ended: state.ended, line: splice(line, &mut []) };
+            let early = EarlyNotification { id: state.id, ended: state.ended, line: splice(line, &mut []) };
             return Err(self.of_sessions.add_early(early));
         };
         let to = task.to.clone();
@@ -377,12 +378,12 @@ impl TaskTable {
         Ok(ended)
     }
 
-    /// Drops notifications about unknown tasks: no call can say whose they are. Returns how many.
+    /// Drops notifications about unknown tasks. Returns how many.
     pub(super) fn drop_early(&mut self) -> u64 {
         self.of_sessions.drop_early()
     }
 
-    /// Passes progress to the agent whose open task has this token.
+    /// Forwards progress to the agent whose open task has this token.
     pub(super) fn progress(&self, wire: &mut Wire, line: &Bytes, token: &Bytes) {
         let Some(task) = self.of_sessions.of_token(token) else { return };
         if let (Some(to), Some(own)) = (&task.to, &task.token) {
@@ -397,7 +398,7 @@ impl TaskTable {
         self.of_sessions.cancel(request, key);
     }
 
-    /// The server has answered a cancelled call: a task that it has created is cancelled, too. Returns that task.
+    /// The server has answered a cancelled call. Returns the task that the call has created, which has to be cancelled.
     pub(super) fn late_response(
         &mut self,
         wire: &mut Wire,
@@ -427,15 +428,15 @@ impl TaskTable {
 
     /// The task that this call has created.
     pub(super) fn created_by(&self, key: CallKey) -> Option<u64> {
-        self.of_sessions.made_by(key)
+        self.of_sessions.created_by(key)
     }
 
-    /// An agent does not know of the modern task that this call has created.
+    /// No agent knows the modern task that this call has created.
     pub(super) fn forget_modern(&mut self, key: CallKey) {
-        self.modern.forget_made_by(key);
+        self.modern.forget_created_by(key);
     }
 
-    /// Cancels a task whose agent has gone, or does not know of it.
+    /// Cancels a task whose agent has disconnected or does not know it.
     pub(super) fn disown(&mut self, wire: &mut Wire, request: u64, deadline: Instant) {
         let Some(raw_id) = self.of_sessions.disown(request).filter(|_| self.support.cancels) else { return };
         let mut params = about(&raw_id);
@@ -445,14 +446,14 @@ impl TaskTable {
         wire.request("tasks/cancel", &params, PendingRequest::CancelTask { task: request, deadline });
     }
 
-    /// The server has answered such a cancellation. A server that refuses may still work on the task.
+    /// The server has answered the cancellation. A server that refuses may still work on the task.
     pub(super) fn disowned(&mut self, request: u64, response: Result<&Bytes, &Bytes>) {
         if response.is_ok() || is_unknown(response) {
             self.of_sessions.forget(request);
         }
     }
 
-    /// Nobody will ask for this task.
+    /// Removes a task that no agent will request.
     pub(super) fn forget(&mut self, request: u64) {
         self.of_sessions.forget(request);
     }
@@ -467,7 +468,7 @@ impl TaskTable {
         speaker: Arc<Speaker>,
         requests: &Bytes,
         is_known: bool,
-    ) -> Option<Required> {
+    ) -> Option<InputRequirement> {
         let task = self.of_sessions.get_mut(request)?;
         task.speaker = Some(speaker);
         let raw_id = is_known.then(|| task.raw_id.clone());
@@ -475,13 +476,13 @@ impl TaskTable {
         Some(match required.and_then(|inputs| task.inputs.begin_requests(request, inputs)) {
             Ok(inputs) => {
                 let named = |(place, input)| (place, named_for(input, raw_id.as_ref()));
-                Required::Request(inputs.into_iter().map(named).collect())
+                InputRequirement::Request(inputs.into_iter().map(named).collect())
             }
-            Err(why) => Required::Refused(why),
+            Err(why) => InputRequirement::Refused(why),
         })
     }
 
-    /// The agent has answered one input, or cannot. `Err` says why requests for the result of the task fail.
+    /// The agent has answered one input, or cannot. `Err` has the reason why requests for the result of the task fail.
     pub(super) fn set_input(
         &mut self,
         wire: &Wire,
@@ -506,7 +507,7 @@ impl TaskTable {
         }
     }
 
-    /// Sends the server the answers of the agent, once all are there.
+    /// Sends the server the answers of the agent, once all have arrived.
     pub(super) fn send_inputs(&mut self, wire: &mut Wire, request: u64, deadline: Instant) {
         let Some(task) = self.of_sessions.get_mut(request) else { return };
         let (answers, Some(speaker)) = (task.inputs.take_answers(), task.speaker.clone()) else { return };
@@ -534,10 +535,11 @@ impl TaskTable {
 
 /// Tasks that a legacy server has created for modern agents.
 impl TaskTable {
-    /// An agent of this profile asks for a task, and declares these capabilities. `false` if the profile has no such task.
+    /// An agent of this profile sends a request about a task and declares these capabilities. `false` if the profile has no such
+    /// task.
     pub(super) fn declare_for(&mut self, profile: &str, id: &[u8], capabilities: ClientCapabilities) -> bool {
         let Some(task) = self.of_profiles.of(profile, id) else { return false };
-        task.abilities = capabilities;
+        task.capabilities = capabilities;
         true
     }
 
@@ -554,16 +556,16 @@ impl TaskTable {
         let (request, mut state) = created.ok_or(Failure::AnswerMalformed)?;
         let (has_ended, _) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
-        let of = (request, call.reply.key);
+        let key = call.reply.key;
         let (profile, capabilities) = (Arc::clone(&agent.profile), agent.capabilities.clone().bare());
-        let mut task = ProfileTask::new(&state, of, profile, capabilities, call.reply.ticket().cloned());
+        let mut task = ProfileTask::new(&state, request, key, profile, capabilities, call.reply.ticket().cloned());
         task.note(&state, Instant::now(), None).into_iter().for_each(|until| wire.expire_by(until));
         let is_taken = self.of_sessions.find(&state.id).is_some_and(|(_, task)| task.open.is_some());
         if is_taken || !self.of_profiles.add(state.id, task) { Err(Failure::TaskIdTaken) } else { Ok(()) }
     }
 
-    /// Notes the state of a task, if it is a profile's. Returns whether it is, with the ids of requests of the server that nobody
-    /// will answer.
+    /// Notes the state of a task of a profile. Returns the ids of requests of the server that nobody will answer; `None` if no profile
+    /// has the task.
     pub(super) fn note_of_profile(
         &mut self,
         wire: &mut Wire,
@@ -585,19 +587,18 @@ impl TaskTable {
         self.of_profiles.find(id).and_then(|task| task.inputs())
     }
 
-    /// Has the server request the inputs of a task, which it does while a request for the result is unanswered.
+    /// Requests the result of a task, because the server sends its requests for inputs only while such a request is unanswered.
     pub(super) fn request_inputs(&mut self, wire: &mut Wire, state: &TaskState) {
-        if let Some(task) = self.of_profiles.find(&state.id).filter(|task| !task.asks) {
-            task.asks = true;
+        if let Some(task) = self.of_profiles.find(&state.id).filter(|task| !task.awaits_result) {
+            task.awaits_result = true;
             let entry = PendingRequest::TaskResult { task: state.id.clone() };
             wire.request("tasks/result", &about(&state.raw_id), entry);
         }
     }
 
-    /// That request was answered, which may mean that the task has ended. Returns the ids of requests of the server that nobody
-    /// will answer.
+    /// The request for the result was answered. Returns the ids of requests of the server that nobody will answer.
     pub(super) fn result_arrived(&mut self, id: &[u8], has_ended: bool) -> Vec<Bytes> {
-        self.of_profiles.find(id).into_iter().for_each(|task| task.asks = false);
+        self.of_profiles.find(id).into_iter().for_each(|task| task.awaits_result = false);
         if has_ended { self.of_profiles.end(id) } else { Vec::new() }
     }
 
@@ -619,7 +620,7 @@ impl TaskTable {
     /// The agent has cancelled the call that created a task while it was answered: nobody knows of the task. Returns the ids of
     /// requests of the server that nobody will answer.
     pub(super) fn drop_created_by(&mut self, wire: &mut Wire, key: CallKey, deadline: Instant) -> Vec<Bytes> {
-        let Some(id) = self.of_profiles.made_by(key) else { return Vec::new() };
+        let Some(id) = self.of_profiles.created_by(key) else { return Vec::new() };
         let raw_id = self.of_profiles.find(&id).filter(|task| task.is_open()).map(|task| task.raw_id.clone());
         let unanswered = self.of_profiles.forget(&id);
         if let Some(raw_id) = raw_id.filter(|_| self.support.cancels) {
@@ -634,21 +635,21 @@ impl TaskTable {
         self.of_profiles.find(&id).map(|_| id)
     }
 
-    /// Keeps a request of the server for a task until its agent looks at the task.
+    /// Keeps a request of the server for a task until an agent reads the state of the task.
     pub(super) fn server_request(
         &mut self,
         task: &[u8],
         request: &ServerRequest<'_>,
         max_message: usize,
     ) -> Result<(), RequestRefusal> {
-        if self.of_profiles.has_question(request.id) {
+        if self.of_profiles.has_request(request.id) {
             return Err(RequestRefusal::IdInUse);
         }
         let (all, bytes) = (self.of_profiles.bytes(), request.params.map_or(0, Bytes::len));
         let Some(task) = self.of_profiles.find(task).filter(|task| task.is_open()) else {
             return Err(RequestRefusal::Ended);
         };
-        if !task.abilities.include(request.capability) {
+        if !task.capabilities.include(request.capability) {
             return Err(RequestRefusal::Undeclared);
         }
         let max_of_all = MAX_SUSPENDED * max_message;
@@ -656,7 +657,7 @@ impl TaskTable {
             return Err(RequestRefusal::TooMany);
         }
         let params = request.params.map(|raw| applied(raw, &input_params_to_modern(raw).unwrap_or_default()));
-        task.ask(request.id, request.method, params.as_deref());
+        task.add_input(request.id, request.method, params.as_deref());
         Ok(())
     }
 
@@ -688,8 +689,14 @@ impl RequestRefusal {
 
 /// Tasks of modern agents at a modern server.
 impl TaskTable {
-    /// What a response reports about a modern task: to be asked for it, the instance has to be found again.
-    fn modern_news(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>, tag: u64) -> News {
+    /// What a response reports about a modern task. `tag` identifies the instance for later requests about the task.
+    fn modern_news(
+        &mut self,
+        wire: &mut Wire,
+        call: &PendingCall,
+        response: Result<&Bytes, &Bytes>,
+        tag: u64,
+    ) -> Option<Box<TaskNews>> {
         let may_report = response.is_ok_and(|result| memchr::memmem::find(result, b"\"taskId\"").is_some());
         if wire.era() == Era::Modern && (may_report || response.is_err()) {
             self.note_modern(wire, call, response);
@@ -698,13 +705,13 @@ impl TaskTable {
     }
 
     fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {
-        let report = match (&call.kind, response) {
+        let (result, report) = match (&call.kind, response) {
             (RequestKind::Stated(ask), Err(_)) if is_unknown(response) => return self.modern.end(&ask.task),
             (RequestKind::Stated(_), Ok(result)) => (result, TaskReport::State),
             (RequestKind::MayBeTask, Ok(result)) => (result, TaskReport::Created),
             _ => return,
         };
-        let Some(state) = modern_tasks::read(report) else { return };
+        let Some(state) = modern_tasks::read(result, report) else { return };
         let until = self.modern.note(&state, call.reply.key, call.reply.ticket(), Instant::now());
         until.into_iter().for_each(|until| wire.expire_by(until));
     }
@@ -721,11 +728,11 @@ impl TaskTable {
     }
 }
 
-/// The input as its agent gets it: with the task that it is for, if the agent knows the task.
+/// Adds the task to an input, if the agent knows the task.
 fn named_for(mut input: Input, raw_id: Option<&Bytes>) -> Input {
     if let Some(raw_id) = raw_id {
         let params = input.params.take().unwrap_or(Bytes::from_static(b"{}"));
-        // Malformed params are found when the request is read.
+        // Malformed params are refused when the request is read.
         let changes = input_params_to_legacy(&params, raw_id).unwrap_or_default();
         input.params = Some(applied(&params, &changes).into());
     }

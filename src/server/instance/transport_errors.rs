@@ -1,4 +1,4 @@
-//! Requests without a usable response, as a server at a URL can leave them.
+//! Transport errors of requests to a server at a URL.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::server::lifecycle::MAX_RETRY_AFTER;
 use crate::server::messages::call::Failure;
 use crate::transport::http::{RequestError, is_busy, unprocessed};
 
-/// Delay before the poll of a task is repeated that was lost on its way.
+/// Delay before a lost poll of a task is repeated.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// When a request without effects may be repeated: soon, or when the server allows it. `None` where that does not help.
+/// The delay before a request without effects may be repeated; `None` if a repetition does not help.
 pub(super) fn pause(error: &RequestError) -> Option<Duration> {
     match error {
         RequestError::Interrupted { .. } => Some(RETRY),
@@ -21,7 +21,7 @@ pub(super) fn pause(error: &RequestError) -> Option<Duration> {
     }
 }
 
-/// What the agent receives, and whether the server may have acted on the call.
+/// The failure for the agent, and whether the server may have acted on the call.
 pub(super) fn failure(error: RequestError) -> (Failure, bool) {
     let reason = ServerError::Disconnected(error.disconnect());
     match error {

@@ -1,8 +1,8 @@
 //! The connection to one server process or URL: lines queued for it, requests that it has not answered, and when the next of them
 //! expires.
 //!
-//! Components of an instance receive it as `&mut Wire`; none holds another component. What a response means is decided by
-//! whoever takes its [`PendingRequest`].
+//! Components of an instance receive it as `&mut Wire`; no component has a reference to another. The [`PendingRequest`] of a response
+//! decides its meaning.
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -23,11 +23,11 @@ use crate::server::link::{Closed, Link};
 use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
 
-/// Lines that wait for a server that does not read; no call is accepted beyond. Cancelled calls count too, so that calling and
-/// cancelling without end fills no memory.
+/// Maximum number of queued lines for a server that does not read. Beyond it calls are refused. Lines of cancelled calls count too, so
+/// that cancelling calls in a loop fills no memory.
 pub(super) const MAX_LINES: usize = 16 * MAX_IN_FLIGHT;
 
-/// Longest line that is queued while the server does not read, in bytes: small ones have a share of their own.
+/// Maximum size in bytes of a small line. Small lines have a separate limit while the server does not read.
 pub(super) const MAX_SMALL_LINE: usize = 4 << 10;
 
 /// One connection.
@@ -40,7 +40,7 @@ pub(in crate::server) struct Wire {
     /// `None` until the handshake has ended.
     protocol: Option<&'static str>,
     max_message: usize,
-    /// Time before which the server wants no calls.
+    /// The server accepts no calls before this time.
     paused_until: Option<Instant>,
 }
 
@@ -92,7 +92,7 @@ impl Wire {
         self.link.has_modern();
     }
 
-    /// Whether the server has answered in the modern era and may support the legacy era as well.
+    /// Whether the server has answered in the modern era, and may support the legacy era as well.
     pub(in crate::server) fn is_known_modern(&self) -> bool {
         self.link.is_known_modern()
     }
@@ -100,7 +100,7 @@ impl Wire {
 
 /// Input and output.
 impl Wire {
-    /// Writes what the server takes now. Pending if it takes nothing; ready, too, if there is nothing to write.
+    /// Writes as much as the server accepts. Pending if it accepts nothing; ready if there is nothing to write.
     pub(in crate::server) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         self.link.poll_write(cx, &mut self.outbox)
     }
@@ -110,7 +110,7 @@ impl Wire {
         self.link.poll_next(cx)
     }
 
-    /// The next message if it was read already.
+    /// The next message, if it was read already.
     pub(in crate::server) fn buffered(&mut self) -> Option<Incoming> {
         self.link.buffered()
     }
@@ -120,12 +120,12 @@ impl Wire {
         !self.outbox.is_empty()
     }
 
-    /// How the server is reached, if that is a URL.
+    /// The transport of a server at a URL.
     pub(in crate::server) fn remote(&self) -> Option<RemoteTransport> {
         self.link.remote()
     }
 
-    /// Whether it leads to a process.
+    /// Whether the server is a process.
     pub(in crate::server) fn is_stdio(&self) -> bool {
         matches!(self.link, Link::Pipes { .. })
     }
@@ -143,13 +143,13 @@ impl Wire {
 
 /// Lines to the server.
 impl Wire {
-    /// Queues a line that is not a request of ours: a notification or a response. Returns its number in the outbox.
+    /// Queues a notification or a response. Returns its number in the outbox.
     pub(in crate::server) fn notify(&mut self, line: Bytes) -> u64 {
         self.outbox.push(line)
     }
 
-    /// The same if there is room for it: a server that does not read loses it rather than filling memory. Small lines have a
-    /// share of their own. Returns whether it was queued.
+    /// The same within limits: a line for a server that does not read may be dropped. Small lines have a separate limit. Returns whether
+    /// the line was queued.
     pub(super) fn try_notify(&mut self, line: Bytes) -> bool {
         let is_small = line.len() <= MAX_SMALL_LINE && self.outbox.lines() < MAX_LINES;
         let has_room = is_small || self.outbox.bytes() <= self.max_message;
@@ -159,7 +159,7 @@ impl Wire {
         has_room
     }
 
-    /// Queues a request of our own, with the `_meta` that its era requires.
+    /// Queues a request of mcpd with the `_meta` that its era requires.
     pub(in crate::server) fn own_request(&mut self, method: &str, mut params: Value, entry: PendingRequest) {
         if self.era() == Era::Modern {
             params["_meta"] = era::own_params()["_meta"].take();
@@ -167,7 +167,7 @@ impl Wire {
         self.request(method, &params, entry);
     }
 
-    /// Queues a request of our own as it is, and returns its id.
+    /// Queues a request of mcpd without changes, and returns its id.
     pub(in crate::server) fn request(&mut self, method: &str, params: &impl Serialize, entry: PendingRequest) -> u64 {
         if let Some(deadline) = entry.deadline() {
             self.expire_by(deadline);
@@ -213,12 +213,12 @@ impl Wire {
         self.outbox.has_begun(line)
     }
 
-    /// Removes a line of which nothing was written. Returns whether that was so.
+    /// Removes a line if none of it was written. Returns whether it was removed.
     pub(super) fn retract(&mut self, line: u64) -> bool {
         self.outbox.retract(line)
     }
 
-    /// Lines that wait to be written.
+    /// Number of unwritten lines.
     pub(super) fn unwritten_lines(&self) -> usize {
         self.outbox.lines()
     }
@@ -229,14 +229,14 @@ impl Wire {
     }
 }
 
-/// Pauses that a server at a URL asks for (`Retry-After`).
+/// Pauses that a server at a URL requires (`Retry-After`).
 impl Wire {
-    /// Sets the time before which the server wants no calls.
+    /// Sets the time before which the server accepts no calls.
     pub(super) fn pause_until(&mut self, at: Instant) {
         self.paused_until = Some(at);
     }
 
-    /// For how long the server wants no calls.
+    /// The remaining time in which the server accepts no calls.
     pub(super) fn paused_for(&self) -> Option<Duration> {
         let left = self.paused_until?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
@@ -318,7 +318,7 @@ impl Wire {
         self.pending.iter_mut().filter_map(PendingRequest::call_mut)
     }
 
-    /// Gives the calls of this session their full time again. Returns whether there are any.
+    /// Restarts the time limits of the calls of this session. Returns whether there are any.
     pub(super) fn put_off_calls(&mut self, session: u64) -> bool {
         let (now, mut any) = (Instant::now(), false);
         for call in self.calls_mut().filter(|call| call.reply.key.session == session) {
@@ -328,13 +328,13 @@ impl Wire {
         any
     }
 
-    /// Gives the requests for the result of this task their full time again.
+    /// Restarts the time limits of requests for the result of this task.
     pub(super) fn put_off_results(&mut self, task: &[u8]) {
         let now = Instant::now();
         self.calls_mut().filter(|call| call.awaits(task)).for_each(|call| call.deadline.put_off(now));
     }
 
-    /// Takes the request with this raw id, unless it is a call that the server does not know by it.
+    /// Takes the request with this raw id, unless it is a parked call, whose id the server does not know.
     pub(super) fn take_unless_parked(&mut self, id: &[u8]) -> Option<PendingRequest> {
         match self.get_mut(id) {
             Some(PendingRequest::Bridged(bridged)) if bridged.state.is_parked() => None,
@@ -392,7 +392,7 @@ impl Wire {
         }
     }
 
-    /// Stops waiting for the response by HTTP, if the server is reached so.
+    /// Stops waiting for the HTTP response to this request.
     pub(in crate::server) fn give_up(&mut self, id: u64) {
         self.link.cancel(id);
     }
@@ -405,7 +405,7 @@ impl Wire {
         self.next_deadline
     }
 
-    /// Has it called by then at the latest.
+    /// Schedules the next call at this time or earlier.
     pub(super) fn expire_by(&mut self, deadline: Instant) {
         self.next_deadline = Some(self.next_deadline.map_or(deadline, |next| next.min(deadline)));
     }

@@ -27,7 +27,7 @@ fn message_belongs_to_an_agent_if_all_that_the_server_may_work_on_does() {
 }
 
 #[test]
-fn of_old_cancelled_calls_only_the_sessions_are_kept_until_the_last_is_over() {
+fn old_cancelled_calls_are_reduced_to_their_sessions() {
     let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
     let count = 3 * CAPACITY as u64;
     for id in 0..count {
@@ -49,9 +49,9 @@ fn of_old_cancelled_calls_only_the_sessions_are_kept_until_the_last_is_over() {
 }
 
 #[test]
-fn a_call_is_over_after_a_while_if_the_server_has_read_that_nobody_wants_it() {
+fn cancelled_call_stops_counting_after_a_while_if_the_cancellation_was_read() {
     let now = Instant::now();
-    for (later, heard, expected) in [
+    for (later, answered, expected) in [
         (0, 5, Ownership::Several),
         (2, 4, Ownership::Several),
         (1, 5, Ownership::One(8)),
@@ -61,14 +61,14 @@ fn a_call_is_over_after_a_while_if_the_server_has_read_that_nobody_wants_it() {
         let mut cancelled = CancelledCalls::default();
         cancelled.pending_answered(b"9");
         cancelled.add(3, 7, Some(Until { at: now + SECOND, answered: 5 }), None, now);
-        cancelled.pending_answered(heard.to_string().as_bytes());
+        cancelled.pending_answered(answered.to_string().as_bytes());
         let owner = cancelled.owner(std::iter::once(8), now + later * SECOND);
-        assert_eq!(owner, expected, "{later} s after, {heard} is answered");
+        assert_eq!(owner, expected, "{later} s after, {answered} is answered");
     }
 }
 
 #[test]
-fn where_nothing_tells_that_it_is_over_it_never_is() {
+fn cancelled_call_without_a_limit_counts_until_its_response() {
     let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
     for id in 0..=CAPACITY as u64 {
         let until = (id > 0).then_some(Until { at: now, answered: 9 });
@@ -95,7 +95,7 @@ fn request_is_attributed_as_soon_as_the_cancellation_is_read_unless_the_server_h
 }
 
 #[test]
-fn answer_that_crosses_the_cancellation_is_no_sign_that_a_server_goes_on() {
+fn response_that_crosses_the_cancellation_does_not_count_as_work() {
     let now = Instant::now();
     let mut cancelled = CancelledCalls::new(true);
     for (id, answered, is_answered) in [(3, 5, true), (6, 7, false)] {
@@ -109,7 +109,7 @@ fn answer_that_crosses_the_cancellation_is_no_sign_that_a_server_goes_on() {
 }
 
 #[test]
-fn where_messages_may_overtake_each_other_only_time_shows_that_a_call_has_stopped() {
+fn without_message_order_a_call_stops_counting_by_time_only() {
     let now = Instant::now();
     let mut cancelled = CancelledCalls::new(false);
     cancelled.add(3, 7, Some(Until { at: now + SECOND, answered: 5 }), None, now);

@@ -1,5 +1,5 @@
-//! The URLs that agents were sent to, by the ids that their server gave them: when a person has been there, the server says so
-//! with that id and no more. Pure.
+//! URL elicitations, by the ids that the server has given them. When a person has opened a URL, the notification of the server has only
+//! that id. Pure.
 //!
 //! Source: MCP 2025-11-25, `client/elicitation`, "URL Mode Elicitation Requests", "URL Elicitation Required Error".
 
@@ -8,19 +8,19 @@ use serde_json::value::RawValue;
 
 use crate::jsonrpc::members::{members, text};
 
-/// Ids that are remembered. When there are so many, the oldest is forgotten for the newest: nobody hears of it any more.
-const MOST: usize = 256;
-/// Longest id, in bytes. A longer one is not remembered.
-const LONGEST: usize = 1 << 10;
-/// Largest error of a call that is looked into for ids, in bytes.
-const LARGEST: usize = 64 << 10;
-/// The error of a call that can be made again once the person has been at all of its URLs.
+/// Maximum number of elicitations. One more replaces the oldest, whose agent is not notified.
+const MAX_ELICITATIONS: usize = 256;
+/// Maximum length of an id in bytes. Elicitations with longer ids are not tracked.
+const MAX_ID_LEN: usize = 1 << 10;
+/// Maximum size in bytes of an error that is searched for elicitations.
+const MAX_ERROR_LEN: usize = 64 << 10;
+/// The error for a call that can be repeated once a person has opened all of its URLs.
 const URL_ELICITATION_REQUIRED: &[u8] = b"-32042";
 
-/// Those of one instance; `T` is the way to an agent.
+/// The elicitations of one instance. `T` is the channel to an agent.
 #[derive(Debug)]
 pub(super) struct Elicitations<T> {
-    /// Ids as text, each with the session that was told it, oldest first.
+    /// Ids as text, each with its session and the channel to it, oldest first.
     known: Vec<(Bytes, u64, T)>,
 }
 
@@ -31,21 +31,21 @@ impl<T> Default for Elicitations<T> {
 }
 
 impl<T: Clone> Elicitations<T> {
-    /// A session is sent to a URL with this id.
+    /// A session gets an elicitation with this id.
     pub(super) fn add(&mut self, id: &Bytes, session: u64, to: &T) {
-        if id.len() > LONGEST || self.known.iter().any(|(own, of, _)| own == id && *of == session) {
+        if id.len() > MAX_ID_LEN || self.known.iter().any(|(own, of, _)| own == id && *of == session) {
             return;
         }
-        if self.known.len() == MOST {
+        if self.known.len() == MAX_ELICITATIONS {
             self.known.remove(0);
         }
         // Copied, so that it does not keep the whole message in memory.
         self.known.push((Bytes::copy_from_slice(id), session, to.clone()));
     }
 
-    /// A call of a session has failed with this raw error, which may send it to some.
+    /// A call of a session has failed with this raw error, which may have elicitations.
     pub(super) fn add_required(&mut self, error: &Bytes, session: u64, to: &T) {
-        if error.len() > LARGEST {
+        if error.len() > MAX_ERROR_LEN {
             return;
         }
         let Ok([Some(code), Some(data)]) = members(error, ["code", "data"]) else { return };
@@ -63,7 +63,7 @@ impl<T: Clone> Elicitations<T> {
         }
     }
 
-    /// A person has been at the URL with this id. Gives the way to everyone who was sent there, and forgets it.
+    /// A person has opened the URL with this id. Removes the elicitation and returns the channels to its agents.
     pub(super) fn complete(&mut self, id: &[u8]) -> Vec<T> {
         self.known.extract_if(.., |(own, ..)| own == id).map(|(.., to)| to).collect()
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_sent_to_a_url_hears_once_that_it_is_done() {
+    fn agents_are_notified_once_of_their_elicitation() {
         let mut known = Elicitations::default();
         for (elicitation, session) in [("a", 1), ("a", 1), ("b", 1), ("a", 2)] {
             known.add(&id(elicitation), session, &session);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_call_may_send_to_several() {
+    fn failed_call_may_have_several_elicitations() {
         let mut known = Elicitations::default();
         for error in ["7", r#"{"code":-32042}"#, r#"{"code":-32042,"data":{"elicitations":7}}"#] {
             known.add_required(&id(error), 1, &1);
@@ -101,19 +101,22 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_number_is_remembered() {
+    fn number_of_elicitations_is_limited() {
         let mut known = Elicitations::default();
-        known.add(&Bytes::from("x".repeat(LONGEST + 1)), 1, &1);
+        known.add(&Bytes::from("x".repeat(MAX_ID_LEN + 1)), 1, &1);
         assert!(known.known.is_empty());
-        let elicitation = "x".repeat(LARGEST);
+        let elicitation = "x".repeat(MAX_ERROR_LEN);
         let data =
             format!(r#"{{"elicitations":[{{"elicitationId":"a"}},{{"elicitationId":"b","x":"{elicitation}"}}]}}"#);
         known.add_required(&Bytes::from(format!(r#"{{"code":-32042,"data":{data}}}"#)), 1, &1);
         assert!(known.known.is_empty());
-        for n in 0..3 * MOST {
+        for n in 0..3 * MAX_ELICITATIONS {
             known.add(&Bytes::from(n.to_string()), 1, &n);
         }
-        assert_eq!(known.known.len(), MOST);
-        assert_eq!((known.complete(b"0").len(), known.complete((3 * MOST - 1).to_string().as_bytes()).len()), (0, 1));
+        assert_eq!(known.known.len(), MAX_ELICITATIONS);
+        assert_eq!(
+            (known.complete(b"0").len(), known.complete((3 * MAX_ELICITATIONS - 1).to_string().as_bytes()).len()),
+            (0, 1)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Modern era: the requests of the one stream, and what the server sends about it.
+//! Modern era: sends the requests of the stream, and handles the messages of the server about them.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::stream::{Begun, Due, Topic, topics};
+use super::stream::{ListenAction, StreamStart, Topic, topics};
 use super::{Acknowledgement, NewSubscription, Subscriptions};
 use crate::calls::Outcome;
 use crate::era::notification::subscription;
@@ -24,19 +24,19 @@ use crate::server::{MAX_IN_FLIGHT, fair_share};
 /// Why nobody can subscribe just now.
 
 impl Subscriptions {
-    /// Opens, replaces or closes the stream if something else is wanted by now. Returns when to call this again.
+    /// Opens, replaces or closes the stream if the topics have changed. Returns when to call this again.
     pub(in crate::server) fn refresh(&mut self, wire: &mut Wire) -> Option<Instant> {
         if wire.era() == Era::Legacy {
             return None;
         }
         match self.stream.due(Instant::now()) {
-            Due::Nothing => None,
-            Due::At(at) => Some(at),
-            Due::Ask(filter) => {
+            ListenAction::Nothing => None,
+            ListenAction::Wait(at) => Some(at),
+            ListenAction::Send(filter) => {
                 self.listen(wire, filter);
                 None
             }
-            Due::End(id) => {
+            ListenAction::End(id) => {
                 self.stream.close();
                 self.end_listen(wire, id);
                 None
@@ -48,17 +48,17 @@ impl Subscriptions {
         let params = if filter.tasks.is_empty() { era::own_params() } else { era::own_task_params() };
         let meta = params["_meta"].to_string();
         let members = meta.strip_prefix('{').and_then(|meta| meta.strip_suffix('}')).unwrap_or_default();
-        // All of it is JSON: what was parsed before, and what is added here.
+        // The filter was parsed before, so the params are valid JSON.
         let Ok(params) = RawValue::from_string(filter.listen(members)) else { return };
         let acknowledge_by = Some(Instant::now() + self.timeout);
         let id = wire.request("subscriptions/listen", &params, PendingRequest::Listen { acknowledge_by });
-        self.stream.asked(id, filter);
+        self.stream.sent(id, filter);
     }
 
-    /// Has a legacy agent's call wait until the stream has its resource.
+    /// Makes a legacy agent's call wait until the server has acknowledged its resource.
     pub(super) fn wait_for_stream(&mut self, wire: &mut Wire, call: Call) {
-        if !self.stream.tells_updates() {
-            let why = "the server does not tell of changes of resources";
+        if !self.stream.supports_updates() {
+            let why = "the server does not report changes of resources";
             return call.refuse_with(&ErrorObject::new(METHOD_NOT_FOUND, why));
         }
         if let Some(left) = self.stream.pause() {
@@ -75,7 +75,7 @@ impl Subscriptions {
         wire.expire_by(until);
     }
 
-    /// Ends the calls that have waited too long for a subscription to begin.
+    /// Ends calls that have waited too long for their subscription.
     pub(in crate::server::instance) fn expire(&mut self, now: Instant) {
         for (call, after) in self.stream.take_overdue(now) {
             self.stats.errors.add_one();
@@ -83,31 +83,31 @@ impl Subscriptions {
         }
     }
 
-    /// `notifications/subscriptions/acknowledged`. `None` if no request waits for it.
+    /// The server has sent `notifications/subscriptions/acknowledged`. `None` if no request is pending.
     pub(in crate::server::instance) fn acknowledged(
         &mut self,
         wire: &mut Wire,
         params: Option<&Bytes>,
     ) -> Option<Acknowledgement> {
         let id = subscription(params).and_then(|raw| minted(&raw))?;
-        let Begun { filter, before, has_missed } = self.stream.acknowledged(id, Instant::now())?;
+        let StreamStart { filter, replaced, has_missed } = self.stream.acknowledged(id, Instant::now())?;
         wire.keep_open(id);
-        if let Some(before) = before {
-            self.end_listen(wire, before);
+        if let Some(replaced) = replaced {
+            self.end_listen(wire, replaced);
         }
-        // An acknowledgement that cannot be parsed revokes nothing: it lists what all agents want, and may be too large.
+        // A malformed acknowledgement counts as complete. It may be too large, because it lists the topics of all agents.
         let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_else(|| filter.clone());
         Some(Acknowledgement { lists_may_have_changed: has_missed, ..self.grant(&filter, &granted) })
     }
 
-    /// Answers the calls that wait for these topics. What was not granted is wanted no more.
+    /// Answers the calls that wait for these topics, and removes refused topics.
     fn grant(&mut self, filter: &Filter, granted: &Filter) -> Acknowledgement {
         let granted: BTreeSet<_> = topics(granted).map(|(topic, _)| topic).collect();
         let mut acknowledgement = Acknowledgement::default();
         for (topic, raw) in topics(filter) {
             let is_granted = granted.contains(&topic);
             if !is_granted {
-                self.stream.forget(&topic);
+                self.stream.remove(&topic);
                 acknowledgement.refused.push(topic.clone());
             }
             let Topic::Resource(uri) = topic else { continue };
@@ -119,19 +119,19 @@ impl Subscriptions {
                     call.grant();
                 } else {
                     self.stats.errors.add_one();
-                    let why = "the server tells of no changes of this resource";
+                    let why = "the server does not report changes of this resource";
                     call.refuse_with(&ErrorObject::new(INVALID_PARAMS, why));
                 }
             }
             if !agents.is_empty() {
-                self.stream.want(Topic::Resource(uri.clone()), raw);
+                self.stream.add(Topic::Resource(uri.clone()), raw);
                 acknowledgement.accepted.push(NewSubscription { uri, raw: raw.clone(), agents });
             }
         }
         acknowledgement
     }
 
-    /// The server has answered the request of the stream, or that was lost. Returns the topics that it refuses with it.
+    /// The request of the stream has a response, or was lost. Returns the topics that the server refuses.
     pub(in crate::server::instance) fn listen_ended(
         &mut self,
         id: u64,
@@ -139,9 +139,9 @@ impl Subscriptions {
     ) -> Vec<Topic> {
         let code = outcome.and_then(|outcome| Outcome::of(outcome).code());
         if code == Some(METHOD_NOT_FOUND.into()) {
-            self.stream.give_up();
+            self.stream.disable();
         }
-        // Servers answer so for a resource that they do not have. After any other error the same request may succeed later.
+        // The error for an unknown resource. After any other error the same request may succeed later.
         if let Some(Err(error)) = outcome
             && [INVALID_PARAMS, RESOURCE_NOT_FOUND].iter().any(|known| code == Some((*known).into()))
             && let Some(refused) = self.stream.narrow(id)
@@ -156,7 +156,7 @@ impl Subscriptions {
         Vec::new()
     }
 
-    /// Answers those who wait for one of these with the server's error.
+    /// Answers the calls that wait for these topics with the server's error.
     fn refuse_resources(&mut self, refused: &[Topic], error: &Bytes) {
         let is_refused = |topic: &Topic, call: &Call| {
             call.subscription().is_some_and(|own| *topic == Topic::Resource(own.uri.clone()))
@@ -169,7 +169,7 @@ impl Subscriptions {
         }
     }
 
-    /// Refuses what waits for a subscription to begin.
+    /// Refuses all calls that wait for their subscription.
     pub(super) fn refuse_waiting(&mut self, failure: &Failure) {
         for call in self.stream.take_waiting(|_| true) {
             self.stats.errors.add_one();
@@ -177,7 +177,7 @@ impl Subscriptions {
         }
     }
 
-    /// `notifications/cancelled` of a modern server, which may end the stream.
+    /// A modern server has sent `notifications/cancelled`, which may end the stream.
     pub(in crate::server::instance) fn cancelled_by_server(&mut self, wire: &mut Wire, params: Option<&Bytes>) {
         let Some(Ok([Some(request)])) = params.map(|params| members(params, ["requestId"])) else { return };
         if let Some(id) = minted(&request).filter(|id| self.stream.is_of(*id)) {
@@ -187,22 +187,22 @@ impl Subscriptions {
         }
     }
 
-    /// Has the server report no more for this request.
+    /// Ends this request at the server.
     fn end_listen(&self, wire: &mut Wire, id: u64) {
-        // A response to it does no harm.
+        // The server may still send a response, which is ignored.
         wire.ignore_response(id, Instant::now() + self.timeout);
         wire.give_up(id);
-        wire.notify(reply::cancelled(id, "another subscription has taken its place, or none is wanted"));
+        wire.notify(reply::cancelled(id, "another subscription has replaced it, or none is needed"));
     }
 
-    /// Whether a notification is for the open stream, or for none in particular.
+    /// Whether a notification is for the open stream or names no subscription.
     pub(in crate::server::instance) fn is_expected(&self, wire: &Wire, params: Option<&Bytes>) -> bool {
         let id = || subscription(params);
-        wire.era() == Era::Legacy || id().is_none_or(|raw| minted(&raw).is_some_and(|id| self.stream.hears(id)))
+        wire.era() == Era::Legacy || id().is_none_or(|raw| minted(&raw).is_some_and(|id| self.stream.is_open(id)))
     }
 
     /// Whether a notification is for the open stream.
     pub(in crate::server::instance) fn is_of_stream(&self, params: Option<&Bytes>) -> bool {
-        subscription(params).and_then(|raw| minted(&raw)).is_some_and(|id| self.stream.hears(id))
+        subscription(params).and_then(|raw| minted(&raw)).is_some_and(|id| self.stream.is_open(id))
     }
 }

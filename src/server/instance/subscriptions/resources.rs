@@ -1,4 +1,4 @@
-//! Legacy era: `resources/subscribe` requests on their way.
+//! Legacy era: unanswered `resources/subscribe` requests.
 
 use bytes::Bytes;
 
@@ -10,9 +10,9 @@ use crate::server::messages::call::{Call, CallKey, Failure, ReplySender, Request
 
 /// A request that the server has not answered.
 pub(super) struct Request {
-    /// The call that it was made for.
+    /// The call that was forwarded.
     key: CallKey,
-    /// The call's agent, unless it has gone.
+    /// The channel to the call's agent; `None` if the agent has withdrawn.
     to: Option<ReplySender>,
     uri: Bytes,
     raw: Bytes,
@@ -38,14 +38,14 @@ impl Subscriptions {
         }
     }
 
-    /// Called when a call was sent to the server, or could not be: then its request is forgotten.
+    /// A call was sent to the server. If it was not, its request is removed.
     pub(in crate::server::instance) fn sent(&mut self, key: CallKey, was_sent: bool) {
         if !was_sent {
             self.take_request(key);
         }
     }
 
-    /// Removes the agent from the request for this resource. Returns whether others wait for it.
+    /// Removes the agent from the request for this resource. Returns whether other agents wait for it.
     pub(super) fn leave_request(&mut self, agent: u64, uri: &Bytes) -> bool {
         let Some(index) = self.requests.iter().position(|request| request.uri == *uri) else { return false };
         let request = &mut self.requests[index];
@@ -62,7 +62,7 @@ impl Subscriptions {
         others
     }
 
-    /// The server has answered a call, which may be one that subscribes.
+    /// The server has answered a call, which may be a subscription.
     pub(in crate::server::instance) fn answered(
         &mut self,
         wire: &mut Wire,
@@ -94,8 +94,8 @@ impl Subscriptions {
         Some(NewSubscription { uri, raw, agents })
     }
 
-    /// A call, which may be one that subscribes, has failed. Calls that joined it fail too, and a server that may have seen it is
-    /// unsubscribed from.
+    /// A call, which may be a subscription, has failed. Calls that have joined it fail too. If the server may have received it, mcpd
+    /// unsubscribes.
     pub(in crate::server::instance) fn failed(&mut self, wire: &mut Wire, key: CallKey, failure: &Failure, sent: bool) {
         let Some(request) = self.take_request(key) else { return };
         if sent {
@@ -111,7 +111,7 @@ impl Subscriptions {
         }
     }
 
-    /// A call, which may be one that subscribes, was cancelled. Returns the calls that joined it, one of which subscribes instead.
+    /// A call, which may be a subscription, was cancelled. Returns the calls that have joined it; the first of them subscribes instead.
     /// If there are none, mcpd unsubscribes from a server that may have received the call.
     pub(in crate::server::instance) fn cancelled(&mut self, wire: &mut Wire, key: CallKey, sent: bool) -> Vec<Call> {
         let Some(Request { raw, joined, .. }) = self.take_request(key) else { return Vec::new() };

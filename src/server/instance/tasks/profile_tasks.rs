@@ -15,59 +15,60 @@ use crate::era::input;
 use crate::server::messages::call::{CallKey, LoadGuard};
 use crate::server::messages::tasks::TaskState;
 
-/// Tasks that are remembered. For one more the oldest that has ended is forgotten; while all are open, no call is taken that makes
-/// another.
+/// Maximum number of tasks. One more replaces the oldest that has ended. While all are open, calls that create a task are refused.
 const MAX_TASKS: usize = 1024;
-/// Questions that one task waits with.
+/// Maximum number of unanswered requests of the server for one task.
 const MAX_INPUTS: usize = 16;
 
-/// One that was made.
+/// A task of a profile.
 pub(super) struct ProfileTask {
-    /// The call that made it, by its id at the server.
+    /// The id at the server of the call that has created the task.
     request: u64,
     pub(super) key: CallKey,
-    /// As the server spelled it in JSON.
+    /// The id in the raw JSON of the server.
     pub(super) raw_id: Bytes,
     profile: Arc<str>,
-    /// What its agent can be asked, by what it has said last.
-    pub(super) abilities: ClientCapabilities,
-    /// Unless it has ended.
+    /// The capabilities that the latest request about the task declares.
+    pub(super) capabilities: ClientCapabilities,
+    /// `None` once the task has ended.
     open: Option<Open>,
-    /// A request for its result is unanswered, which has the server ask what it wants to know.
-    pub(super) asks: bool,
+    /// A request for its result is unanswered, so the server may send requests for the task.
+    pub(super) awaits_result: bool,
     inputs: Vec<PendingInput>,
-    /// How many questions there have been.
+    /// Number of requests so far, which gives each request its key.
     count: u64,
 }
 
-/// Those of one instance, by the server's own ids as text.
+/// The tasks of one instance, by the server's ids as text.
 #[derive(Default)]
 pub(super) struct ProfileTasks {
     all: HashMap<Bytes, ProfileTask>,
 }
 
 impl ProfileTask {
-    /// The one that the call `key` of `profile` has made, which is `request` at the server and holds `load`.
+    /// A task created by the call `key` of `profile`, whose id at the server is `request`. The call has the guard `load`.
     pub(super) fn new(
         state: &TaskState,
-        (request, key): (u64, CallKey),
+        request: u64,
+        key: CallKey,
         profile: Arc<str>,
-        abilities: ClientCapabilities,
+        capabilities: ClientCapabilities,
         load: Option<LoadGuard>,
     ) -> Self {
         let raw_id = state.raw_id.clone();
-        let mut made =
-            Self { request, key, raw_id, profile, abilities, open: None, asks: false, inputs: Vec::new(), count: 0 };
-        made.note(state, Instant::now(), load);
-        made
+        let (inputs, count) = (Vec::new(), 0);
+        let mut task =
+            Self { request, key, raw_id, profile, capabilities, open: None, awaits_result: false, inputs, count };
+        task.note(state, Instant::now(), load);
+        task
     }
 
-    /// Takes in how it is, unless it has ended; from when on it is over in any case.
+    /// Notes the state of the task. Returns when it counts as ended without another report; `None` if it has ended.
     pub(super) fn note(&mut self, state: &TaskState, now: Instant, load: Option<LoadGuard>) -> Option<Instant> {
         if state.ended {
             return None;
         }
-        // Its time runs from when it was made.
+        // Its time to live starts when it is created.
         let ends_at = match &self.open {
             Some(open) => open.ends_at,
             None => state.ttl.and_then(|ttl| now.checked_add(ttl)),
@@ -80,41 +81,41 @@ impl ProfileTask {
         self.open.is_some()
     }
 
-    /// The bytes of its questions.
+    /// The size of the unanswered requests.
     pub(super) fn bytes(&self) -> usize {
         self.inputs.iter().map(PendingInput::bytes).sum()
     }
 
-    /// Whether one more may be asked.
+    /// Whether one more request fits.
     pub(super) fn has_capacity(&self) -> bool {
         self.inputs.len() < MAX_INPUTS
     }
 
-    /// Keeps what the server asks with its request `id`, under a key that no other has had.
-    pub(super) fn ask(&mut self, id: &Bytes, method: &Bytes, params: Option<&[u8]>) {
+    /// Adds the request `id` of the server, under a new key.
+    pub(super) fn add_input(&mut self, id: &Bytes, method: &Bytes, params: Option<&[u8]>) {
         self.count += 1;
         self.inputs.push(PendingInput::new(self.count, id, method, params));
     }
 
-    /// What is asked, as raw `inputRequests`, if anything is.
+    /// The unanswered requests as raw `inputRequests`; `None` if there are none.
     pub(super) fn inputs(&self) -> Option<Bytes> {
         let inputs = self.inputs.iter().map(PendingInput::parts);
         (!self.inputs.is_empty()).then(|| Bytes::from(format!("{{{}}}", input::requests(inputs))))
     }
 
-    /// The server's requests that these are the answers to, by their ids, with lines for it; they are not open any more.
+    /// Removes the requests that these responses answer. Returns their ids with the response lines for the server.
     pub(super) fn take_answered(&mut self, responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
         take_answered(&mut self.inputs, responses)
     }
 }
 
 impl ProfileTasks {
-    /// Whether one more call may make one, while so many others do.
-    pub(super) fn have_capacity(&self, making: usize) -> bool {
-        self.all.len() + making < MAX_TASKS || self.open().count() + making < MAX_TASKS
+    /// Whether one more call may create a task, in addition to this many unanswered calls.
+    pub(super) fn have_capacity(&self, creating: usize) -> bool {
+        self.all.len() + creating < MAX_TASKS || self.open().count() + creating < MAX_TASKS
     }
 
-    /// Adds one, in whose place an ended one may have to go; `false` if an open one has its id, or all are open.
+    /// Adds a task, which may replace one that has ended. `false` if an open task has its id, or all are open.
     pub(super) fn add(&mut self, id: Bytes, task: ProfileTask) -> bool {
         if self.all.get(&id).is_some_and(ProfileTask::is_open) {
             return false;
@@ -130,68 +131,68 @@ impl ProfileTasks {
         true
     }
 
-    /// Whether an open one has this id.
+    /// Whether an open task has this id.
     pub(super) fn has_open(&self, id: &[u8]) -> bool {
         self.all.get(id).is_some_and(ProfileTask::is_open)
     }
 
-    /// The one of that id.
+    /// The task with this id.
     pub(super) fn find(&mut self, id: &[u8]) -> Option<&mut ProfileTask> {
         self.all.get_mut(id)
     }
 
-    /// The same, if it is this profile's.
+    /// The task with this id, if it belongs to this profile.
     pub(super) fn of(&mut self, profile: &str, id: &[u8]) -> Option<&mut ProfileTask> {
         self.find(id).filter(|task| *task.profile == *profile)
     }
 
-    /// The id of the one that the call `key` has made.
-    pub(super) fn made_by(&self, key: CallKey) -> Option<Bytes> {
+    /// The id of the task that the call `key` has created.
+    pub(super) fn created_by(&self, key: CallKey) -> Option<Bytes> {
         self.all.iter().find(|(_, task)| task.key == key).map(|(id, _)| id.clone())
     }
 
-    /// It has ended. The ids of the server's requests that nobody will answer.
+    /// The task has ended. Returns the ids of requests of the server that nobody will answer.
     pub(super) fn end(&mut self, id: &[u8]) -> Vec<Bytes> {
         let Some(task) = self.all.get_mut(id) else { return Vec::new() };
         task.open = None;
         task.inputs.drain(..).map(PendingInput::into_id).collect()
     }
 
-    /// Nobody will ask for it. The same.
+    /// Removes a task that no agent will request. Returns the same.
     pub(super) fn forget(&mut self, id: &[u8]) -> Vec<Bytes> {
         let unanswered = self.end(id);
         self.all.remove(id);
         unanswered
     }
 
-    /// The server does not want to know any more what it has asked with this request.
-    pub(super) fn withdraw(&mut self, question: &Bytes) {
+    /// The server has cancelled its request with this id.
+    pub(super) fn withdraw(&mut self, request: &Bytes) {
         for task in self.all.values_mut() {
-            task.inputs.retain(|input| input.id() != question);
+            task.inputs.retain(|input| input.id() != request);
         }
     }
 
-    /// Whether it has asked something with this request.
-    pub(super) fn has_question(&self, question: &Bytes) -> bool {
-        self.all.values().any(|task| task.inputs.iter().any(|input| input.id() == question))
+    /// Whether a request with this id is unanswered.
+    pub(super) fn has_request(&self, request: &Bytes) -> bool {
+        self.all.values().any(|task| task.inputs.iter().any(|input| input.id() == request))
     }
 
-    /// The bytes of all questions.
+    /// The size of all unanswered requests.
     pub(super) fn bytes(&self) -> usize {
         self.all.values().map(ProfileTask::bytes).sum()
     }
 
-    /// Those that the server may be at.
+    /// Tasks that have not ended.
     pub(super) fn open(&self) -> impl Iterator<Item = &ProfileTask> {
         self.all.values().filter(|task| task.is_open())
     }
 
-    /// When the next one is over in any case.
+    /// When the next task counts as ended.
     pub(super) fn next_end(&self) -> Option<Instant> {
         self.all.values().filter_map(|task| task.open.as_ref().map(Open::until)).min()
     }
 
-    /// Ends those that are over `now` in any case. The ids of the server's requests that nobody will answer.
+    /// Ends tasks that count as ended `now`. Returns the ids of requests of the server that nobody will answer.
     pub(super) fn expire(&mut self, now: Instant) -> Vec<Bytes> {
         let is_over = |task: &ProfileTask| task.open.as_ref().is_some_and(|open| open.until() <= now);
         let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(id, _)| id.clone()).collect();

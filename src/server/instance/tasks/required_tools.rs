@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::catalog::List;
 use crate::jsonrpc::members::{members, text};
 
-/// Their own names, of one list: there are no more than that has.
+/// The names of these tools in one list.
 #[derive(Default)]
 pub(super) struct RequiredTools {
     names: HashSet<Arc<str>>,
@@ -22,7 +22,7 @@ impl RequiredTools {
         Self { names: tools.map(|tool| Arc::clone(&tool.key)).collect() }
     }
 
-    /// Whether the tool of this name is one.
+    /// Whether the tool with this name can only be called as a task.
     pub(super) fn include(&self, name: &[u8]) -> bool {
         !self.names.is_empty() && str::from_utf8(name).is_ok_and(|name| self.names.contains(name))
     }
@@ -34,8 +34,8 @@ fn is_required(tool: &Bytes) -> bool {
         let [support] = members(&execution?, ["taskSupport"]).ok()?;
         text(&support?)
     };
-    // Most say nothing of it.
-    memchr::memmem::find(tool, b"taskSupport").is_some() && support().is_some_and(|said| said[..] == *b"required")
+    // Few tools have this member.
+    memchr::memmem::find(tool, b"taskSupport").is_some() && support().is_some_and(|support| support[..] == *b"required")
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_says_that_it_runs_as_a_task_only() {
+    fn tool_that_requires_a_task_is_found() {
         for (tool, expected) in [
             (r#"{"name":"a","execution":{"taskSupport":"required"}}"#, true),
             (r#"{"name":"a","execution":{"taskSupport":"\u0072equired"}}"#, true),

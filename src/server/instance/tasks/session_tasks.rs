@@ -1,4 +1,4 @@
-//! SessionTasks of legacy agents: each belongs to one session, and to the call that created it. Pure.
+//! Tasks of legacy agents. A task belongs to one session and to the call that has created it. Pure.
 
 mod expiry;
 
@@ -14,69 +14,70 @@ use crate::jsonrpc::pending::minted;
 use crate::server::messages::call::{CallKey, LoadGuard, ReplySender};
 use crate::server::messages::tasks::TaskState;
 
-/// SessionTasks that are remembered. For one more the oldest that has ended is forgotten, else the oldest that is nobody's; while all
-/// are open and somebody's, no call is taken that asks for another.
+/// Maximum number of tasks. One more replaces the oldest that has ended, else the oldest without an owner. While all are open and
+/// owned, calls that request a task are refused.
 const MAX_TASKS: usize = 1024;
-/// Calls that asked for a task and were given up, which the server may still make. Of older ones it is not cancelled.
+/// Maximum number of cancelled calls whose task may still be created and is then cancelled. The tasks of older ones are not
+/// cancelled.
 const MAX_CANCELLED: usize = 1024;
-/// Status notifications that are kept until the call is answered that says whose their task is: SDKs send the first one before
-/// that. For one more the oldest is dropped.
+/// Maximum number of status notifications that wait for the response which names their task: SDKs send the first notification
+/// before the response. One more drops the oldest.
 const MAX_EARLY: usize = 64;
-/// Largest of them, in bytes; a larger one is dropped.
+/// Maximum size of such a notification in bytes. A larger one is dropped.
 const MAX_EARLY_LEN: usize = 4 << 10;
 
-/// One that was made.
+/// A task of a session.
 #[derive(Debug)]
 pub(super) struct SessionTask {
     id: Bytes,
-    /// The same as the server spelled it in JSON.
+    /// The id in the raw JSON of the server.
     pub(super) raw_id: Bytes,
-    /// The call that made it.
+    /// The call that has created the task.
     pub(super) key: CallKey,
-    /// The way to its agent; none once it is nobody's.
+    /// The channel to its agent; `None` without an owner.
     pub(super) to: Option<ReplySender>,
-    /// The agent's own progress token, raw.
+    /// The agent's progress token, raw.
     pub(super) token: Option<Bytes>,
     pub(super) open: Option<Open>,
-    /// What it has ended with, if it has ended before it was made.
+    /// The cached result, if the server has answered without a task.
     pub(super) completed: Option<Box<CompletedTask>>,
-    /// What its server wants to know of its agent.
+    /// Inputs that a modern server requires of the agent.
     pub(super) inputs: TaskInputs,
-    /// For whom the server is told.
+    /// The agent that a modern server gets answers from.
     pub(super) speaker: Option<Arc<Speaker>>,
 }
 
-/// That a task has not ended.
+/// The state of a task that has not ended.
 #[derive(Debug, Default)]
 pub(super) struct Open {
-    /// When it is over in any case.
+    /// When the task counts as ended.
     until: Option<Instant>,
-    /// Keeps one of several instances, for as long as the task is somebody's.
+    /// Keeps the instance, if the server has several and the task has an owner.
     load: Option<LoadGuard>,
 }
 
-/// A status notification that came before the answer to the call that makes the task.
+/// A status notification that arrived before the response which names its task.
 #[derive(Debug)]
-pub(super) struct Early {
+pub(super) struct EarlyNotification {
     pub(super) id: Bytes,
     pub(super) ended: bool,
     /// The whole line.
     pub(super) line: Bytes,
 }
 
-/// Those of one instance.
+/// The tasks of one instance.
 #[derive(Debug, Default)]
 pub(super) struct SessionTasks {
-    /// By the ids that their calls had at the server, which is the order in which they were asked for.
+    /// By the ids of their calls at the server, so in the order of the calls.
     all: BTreeMap<u64, SessionTask>,
     by_id: HashMap<Bytes, u64>,
     open: usize,
-    /// Of results that are kept.
+    /// Size of cached results.
     cached_bytes: usize,
-    /// Calls that were given up, with their agents' sessions.
+    /// Cancelled calls that may create a task: ids at the server, and keys.
     cancelled: VecDeque<(u64, CallKey)>,
-    /// What was said of tasks that are not known yet.
-    early: VecDeque<Early>,
+    /// Notifications about tasks that are not known yet.
+    early: VecDeque<EarlyNotification>,
     life: Arc<()>,
 }
 
@@ -92,7 +93,7 @@ impl SessionTask {
         &self.id
     }
 
-    /// That `state` was made by the call `key` for the agent behind `to`; `open` unless it has ended.
+    /// A task created by the call `key` of the agent at `to`. `open` is `None` if it has ended.
     pub(super) fn new(
         state: &TaskState,
         key: CallKey,
@@ -104,24 +105,24 @@ impl SessionTask {
         Self { id, raw_id, key, to, token, open, completed: None, inputs: TaskInputs::default(), speaker: None }
     }
 
-    /// When what is kept of it is over.
+    /// When its cached result expires.
     fn cached_until(&self) -> Option<Instant> {
         self.completed.as_ref().map(|completed| completed.until)
     }
 }
 
 impl SessionTasks {
-    /// Whether a call may ask for one more.
+    /// Whether a call may request one more task.
     pub(super) fn have_capacity(&self) -> bool {
         self.open < MAX_TASKS || self.awaited().count() < MAX_TASKS
     }
 
-    /// Those that somebody has and that have not ended, as far as is known.
+    /// Open tasks with an owner.
     pub(super) fn awaited(&self) -> impl Iterator<Item = &SessionTask> {
         self.all_open().filter(|task| task.to.is_some())
     }
 
-    /// Forgets one, if there are as many as may be. Its call and its session, if the server may still be at it.
+    /// Removes a task if the table is full. Returns the id of its call and its session if the task is open.
     pub(super) fn evict(&mut self) -> Option<(u64, u64)> {
         if self.all.len() < MAX_TASKS {
             return None;
@@ -134,12 +135,12 @@ impl SessionTasks {
         forgotten
     }
 
-    /// Dead once these are gone.
+    /// Expires with this table.
     pub(super) fn life(&self) -> Weak<()> {
         Arc::downgrade(&self.life)
     }
 
-    /// Adds the one that the call with this id at the server has made; `false` if an open one has its id.
+    /// Adds the task that the call with this id at the server has created. `false` if an open task has its id.
     pub(super) fn add(&mut self, request: u64, task: SessionTask) -> bool {
         if let Some(other) = self.by_id.get(&task.id).copied() {
             if self.all.get(&other).is_some_and(|other| other.open.is_some()) {
@@ -154,23 +155,23 @@ impl SessionTasks {
         true
     }
 
-    /// The one of that id, with the id of its call.
+    /// The task with this id, and the id of its call at the server.
     pub(super) fn find(&self, id: &[u8]) -> Option<(u64, &SessionTask)> {
         let request = *self.by_id.get(id)?;
         Some((request, self.all.get(&request)?))
     }
 
-    /// The same, if it is this session's.
+    /// The same, if the task belongs to this session.
     pub(super) fn of(&self, session: u64, id: &[u8]) -> Option<(u64, &SessionTask)> {
         self.find(id).filter(|(_, task)| task.to.is_some() && task.key.session == session)
     }
 
-    /// The open one whose progress has this token.
+    /// The open task whose progress has this token.
     pub(super) fn of_token(&self, token: &[u8]) -> Option<&SessionTask> {
         self.all.get(&minted(token)?).filter(|task| task.open.is_some())
     }
 
-    /// It has ended.
+    /// The task has ended.
     pub(super) fn end(&mut self, request: u64) {
         if let Some(task) = self.all.get_mut(&request)
             && task.open.take().is_some()
@@ -179,7 +180,7 @@ impl SessionTasks {
         }
     }
 
-    /// Nobody will ask for it.
+    /// Removes a task that no agent will request.
     pub(super) fn forget(&mut self, request: u64) {
         self.end(request);
         if let Some(task) = self.all.remove(&request) {
@@ -188,17 +189,16 @@ impl SessionTasks {
         }
     }
 
-    /// To be changed.
     pub(super) fn get_mut(&mut self, request: u64) -> Option<&mut SessionTask> {
         self.all.get_mut(&request)
     }
 
-    /// The bytes of what agents have answered and servers were not told yet.
+    /// The size of answers of agents that were not sent to the server yet.
     pub(super) fn answer_bytes(&self) -> usize {
         self.all_open().map(|task| task.inputs.bytes()).sum()
     }
 
-    /// It is nobody's any more. Its raw id, if the server may still be at it.
+    /// Removes the owner of a task. Returns the raw id if the task is open.
     pub(super) fn disown(&mut self, request: u64) -> Option<Bytes> {
         let task = self.all.get_mut(&request)?;
         task.to = None;
@@ -210,46 +210,47 @@ impl SessionTasks {
         None
     }
 
-    /// The id at the server of the call `key`, if that has made one.
-    pub(super) fn made_by(&self, key: CallKey) -> Option<u64> {
+    /// The id at the server of the call `key`, if the call has created a task.
+    pub(super) fn created_by(&self, key: CallKey) -> Option<u64> {
         self.all.iter().find(|(_, task)| task.key == key && task.to.is_some()).map(|(request, _)| *request)
     }
 
-    /// The ids of the calls that have made those of one session.
+    /// The ids at the server of the calls that have created the tasks of this session.
     pub(super) fn of_session(&self, session: u64) -> Vec<u64> {
         let is_its = |task: &SessionTask| task.to.is_some() && task.key.session == session;
         self.all.iter().filter(|(_, task)| is_its(task)).map(|(request, _)| *request).collect()
     }
 
-    /// Those that the server may be at.
+    /// Tasks that have not ended.
     pub(super) fn all_open(&self) -> impl Iterator<Item = &SessionTask> {
         let any = (self.open > 0).then_some(&self.all);
         any.into_iter().flat_map(BTreeMap::values).filter(|task| task.open.is_some())
     }
 
-    /// Keeps what was said of a task that is not known yet. How many such lines were dropped.
-    pub(super) fn add_early(&mut self, early: Early) -> u64 {
-        if early.line.len() > MAX_EARLY_LEN {
+    /// Keeps a notification about an unknown task. Returns how many were dropped.
+    pub(super) fn add_early(&mut self, notification: EarlyNotification) -> u64 {
+        if notification.line.len() > MAX_EARLY_LEN {
             return 1;
         }
         let dropped = (self.early.len() == MAX_EARLY).then(|| self.early.pop_front());
-        self.early.push_back(early);
+        self.early.push_back(notification);
         u64::from(dropped.is_some())
     }
 
-    /// Takes out what was said of a task that is known now, in order: whether it has ended, and the lines.
+    /// Takes the notifications about a task in order. Returns whether it has ended, and their lines.
     pub(super) fn take_early(&mut self, id: &[u8]) -> (bool, Vec<Bytes>) {
-        let (own, others) = std::mem::take(&mut self.early).into_iter().partition::<VecDeque<_>, _>(|one| one.id == id);
+        let (found, others) =
+            std::mem::take(&mut self.early).into_iter().partition::<VecDeque<_>, _>(|one| one.id == id);
         self.early = others;
-        (own.iter().any(|one| one.ended), own.into_iter().map(|one| one.line).collect())
+        (found.iter().any(|one| one.ended), found.into_iter().map(|one| one.line).collect())
     }
 
-    /// No call is left that could say whose the rest is. How many lines that were.
+    /// Drops all notifications about unknown tasks. Returns how many.
     pub(super) fn drop_early(&mut self) -> u64 {
         std::mem::take(&mut self.early).len() as u64
     }
 
-    /// The call that asked for one was given up after it may have reached the server.
+    /// A call that requests a task was cancelled after it may have reached the server.
     pub(super) fn cancel(&mut self, request: u64, key: CallKey) {
         if self.cancelled.len() == MAX_CANCELLED {
             self.cancelled.pop_front();
@@ -257,7 +258,7 @@ impl SessionTasks {
         self.cancelled.push_back((request, key));
     }
 
-    /// Whether the call of this raw id was, and whose it was.
+    /// Takes the cancelled call with this raw id.
     pub(super) fn take_cancelled(&mut self, id: &[u8]) -> Option<(u64, CallKey)> {
         if self.cancelled.is_empty() {
             return None;

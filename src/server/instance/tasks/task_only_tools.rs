@@ -1,5 +1,7 @@
-//! Tools of a modern server that it runs only as tasks. It refuses calls that do not declare tasks with −32021, so they are remembered, and
-//! called that way for agents that do not know tasks. Pure.
+//! Tools that a modern server runs only as tasks. Pure.
+//!
+//! The server refuses other calls of such a tool with −32021. So the tool is remembered, and calls of agents without task support
+//! declare tasks from then on.
 //!
 //! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
 
@@ -7,10 +9,10 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
-/// Tools that are remembered. For one more, all are forgotten, and found out again.
+/// Maximum number of tools. One more clears the set, and the tools are detected again.
 const MAX_TOOLS: usize = 1024;
 
-/// Those of one instance, by their own names, as text.
+/// The tools of one instance, by their names at the server as text.
 #[derive(Debug, Default)]
 pub(super) struct TaskOnlyTools {
     names: HashSet<Bytes>,

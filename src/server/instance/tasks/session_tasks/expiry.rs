@@ -1,4 +1,4 @@
-//! When tasks are over in any case, and what is kept of them.
+//! Expiry of tasks and of cached results.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -6,14 +6,14 @@ use std::time::Instant;
 use super::{SessionTask, SessionTasks};
 
 impl SessionTasks {
-    /// When the next one is over in any case.
+    /// When the next task or cached result expires.
     pub(in crate::server::instance::tasks) fn next_end(&self) -> Option<Instant> {
-        let kept = (self.cached_bytes > 0).then_some(&self.all);
-        let kept = kept.into_iter().flat_map(BTreeMap::values).filter_map(SessionTask::cached_until);
-        self.all_open().filter_map(|task| task.open.as_ref()?.until).chain(kept).min()
+        let cached = (self.cached_bytes > 0).then_some(&self.all);
+        let cached = cached.into_iter().flat_map(BTreeMap::values).filter_map(SessionTask::cached_until);
+        self.all_open().filter_map(|task| task.open.as_ref()?.until).chain(cached).min()
     }
 
-    /// Ends those that are over `now` in any case, and forgets what is kept no longer.
+    /// Ends tasks and removes cached results that have expired `now`.
     pub(in crate::server::instance::tasks) fn expire(&mut self, now: Instant) {
         let is_over =
             |task: &SessionTask| task.open.as_ref().and_then(|open| open.until).is_some_and(|until| until <= now);
@@ -28,13 +28,12 @@ impl SessionTasks {
         }
     }
 
-    /// Forgets what is kept for this session, or else for any, the oldest first, until together with so many bytes more it has
-    /// no more than `most`.
-    pub(in crate::server::instance::tasks) fn evict_cached(&mut self, session: u64, bytes: usize, most: usize) {
-        while self.cached_bytes > 0 && self.cached_bytes + bytes > most {
-            let mut kept = self.all.iter().filter(|(_, task)| task.completed.is_some());
-            let own = kept.clone().find(|(_, task)| task.key.session == session);
-            let Some(request) = own.or_else(|| kept.next()).map(|(request, _)| *request) else { return };
+    /// Removes cached results, the oldest first and those of this session before others, until `bytes` more fit into `max_bytes`.
+    pub(in crate::server::instance::tasks) fn evict_cached(&mut self, session: u64, bytes: usize, max_bytes: usize) {
+        while self.cached_bytes > 0 && self.cached_bytes + bytes > max_bytes {
+            let mut cached = self.all.iter().filter(|(_, task)| task.completed.is_some());
+            let of_session = cached.clone().find(|(_, task)| task.key.session == session);
+            let Some(request) = of_session.or_else(|| cached.next()).map(|(request, _)| *request) else { return };
             self.forget(request);
         }
     }

@@ -16,7 +16,7 @@ fn task(id: &str, session: u64, open: Option<Option<Instant>>) -> SessionTask {
 const FOR_EVER: Option<Option<Instant>> = Some(None);
 
 #[test]
-fn a_task_is_its_agents_alone_from_its_making_to_its_end() {
+fn task_belongs_to_one_session_from_its_creation_to_its_end() {
     let mut tasks = SessionTasks::default();
     assert!(tasks.add(3, task("a", 7, FOR_EVER)) && tasks.add(4, task("b", 8, FOR_EVER)));
     assert!(tasks.of(7, b"a").is_some() && tasks.of(8, b"a").is_none() && tasks.of(7, b"c").is_none());
@@ -30,7 +30,7 @@ fn a_task_is_its_agents_alone_from_its_making_to_its_end() {
 }
 
 #[test]
-fn the_id_of_an_open_task_is_no_other_tasks() {
+fn open_task_keeps_its_id() {
     let mut tasks = SessionTasks::default();
     assert!(tasks.add(1, task("a", 7, FOR_EVER)));
     assert!(!tasks.add(2, task("a", 7, FOR_EVER)) && !tasks.add(3, task("a", 8, FOR_EVER)));
@@ -41,7 +41,7 @@ fn the_id_of_an_open_task_is_no_other_tasks() {
 }
 
 #[test]
-fn a_disowned_task_is_nobodys_and_counts_until_it_has_ended() {
+fn disowned_task_counts_until_it_has_ended() {
     let mut tasks = SessionTasks::default();
     tasks.add(1, task("a", 7, FOR_EVER));
     tasks.add(2, task("b", 7, None));
@@ -55,7 +55,7 @@ fn a_disowned_task_is_nobodys_and_counts_until_it_has_ended() {
 }
 
 #[test]
-fn a_task_is_over_when_its_time_is() {
+fn task_ends_when_its_time_to_live_is_over() {
     let (now, second) = (Instant::now(), Duration::from_secs(1));
     let mut tasks = SessionTasks::default();
     tasks.add(1, task("a", 7, FOR_EVER));
@@ -70,7 +70,7 @@ fn a_task_is_over_when_its_time_is() {
 }
 
 #[test]
-fn the_oldest_that_has_ended_makes_room_then_the_oldest_of_nobody_and_others_keep_theirs() {
+fn oldest_ended_task_is_replaced_first_then_the_oldest_without_owner() {
     let mut tasks = SessionTasks::default();
     let add = |tasks: &mut SessionTasks, request, id: &str, open| {
         assert!(tasks.have_capacity());
@@ -94,7 +94,7 @@ fn the_oldest_that_has_ended_makes_room_then_the_oldest_of_nobody_and_others_kee
 }
 
 #[test]
-fn a_call_that_was_given_up_is_known_once() {
+fn cancelled_call_is_taken_once() {
     let mut tasks = SessionTasks::default();
     let key = CallKey { session: 7, serial: 2 };
     for request in 1..=MAX_CANCELLED as u64 + 1 {
@@ -106,9 +106,9 @@ fn a_call_that_was_given_up_is_known_once() {
 }
 
 #[test]
-fn what_is_said_of_a_task_too_early_is_kept_in_bounds() {
+fn early_notifications_are_limited() {
     let mut tasks = SessionTasks::default();
-    let early = |id: &str, ended, size| Early {
+    let early = |id: &str, ended, size| EarlyNotification {
         id: Bytes::copy_from_slice(id.as_bytes()),
         ended,
         line: vec![b'x'; size].into(),
@@ -125,18 +125,18 @@ fn what_is_said_of_a_task_too_early_is_kept_in_bounds() {
 }
 
 #[test]
-fn what_is_kept_makes_room_and_is_over_when_its_time_is() {
+fn cached_results_are_evicted_and_expire() {
     let (mut tasks, now) = (SessionTasks::default(), Instant::now());
-    let kept = |id: &str, session, seconds| {
+    let cached = |id: &str, session, seconds| {
         let ttl = Duration::from_secs(seconds);
-        let kept =
+        let completed =
             CompletedTask::new(id, &Bytes::from("{}"), ttl, now, std::time::SystemTime::UNIX_EPOCH).expect("an object");
-        SessionTask { completed: Some(Box::new(kept)), ..task(id, session, None) }
+        SessionTask { completed: Some(Box::new(completed)), ..task(id, session, None) }
     };
-    let size = kept("a", 7, 1).completed.expect("it is kept").bytes();
+    let size = cached("a", 7, 1).completed.expect("it is cached").bytes();
     for (request, id, session) in [(1, "a", 7), (2, "b", 8), (3, "c", 8)] {
         tasks.evict_cached(session, size, 3 * size);
-        assert!(tasks.add(request, kept(id, session, request)));
+        assert!(tasks.add(request, cached(id, session, request)));
     }
     assert_eq!(tasks.next_end(), Some(now + Duration::from_secs(1)));
     tasks.evict_cached(8, size, 3 * size);
@@ -151,7 +151,7 @@ fn what_is_kept_makes_room_and_is_over_when_its_time_is() {
 }
 
 #[test]
-fn they_live_as_long_as_their_instance() {
+fn tasks_live_as_long_as_their_instance() {
     let tasks = SessionTasks::default();
     let life = tasks.life();
     assert_eq!(life.strong_count(), 1);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::operator::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
 use super::{Answer, CallsTold, CallsWanted, Told};
-use crate::calls::{Filter, Followed};
+use crate::calls::{CallEvent, Filter};
 
 /// Entries that are written in one go.
 const BURST: usize = 64;
@@ -16,10 +16,10 @@ const BURST: usize = 64;
 pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: CallsWanted, access: &Access) -> io::Result<()> {
     let CallsWanted { last, server, tool, follow } = wanted;
     let filter = Filter { server: server.clone(), tool };
-    let Some(told) = access.calls.ask(last, filter, follow).await else {
+    let Some(told) = access.calls.read(last, filter, follow).await else {
         return refuse(operator, Some(id), stopping()).await;
     };
-    if follow && told.following.is_none() {
+    if follow && told.subscription.is_none() {
         return turn_away(operator, id).await;
     }
     // One that was removed may be asked for as long as there is anything to tell of it.
@@ -32,14 +32,14 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: CallsWanted
     }
     let all = CallsTold { unwritten: told.unwritten };
     respond(operator, Some(id), Answer::Calls(all)).await?;
-    match told.following {
+    match told.subscription {
         Some(following) => pass_on(operator, following).await,
         None => Ok(()),
     }
 }
 
 /// Whoever follows may stop reading for as long as it likes: it loses entries, and there are few of its kind.
-async fn pass_on(operator: &mut Operator, mut following: mpsc::Receiver<Followed>) -> io::Result<()> {
+async fn pass_on(operator: &mut Operator, mut following: mpsc::Receiver<CallEvent>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST);
     loop {
         let count = tokio::select! {
@@ -52,8 +52,8 @@ async fn pass_on(operator: &mut Operator, mut following: mpsc::Receiver<Followed
         }
         for followed in burst.drain(..) {
             let told = match followed {
-                Followed::Entry(entry) => Told::Call(Box::new((&*entry).into())),
-                Followed::Missed(missed) => Told::Missed(missed),
+                CallEvent::Entry(entry) => Told::Call(Box::new((&*entry).into())),
+                CallEvent::Missed(missed) => Told::Missed(missed),
             };
             operator.feed(event(told)).await?;
         }

@@ -1,4 +1,4 @@
-//! The file of calls, written by a thread of its own: a disk that is slow or full is nobody else's business.
+//! The file of calls. A separate thread writes it, so a slow or full disk delays nothing else.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -15,30 +15,30 @@ use super::Entry;
 use super::report::CallReport;
 use crate::printable;
 
-/// Entries that wait to be written; further ones are not written, and counted.
-const PLACES: usize = 4096;
-/// After a batch, so that the next one is also more than one entry: waking the thread costs more than an entry.
-const REST: Duration = Duration::from_millis(10);
-/// Between two complaints.
-const COMPLAIN_AGAIN: Duration = Duration::from_secs(60);
-/// For the last entries when the daemon stops; a disk that takes longer keeps what it has.
-const LAST_ENTRIES: Duration = Duration::from_millis(500);
+/// Entries in the queue of the thread. Further ones are counted, but not written.
+const QUEUE_LEN: usize = 4096;
+/// Pause after a batch, so that the next batch has several entries: waking the thread costs more than writing one.
+const BATCH_INTERVAL: Duration = Duration::from_millis(10);
+/// Time between two warnings.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+/// Time limit for the last entries when the daemon stops.
+const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The way to the thread.
+/// Handle of the writing thread.
 pub(super) struct FileWriter {
     entries: mpsc::SyncSender<Arc<Entry>>,
     finished: oneshot::Receiver<()>,
     unwritten: Arc<AtomicU64>,
 }
 
-/// Starts the thread. Without one there is no file, which is said.
+/// Starts the thread. If that fails, it logs a warning and there is no file.
 pub(super) fn start(path: PathBuf, max_bytes: usize) -> Option<FileWriter> {
-    let (entries, received) = mpsc::sync_channel(PLACES);
+    let (entries, received) = mpsc::sync_channel(QUEUE_LEN);
     let (finish, finished) = oneshot::channel();
     let unwritten = Arc::new(AtomicU64::new(0));
     let lost = Arc::clone(&unwritten);
     let run = move || {
-        write_all(&received, &mut Rotated::new(path, max_bytes as u64), &lost);
+        write_all(&received, &mut RotatingFile::new(path, max_bytes as u64), &lost);
         drop(finish);
     };
     match std::thread::Builder::new().name("mcpd-calls".to_owned()).spawn(run) {
@@ -53,71 +53,71 @@ pub(super) fn start(path: PathBuf, max_bytes: usize) -> Option<FileWriter> {
 impl FileWriter {
     pub(super) fn push(&self, entry: &Arc<Entry>) {
         if self.entries.try_send(Arc::clone(entry)).is_err() {
-            self.miss(1);
+            self.add_missed(1);
         }
     }
 
-    /// Notes that `count` entries never come.
-    pub(super) fn miss(&self, count: u64) {
+    /// Counts entries that were lost before they reached the file.
+    pub(super) fn add_missed(&self, count: u64) {
         self.unwritten.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Entries that are missing in the file.
+    /// Number of entries missing in the file.
     pub(super) fn unwritten(&self) -> u64 {
         self.unwritten.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything is written, for a bounded time.
+    /// Waits until everything is written, for a limited time.
     pub(super) async fn finish(self) {
         let Self { entries, finished, unwritten: _ } = self;
         drop(entries);
-        let _ = tokio::time::timeout(LAST_ENTRIES, finished).await;
+        let _ = tokio::time::timeout(FINISH_TIMEOUT, finished).await;
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this thread moves no agent's data")]
-fn write_all(entries: &mpsc::Receiver<Arc<Entry>>, file: &mut Rotated, unwritten: &AtomicU64) {
-    let mut complained: Option<Instant> = None;
+#[expect(clippy::disallowed_methods, reason = "this thread moves no data of agents")]
+fn write_all(entries: &mpsc::Receiver<Arc<Entry>>, file: &mut RotatingFile, unwritten: &AtomicU64) {
+    let mut last_warning: Option<Instant> = None;
     while let Ok(first) = entries.recv() {
         file.notice_removal();
         for entry in std::iter::once(first).chain(entries.try_iter()) {
             let Err(error) = write_one(file, &entry) else { continue };
             unwritten.fetch_add(1, Ordering::Relaxed);
-            if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_AGAIN) {
-                complained = Some(Instant::now());
+            if last_warning.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL) {
+                last_warning = Some(Instant::now());
                 tracing::warn!("calls are not written to {}: {error}", file.path.display());
             }
         }
-        std::thread::sleep(REST);
+        std::thread::sleep(BATCH_INTERVAL);
     }
 }
 
-fn write_one(file: &mut Rotated, entry: &Entry) -> io::Result<()> {
+fn write_one(file: &mut RotatingFile, entry: &Entry) -> io::Result<()> {
     let line = serde_json::to_string(&CallReport::from(entry))?;
     file.append(format!("{}\n", printable::json(&line)).as_bytes())
 }
 
-/// A file that becomes `.1` instead of growing beyond its size.
-struct Rotated {
+/// A file that is renamed to `.1` before it exceeds its maximum size.
+struct RotatingFile {
     path: PathBuf,
     max_bytes: u64,
-    /// Once it could be opened.
-    open: Option<Opened>,
+    /// `None` until it could be opened.
+    open: Option<OpenFile>,
 }
 
-struct Opened {
+struct OpenFile {
     file: File,
     length: u64,
-    /// A device has no length, and is never renamed.
+    /// A device has no length and is never renamed.
     is_regular: bool,
 }
 
-impl Rotated {
+impl RotatingFile {
     fn new(path: PathBuf, max_bytes: u64) -> Self {
         Self { path, max_bytes, open: None }
     }
 
-    /// Begins anew if somebody has removed the file: what is written to one without a name is lost.
+    /// Closes the file if it was removed, so that the next entry creates it again.
     fn notice_removal(&mut self) {
         if self.open.as_ref().is_some_and(|open| open.file.metadata().is_ok_and(|found| found.nlink() == 0)) {
             self.open = None;
@@ -131,18 +131,18 @@ impl Rotated {
         }
         let open = match &mut self.open {
             Some(open) => open,
-            None => self.open.insert(Opened::new(&self.path)?),
+            None => self.open.insert(OpenFile::new(&self.path)?),
         };
         open.append(line)
     }
 }
 
-impl Opened {
+impl OpenFile {
     fn new(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let found = file.metadata()?;
         if found.is_file() {
-            // One that was there before may be open to others.
+            // An existing file may have another mode.
             file.set_permissions(Permissions::from_mode(0o600))?;
         }
         Ok(Self { file, length: found.len(), is_regular: found.is_file() })
@@ -156,7 +156,7 @@ impl Opened {
         let written = self.file.write_all(line);
         match written {
             Ok(()) => self.length += line.len() as u64,
-            // Half a line would spoil the next one too.
+            // A partial line would corrupt the next one, too.
             Err(_) if self.is_regular => drop(self.file.set_len(self.length)),
             Err(_) => {}
         }
@@ -175,11 +175,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_renamed_before_it_grows_too_large_and_one_generation_stays() {
+    fn full_file_is_renamed_and_one_generation_is_retained() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("calls.jsonl");
         fs::write(&path, "old\n").expect("writable");
-        let mut file = Rotated::new(path.clone(), 10);
+        let mut file = RotatingFile::new(path.clone(), 10);
         let expect = |now: &str, before: Option<&str>| {
             assert_eq!(fs::read_to_string(&path).expect("there"), now);
             assert_eq!(fs::read_to_string(dir.path().join("calls.jsonl.1")).ok().as_deref(), before);
@@ -197,10 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_anew_after_somebody_removed_it() {
+    fn removed_file_is_created_again() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("calls.jsonl");
-        let mut file = Rotated::new(path.clone(), 100);
+        let mut file = RotatingFile::new(path.clone(), 100);
         for line in ["1\n", "2\n"] {
             file.notice_removal();
             file.append(line.as_bytes()).expect("written");
@@ -210,8 +210,8 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_error_and_no_more() {
-        let mut file = Rotated::new("/dev/full".into(), 10);
+    fn full_disk_is_an_error_for_each_entry() {
+        let mut file = RotatingFile::new("/dev/full".into(), 10);
         for _ in 0..3 {
             let error = file.append(b"123456\n").expect_err("it is full");
             assert_eq!(error.kind(), io::ErrorKind::StorageFull);

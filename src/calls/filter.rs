@@ -1,12 +1,12 @@
-//! Which calls an operator asks for.
+//! Which calls an operator requests.
 //!
 //! Pure.
 
 use serde::{Deserialize, Serialize};
 
-use super::Record;
+use super::CompletedCall;
 
-/// Conditions that a call meets; one that is absent holds for every call.
+/// Conditions on a call. An absent condition holds for every call.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The call was routed to this server.
@@ -15,10 +15,10 @@ pub struct Filter {
     pub tool: Option<ToolFilter>,
 }
 
-/// A tool, by the name that a person gave and by the routes that the name stands for.
+/// A tool, by the name in the command line and by its routes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFilter {
-    /// The name as given. It selects calls without a route: the agent called a tool of this name and there was none.
+    /// The name as given. It also selects calls of an unknown tool with this name.
     pub name: String,
     /// Server and the server's own name for the tool.
     pub routes: Vec<(String, String)>,
@@ -26,7 +26,7 @@ pub struct ToolFilter {
 
 impl Filter {
     /// Whether `record` meets all conditions.
-    pub(super) fn admits(&self, record: &Record) -> bool {
+    pub(super) fn admits(&self, record: &CompletedCall) -> bool {
         let server = record.server.as_deref();
         (self.server.is_none() || self.server.as_deref() == server)
             && self.tool.as_ref().is_none_or(|tool| tool.admits(server, &record.tool))
@@ -36,7 +36,9 @@ impl Filter {
 impl ToolFilter {
     fn admits(&self, server: Option<&str>, tool: &str) -> bool {
         match server {
-            Some(server) => self.routes.iter().any(|(of, own)| of == server && own == tool),
+            Some(server) => {
+                self.routes.iter().any(|(route_server, route_tool)| route_server == server && route_tool == tool)
+            }
             None => self.name == tool,
         }
     }
@@ -47,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_is_selected_by_its_route_and_an_unknown_one_by_its_name() {
+    fn tool_is_selected_by_its_route_and_an_unknown_tool_by_its_name() {
         let routes = vec![("files".to_owned(), "read".to_owned())];
         let filter = ToolFilter { name: "files__read".to_owned(), routes };
         for (server, tool, expected) in [

@@ -1,25 +1,22 @@
-//! Who called what: one entry for each call that ended, kept in a bounded ring and, if configured, in a file.
-//!
-//! Lives here: what is known of a call that has ended ([`Record`], [`Outcome`]), its [`span`], the way to the task that
-//! keeps the entries ([`ring`], [`keeper`]), the file ([`file`]), and the entry as programs read it ([`report`]).
-//! Must not touch: sessions, servers, messages but for the few bytes that say how a call ended.
+//! The history of calls: one entry for each call that ended, in bounded memory and, if configured, in a file.
 //!
 //! ```text
-//! session ── Record ─► ring (full: the oldest makes room) ─► keeper: history ─► questions, followers
-//!                                                               └─► queue ─► a thread of its own ─► file, file.1
+//! session ── CompletedCall ─► ring (drops the oldest if full) ─► history task ─► requests, subscribers
+//!                                                               └─► queue ─► file thread ─► file, file.1
 //! ```
 //!
-//! Nobody is woken at the end of a call unless somebody follows or a file is configured; then the keeper takes entries in
-//! batches.
+//! The end of a call wakes no task unless there is a subscriber or a file. Then the history task takes entries in batches.
+//!
+//! Must not touch: sessions, servers, and messages except for the bytes that show how a call ended.
 
 mod file;
 mod filter;
-mod follower;
-mod keeper;
+mod history;
 mod outcome;
 pub mod report;
 mod ring;
 pub(crate) mod span;
+mod subscriber;
 pub(crate) mod text;
 mod trace;
 
@@ -29,42 +26,42 @@ use std::time::SystemTime;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::filter::{Filter, ToolFilter};
-pub use self::follower::Followed;
-pub use self::keeper::{Told, start};
+pub use self::history::{HistoryResponse, start};
 pub use self::outcome::Outcome;
 pub use self::ring::Log;
+pub use self::subscriber::CallEvent;
 pub use crate::clock::Moment;
 
-/// Questions that wait for the keeper; one more waits with whoever asks.
-const QUESTION_PLACES: usize = 16;
+/// Requests in the queue of the history task. The sender of a further one waits.
+const MAX_QUEUED_REQUESTS: usize = 16;
 
 /// The agent behind a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Caller {
     /// Number of its connection.
     pub session: u64,
-    /// Profile of the socket it came by.
+    /// Profile of the socket that it connected to.
     pub profile: Arc<str>,
-    /// Process id at connect time, if the kernel told it.
+    /// Process id at connect time, if the kernel reported it.
     pub pid: Option<i32>,
     /// User id at connect time.
     pub uid: u32,
-    /// `name version` it introduced itself with.
+    /// `name version` of its `clientInfo`.
     pub client: Option<String>,
 }
 
 /// A call that has ended.
 #[derive(Debug)]
-pub struct Record {
+pub struct CompletedCall {
     /// When it began.
     pub began: Moment,
     /// When it was answered.
     pub ended: Moment,
-    /// Who asked.
+    /// The agent that sent it.
     pub caller: Arc<Caller>,
-    /// The server it was routed to, if it was to any.
+    /// The server it was routed to, if any.
     pub server: Option<Arc<str>>,
-    /// The server's own name for the tool; without a server what the agent asked for, cut to a bounded length.
+    /// The server's own name for the tool. Without a server, the name that the agent sent, cut to a bounded length.
     pub tool: Arc<str>,
     /// How it ended.
     pub outcome: Outcome,
@@ -72,37 +69,37 @@ pub struct Record {
     pub request_bytes: usize,
     /// Size of the answer in bytes; 0 if there was none.
     pub reply_bytes: usize,
-    /// Its arguments, raw and cut to a bounded length, if its server is configured so.
+    /// Its raw arguments, cut to a bounded length, if the server has `log_arguments`.
     pub arguments: Option<Box<str>>,
 }
 
-/// A record that is kept.
+/// An entry of the history.
 #[derive(Debug)]
 pub struct Entry {
-    /// Time of day when the call began, by the clock as it was set when the entry was taken from the ring.
+    /// Time of day when the call began, computed when the entry was taken from the ring.
     pub time: SystemTime,
-    /// What is known of the call.
-    pub record: Record,
+    /// The call.
+    pub record: CompletedCall,
 }
 
-/// The way to ask the keeper; cheap to clone.
+/// Reads the history; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Reader(mpsc::Sender<Question>);
+pub struct Reader(mpsc::Sender<HistoryRequest>);
 
 #[derive(Debug)]
-struct Question {
+struct HistoryRequest {
     last: usize,
     filter: Filter,
     follow: bool,
-    answer: oneshot::Sender<Told>,
+    response: oneshot::Sender<HistoryResponse>,
 }
 
 impl Reader {
-    /// The last entries that `filter` admits, oldest first, at most `last`; with `follow` also the way to those that come
-    /// after them. `None` if the daemon is being stopped.
-    pub async fn ask(&self, last: usize, filter: Filter, follow: bool) -> Option<Told> {
-        let (answer, told) = oneshot::channel();
-        self.0.send(Question { last, filter, follow, answer }).await.ok()?;
-        told.await.ok()
+    /// Returns the last entries that `filter` admits, oldest first, at most `last`. With `follow` it also subscribes to later
+    /// entries. `None` if the daemon is stopping.
+    pub async fn read(&self, last: usize, filter: Filter, follow: bool) -> Option<HistoryResponse> {
+        let (response, received) = oneshot::channel();
+        self.0.send(HistoryRequest { last, filter, follow, response }).await.ok()?;
+        received.await.ok()
     }
 }

@@ -7,50 +7,50 @@ use memchr::memmem::Finder;
 
 use crate::jsonrpc::members::members;
 
-/// How a call ended. The words of [`Outcome::word`] are what users filter by.
+/// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// With a result.
     Ok,
-    /// With a result that says `isError`.
+    /// With a result that has `isError`.
     ToolError,
     /// With a JSON-RPC error of the server's own.
     Error {
         /// Its code, if it has one.
         code: Option<i64>,
     },
-    /// The agent cancelled it, or left.
+    /// The agent cancelled it or disconnected.
     Cancelled,
     /// The server ended first.
     Died,
     /// The server took too long.
     TimedOut,
-    /// A cap was reached.
+    /// A limit was reached.
     Overloaded,
     /// The server was down.
     Unavailable,
     /// The server, or the daemon, was being stopped.
     ShuttingDown,
-    /// The answer was over the message cap.
+    /// The response exceeded the message limit.
     TooLarge,
-    /// The answer was no valid response.
+    /// The response was invalid.
     Malformed,
-    /// The agent has no such tool; denied and unknown are the same.
+    /// The agent has no such tool. Denied and unknown tools are the same.
     UnknownTool,
 }
 
 impl Outcome {
-    /// What the server's response says of it: a raw result, or a raw error object.
+    /// From the server's response: a raw result or a raw error object.
     #[must_use]
     pub fn of(response: Result<&Bytes, &Bytes>) -> Self {
         match response {
-            Ok(result) if says_error(result) => Self::ToolError,
+            Ok(result) if is_error_result(result) => Self::ToolError,
             Ok(_) => Self::Ok,
             Err(error) => Self::Error { code: error_code(error) },
         }
     }
 
-    /// One word.
+    /// The word in JSON and tables, which users filter by.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -85,18 +85,17 @@ fn error_code(error: &Bytes) -> Option<i64> {
 }
 
 const IS_ERROR: &[u8] = b"\"isError\"";
-/// Made once: preparing the search costs more than searching a small result.
+/// Created once, since preparing the search costs more than searching a small result.
 static FIND_IS_ERROR: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(IS_ERROR));
 /// Largest result that is parsed for its `isError`, in bytes. All data moves on one thread.
-const LONGEST_PARSED: usize = 256 << 10;
+const MAX_PARSED_LEN: usize = 256 << 10;
 
 /// Whether a result has the member `isError` with the value `true`.
 ///
-/// Looking for the bytes costs a fraction of parsing, and the result is parsed only if they are there, which inside a
-/// JSON string they cannot be: its quotes are escaped. A key spelled with `\u` escapes is not looked for, and a very large
-/// result is taken for an error wherever in it the bytes are.
-fn says_error(result: &Bytes) -> bool {
-    // As most servers end a result; the quote of a key that only ends so would be escaped.
+/// Searching for the bytes costs a fraction of parsing. They cannot occur inside a JSON string, whose quotes are escaped, so a result
+/// without them is not parsed. A key with `\u` escapes is not found. A result over [`MAX_PARSED_LEN`] is an error wherever the bytes are.
+fn is_error_result(result: &Bytes) -> bool {
+    // Most servers end a result like this. A longer key with this ending would have an escaped quote.
     if result.strip_suffix(br#""isError":false}"#).is_some_and(|before| !before.ends_with(br"\")) {
         return false;
     }
@@ -104,15 +103,15 @@ fn says_error(result: &Bytes) -> bool {
     while let Some(at) = FIND_IS_ERROR.find(rest) {
         rest = &rest[at + IS_ERROR.len()..];
         if is_true(rest) {
-            // It may be a member of something else in the result.
-            return result.len() > LONGEST_PARSED
-                || matches!(members(result, ["isError"]), Ok([Some(own)]) if own[..] == b"true"[..]);
+            // The member may belong to a nested object.
+            return result.len() > MAX_PARSED_LEN
+                || matches!(members(result, ["isError"]), Ok([Some(value)]) if value[..] == b"true"[..]);
         }
     }
     false
 }
 
-/// Whether this, from behind a key of valid JSON, is the value `true`.
+/// Whether the text after a key of valid JSON begins with the value `true`.
 fn is_true(rest: &[u8]) -> bool {
     matches!(rest.trim_ascii_start(), [b':', value @ ..] if value.trim_ascii_start().first() == Some(&b't'))
 }
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_says_itself_whether_it_is_an_error() {
+    fn is_error_is_read_from_the_top_level_of_a_result() {
         let check = |result: &'static str, expected| {
             assert_eq!(Outcome::of(Ok(&Bytes::from_static(result.as_bytes()))), expected, "{result}");
         };
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_known_by_its_code() {
+    fn code_of_an_error_is_read_if_it_is_an_integer() {
         let check = |error: &'static str, code| {
             assert_eq!(Outcome::of(Err(&Bytes::from_static(error.as_bytes()))), Outcome::Error { code }, "{error}");
         };

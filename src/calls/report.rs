@@ -1,4 +1,4 @@
-//! An entry as programs read it: a line of `mcpd calls --json` and of the file. Pure data.
+//! The JSON of an entry: one line of `mcpd calls --json` and of the file. Pure data.
 //!
 //! Fields are added, never renamed; an older `mcpd calls` reads a newer daemon's entries and the other way round.
 
@@ -15,20 +15,20 @@ pub struct CallReport {
     pub time: String,
     /// Number of the agent's connection, counted since the daemon started.
     pub session: u64,
-    /// Process id of the agent at connect time, if the kernel told it.
+    /// Process id of the agent at connect time, if the kernel reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
     /// User id of the agent at connect time.
     pub uid: u32,
-    /// `name version` the agent introduced itself with.
+    /// `name version` of the agent's `clientInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Profile of the socket the agent came by.
+    /// Profile of the socket that the agent connected to.
     pub profile: String,
     /// The server it was routed to; absent if there is no such tool for the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The server's own name for the tool; without a server what the agent asked for.
+    /// The server's own name for the tool. Without a server, the name that the agent sent.
     pub tool: String,
     /// `ok`, `tool_error`, `error`, `cancelled`, `died`, `timed_out`, `overloaded`, `unavailable`, `shutting_down`,
     /// `too_large`, `malformed` or `unknown_tool`.
@@ -88,13 +88,13 @@ mod tests {
     use std::sync::Arc;
     use std::time::SystemTime;
 
-    use super::super::{Caller, Moment, Outcome, Record};
+    use super::super::{Caller, CompletedCall, Moment, Outcome};
     use super::*;
 
     #[test]
-    fn an_entry_is_spelled_as_documented() {
+    fn entry_is_serialized_as_documented() {
         let caller = Caller { session: 3, profile: "default".into(), pid: Some(7), uid: 1000, client: None };
-        let record = Record {
+        let record = CompletedCall {
             began: Moment(7),
             ended: Moment(250_001_007),
             caller: Arc::new(caller),

@@ -1,7 +1,6 @@
-//! The way from the calls to the keeper: a ring without a lock, whose oldest entry makes room for the newest.
+//! A lock-free ring between calls and the history task. If it is full, the newest entry replaces the oldest.
 //!
-//! A call leaves its entry here and wakes nobody, unless somebody waits for entries; then it wakes the keeper when as many
-//! have come as the keeper wants at once.
+//! A call pushes its entry without waking a task, unless the history task waits for a number of entries that is now reached.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,39 +8,39 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::ArrayQueue;
 use tokio::sync::Notify;
 
-use super::Record;
+use super::CompletedCall;
 
-/// No entry wakes the keeper.
+/// No number of entries wakes the history task.
 pub(super) const NEVER: usize = usize::MAX;
-/// Least capacity. When all places are taken, the oldest entry makes room for the newest, and is counted.
-const PLACES: usize = 1024;
+/// Least capacity. Beyond the capacity the newest entry replaces the oldest, which is counted.
+const MIN_CAPACITY: usize = 1024;
 
-/// Where calls leave their entries; cheap to clone. Nothing that is done with it in the course of a call waits.
+/// Where calls push their entries; cheap to clone. Pushing never waits.
 #[derive(Debug, Clone)]
 pub struct Log(Arc<Ring>);
 
 #[derive(Debug)]
 struct Ring {
-    records: ArrayQueue<Record>,
-    /// Entries that made room and were not taken.
+    records: ArrayQueue<CompletedCall>,
+    /// Entries that were replaced before they were taken.
     overwritten: AtomicU64,
-    /// As many entries wake the keeper.
+    /// The number of entries that wakes the history task.
     wake_at: AtomicUsize,
     wake: Notify,
 }
 
 impl Log {
-    /// A ring that holds `history` entries at least, so that the one overwritten would be forgotten anyway.
+    /// A ring of at least `history` entries, so that a replaced entry would have left the history anyway.
     pub(super) fn new(history: usize) -> Self {
         Self(Arc::new(Ring {
-            records: ArrayQueue::new(history.max(PLACES)),
+            records: ArrayQueue::new(history.max(MIN_CAPACITY)),
             overwritten: AtomicU64::new(0),
             wake_at: AtomicUsize::new(NEVER),
             wake: Notify::new(),
         }))
     }
 
-    pub(crate) fn push(&self, record: Record) {
+    pub(crate) fn push(&self, record: CompletedCall) {
         let ring = &*self.0;
         if ring.records.force_push(record).is_some() {
             ring.overwritten.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +49,7 @@ impl Log {
     }
 
     /// The oldest entry that was not taken.
-    pub(super) fn pop(&self) -> Option<Record> {
+    pub(super) fn pop(&self) -> Option<CompletedCall> {
         self.0.records.pop()
     }
 
@@ -59,20 +58,20 @@ impl Log {
         self.0.records.capacity()
     }
 
-    /// How many were overwritten since this was asked last.
+    /// The number of entries that were overwritten since the last call.
     pub(super) fn take_overwritten(&self) -> u64 {
         self.0.overwritten.swap(0, Ordering::Relaxed)
     }
 
-    /// Has [`Log::wanted`] end as soon as `entries` wait.
+    /// Makes [`Log::woken`] return as soon as the ring has `entries`.
     pub(super) fn wake_at(&self, entries: usize) {
         self.0.wake_at.store(entries, Ordering::SeqCst);
-        // They may have come before.
+        // It may have them already.
         self.0.wake_if(entries);
     }
 
-    /// Waits for what [`Log::wake_at`] says. May be cancelled without loss.
-    pub(super) async fn wanted(&self) {
+    /// Waits for the number of entries of [`Log::wake_at`]. Cancel-safe.
+    pub(super) async fn woken(&self) {
         self.0.wake.notified().await;
     }
 }
@@ -94,31 +93,41 @@ mod tests {
     use super::super::{Caller, Moment, Outcome};
     use super::*;
 
-    fn record(request_bytes: usize) -> Record {
+    fn record(request_bytes: usize) -> CompletedCall {
         let caller = Caller { session: 1, profile: "default".into(), pid: None, uid: 0, client: None };
         let (now, caller) = (Moment::now(), Arc::new(caller));
         let (server, tool, outcome) = (None, "t".into(), Outcome::Ok);
-        Record { began: now, ended: now, caller, server, tool, outcome, request_bytes, reply_bytes: 0, arguments: None }
+        CompletedCall {
+            began: now,
+            ended: now,
+            caller,
+            server,
+            tool,
+            outcome,
+            request_bytes,
+            reply_bytes: 0,
+            arguments: None,
+        }
     }
 
     #[test]
-    fn the_keeper_is_woken_only_if_it_wants_to_be() {
+    fn history_task_is_woken_only_at_its_number_of_entries() {
         let log = Log::new(10);
-        let is_wanted = || pin!(log.wanted()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        let is_woken = || pin!(log.woken()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
         (0..5000).for_each(|n| log.push(record(n)));
-        assert!(!is_wanted(), "nobody waits for entries");
-        assert_eq!((log.take_overwritten(), log.take_overwritten()), (5000 - PLACES as u64, 0));
-        assert_eq!(log.pop().map(|record| record.request_bytes), Some(5000 - PLACES), "the oldest that is left");
+        assert!(!is_woken(), "the history task waits for none");
+        assert_eq!((log.take_overwritten(), log.take_overwritten()), (5000 - MIN_CAPACITY as u64, 0));
+        assert_eq!(log.pop().map(|record| record.request_bytes), Some(5000 - MIN_CAPACITY), "the oldest that is left");
         while log.pop().is_some() {}
         log.wake_at(2);
         log.push(record(0));
-        assert!(!is_wanted());
+        assert!(!is_woken());
         log.push(record(0));
-        assert!(is_wanted());
+        assert!(is_woken());
         log.wake_at(1);
-        assert!(is_wanted(), "they are there already");
+        assert!(is_woken(), "the entries were there before");
         log.wake_at(NEVER);
         log.push(record(0));
-        assert!(!is_wanted());
+        assert!(!is_woken());
     }
 }

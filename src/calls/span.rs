@@ -1,4 +1,4 @@
-//! The tracing span of a call. Unless somebody listens it costs a comparison: no field is made.
+//! The tracing span of a call. Without a subscriber it costs one comparison, and no field is formatted.
 
 use std::time::Duration;
 
@@ -9,8 +9,7 @@ use super::report::milliseconds;
 use super::trace::Parent;
 use super::{Outcome, text};
 
-/// Opens it for the request `line` with this `id`. The name of a span is fixed when mcpd is built; `otel.name` is where
-/// exporters look for another one.
+/// Opens a span for the request `line` with this `id`. Span names are static, so exporters read `otel.name`.
 #[inline]
 pub(crate) fn open(server: Option<&str>, tool: &str, session: Option<u64>, id: &[u8], line: &Bytes) -> Span {
     let span = tracing::debug_span!(
@@ -25,20 +24,20 @@ pub(crate) fn open(server: Option<&str>, tool: &str, session: Option<u64>, id: &
         parent_id = field::Empty,
     );
     if !span.is_disabled() {
-        note_parent(&span, line);
+        record_parent(&span, line);
     }
     span
 }
 
-/// Notes of which trace it is a part, if the agent says so, and in which span of that.
-fn note_parent(span: &Span, line: &Bytes) {
+/// Records the trace and parent span that the agent sent, if any.
+fn record_parent(span: &Span, line: &Bytes) {
     if let Some(parent) = Parent::of(line) {
         span.record("trace_id", parent.trace_id());
         span.record("parent_id", parent.span_id());
     }
 }
 
-/// Notes how it ended, and says so in one line.
+/// Records the outcome and logs one line.
 pub(crate) fn close(span: &Span, outcome: Outcome, duration: Duration) {
     span.record("outcome", outcome.word());
     span.record("duration_ms", milliseconds(duration));

@@ -1,39 +1,36 @@
-//! Text of agents, cut to a bounded length. Whoever shows it escapes it.
+//! Cuts text of agents to a bounded length. The code that prints it escapes it.
 
 use std::sync::Arc;
 
-/// Longest name of a tool that is kept, in bytes.
-const LONGEST_TOOL: usize = 128;
-/// Longest arguments that are kept, in bytes; of longer ones the beginning.
-const LONGEST_ARGUMENTS: usize = 4 << 10;
-/// Longest request id that is logged, in bytes.
-const LONGEST_ID: usize = 64;
+/// Bytes of a tool name.
+const MAX_TOOL_LEN: usize = 128;
+/// Bytes of arguments; longer ones are cut.
+const MAX_ARGUMENTS_LEN: usize = 4 << 10;
+/// Bytes of a request id in the log.
+const MAX_ID_LEN: usize = 64;
 
-/// The name of a tool that leads nowhere.
+/// The name of an unknown tool.
 pub(crate) fn unknown_tool(name: &[u8]) -> Arc<str> {
-    cut(name, LONGEST_TOOL).into()
+    cut(name, MAX_TOOL_LEN).into()
 }
 
-/// Raw arguments that are to be kept.
 pub(crate) fn arguments(raw: &[u8]) -> Box<str> {
-    cut(raw, LONGEST_ARGUMENTS).into()
+    cut(raw, MAX_ARGUMENTS_LEN).into()
 }
 
-/// A raw request id.
 pub(super) fn request_id(raw: &[u8]) -> String {
-    cut(raw, LONGEST_ID)
+    cut(raw, MAX_ID_LEN)
 }
 
-/// The name of a tool as its server spells it.
 pub(super) fn tool(name: &str) -> String {
-    cut(name.as_bytes(), LONGEST_TOOL)
+    cut(name.as_bytes(), MAX_TOOL_LEN)
 }
 
-/// Text of at most `longest` bytes, with a sign where it was cut.
-fn cut(text: &[u8], longest: usize) -> String {
-    let kept = &text[..text.len().min(longest)];
-    let characters = kept.utf8_chunks().flat_map(|chunk| chunk.valid().chars());
-    let sign = (kept.len() < text.len()).then_some('…');
+/// At most `max_len` bytes of a text, with `…` if it was cut.
+fn cut(text: &[u8], max_len: usize) -> String {
+    let start = &text[..text.len().min(max_len)];
+    let characters = start.utf8_chunks().flat_map(|chunk| chunk.valid().chars());
+    let sign = (start.len() < text.len()).then_some('…');
     characters.chain(sign).collect()
 }
 
@@ -43,7 +40,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        for (text, longest, expected) in [
+        for (text, max_len, expected) in [
             (&b"abc"[..], 3, "abc"),
             (b"abcd", 3, "abc…"),
             (b"", 3, ""),
@@ -51,7 +48,7 @@ mod tests {
             (b"a\x1b[2J\n", 9, "a\u{1b}[2J\n"),
             (b"a\xffb", 9, "ab"),
         ] {
-            assert_eq!(cut(text, longest), expected);
+            assert_eq!(cut(text, max_len), expected);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Of which trace a call is a part, as its agent says. Pure.
+//! The trace that a call belongs to, from its `_meta`. Pure.
 //!
 //! Source: MCP 2026-07-28, `basic`, "OpenTelemetry trace context"; W3C Trace Context, "traceparent Header". Agents of older
-//! versions say it alike.
+//! versions use the same member.
 
 use bytes::Bytes;
 use memchr::memmem;
@@ -10,23 +10,23 @@ use crate::jsonrpc::members::{members, text};
 
 /// The key of `_meta`.
 const KEY: &str = "traceparent";
-/// The length of a value of version 00; one of a later version may go on behind a dash.
+/// The length of a value of version 00. A later version may continue after a dash.
 const LENGTH: usize = 55;
 
-/// The span that an agent makes a call in.
+/// The span of an agent that a call belongs to.
 #[derive(Debug, PartialEq)]
 pub(super) struct Parent(Bytes);
 
 impl Parent {
-    /// What is said in `_meta` of the request `line`; nothing, if it is not said in its form.
+    /// Reads `traceparent` from the `_meta` of the request `line`; `None` if absent or malformed.
     pub(super) fn of(line: &Bytes) -> Option<Self> {
-        // Few say it, and who does spells it so.
+        // Most requests lack it, and no sender escapes its characters.
         memmem::find(line, KEY.as_bytes())?;
         let [params] = members(line, ["params"]).ok()?;
         let [meta] = members(&params?, ["_meta"]).ok()?;
-        let [said] = members(&meta?, [KEY]).ok()?;
-        let said = text(&said?)?;
-        is_well_formed(&said).then_some(Self(said))
+        let [value] = members(&meta?, [KEY]).ok()?;
+        let value = text(&value?)?;
+        is_well_formed(&value).then_some(Self(value))
     }
 
     /// 32 hexadecimal digits.
@@ -44,20 +44,20 @@ impl Parent {
     }
 }
 
-fn is_well_formed(said: &[u8]) -> bool {
-    let Some((said, rest)) = said.split_at_checked(LENGTH) else { return false };
-    let mut parts = said.split(|byte| *byte == b'-');
+fn is_well_formed(value: &[u8]) -> bool {
+    let Some((value, rest)) = value.split_at_checked(LENGTH) else { return false };
+    let mut parts = value.split(|byte| *byte == b'-');
     let is_hex = |part: &[u8]| part.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let lengths = [2, 32, 16, 2];
-    let is_known = match &said[..2] {
+    let is_known = match &value[..2] {
         b"00" => rest.is_empty(),
         b"ff" => false,
         _ => rest.first().is_none_or(|byte| *byte == b'-'),
     };
     let are_parts = lengths.iter().all(|length| parts.next().is_some_and(|part| part.len() == *length && is_hex(part)));
-    // Zeros are no id.
+    // All zeros are invalid.
     let is_id = |part: &[u8]| part.iter().any(|byte| *byte != b'0');
-    is_known && are_parts && is_id(&said[3..35]) && is_id(&said[36..52])
+    is_known && are_parts && is_id(&value[3..35]) && is_id(&value[36..52])
 }
 
 #[cfg(test)]
@@ -74,17 +74,17 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_and_the_span_of_the_agent_are_those_that_it_names() {
+    fn trace_and_span_ids_are_read_from_traceparent() {
         for (version, end) in [("00", "-01"), ("00", "-00"), ("01", "-01"), ("cc", "-01-more")] {
-            let said = format!(r#"{{"traceparent":"{version}-{TRACE}-{SPAN}{end}"}}"#);
-            assert_eq!(parent(&said), Some((TRACE.to_owned(), SPAN.to_owned())), "{said}");
+            let meta = format!(r#"{{"traceparent":"{version}-{TRACE}-{SPAN}{end}"}}"#);
+            assert_eq!(parent(&meta), Some((TRACE.to_owned(), SPAN.to_owned())), "{meta}");
         }
     }
 
     #[test]
-    fn what_has_another_form_names_none() {
+    fn malformed_traceparent_is_ignored() {
         let (no_trace, no_span) = ("0".repeat(32), "0".repeat(16));
-        for said in [
+        for value in [
             format!("00-{TRACE}-{SPAN}-01-more"),
             format!("01-{TRACE}-{SPAN}-01more"),
             format!("ff-{TRACE}-{SPAN}-01"),
@@ -95,7 +95,7 @@ mod tests {
             format!("00-{TRACE}-{SPAN}"),
             String::new(),
         ] {
-            assert_eq!(parent(&format!(r#"{{"traceparent":"{said}"}}"#)), None, "{said}");
+            assert_eq!(parent(&format!(r#"{{"traceparent":"{value}"}}"#)), None, "{value}");
         }
         for meta in [r#"{"traceparent":7}"#, r#"{"traceparent":null}"#, r#"["traceparent"]"#, "{}"] {
             assert_eq!(parent(meta), None, "{meta}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Span;
 
 use super::routed_request::RoutedRequest;
-use crate::calls::{Caller, Log, Moment, Outcome, Record, span, text};
+use crate::calls::{Caller, CompletedCall, Log, Moment, Outcome, span, text};
 use crate::server::ServerHandle;
 use crate::server::messages::call::Subject;
 
@@ -84,7 +84,17 @@ impl CallRecorder {
             rare.arguments
         });
         let (caller, server) = (Arc::clone(&self.caller), server.map(|server| Arc::clone(server.name())));
-        self.log.push(Record { began, ended, caller, server, tool, outcome, request_bytes, reply_bytes, arguments });
+        self.log.push(CompletedCall {
+            began,
+            ended,
+            caller,
+            server,
+            tool,
+            outcome,
+            request_bytes,
+            reply_bytes,
+            arguments,
+        });
     }
 
     /// Records a request that ends without having reached a server.

@@ -73,7 +73,7 @@ pub(super) enum Command {
     /// Find problems and print their solutions: runtime directory, daemon, configuration, servers and clients
     ///
     /// Changes nothing. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
-    Doctor(super::doctor::Wanted),
+    Doctor(super::doctor::Arguments),
     /// Log in to a server with a URL, in a browser; or list all logins
     ///
     /// After the login, the browser is redirected to a port of this machine. If the browser runs on another machine, paste the address of

@@ -1,4 +1,4 @@
-//! Other clients on this machine: whether they come to mcpd, and what they start beside it.
+//! Other MCP clients on this machine: whether they connect to mcpd, and which servers they start themselves.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::config::interpolate::{Process, Sources};
 use crate::known_clients::{CLIENTS, Client};
 use crate::sockets::agent_socket;
 
-/// Largest file that is read; one client keeps its history beside its servers.
+/// Largest file that is read. Claude Code keeps its history in the same file as its servers.
 const MAX_FILE: u64 = 32 << 20;
-/// Servers, or agents, that are named.
-const NAMED: usize = 5;
+/// Servers or agents that a finding names.
+const MAX_NAMED: usize = 5;
 
 pub(super) fn check(probe: &DaemonProbe, config: Option<&Config>) -> Group {
-    let mut findings: Vec<_> = CLIENTS.iter().flat_map(|client| of_client(client, probe, config)).collect();
+    let mut findings: Vec<_> = CLIENTS.iter().flat_map(|client| check_client(client, probe, config)).collect();
     if findings.is_empty() {
         let titles: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
         findings.push(Finding::fine("clients", format!("none of {} is configured here", titles.join(", "))));
@@ -27,24 +27,28 @@ pub(super) fn check(probe: &DaemonProbe, config: Option<&Config>) -> Group {
     Group { title: "agents", findings }
 }
 
-/// Who is connected now.
-fn connected(agents: &[AgentReport]) -> Finding {
-    let mut names: Vec<_> = agents.iter().filter_map(|agent| agent.client.as_deref()).collect();
+/// The distinct names in order, the first few of them.
+fn named(mut names: Vec<&str>) -> String {
     names.sort_unstable();
     names.dedup();
-    let more = if names.len() > NAMED { ", …" } else { "" };
-    let names = names[..names.len().min(NAMED)].join(", ");
+    let more = if names.len() > MAX_NAMED { ", …" } else { "" };
+    names[..names.len().min(MAX_NAMED)].join(", ") + more
+}
+
+/// The agents that are connected now.
+fn connected(agents: &[AgentReport]) -> Finding {
+    let names = named(agents.iter().filter_map(|agent| agent.client.as_deref()).collect());
     let plural = if agents.len() == 1 { "agent is" } else { "agents are" };
-    let found = format!("{} {plural} connected{}{names}{more}", agents.len(), if names.is_empty() { "" } else { ": " });
+    let found = format!("{} {plural} connected{}{names}", agents.len(), if names.is_empty() { "" } else { ": " });
     let dropped: u64 = agents.iter().map(|agent| agent.dropped_notifications).sum();
     if dropped == 0 {
         return Finding::fine("connected", found);
     }
-    let advice = "`mcpd status --json` tells which; it has to read what it is sent while it waits for answers";
+    let advice = "find the agent with `mcpd status --json`; it has to read notifications while it waits for responses";
     Finding::warning("connected", format!("{found}; {dropped} notifications were not read in time"), advice)
 }
 
-fn of_client(client: &Client, probe: &DaemonProbe, config: Option<&Config>) -> Vec<Finding> {
+fn check_client(client: &Client, probe: &DaemonProbe, config: Option<&Config>) -> Vec<Finding> {
     let files = client.files(&Process).into_iter().filter_map(|path| read(&path).map(|read| (path, read)));
     let (mut findings, mut others, mut entries) = (Vec::new(), Vec::new(), 0);
     for (path, read) in files {
@@ -52,23 +56,23 @@ fn of_client(client: &Client, probe: &DaemonProbe, config: Option<&Config>) -> V
             Ok(read) => read,
             Err(error) => {
                 let found = format!("{} cannot be read: {error}", path.display());
-                findings.push(Finding::warning(client.title, found, "let it be text that its user may read"));
+                findings.push(Finding::warning(client.title, found, "make it a UTF-8 file that this user can read"));
                 continue;
             }
         };
         if !read.errors.is_empty() {
             let advice = format!("`mcpd import --dry-run --from {}` shows where", client.word);
-            findings.push(Finding::warning(client.title, format!("{} has mistakes", path.display()), advice));
+            findings.push(Finding::warning(client.title, format!("{} has errors", path.display()), advice));
         }
         entries += read.pointers.len();
         findings.extend(read.pointers.iter().map(|words| Entry::of(words).finding(client, &path, probe)));
         others.extend(read.servers.iter().map(|server| (path.clone(), known(server, config))));
     }
-    findings.extend(beside(client, &others, entries > 0));
+    findings.extend(own_copies(client, &others, entries > 0));
     findings
 }
 
-/// What a client has in a file; nothing, if it is not there, or about something else.
+/// Reads a client's file. Returns `None` if it does not exist or has no servers.
 fn read(path: &Path) -> Option<io::Result<Foreign>> {
     match Process.read(path, MAX_FILE) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
@@ -80,41 +84,35 @@ fn read(path: &Path) -> Option<io::Result<Foreign>> {
     }
 }
 
-/// The server of ours that is run just like it.
+/// The name of mcpd's server with the same command or URL.
 fn known(server: &ForeignServer, config: Option<&Config>) -> Option<String> {
     let mut plan = Plan::new("", &config?.servers, Path::new("/"), &Process);
     if let Outcome::Known(name) = plan.add(server, false) { Some(name) } else { None }
 }
 
-/// Servers that a client starts by itself: each agent of it has another copy.
-fn beside(client: &Client, servers: &[(PathBuf, Option<String>)], is_pointed_here: bool) -> Option<Finding> {
+/// Servers that the client starts itself, one copy for each of its agents. `servers`: the client's file, and the name of mcpd's
+/// server that is the same.
+fn own_copies(client: &Client, servers: &[(PathBuf, Option<String>)], is_pointed_here: bool) -> Option<Finding> {
     let twice: Vec<_> = servers.iter().filter_map(|(path, known)| Some((path, known.as_deref()?))).collect();
     let point = format!("`mcpd connect --print {}`", client.word);
     let Some((path, _)) = twice.first() else {
         let count = servers.len();
         return (!is_pointed_here && count > 0).then(|| {
             let plural = if count == 1 { "server" } else { "servers" };
-            let found = format!(
-                "starts {count} {plural} by itself; `mcpd import --from {}` takes over what it has",
-                client.word
-            );
-            Finding::fine(client.title, format!("{found}, and {point} tells how it comes to mcpd"))
+            let found = format!("starts {count} {plural} by itself; `mcpd import --from {}` imports them", client.word);
+            Finding::fine(client.title, format!("{found}, and {point} prints the entry that connects it to mcpd"))
         });
     };
-    let mut names: Vec<_> = twice.iter().map(|(_, name)| *name).collect();
-    names.sort_unstable();
-    names.dedup();
-    let more = if names.len() > NAMED { ", …" } else { "" };
-    let names = names[..names.len().min(NAMED)].join(", ");
-    let found = format!("starts its own copy of servers that mcpd has: {names}{more}");
+    let names = named(twice.iter().map(|(_, name)| *name).collect());
+    let found = format!("starts its own copy of servers that mcpd has: {names}");
     let advice = match is_pointed_here {
-        true => format!("take them out of {}", path.display()),
-        false => format!("put in their place in {} what {point} prints", path.display()),
+        true => format!("remove them from {}", path.display()),
+        false => format!("replace them in {} by the entry that {point} prints", path.display()),
     };
     Some(Finding::warning(client.title, found, advice))
 }
 
-/// What points a client here.
+/// A client's entry that runs `mcpd connect`.
 struct Entry<'a> {
     command: &'a str,
     directory: Option<&'a str>,
@@ -122,7 +120,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The command and its arguments.
+    /// Parses the command and its arguments.
     fn of(words: &'a [String]) -> Self {
         let option = |name: &str| {
             words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix(name)? {
@@ -137,14 +135,14 @@ impl<'a> Entry<'a> {
     fn finding(&self, client: &Client, path: &Path, probe: &DaemonProbe) -> Finding {
         let Self { command, directory, profile } = self;
         let (title, file) = (client.title, path.display());
-        let again = format!("put in its place what `mcpd connect --print {}` prints", client.word);
+        let again = format!("replace the entry by the one that `mcpd connect --print {}` prints", client.word);
         let search = Process.var("PATH").unwrap_or_default();
         let is_there = match command.contains('/') {
             true => Process.is_program(Path::new(command)),
             false => Process.on_path(command, &search).is_some(),
         };
         if !is_there {
-            return Finding::problem(title, format!("is to run `{command}`, which is not there ({file})"), again);
+            return Finding::problem(title, format!("runs `{command}`, which does not exist ({file})"), again);
         }
         let ours = probe.directory.as_ref();
         if let Some(directory) = directory
@@ -152,17 +150,17 @@ impl<'a> Entry<'a> {
         {
             return Finding::warning(
                 title,
-                format!("comes to a daemon in {directory}, and not to this one ({file})"),
+                format!("connects to a daemon in {directory}, not to this one ({file})"),
                 again,
             );
         }
         if let (Some(profile), Some(report)) = (profile, probe.report())
             && !report.profiles.iter().any(|known| known.name == *profile)
         {
-            let found = format!("comes by the profile `{profile}`, which the daemon has not ({file})");
-            let advice = format!("add [profiles.{profile}], which is {}; or {again}", agent_socket(profile));
+            let found = format!("uses the profile `{profile}`, which the daemon does not have ({file})");
+            let advice = format!("add [profiles.{profile}] for {}; or {again}", agent_socket(profile));
             return Finding::problem(title, found, advice);
         }
-        Finding::fine(title, format!("comes to mcpd by `{command}` ({file})"))
+        Finding::fine(title, format!("connects to mcpd by `{command}` ({file})"))
     }
 }

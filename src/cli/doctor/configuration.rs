@@ -1,6 +1,4 @@
-//! What `mcpd check` would say of the configuration, with the eyes of the daemon.
-
-use std::fmt::Write;
+//! The findings of `mcpd check`, with the environment and files that the daemon sees.
 
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
@@ -11,49 +9,46 @@ use crate::config_lints;
 use crate::daemon::cache_directory;
 use crate::server::last_known;
 
-/// Complaints that are shown; `mcpd check` has them all.
-const SHOWN: usize = 20;
+/// Findings that are shown. `mcpd check` shows them all.
+const MAX_SHOWN: usize = 20;
 
 pub(super) fn check(probe: &DaemonProbe, loaded: &Result<Loaded, ConfigError>) -> Group {
     let findings = match loaded {
-        Ok(loaded) => holds(probe, loaded),
-        Err(error) => refused(error),
+        Ok(loaded) => warnings(probe, loaded),
+        Err(error) => errors(error),
     };
     Group { title: "configuration", findings }
 }
 
-fn holds(probe: &DaemonProbe, loaded: &Loaded) -> Vec<Finding> {
+fn warnings(probe: &DaemonProbe, loaded: &Loaded) -> Vec<Finding> {
     let servers = &loaded.config.servers;
     let known = servers.iter().map(|server| last_known(&cache_directory()?, server)).collect();
     let mut warnings = loaded.warnings.clone();
     warnings.extend(config_lints::advise_beside_commands(loaded, &probe.sources, known));
     let first = match loaded.files.first() {
-        None => Finding::warning("files", "there are none, so no server is configured", "`mcpd import`, or `mcpd add`"),
-        Some(first) => {
-            let mut found = first.display().to_string();
-            for file in &loaded.files[1..] {
-                // A text takes whatever is written to it.
-                let _ = write!(found, ", {}", file.display());
-            }
-            Finding::fine("files", format!("{found}: {}", text::count(servers.len(), "server")))
+        None => Finding::warning("files", "none found, so no server is configured", "`mcpd import`, or `mcpd add`"),
+        Some(_) => {
+            let files: Vec<_> = loaded.files.iter().map(|file| file.display().to_string()).collect();
+            Finding::fine("files", format!("{}: {}", files.join(", "), text::count(servers.len(), "server")))
         }
     };
-    let more = warnings.len().saturating_sub(SHOWN);
+    let more = warnings.len().saturating_sub(MAX_SHOWN);
     let more = (more > 0).then(|| Finding::warning("more", format!("{more} more warnings"), "`mcpd check`"));
     [first]
         .into_iter()
-        .chain(warnings.iter().take(SHOWN).map(|warning| finding(warning, Finding::warning)))
+        .chain(warnings.iter().take(MAX_SHOWN).map(|warning| finding(warning, Finding::warning)))
         .chain(more)
         .collect()
 }
 
-fn refused(error: &ConfigError) -> Vec<Finding> {
+fn errors(error: &ConfigError) -> Vec<Finding> {
     let unreadable = error.unreadable().map(|(path, error)| {
         let path = path.display().to_string();
-        Finding::problem(path.clone(), format!("cannot be read: {error}"), "let mcpd's user, and nobody else, own it")
+        let advice = "make it a file that only the user of mcpd owns and can write";
+        Finding::problem(path, format!("cannot be read: {error}"), advice)
     });
     let places = error.diagnostics().iter().map(|diagnostic| finding(diagnostic, Finding::problem));
-    unreadable.chain(places).take(SHOWN).collect()
+    unreadable.chain(places).take(MAX_SHOWN).collect()
 }
 
 fn finding(diagnostic: &Diagnostic, of: fn(String, String, String) -> Finding) -> Finding {

@@ -1,40 +1,37 @@
-//! What was looked at, and what was found. Pure data: `page` shows it.
+//! The results of checks. Pure data: `page` prints them.
 
 use crate::config::Definition;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// What was looked at.
+    /// The subject: a server, a file, a setting.
     pub(super) about: String,
-    /// What was found, on one line.
+    /// The result, on one line.
     pub(super) found: String,
     pub(super) verdict: Verdict,
     /// The code of the server error that was found.
     pub(super) code: Option<String>,
-    /// What belongs to it word for word, such as the last lines of a server.
+    /// Quoted output, such as a server's last lines on stderr.
     pub(super) lines: Vec<String>,
-    /// Where the server is configured that it is about.
+    /// Where the server in question is configured.
     pub(super) definition: Option<Definition>,
 }
 
-/// Whether it is as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
     Fine,
-    /// It works, and will most likely not do all that was meant.
+    /// It works, but probably not as intended.
     Warning {
-        /// What to do.
         advice: String,
     },
     /// It does not work.
     Problem {
-        /// What to do.
         advice: String,
     },
 }
 
-/// What was found of one part of the way that a call takes.
+/// The findings about one part of the path of a call.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) title: &'static str,
@@ -55,7 +52,7 @@ impl Finding {
         Self { verdict: Verdict::Problem { advice: advice.into() }, ..Self::fine(about, found) }
     }
 
-    /// The same about the server that is defined there.
+    /// Adds where the server is configured.
     pub(super) fn defined(self, definition: Option<&Definition>) -> Self {
         Self { definition: definition.cloned(), ..self }
     }
@@ -70,7 +67,6 @@ impl Finding {
 }
 
 impl Verdict {
-    /// The word for it.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Fine => "ok",
@@ -79,7 +75,6 @@ impl Verdict {
         }
     }
 
-    /// What to do, if anything.
     pub(super) fn advice(&self) -> Option<&str> {
         match self {
             Self::Fine => None,
@@ -88,7 +83,7 @@ impl Verdict {
     }
 }
 
-/// How many findings are a warning, and how many a problem.
+/// Counts the warnings and the problems.
 pub(super) fn count(groups: &[Group]) -> (usize, usize) {
     let verdicts = || groups.iter().flat_map(|group| &group.findings).map(|finding| &finding.verdict);
     let warnings = verdicts().filter(|verdict| matches!(verdict, Verdict::Warning { .. })).count();

@@ -1,4 +1,4 @@
-//! The findings, for a person and for programs.
+//! Prints the findings as text and as JSON.
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal};
@@ -13,10 +13,10 @@ use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{self, one_line, searched_paths, split_searched_path, wrap};
 use crate::config::Definition;
 
-/// Widest column of what was looked at, in characters; what is longer pushes its own line only.
-const WIDEST: usize = 24;
+/// Maximum width of the subject column, in characters. A longer subject moves only its own line.
+const MAX_SUBJECT_WIDTH: usize = 24;
 
-/// How the lines begin.
+/// How lines begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signs {
     /// One character each.
@@ -26,7 +26,7 @@ pub(super) enum Signs {
 }
 
 impl Signs {
-    /// As standard output has them.
+    /// Marks on a terminal, else words.
     pub(super) fn of_stdout() -> Self {
         if io::stdout().is_terminal() { Self::Marks } else { Self::Words }
     }
@@ -40,17 +40,16 @@ impl Signs {
         }
     }
 
-    /// The room that each of them takes.
     fn width(self) -> usize {
         if self == Self::Words { "problem".len() } else { 1 }
     }
 }
 
-/// The whole, as a person reads it.
 pub(super) fn render(groups: &[Group], signs: Signs, style: OutputStyle) -> String {
     let groups_with_any = groups.iter().filter(|group| !group.findings.is_empty());
-    let mut shown = HashSet::new();
-    let mut text: String = groups_with_any.map(|group| part(group, &mut shown, signs, style) + "\n").collect();
+    let mut shown_paths = HashSet::new();
+    let mut text: String =
+        groups_with_any.map(|group| group_text(group, &mut shown_paths, signs, style) + "\n").collect();
     let (warnings, problems) = count(groups);
     let tone = match (problems, warnings) {
         (1.., _) => Tone::Bad,
@@ -61,15 +60,16 @@ pub(super) fn render(groups: &[Group], signs: Signs, style: OutputStyle) -> Stri
     text + "\n"
 }
 
-/// `shown` are the lines about a PATH that stand above.
-fn part(group: &Group, shown: &mut HashSet<String>, signs: Signs, style: OutputStyle) -> String {
+/// `shown_paths`: the lines about a searched PATH in the groups above.
+fn group_text(group: &Group, shown_paths: &mut HashSet<String>, signs: Signs, style: OutputStyle) -> String {
     let length = |finding: &Finding| one_line(&finding.about).chars().count();
-    let width = group.findings.iter().map(length).filter(|length| *length <= WIDEST).max().unwrap_or_default();
+    let lengths = group.findings.iter().map(length);
+    let width = lengths.filter(|length| *length <= MAX_SUBJECT_WIDTH).max().unwrap_or_default();
     let mut text = style.paint(Tone::Head, group.title) + "\n";
     group.findings.iter().for_each(|finding| text += &line(finding, width, signs, style));
     let indent = 2 + signs.width() + 1;
     for path in searched_paths(group.findings.iter().map(|finding| &*finding.found)) {
-        if shown.insert(path.clone()) {
+        if shown_paths.insert(path.clone()) {
             text += &format!("{}{}\n", " ".repeat(indent), wrap(&path, indent, indent, style.width()));
         }
     }
@@ -109,7 +109,7 @@ fn line(finding: &Finding, width: usize, signs: Signs, style: OutputStyle) -> St
     text
 }
 
-/// Where the server is configured, and the name that it has there if mcpd had to change it.
+/// Where the server is configured, with its name there if mcpd uses another.
 fn place(finding: &Finding) -> Option<String> {
     let Definition { title, location: place, .. } = finding.definition.as_ref()?;
     Some(if *title == finding.about { place.clone() } else { format!("{place}, where it is called `{title}`") })
@@ -125,15 +125,15 @@ fn summary(warnings: usize, problems: usize) -> String {
 }
 
 #[derive(Serialize)]
-struct Shape<'a> {
+struct JsonReport<'a> {
     version: &'static str,
     problems: usize,
     warnings: usize,
-    findings: Vec<Shown<'a>>,
+    findings: Vec<JsonFinding<'a>>,
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct JsonFinding<'a> {
     group: &'static str,
     level: &'static str,
     about: &'a str,
@@ -150,10 +150,10 @@ struct Shown<'a> {
     title: Option<&'a str>,
 }
 
-fn shown<'a>(group: &'static str, finding: &'a Finding) -> Shown<'a> {
+fn json_finding<'a>(group: &'static str, finding: &'a Finding) -> JsonFinding<'a> {
     let Finding { about, found, verdict, code, lines, definition } = finding;
     let (place, title) = definition.as_ref().map(|one| (&*one.location, &*one.title)).unzip();
-    Shown {
+    JsonFinding {
         group,
         level: verdict.word(),
         about,
@@ -168,9 +168,10 @@ fn shown<'a>(group: &'static str, finding: &'a Finding) -> Shown<'a> {
 
 pub(super) fn print_json(groups: &[Group]) -> Result<(), ExitCode> {
     let (warnings, problems) = count(groups);
-    let findings = groups.iter().flat_map(|group| group.findings.iter().map(|finding| shown(group.title, finding)));
+    let findings =
+        groups.iter().flat_map(|group| group.findings.iter().map(|finding| json_finding(group.title, finding)));
     let findings = findings.collect();
-    json::try_print_page(&Shape { version: env!("CARGO_PKG_VERSION"), problems, warnings, findings })
+    json::try_print_page(&JsonReport { version: env!("CARGO_PKG_VERSION"), problems, warnings, findings })
 }
 
 #[cfg(test)]
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_says_what_was_looked_at_and_below_it_what_to_do() {
+    fn each_line_has_a_subject_and_its_advice_on_the_next_line() {
         let text = render(&groups(), Signs::Words, OutputStyle::PLAIN);
         assert_eq!(
             text,
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_sentences_go_on_where_it_ends() {
+    fn sentences_wrap_at_the_width_of_the_terminal() {
         let text = render(&groups(), Signs::Marks, OutputStyle::of_width(24));
         assert!(text.contains("  ✗ notes  backoff:\n        exited\\u{1b}[2J\n"), "{text}");
         assert!(text.contains("    → `mcpd logs notes`\n"), "{text}");
@@ -208,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_says_whether_anything_is_wrong() {
-        for (warnings, problems, said) in [
+    fn last_line_counts_problems_and_warnings() {
+        for (warnings, problems, expected) in [
             (0, 0, "no problem found"),
             (1, 0, "no problem found, 1 warning"),
             (0, 2, "2 problems"),
             (3, 1, "1 problem, 3 warnings"),
         ] {
-            assert_eq!(summary(warnings, problems), said);
+            assert_eq!(summary(warnings, problems), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What all checks look at: the daemon, if there is one, and the probe as it sees that.
+//! A probe of the daemon, with the environment and the configuration files that the daemon sees.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use clap::Parser;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use super::process::Seen;
+use super::process::ProcessInfo;
 use crate::admin::report::Report;
 use crate::admin::{self, AskError};
 use crate::cli::arguments::{Arguments, Command};
@@ -21,47 +21,45 @@ use crate::login_env::{self, Login};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
-/// A daemon answers within milliseconds; one that takes this long is stuck.
-pub(super) const ANSWER: Duration = Duration::from_secs(2);
+/// Until a daemon has to answer. It normally takes milliseconds.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What all checks look at.
 pub(in crate::cli) struct DaemonProbe {
-    /// Where the daemon is looked for; `None` if nothing tells.
+    /// The daemon's runtime directory; `None` if it cannot be determined.
     pub(in crate::cli) directory: Option<RuntimeDir>,
     pub(super) daemon: Daemon,
-    /// Who holds the lock, as far as that can be seen from here.
+    /// The pid of the lock holder, if the kernel shows it.
     pub(super) holder: Option<u32>,
-    /// The environment and the files as the daemon sees them; without one, as this program does.
+    /// The environment and files of the daemon, or of this program if there is no daemon.
     pub(in crate::cli) sources: Environment,
-    /// What the configuration is read from; nothing in particular: the default files.
+    /// The configuration files; empty for the default files.
     pub(in crate::cli) files: Vec<PathBuf>,
-    /// What a command line needs for the same daemon.
+    /// Options that make another command use the same daemon.
     options: Vec<String>,
-    /// What one needs for the same configuration, where a person has named it.
-    named: Vec<String>,
-    /// Where servers are configured, by their names, as far as that is known.
+    /// Options that make another command use the same configuration, if the user named it.
+    config_options: Vec<String>,
+    /// Where each server is configured, by name.
     pub(super) definitions: HashMap<String, Definition>,
-    /// The login environment, once a check has requested it.
+    /// The login environment, read on first use.
     login: OnceCell<Login>,
 }
 
-/// Whether there is a daemon.
 pub(super) enum Daemon {
     Absent,
-    /// It holds the lock, or listens, and does not answer.
+    /// It holds the lock, or listens, but does not answer.
     Silent {
-        /// Who holds the lock.
-        process: Option<Seen>,
+        /// The lock holder.
+        process: Option<ProcessInfo>,
         reason: String,
     },
     Answers {
-        process: Option<Seen>,
+        process: Option<ProcessInfo>,
         report: Box<Report>,
     },
 }
 
 impl DaemonProbe {
-    /// Looks at the daemon in `directory`. `named` are the files of the configuration that a person has named, if any.
+    /// Probes the daemon in `directory`. `named`: the configuration files that the user named.
     pub(in crate::cli) async fn run(directory: Option<RuntimeDir>, options: Vec<String>, named: &[PathBuf]) -> Self {
         let (daemon, holder) = match &directory {
             Some(directory) => Daemon::probe(directory).await,
@@ -69,8 +67,9 @@ impl DaemonProbe {
         };
         let process = daemon.process();
         let sources = process.map(environment_of).unwrap_or_default();
-        let files = if named.is_empty() { process.map(served).unwrap_or_default() } else { named.to_vec() };
-        let named = named.iter().map(|file| format!("--config {}", shell_word(&file.to_string_lossy()))).collect();
+        let files = if named.is_empty() { process.map(served_files).unwrap_or_default() } else { named.to_vec() };
+        let config_options =
+            named.iter().map(|file| format!("--config {}", shell_word(&file.to_string_lossy()))).collect();
         Self {
             directory,
             daemon,
@@ -78,24 +77,24 @@ impl DaemonProbe {
             sources,
             files,
             options,
-            named,
+            config_options,
             definitions: HashMap::new(),
             login: OnceCell::new(),
         }
     }
 
-    /// Whether a person has said where the daemon is.
-    pub(super) fn is_told_where(&self) -> bool {
+    /// Whether the user named the runtime directory.
+    pub(super) fn has_explicit_directory(&self) -> bool {
         !self.options.is_empty()
     }
 
-    /// As [`DaemonProbe::mcpd`], for a command that reads the configuration.
+    /// Like [`DaemonProbe::mcpd`], for a command that reads the configuration.
     pub(super) fn mcpd_with_files(&self, words: &str) -> String {
-        let files = self.named.iter().map(|file| format!(" {file}")).collect::<String>();
+        let files = self.config_options.iter().map(|file| format!(" {file}")).collect::<String>();
         self.mcpd(&format!("{words}{files}"))
     }
 
-    /// The command line that has mcpd do this to the same daemon, in backticks.
+    /// A command line of mcpd for the same daemon, in backticks.
     pub(in crate::cli) fn mcpd(&self, words: &str) -> String {
         let options = self.options.iter().map(|word| format!(" {}", shell_word(word))).collect::<String>();
         format!("`mcpd {words}{options}`")
@@ -103,24 +102,24 @@ impl DaemonProbe {
 
     /// The command that starts the daemon.
     pub(super) fn start(&self) -> String {
-        if self.named.is_empty() { self.mcpd("start") } else { self.mcpd_with_files("serve") }
+        if self.config_options.is_empty() { self.mcpd("start") } else { self.mcpd_with_files("serve") }
     }
 
-    /// The commands that replace the daemon by another one.
+    /// The commands that restart the daemon.
     pub(super) fn restart(&self) -> String {
-        let served = self.served_by_hand().filter(|_| self.named.is_empty());
-        let start = served.map_or_else(|| self.start(), |process| format!("`{}`", command_line(&process.arguments)));
+        let process = self.started_by_hand().filter(|_| self.config_options.is_empty());
+        let start = process.map_or_else(|| self.start(), |process| format!("`{}`", command_line(&process.arguments)));
         format!("{}, then {start}", self.mcpd("stop"))
     }
 
-    /// Whether a daemon that [`DaemonProbe::restart`] starts has the environment of this shell, not of the login.
+    /// Whether [`DaemonProbe::restart`] gives the daemon this shell's environment, not the login environment.
     pub(super) fn restarts_from_this_shell(&self) -> bool {
-        !self.named.is_empty() || self.served_by_hand().is_some()
+        !self.config_options.is_empty() || self.started_by_hand().is_some()
     }
 
-    /// The daemon, if `mcpd serve` was run with files that `mcpd start` does not know of.
-    fn served_by_hand(&self) -> Option<&Seen> {
-        self.daemon.process().filter(|process| !process.is_of(SERVICE) && !served(process).is_empty())
+    /// The daemon's process, if it was started by `mcpd serve` with files that `mcpd start` would not use.
+    fn started_by_hand(&self) -> Option<&ProcessInfo> {
+        self.daemon.process().filter(|process| !process.is_of(SERVICE) && !served_files(process).is_empty())
     }
 
     /// Whether `mcpd.service` runs the daemon.
@@ -133,7 +132,7 @@ impl DaemonProbe {
         self.login.get_or_init(|| login_env::environment(std::env::vars_os())).await
     }
 
-    /// What to edit to change the definition of the server `name`.
+    /// The part of the configuration that defines the server `name`.
     pub(super) fn definition(&self, name: &str) -> String {
         match self.definitions.get(name) {
             Some(Definition { title, location: place, is_native: false }) => format!("`{title}` at {place}"),
@@ -141,7 +140,7 @@ impl DaemonProbe {
         }
     }
 
-    /// Whether files of the configuration have changed since the daemon read them.
+    /// Whether configuration files have changed since the daemon read them.
     pub(super) fn has_changed_files(&self) -> bool {
         self.report().is_some_and(|report| {
             let refused = report.reload_refused.iter().flat_map(|refused| &refused.files_changed);
@@ -149,7 +148,7 @@ impl DaemonProbe {
         })
     }
 
-    /// What is known of the servers of a daemon that answers.
+    /// The report of a daemon that answers.
     pub(super) fn report(&self) -> Option<&Report> {
         match &self.daemon {
             Daemon::Answers { report, .. } => Some(report),
@@ -159,11 +158,11 @@ impl DaemonProbe {
 }
 
 impl Daemon {
-    /// Asks the daemon in `directory` how it is; tells also who holds the lock there.
+    /// The state of the daemon in `directory`, and the pid of the lock holder.
     pub(super) async fn probe(directory: &RuntimeDir) -> (Self, Option<u32>) {
         let holder = directory.lock_holder();
-        let process = |pid: Option<u32>| pid.and_then(Seen::of);
-        let daemon = match timeout(ANSWER, admin::status(&directory.socket(ADMIN_SOCKET))).await {
+        let process = |pid: Option<u32>| pid.and_then(ProcessInfo::of);
+        let daemon = match timeout(ANSWER_TIMEOUT, admin::status(&directory.socket(ADMIN_SOCKET))).await {
             Ok(Ok(report)) => {
                 let process = process(Some(report.pid));
                 Self::Answers { process, report: Box::new(changed_files::compared(report)) }
@@ -176,14 +175,14 @@ impl Daemon {
                 Self::Silent { process: process(holder), reason }
             }
             Err(_) => {
-                let reason = format!("nothing within {}", crate::duration::format(ANSWER));
+                let reason = format!("nothing within {}", crate::duration::format(ANSWER_TIMEOUT));
                 Self::Silent { process: process(holder), reason }
             }
         };
         (daemon, holder)
     }
 
-    pub(super) fn process(&self) -> Option<&Seen> {
+    pub(super) fn process(&self) -> Option<&ProcessInfo> {
         match self {
             Self::Absent => None,
             Self::Silent { process, .. } | Self::Answers { process, .. } => process.as_ref(),
@@ -191,8 +190,8 @@ impl Daemon {
     }
 }
 
-/// What a daemon was started with. What `mcpd reload --environment` has changed since is in the file of its unit.
-fn environment_of(process: &Seen) -> Environment {
+/// The daemon's environment: as it was started, with the changes of `mcpd reload --environment` from the unit's file.
+fn environment_of(process: &ProcessInfo) -> Environment {
     let sources = Environment::new(process.environment.clone(), process.directory.clone());
     let is_unit = sources.is_daemons() && process.is_of(SERVICE);
     match service_env::file().filter(|_| is_unit) {
@@ -201,14 +200,14 @@ fn environment_of(process: &Seen) -> Environment {
     }
 }
 
-/// The command line of a daemon, for a shell.
+/// The daemon's command line, quoted for a shell.
 fn command_line(arguments: &[OsString]) -> String {
     let words = arguments.iter().skip(1).filter(|word| !word.is_empty());
     words.fold("mcpd".to_owned(), |line, word| line + " " + &shell_word(&word.to_string_lossy()))
 }
 
-/// The files that a daemon was told to serve, as whole paths.
-fn served(process: &Seen) -> Vec<PathBuf> {
+/// The `--config` files of a daemon, as absolute paths.
+fn served_files(process: &ProcessInfo) -> Vec<PathBuf> {
     let words = process.arguments.iter().filter(|word| !word.is_empty());
     let Ok(Arguments { command: Command::Serve(serve), .. }) = Arguments::try_parse_from(words) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! A process of this user's as the system shows it (proc(5)), and who listens.
+//! Facts about a process of this user and about listening sockets. Source: proc(5).
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,41 +6,40 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// What the system puts behind the path of a file that is there no more.
+/// Follows the path of a deleted executable.
 const DELETED: &str = " (deleted)";
 
-/// A process that runs. What is missing, another user's process does not show.
+/// A running process. `None` fields are hidden, because the process belongs to another user.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ProcessInfo {
     pub(super) pid: u32,
-    /// As `ps` has it: `T` is stopped.
+    /// The state letter of `ps`: `T` is stopped.
     pub(super) state: Option<char>,
-    /// Its environment when it was started.
+    /// The environment at its start.
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) directory: Option<PathBuf>,
     pub(super) executable: Option<Executable>,
     pub(super) arguments: Vec<OsString>,
-    /// The name of its systemd unit, if it is one's.
+    /// The name of its systemd unit.
     pub(super) unit: Option<String>,
-    pub(super) files: Option<Files>,
+    pub(super) files: Option<OpenFiles>,
 }
 
-/// What a process runs.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Executable {
     pub(super) path: PathBuf,
-    /// Another file may be at its path by now.
+    /// The file was deleted. A new one may have its path.
     pub(super) is_deleted: bool,
 }
 
-/// Files that a process has open, and may have.
+/// The number of open files, and the soft limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Files {
-    pub(super) open: usize,
-    pub(super) most: usize,
+pub(super) struct OpenFiles {
+    pub(super) count: usize,
+    pub(super) limit: usize,
 }
 
-impl Seen {
+impl ProcessInfo {
     /// The process `pid`, if there is one.
     pub(super) fn of(pid: u32) -> Option<Self> {
         let of = |name: &str| Path::new("/proc").join(pid.to_string()).join(name);
@@ -57,12 +56,10 @@ impl Seen {
             executable: fs::read_link(of("exe")).ok().map(Executable::of),
             arguments: arguments.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect(),
             unit: fs::read_to_string(of("cgroup")).ok().and_then(|text| unit(&text)),
-            files: open.zip(most_files(&limits)).map(|(open, most)| Files { open, most }),
+            files: open.zip(file_limit(&limits)).map(|(count, limit)| OpenFiles { count, limit }),
         })
     }
-}
 
-impl Seen {
     /// Whether it belongs to this systemd unit.
     pub(super) fn is_of(&self, unit: &str) -> bool {
         self.unit.as_deref() == Some(unit)
@@ -79,12 +76,12 @@ impl Executable {
     }
 }
 
-/// Whether somebody listens on the socket `path`; unlike a connection, this look starts nothing.
+/// Whether a process listens on the socket `path`. Unlike a connection, this check does not activate a systemd socket.
 pub(super) fn is_listened_on(path: &Path) -> bool {
     fs::read_to_string("/proc/net/unix").is_ok_and(|text| listens(&text, &path.to_string_lossy()))
 }
 
-/// The state in `/proc/PID/stat`, behind a name that may contain anything.
+/// The state in `/proc/PID/stat`. It follows the name, which may contain any character.
 fn state(stat: &str) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
 }
@@ -94,14 +91,14 @@ fn variables(bytes: &[u8]) -> BTreeMap<String, String> {
     texts.filter_map(|entry| entry.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The innermost service in `/proc/PID/cgroup`. A user manager is one itself, and what runs below it need not be.
+/// The innermost service in `/proc/PID/cgroup`, other than the user's service manager.
 fn unit(cgroup: &str) -> Option<String> {
     let parts = cgroup.lines().flat_map(|line| line.rsplit('/'));
     parts.into_iter().find(|part| part.ends_with(".service") && !part.starts_with("user@")).map(str::to_owned)
 }
 
 /// The soft limit in `/proc/PID/limits`.
-fn most_files(limits: &str) -> Option<usize> {
+fn file_limit(limits: &str) -> Option<usize> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     let soft = line.split_whitespace().next()?;
     if soft == "unlimited" { Some(usize::MAX) } else { soft.parse().ok() }
@@ -120,14 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_writes_is_read() {
+    fn files_in_proc_are_parsed() {
         assert_eq!(state("41 (a) b (c)) T 1 41 41 0"), Some('T'));
         assert_eq!(
             variables(b"A=1\0B=x=y\0broken\0"),
             [("A", "1"), ("B", "x=y")].map(|(a, b)| (a.into(), b.into())).into()
         );
         let limits = "Limit    Soft Limit   Hard Limit   Units\nMax open files            1024                 524288               files\n";
-        assert_eq!(most_files(limits), Some(1024));
+        assert_eq!(file_limit(limits), Some(1024));
         for (path, expected) in [("/usr/bin/mcpd", ("/usr/bin/mcpd", false)), ("/a b (deleted)", ("/a b", true))] {
             let executable = Executable::of(PathBuf::from(path));
             assert_eq!((executable.path.to_str(), executable.is_deleted), (Some(expected.0), expected.1));

@@ -1,4 +1,4 @@
-//! This program, the system it runs on, and whose home it is told of.
+//! The mcpd program, the system, and the home directory.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,26 +20,22 @@ fn version() -> Finding {
     Finding::fine("mcpd", format!("version {}, {path}", env!("CARGO_PKG_VERSION")))
 }
 
-/// Another one that a shell, an agent or a unit may start in the place of this one.
+/// Another mcpd on the PATH, which a shell, an agent or a unit may start instead.
 fn others() -> Option<Finding> {
-    let own = std::env::current_exe().ok()?;
+    let this = std::env::current_exe().ok()?;
     let path = Process.var("PATH").unwrap_or_default();
     let first = Process.on_path("mcpd", &path)?;
-    (first.canonicalize().ok()? != own).then(|| {
+    (first.canonicalize().ok()? != this).then(|| {
         let first = first.display();
-        Finding::warning(
-            "PATH",
-            format!("its `mcpd` is another one: {first}"),
-            format!(
-                "compare `{first} --version` with the one above, and remove the older: agents start what the PATH has"
-            ),
-        )
+        let advice = format!("compare `{first} --version` with the version above, and remove the older program");
+        Finding::warning("PATH", format!("has another `mcpd`, which agents start: {first}"), advice)
     })
 }
 
 fn system() -> Finding {
     let Ok(release) = fs::read_to_string("/proc/sys/kernel/osrelease") else {
-        let advice = "mount it: `mount -t proc proc /proc`; without it nothing that a server leaves behind is found";
+        let advice =
+            "mount it: `mount -t proc proc /proc`; mcpd needs it to find processes that a server leaves behind";
         return Finding::problem("system", "Linux without /proc", advice);
     };
     let found = format!("Linux {}", release.trim_end());
@@ -48,12 +44,12 @@ fn system() -> Finding {
         Err(error) => Finding::problem(
             "system",
             format!("{found}, where `pidfd_open` fails: {error}"),
-            "use Linux 5.6 or newer; in a container, one whose seccomp profile allows it",
+            "use Linux 5.6 or newer; in a container, allow `pidfd_open` in its seccomp profile",
         ),
     }
 }
 
-/// `sudo` and services may have another home than the user's, or none.
+/// Checks HOME, which `sudo` and services may set to another user's directory or leave unset.
 fn home() -> Option<Finding> {
     let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()) else {
         let advice = std::env::home_dir()
@@ -63,13 +59,13 @@ fn home() -> Option<Finding> {
     let (shown, user) = (home.display(), geteuid().as_raw());
     match fs::metadata(&home) {
         Err(error) => {
-            let advice = "make it, or set HOME to the directory that there is";
+            let advice = "create it, or set HOME to an existing directory";
             Some(Finding::warning("HOME", format!("{shown}: {error}"), advice))
         }
         Ok(found) if found.uid() != user => Some(Finding::warning(
             "HOME",
             format!("{shown} belongs to user {}, and this is user {user}", found.uid()),
-            "run mcpd as that user, or with a home of its own: `sudo -H`, or `su -`",
+            "run mcpd as that user, or with this user's home: `sudo -H`, or `su -`",
         )),
         Ok(_) => None,
     }

@@ -1,4 +1,4 @@
-//! The commands of servers, looked for on the PATH that the daemon gives them.
+//! The commands of servers, searched on the PATH that the daemon gives them.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,15 +22,15 @@ use crate::config::interpolate::{Process, Sources};
 use crate::config::{Program, ServerConfig};
 use crate::config_lints;
 
-/// For a program to tell its version.
-const TELLING: Duration = Duration::from_secs(5);
-/// Bytes of the first line of a script (execve(2): the system itself reads no more).
-const FIRST_LINE: u64 = 256;
-/// Servers that are named of each program.
-const NAMED: usize = 5;
-/// Oldest Node.js that present servers run on.
-const OLDEST_NODE: u32 = 18;
-/// Programs that start others, with what has them tell their version, and the program that they are themselves run by.
+/// Until a program prints its version.
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes read of a script's first line, as many as the kernel reads. Source: execve(2).
+const MAX_FIRST_LINE: u64 = 256;
+/// Servers that a finding names.
+const MAX_NAMED: usize = 5;
+/// Oldest Node.js version that current servers support.
+const MIN_NODE: u32 = 18;
+/// Programs that run other programs: name, arguments that print the version, interpreter of the program itself.
 const RUNNERS: [(&str, &[&str], Option<&str>); 9] = [
     ("npx", &["--version"], Some("node")),
     ("node", &["--version"], None),
@@ -43,43 +43,43 @@ const RUNNERS: [(&str, &[&str], Option<&str>); 9] = [
     ("podman", &["--version"], None),
 ];
 
-/// A program that servers are run by.
-struct Used<'a> {
+/// A program that runs servers.
+struct ServerProgram<'a> {
     path: PathBuf,
-    /// The same without secrets.
+    /// The path with secrets masked.
     shown: String,
-    /// The PATH that it is given itself.
+    /// Its own PATH.
     search: String,
     servers: Vec<&'a str>,
 }
 
 pub(super) async fn check(probe: &DaemonProbe, servers: &[&ServerConfig]) -> Group {
-    let (mut findings, mut used) = (Vec::new(), Vec::new());
+    let (mut findings, mut programs) = (Vec::new(), Vec::new());
     for server in servers {
         let Some(program) = server.launch.as_ref().ok().and_then(|launch| launch.program()) else { continue };
         let written = program.secrets.masked(&program.command);
         match config_lints::unfound(program, &written, Spelling::Toml, &probe.sources) {
             Some(complaint) => findings.push(unfound(server, program, complaint, probe).await),
-            None => add(&mut used, &server.name, program, probe),
+            None => add(&mut programs, &server.name, program, probe),
         }
     }
-    let told = join_all(used.iter().map(program)).await;
-    Group { title: "programs", findings: told.into_iter().flatten().chain(findings).collect() }
+    let found = join_all(programs.iter().map(check_program)).await;
+    Group { title: "programs", findings: found.into_iter().flatten().chain(findings).collect() }
 }
 
-fn add<'a>(used: &mut Vec<Used<'a>>, server: &'a str, program: &Program, probe: &DaemonProbe) {
+fn add<'a>(programs: &mut Vec<ServerProgram<'a>>, server: &'a str, program: &Program, probe: &DaemonProbe) {
     let search = program.env.get("PATH").cloned().or_else(|| probe.sources.var("PATH")).unwrap_or_default();
     let path = match program.command.contains('/') {
         true => Some(PathBuf::from(&program.command)),
         false => probe.sources.on_path(&program.command, &search),
     };
-    // What depends on the agent is not known.
+    // A path that depends on the agent is not known here.
     let Some(path) = path.filter(|path| path.is_absolute()) else { return };
-    match used.iter_mut().find(|used| used.path == path && used.search == search) {
-        Some(used) => used.servers.push(server),
+    match programs.iter_mut().find(|known| known.path == path && known.search == search) {
+        Some(known) => known.servers.push(server),
         None => {
             let shown = program.secrets.masked(&path.to_string_lossy());
-            used.push(Used { path, shown, search, servers: vec![server] });
+            programs.push(ServerProgram { path, shown, search, servers: vec![server] });
         }
     }
 }
@@ -96,7 +96,7 @@ async fn unfound(
     Finding::problem(&*server.name, found, advice).defined(probe.definitions.get(&*server.name))
 }
 
-/// What to do about a command that is not on the daemon's PATH, but on that of this shell or of the login environment.
+/// The advice for a command that is not on the daemon's PATH, but on the PATH of this shell or of the login environment.
 async fn on_another_path(program: &Program, probe: &DaemonProbe) -> Option<String> {
     let uses_daemons_path =
         probe.sources.is_daemons() && !program.command.contains('/') && !program.env.contains_key("PATH");
@@ -106,7 +106,7 @@ async fn on_another_path(program: &Program, probe: &DaemonProbe) -> Option<Strin
     let find = |path: &str| std::path::absolute(Process.on_path(&program.command, path)?).ok();
     let of_this_shell = Process.var("PATH").unwrap_or_default();
     let (command, path) = if probe.is_unit() {
-        // It keeps its file if the login shell does not answer.
+        // The unit's file stays as it is if the login shell does not answer.
         let answers = probe.login().await.trouble.is_none();
         (RELOAD_ENVIRONMENT.to_owned(), login_path(probe).await.filter(|_| answers).map(|path| lasting(&path)))
     } else if probe.restarts_from_this_shell() {
@@ -127,68 +127,68 @@ async fn on_another_path(program: &Program, probe: &DaemonProbe) -> Option<Strin
     ))
 }
 
-/// The PATH of the login environment.
 async fn login_path(probe: &DaemonProbe) -> Option<String> {
     let path = probe.login().await.variables.get(OsStr::new("PATH"))?;
     Some(path.to_string_lossy().into_owned())
 }
 
-async fn program(used: &Used<'_>) -> Vec<Finding> {
-    let shown = &used.shown;
+async fn check_program(program: &ServerProgram<'_>) -> Vec<Finding> {
+    let shown = &program.shown;
     let name = shown.rsplit('/').next().unwrap_or_default().to_owned();
-    let of = of_servers(&used.servers);
-    if let Some(interpreter) = missing_interpreter(&used.path, &used.search) {
-        let found = format!("{shown} is a script for {interpreter}, which is not there; {of}");
-        return vec![Finding::problem(&name, found, format!("install {interpreter}, or install {name} again"))];
+    let of = of_servers(&program.servers);
+    if let Some(interpreter) = missing_interpreter(&program.path, &program.search) {
+        let found = format!("{shown} is a script for {interpreter}, which does not exist; {of}");
+        return vec![Finding::problem(&name, found, format!("install {interpreter}, or reinstall {name}"))];
     }
     let Some((_, words, runs_by)) = RUNNERS.iter().find(|(runner, ..)| *runner == name) else {
         return vec![Finding::fine(name, format!("{shown}; {of}"))];
     };
-    let mut findings = vec![runner(&name, &used.path, words, used, &of).await];
-    if let Some(by) = runs_by.and_then(|by| Process.on_path(by, &used.search)) {
-        findings.push(runner(runs_by.unwrap_or_default(), &by, &["--version"], used, &format!("for {name}")).await);
+    let mut findings = vec![check_runner(&name, &program.path, words, &program.search, &of).await];
+    if let Some(by) = runs_by.and_then(|by| Process.on_path(by, &program.search)) {
+        let (name, of) = (runs_by.unwrap_or_default(), format!("for {name}"));
+        findings.push(check_runner(name, &by, &["--version"], &program.search, &of).await);
     }
     findings
 }
 
-/// One that starts other programs, with its version.
-async fn runner(name: &str, path: &Path, words: &[&str], used: &Used<'_>, of: &str) -> Finding {
+/// The version of a program that runs other programs.
+async fn check_runner(name: &str, path: &Path, words: &[&str], search: &str, of: &str) -> Finding {
     let shown = path.display();
     let line = format!("`{shown} {}`", words.join(" "));
-    match told(path, words, &used.search).await {
-        Ok(version) if name == "node" && node_major(&version).is_some_and(|major| major < OLDEST_NODE) => {
+    match first_line_of(path, words, search).await {
+        Ok(version) if name == "node" && node_major(&version).is_some_and(|major| major < MIN_NODE) => {
             Finding::warning(
                 name,
                 format!("{shown}, version {version}; {of}"),
-                format!("install Node.js {OLDEST_NODE} or newer: present servers do not run on it"),
+                format!("install Node.js {MIN_NODE} or newer: current servers do not run on this version"),
             )
         }
         Ok(version) => Finding::fine(name, format!("{shown}, version {version}; {of}")),
         Err(reason) if name == "docker" => Finding::problem(
             name,
             format!("{shown} does not reach its own daemon: {reason}; {of}"),
-            format!("`systemctl start docker`, and be of the group `docker`; then {line} tells a version"),
+            format!("`systemctl start docker`, and add this user to the group `docker`, until {line} prints a version"),
         ),
         Err(reason) => {
-            Finding::warning(name, format!("{shown} does not tell its version: {reason}; {of}"), format!("run {line}"))
+            Finding::warning(name, format!("{shown} prints no version: {reason}; {of}"), format!("run {line}"))
         }
     }
 }
 
 fn of_servers(servers: &[&str]) -> String {
-    format!("for {}", join_limited(servers, NAMED))
+    format!("for {}", join_limited(servers, MAX_NAMED))
 }
 
-/// The first line that a program prints; a reason on one line if it fails.
-async fn told(path: &Path, words: &[&str], search: &str) -> Result<String, String> {
+/// The first line that a program prints, or a reason on one line if it fails.
+async fn first_line_of(path: &Path, words: &[&str], search: &str) -> Result<String, String> {
     let mut command = Command::new(path);
     command.args(words).env("PATH", search).stdin(Stdio::null()).process_group(0).kill_on_drop(true);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let Ok(output) = timeout(TELLING, child.wait_with_output()).await else {
-        // With what it has started itself; it is this program's own child, and was not waited for.
+    let Ok(output) = timeout(VERSION_TIMEOUT, child.wait_with_output()).await else {
+        // The child was not reaped, so its group still exists. The signal also ends the child's own children.
         let _ = group.map(|group| kill_process_group(group, Signal::KILL));
-        return Err(format!("nothing within {}", crate::duration::format(TELLING)));
+        return Err(format!("no output within {}", crate::duration::format(VERSION_TIMEOUT)));
     };
     let output = output.map_err(|error| error.to_string())?;
     let first =
@@ -199,15 +199,15 @@ async fn told(path: &Path, words: &[&str], search: &str) -> Result<String, Strin
     }
 }
 
-/// What `node --version` says first.
+/// The major version in the output of `node --version`.
 fn node_major(version: &str) -> Option<u32> {
     version.trim_start_matches('v').split('.').next()?.parse().ok()
 }
 
-/// The interpreter that the first line of a script names (execve(2), "Interpreter scripts"), if it is not there.
+/// The interpreter that the first line of a script names, if it does not exist. Source: execve(2), "Interpreter scripts".
 fn missing_interpreter(script: &Path, search: &str) -> Option<String> {
     let mut first = Vec::new();
-    File::open(script).ok()?.take(FIRST_LINE).read_to_end(&mut first).ok()?;
+    File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut first).ok()?;
     let (interpreter, name) = interpreter(&String::from_utf8_lossy(&first))?;
     let is_there = match &name {
         Some(name) => Process.on_path(name, search).is_some(),
@@ -216,7 +216,7 @@ fn missing_interpreter(script: &Path, search: &str) -> Option<String> {
     (!is_there).then(|| name.unwrap_or(interpreter))
 }
 
-/// The path that the first line has, and what it has `env` look for on the PATH.
+/// The interpreter's path in the first line, and the program that `env` searches on the PATH.
 fn interpreter(first: &str) -> Option<(String, Option<String>)> {
     let mut words = first.lines().next()?.strip_prefix("#!")?.split_whitespace();
     let interpreter = words.next()?.to_owned();
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_names_the_interpreter() {
+    fn first_line_names_the_interpreter() {
         for (first, expected) in [
             ("#!/bin/sh\nx", Some(("/bin/sh", None))),
             ("#! /opt/venv/bin/python3 -u\n", Some(("/opt/venv/bin/python3", None))),
@@ -247,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn a_version_of_node_is_a_number() {
+    fn major_version_of_node_is_parsed() {
         for (version, major) in [("v22.3.0", Some(22)), ("16.1", Some(16)), ("", None), ("node", None)] {
             assert_eq!(node_major(version), major, "{version}");
         }
     }
 
     #[test]
-    fn few_servers_are_named() {
+    fn five_servers_are_named_and_the_others_counted() {
         assert_eq!(of_servers(&["a", "b"]), "for a, b");
         assert_eq!(of_servers(&["a"; 7]), "for a, a, a, a, a and 2 more");
     }

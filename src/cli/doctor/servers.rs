@@ -1,4 +1,4 @@
-//! How servers are, as the daemon, or a trial, tells of them.
+//! The state of servers, from the daemon's report or from a trial start.
 
 use std::time::Duration;
 
@@ -11,32 +11,32 @@ use crate::cli::text;
 use crate::config::{DaemonConfig, ServerConfig};
 use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
 
-/// Restarts within an hour that are no accident.
-const OFTEN: u64 = 3;
+/// Restarts within an hour from which on a finding reports them.
+const MANY_RESTARTS: u64 = 3;
 /// Last lines of stderr that are shown.
-const LAST_WORDS: usize = 8;
+const STDERR_LINES: usize = 8;
 
-/// What is told of one server.
-pub(super) struct Told {
+/// The state of one server.
+pub(super) struct ServerState {
     pub(super) report: ServerReport,
-    /// How its start went, where it was started to be looked at.
+    /// Set if doctor itself has started the server.
     pub(super) trial: Option<Trial>,
 }
 
-/// How a server was started to be looked at.
+/// The course of a trial start.
 #[derive(Clone, Copy)]
 pub(super) struct Trial {
-    /// Until it was ready, or had failed, or nobody waited any longer.
+    /// Until the server was ready, had failed, or the time was up.
     pub(super) took: Duration,
-    /// Whether there was anything to start.
+    /// Whether the configuration allows a start.
     pub(super) could_start: bool,
 }
 
-/// `configured` are those that a person wants looked at; `None` if the configuration is not valid.
-pub(super) fn check(probe: &DaemonProbe, told: &[Told], configured: Option<&[&ServerConfig]>) -> Group {
-    let mut findings: Vec<_> = told.iter().flat_map(|told| server(probe, told)).collect();
-    let is_told = |server: &ServerConfig| told.iter().any(|told| *told.report.name == *server.name);
-    let unknown = configured.into_iter().flatten().filter(|server| probe.report().is_some() && !is_told(server));
+/// `configured`: the servers to report; `None` if the configuration is not valid.
+pub(super) fn check(probe: &DaemonProbe, states: &[ServerState], configured: Option<&[&ServerConfig]>) -> Group {
+    let mut findings: Vec<_> = states.iter().flat_map(|state| check_server(probe, state)).collect();
+    let is_reported = |server: &ServerConfig| states.iter().any(|state| *state.report.name == *server.name);
+    let unknown = configured.into_iter().flatten().filter(|server| probe.report().is_some() && !is_reported(server));
     findings.extend(unknown.map(|server| {
         let found = "is configured, and the daemon does not know it yet";
         Finding::warning(&*server.name, found, probe.mcpd("reload"))
@@ -48,7 +48,7 @@ pub(super) fn check(probe: &DaemonProbe, told: &[Told], configured: Option<&[&Se
     Group { title: "servers", findings: findings.into_iter().map(defined).collect() }
 }
 
-fn server(probe: &DaemonProbe, Told { report, trial }: &Told) -> Vec<Finding> {
+fn check_server(probe: &DaemonProbe, ServerState { report, trial }: &ServerState) -> Vec<Finding> {
     let name = &*report.name;
     if report.disabled {
         let advice = probe.mcpd(&format!("enable {name}"));
@@ -58,14 +58,14 @@ fn server(probe: &DaemonProbe, Told { report, trial }: &Told) -> Vec<Finding> {
         NEEDS_LOGIN => return vec![locked(probe, report)],
         "failed" | "backoff" | "unresponsive" => return vec![down(probe, report, *trial)],
         "starting" if trial.is_some() => return vec![late(report, *trial)],
-        // Between two attempts it looks like one that is new.
+        // A server between two attempts has the same state as a new server.
         "starting" if report.restarts_last_hour > 0 => return vec![down(probe, report, None)],
         _ => {}
     }
     let mut findings = vec![up(report, *trial)];
-    findings.extend(unsteady(probe, report));
-    findings.extend(hidden(probe, report));
-    findings.extend(neglected(probe, report));
+    findings.extend(stability(probe, report));
+    findings.extend(hidden_items(probe, report));
+    findings.extend(operator_overrides(probe, report));
     findings
 }
 
@@ -99,19 +99,18 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
     }
 }
 
-/// One that was given all the time that there is for a look.
+/// A server that was not ready when the trial's time was up.
 fn late(report: &ServerReport, trial: Option<Trial>) -> Finding {
     let waited = trial.map(|trial| shown(trial.took)).unwrap_or_default();
     let found = format!("is not ready after {waited}");
     let check = match &report.remote {
         Some(remote) => remotes::check(&remote.origin),
-        None => "look at what it waits for in its last lines".to_owned(),
+        None => "read its last lines to see what it waits for".to_owned(),
     };
-    let advice = format!("{check}; if it needs so long, raise its `handshake_timeout`");
-    Finding::problem(&*report.name, found, advice).with_lines(last_words(report))
+    let advice = format!("{check}; if it needs more time, raise its `handshake_timeout`");
+    Finding::problem(&*report.name, found, advice).with_lines(last_stderr_lines(report))
 }
 
-/// One that lets nobody in without a login.
 fn locked(probe: &DaemonProbe, report: &ServerReport) -> Finding {
     let name = &*report.name;
     let reason = report.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -141,26 +140,25 @@ fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Fin
     let found = format!("{state}{reason}{}{times}", retry.unwrap_or_default());
     Finding::problem(&**name, found, remedy(probe, report, has_ended))
         .with_code(report.code.clone())
-        .with_lines(last_words(report))
+        .with_lines(last_stderr_lines(report))
 }
 
-/// The last lines of its stderr.
-fn last_words(report: &ServerReport) -> impl Iterator<Item = String> + '_ {
-    report.stderr.iter().skip(report.stderr.len().saturating_sub(LAST_WORDS)).cloned()
+fn last_stderr_lines(report: &ServerReport) -> impl Iterator<Item = String> + '_ {
+    report.stderr.iter().skip(report.stderr.len().saturating_sub(STDERR_LINES)).cloned()
 }
 
-/// What will not stay as it is.
-fn unsteady(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
+/// Restarts, missed health checks, and other signs of a server that may not stay up.
+fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
-    // One at a URL has no stderr here.
+    // A server at a URL has no stderr here.
     let (check, shows) = match &report.remote {
         Some(remote) => (remotes::check(&remote.origin), ""),
-        // Of one that wrote nothing its log has nothing.
-        None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows why it was started again"),
-        None => (probe.mcpd(&format!("logs {name}")), " shows what it said before it ended"),
+        // The log of a server that wrote nothing is empty.
+        None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows why it was restarted"),
+        None => (probe.mcpd(&format!("logs {name}")), " shows its output before it ended"),
     };
-    if report.restarts_last_hour >= OFTEN {
+    if report.restarts_last_hour >= MANY_RESTARTS {
         let last = report.last_error.as_ref().map(|error| format!("; last: {error}")).unwrap_or_default();
         let found = format!("was restarted {} times in the last hour{last}", report.restarts_last_hour);
         findings.push(Finding::warning(name, found, format!("{check}{shows}")));
@@ -175,49 +173,50 @@ fn unsteady(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in {}", probe.definition(name))));
     }
     if let Some(reason) = &report.change_failed {
-        let found = format!("goes on as it was before it was changed, for that failed: {reason}");
-        findings.push(Finding::warning(name, found, format!("repair it, then {}", probe.mcpd("reload"))));
+        let found = format!("still runs with its former configuration, because the changed one failed: {reason}");
+        findings.push(Finding::warning(name, found, format!("correct it, then {}", probe.mcpd("reload"))));
     }
     if let Some(limits) = &report.limits
         && let (Some(state), Some(reason)) = (&limits.state, &limits.reason)
     {
-        let advice = "run mcpd as its unit, which has `Delegate=` and `--own-cgroup`";
+        let advice = "run mcpd as a systemd unit (`mcpd service install`), which has `Delegate=` and `--own-cgroup`";
         findings.push(Finding::warning(name, format!("its limits are {state}: {reason}"), advice));
     }
     findings
 }
 
-/// What agents see nothing of.
-fn hidden(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
+/// Items of the server that agents do not see.
+fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
     let offers = report.tools_exposed + report.prompts_exposed + report.resources_exposed;
     let denied = report.tools_denied + report.prompts_denied + report.resources_denied;
     if offers == 0 && denied > 0 {
-        let found = format!("all that it offers is hidden by policy: {denied} things");
+        let found = format!("policy hides everything it offers: {}", text::count(denied, "item"));
         findings.push(Finding::warning(
             name,
             found,
             format!("loosen `allow`, `deny` or `expose` of {}", probe.definition(name)),
         ));
     } else if offers == 0 && report.state == "ready" {
-        let advice = "look whether it needs an argument, a login or a licence to offer anything";
+        let advice = "read its documentation: it may need an argument, a login or a licence";
         findings.push(Finding::warning(name, "offers neither tools nor prompts nor resources", advice));
     } else if report.tools_exposed == 0 && report.tools_denied > 0 {
-        let found = format!("all its {} tools are hidden by policy", report.tools_denied);
+        let found = format!("policy hides all its {} tools", report.tools_denied);
         findings.push(Finding::warning(name, found, format!("loosen `allow` or `deny` of {}", probe.definition(name))));
     }
     if report.names_unfit > 0 {
-        let found = format!("{} of its names cannot be shown, and are not listed", report.names_unfit);
+        let found = format!("{} of its names are not valid, and are not listed", report.names_unfit);
         findings.push(Finding::warning(
             name,
             found,
-            "tell its author: names have control characters or other invisible ones, or more than 128",
+            "report it to the server's author: these names have invisible characters, or more than 128 characters",
         ));
     }
     if report.tools_truncated {
-        let found = format!("lists more tools than are taken; {} are", report.tools_exposed + report.tools_denied);
-        findings.push(Finding::warning(name, found, "tell its author: its list does not end"));
+        let taken = report.tools_exposed + report.tools_denied;
+        let found = format!("lists more tools than mcpd accepts; the first {taken} are used");
+        findings.push(Finding::warning(name, found, "report it to the server's author: the list does not end"));
     }
     if report.resources_shadowed > 0 {
         findings.push(Finding::warning(name, shadowed_resources(report.resources_shadowed), DENY_SHADOWED));
@@ -225,12 +224,12 @@ fn hidden(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     findings
 }
 
-/// What a person has said and may have forgotten.
-fn neglected(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
+/// Overrides by an operator that may have been forgotten.
+fn operator_overrides(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
     if let Some(word) = &report.vouched {
-        let found = format!("is marked {word}, whatever it answers");
+        let found = format!("is marked {word}, regardless of its health checks");
         findings.push(Finding::warning(name, found, probe.mcpd(&format!("health {name} auto"))));
     }
     if !report.tools_off.is_empty() {
@@ -241,7 +240,7 @@ fn neglected(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     findings
 }
 
-/// To the millisecond below a second, else to a tenth of one.
+/// Rounded to milliseconds below one second, else to tenths of a second.
 fn shown(duration: Duration) -> String {
     let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let rounded = if ms < 1000 { ms } else { ms / 100 * 100 };

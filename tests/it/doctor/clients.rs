@@ -34,7 +34,7 @@ fn client_that_comes_to_mcpd_is_well() {
     cursor(&daemon, &json!({"mcpd": pointed(&daemon)}));
     let ran = doctor(&daemon);
     assert!(
-        findings(&ran).iter().any(|one| one.get("about") == "Cursor" && one.get("found").contains("comes to mcpd")),
+        findings(&ran).iter().any(|one| one.get("about") == "Cursor" && one.get("found").contains("connects to mcpd")),
         "{ran}"
     );
     expect_healthy(ran);
@@ -59,7 +59,7 @@ fn server_that_a_client_starts_beside_mcpd_is_reported() {
     cursor(&daemon, &json!({"mine": copied(&daemon), "other": {"command": "cat"}, "mcpd": pointed(&daemon)}));
     let finding = expect(doctor(&daemon), "warning", "Cursor", "starts its own copy of servers that mcpd has");
     assert!(
-        finding.get("found").ends_with(": one") && finding.get("advice").starts_with("take them out of "),
+        finding.get("found").ends_with(": one") && finding.get("advice").starts_with("remove them from "),
         "{finding:?}"
     );
     cursor(&daemon, &json!({"mine": copied(&daemon)}));
@@ -73,14 +73,14 @@ fn server_that_a_client_starts_beside_mcpd_is_reported() {
 fn client_entry_with_a_missing_program_is_a_problem() {
     let daemon = daemon();
     cursor(&daemon, &json!({"mcpd": {"command": "/nowhere/bin/mcpd", "args": ["connect"]}}));
-    let finding = expect(doctor(&daemon), "problem", "Cursor", "`/nowhere/bin/mcpd`, which is not there");
+    let finding = expect(doctor(&daemon), "problem", "Cursor", "`/nowhere/bin/mcpd`, which does not exist");
     assert!(finding.get("advice").contains("`mcpd connect --print cursor`"), "{finding:?}");
     cursor(&daemon, &json!({"mcpd": {"command": MCPD, "args": ["connect", "--runtime-dir=/elsewhere"]}}));
-    expect(doctor(&daemon), "warning", "Cursor", "comes to a daemon in /elsewhere");
+    expect(doctor(&daemon), "warning", "Cursor", "connects to a daemon in /elsewhere");
     cursor(&daemon, &json!({"mcpd": {"command": MCPD, "args": ["connect", "--profile", "none"]}}));
-    expect(doctor(&daemon), "problem", "Cursor", "the profile `none`, which the daemon has not");
+    expect(doctor(&daemon), "problem", "Cursor", "the profile `none`, which the daemon does not have");
     daemon.place().write("home/.cursor/mcp.json", "{\"mcpServers\": {");
-    expect(doctor(&daemon), "warning", "Cursor", "has mistakes");
+    expect(doctor(&daemon), "warning", "Cursor", "has errors");
 }
 
 #[test]

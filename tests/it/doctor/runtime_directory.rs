@@ -36,7 +36,7 @@ fn directory_open_to_others_is_closed_by_the_printed_command() {
 fn file_in_place_of_the_directory_is_moved_by_the_printed_command() {
     let place = Place::new();
     place.write("run", "a file");
-    let finding = expect(place.client(&["doctor", "--json"]), "problem", "directory", "is no directory");
+    let finding = expect(place.client(&["doctor", "--json"]), "problem", "directory", "is not a directory");
     follow(&place, &finding).expect_code(0);
     place.client(&["doctor", "--json"]).expect_code(0);
 }
@@ -61,7 +61,7 @@ fn file_in_place_of_a_socket_is_reported() {
     let mut daemon = server().start();
     daemon.term();
     fs::write(daemon.agent_socket(), "precious").expect("the test's own");
-    let finding = expect(without_daemon(&daemon, &[]), "problem", "mcp.sock", "no socket is in its place");
+    let finding = expect(without_daemon(&daemon, &[]), "problem", "mcp.sock", "is a file, but not a socket");
     follow(daemon.place(), &finding).expect_code(0);
     fs::remove_file(daemon.place().path("run/mcp.sock.old")).expect("it was moved there");
 }
@@ -115,7 +115,7 @@ fn ended_login_session_and_empty_environment_are_reported() {
     let gone = gone.to_str().expect("text");
     let session = "XDG_RUNTIME_DIR";
     expect(ran_with(&[(session, gone)], &[]), "warning", session, "there is no login session");
-    expect(ran_with(&[(session, "here")], &[]), "warning", session, "no whole path");
+    expect(ran_with(&[(session, "here")], &[]), "warning", session, "not an absolute path");
     expect(ran_with(&[("HOME", gone)], &[]), "warning", "HOME", "gone");
     expect(ran_with(&[], &["HOME"]), "warning", "HOME", "is not set");
     // Whether there is a login session depends on who runs the tests.

@@ -73,7 +73,7 @@ fn without_a_daemon_each_server_is_started_and_stopped() {
 fn doctor_starts_nothing_with_no_start() {
     let (ran, place) = tried(vec![bare("one")], &["--no-start"]);
     let ran = ran.expect_code(0);
-    assert!(findings(&ran).iter().any(|one| one.get("found").contains("none is started for it")), "{ran}");
+    assert!(findings(&ran).iter().any(|one| one.get("found").contains("doctor starts no servers")), "{ran}");
     assert_eq!(fs::read_to_string(place.path("one.journal")).expect("text"), "");
     let (_, place) = tried(vec![bare("one"), bare("two")], &["two"]);
     assert_eq!(fs::read_to_string(place.path("one.journal")).expect("text"), "");
@@ -161,7 +161,7 @@ fn instances_of_a_server_are_counted_together() {
 fn policy_that_hides_everything_and_empty_servers_are_reported() {
     let nothing = Server::named("nothing").flags("--no-tools-capability");
     let daemon = Setup::with(bare("closed").line("deny = [\"*\"]")).server(nothing).start();
-    expect(doctor(&daemon), "warning", "closed", "all that it offers is hidden by policy");
+    expect(doctor(&daemon), "warning", "closed", "policy hides everything it offers");
     expect(doctor(&daemon), "warning", "nothing", "offers neither tools nor prompts nor resources");
 }
 
@@ -311,7 +311,7 @@ fn version_probes_of_launchers_are_bounded() {
     let expected: Vec<_> =
         complaints(&ran).iter().map(|one| format!("{}: {}", one.get("about"), one.get("found"))).collect();
     let expected = expected.join("\n");
-    for part in ["version v16.20.0; for npx", "Cannot connect to the Docker daemon", "nothing within 5s"] {
+    for part in ["version v16.20.0; for npx", "Cannot connect to the Docker daemon", "no output within 5s"] {
         assert!(expected.contains(part), "no {part}: {expected}");
     }
     assert!(place.processes(None).is_empty(), "what hung was ended with all that it had started");

@@ -25,13 +25,13 @@ use crate::config::notes::{Note, Owner, Use, What};
 use crate::config::{Launch, Loaded, ServerConfig};
 
 /// Warnings that are given at most.
-const MOST_WARNINGS: usize = 100;
+const MAX_WARNINGS: usize = 100;
 
 /// What there is to say of one thing.
-type Room = fn(&Look<'_>) -> Vec<Diagnostic>;
+type Lint = fn(&Context<'_>) -> Vec<Diagnostic>;
 
 /// All of them but `commands`.
-const ROOMS: [Room; 7] = [
+const LINTS: [Lint; 7] = [
     undefined::warnings,
     remotes::warnings,
     stdio_bridges::warnings,
@@ -42,7 +42,7 @@ const ROOMS: [Room; 7] = [
 ];
 
 /// What advice is about.
-struct Look<'a> {
+struct Context<'a> {
     loaded: &'a Loaded,
     sources: &'a dyn Sources,
     /// Of each server, in their order, what it was last known to offer.
@@ -58,7 +58,7 @@ struct Look<'a> {
 /// Everything there is to say, in the order of files and lines. `known` has for each server what it was
 /// last known to offer.
 pub(crate) fn advise(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
-    warnings(loaded, sources, known, &[&ROOMS[..], &[commands::warnings]].concat())
+    warnings(loaded, sources, known, &[&LINTS[..], &[commands::warnings]].concat())
 }
 
 /// The same but for commands that are not there, of which [`unfound`] tells.
@@ -67,7 +67,7 @@ pub(crate) fn advise_beside_commands(
     sources: &dyn Sources,
     known: Vec<Option<Lists>>,
 ) -> Vec<Diagnostic> {
-    warnings(loaded, sources, known, &ROOMS)
+    warnings(loaded, sources, known, &LINTS)
 }
 
 /// Warnings of patterns that match nothing that servers are known to offer.
@@ -75,22 +75,22 @@ pub(crate) fn unmatched_patterns(loaded: &Loaded, known: Vec<Option<Lists>>) -> 
     warnings(loaded, &Process, known, &[patterns::warnings])
 }
 
-fn warnings(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>, rooms: &[Room]) -> Vec<Diagnostic> {
+fn warnings(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>, lints: &[Lint]) -> Vec<Diagnostic> {
     let by_name = loaded.config.servers.iter().enumerate().map(|(index, server)| (&*server.name, index)).collect();
     let notes = &loaded.notes();
     let names = notes.iter().filter_map(|note| match (note.owner, &note.what) {
         (Owner::Server(name), What::Name) => Some((&**name, note)),
         _ => None,
     });
-    let look = Look { loaded, sources, known, by_name, notes, names: names.collect() };
-    let mut warnings: Vec<_> = rooms.iter().flat_map(|warnings| warnings(&look)).collect();
+    let context = Context { loaded, sources, known, by_name, notes, names: names.collect() };
+    let mut warnings: Vec<_> = lints.iter().flat_map(|warnings| warnings(&context)).collect();
     let order = |warning: &Diagnostic| loaded.files.iter().position(|path| *path == warning.file.path);
     warnings.sort_by_key(|warning| (order(warning), warning.span.start));
-    warnings.truncate(MOST_WARNINGS);
+    warnings.truncate(MAX_WARNINGS);
     warnings
 }
 
-impl Look<'_> {
+impl Context<'_> {
     fn servers(&self) -> &[ServerConfig] {
         &self.loaded.config.servers
     }

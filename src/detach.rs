@@ -1,8 +1,7 @@
-//! Starting a program that has nothing of whoever starts it: not the session and its terminal, not the process group, no descriptors.
+//! Spawns programs into a new session with no inherited descriptors.
 //!
-//! Only the process itself can leave its session (setsid(2)), and no code of ours runs between `fork` and `exec`; so mcpd
-//! re-executes itself under the name [`ARGV0`], and that process leaves and then becomes the program, or starts it. Without tokio on
-//! that side.
+//! A process can only leave its session itself (setsid(2)), and mcpd runs no code between `fork` and `exec`. So mcpd re-executes
+//! itself under the name [`ARGV0`]. That process leaves the session, then becomes the program or starts it. It does not use tokio.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -16,45 +15,45 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::server::guard;
 
-/// The name under which `main` knows such a process.
-const ARGV0: &str = "mcpd-apart";
-/// This very executable, whatever was put in its place on disk.
-const OURSELVES: &str = "/proc/self/exe";
-/// Says that the process becomes a program.
+/// The process name by which `main` recognizes a re-execution.
+const ARGV0: &str = "mcpd-detach";
+/// The running executable, even if the file was replaced.
+const CURRENT_EXE: &str = "/proc/self/exe";
+/// First argument: become a program.
 const BECOME: &str = "become";
-/// Says that the process starts mcpd, and stays while it is watched.
+/// First argument: start mcpd, and stay until standard input closes.
 const WATCH: &str = "watch";
 
-/// A process that becomes `program`, known to it as `name`, with these arguments. Everything else is for the caller to set.
+/// A process that becomes `program` with the process name `name` and these arguments. The caller sets everything else.
 pub(crate) fn become_program(program: OsString, name: OsString, arguments: &[OsString]) -> tokio::process::Command {
-    let mut command = ours(BECOME);
+    let mut command = reexecute(BECOME);
     command.arg(program).arg(name).args(arguments);
     command
 }
 
-/// A process that runs `mcpd` with these arguments as nobody's child: it ends as that does, or at once when its standard input does.
+/// A process that starts `mcpd` with these arguments. It ends with mcpd, and with its exit code, or when its standard input closes.
 ///
-/// What looks for descendants of an agent, to end them with it, does not find that daemon once nobody watches it any more.
+/// After that the daemon is no descendant of the agent, so it is not killed together with the agent's other descendants.
 pub(crate) fn watched(arguments: &[OsString]) -> tokio::process::Command {
-    let mut command = ours(WATCH);
-    command.arg(OURSELVES).arg("mcpd").args(arguments);
+    let mut command = reexecute(WATCH);
+    command.arg(CURRENT_EXE).arg("mcpd").args(arguments);
     command
 }
 
-fn ours(what: &str) -> tokio::process::Command {
-    let mut command = tokio::process::Command::new(OURSELVES);
+fn reexecute(what: &str) -> tokio::process::Command {
+    let mut command = tokio::process::Command::new(CURRENT_EXE);
     command.arg0(ARGV0).arg(what);
     command
 }
 
-/// Does what this process was started for, if it was started by this room. To be called before any thread is started.
-pub(crate) fn run_if_apart() -> Option<ExitCode> {
+/// Runs the re-executed process, if this is one. Must be called before any thread is started.
+pub(crate) fn run_if_detached() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     if arguments.next()? != ARGV0 {
         return None;
     }
-    let ended = leave().and_then(|()| run(arguments));
-    Some(ended.unwrap_or_else(|error| {
+    let result = leave().and_then(|()| run(arguments));
+    Some(result.unwrap_or_else(|error| {
         let _ = writeln!(io::stderr(), "mcpd: cannot be started: {error}");
         ExitCode::FAILURE
     }))
@@ -76,7 +75,7 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> io::Result<ExitCode> {
     if what == BECOME { Err(command.exec()) } else { watch(command.stdin(Stdio::null()).spawn()?) }
 }
 
-/// Waits until the child has ended, or nobody watches any more.
+/// Waits until the child has ended or standard input is closed.
 fn watch(mut child: Child) -> io::Result<ExitCode> {
     let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
     loop {
@@ -94,7 +93,7 @@ fn watch(mut child: Child) -> io::Result<ExitCode> {
     }
 }
 
-/// As a shell has it: the code, or 128 and the signal.
+/// The exit code as in a shell: the code, or 128 plus the signal.
 fn code(ended: ExitStatus) -> ExitCode {
     let code = ended.code().or_else(|| Some(128 + ended.signal()?));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)

@@ -1,4 +1,4 @@
-//! Detached: in a session of its own, with the environment of the login, and nobody's child.
+//! Starts a detached daemon: in its own session, with the login environment, and reparented to init.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -10,55 +10,57 @@ use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::log::Log;
-use super::{LaunchError, START, Started, listens, until_listens};
+use super::{AutostartError, START_TIMEOUT, StartOutcome, listens, until_listens};
 use crate::detach;
 use crate::login_env::{self, Variables};
 use crate::sockets::{RuntimeDir, SocketError};
 
-/// Until it is tried again beside a daemon that holds the lock and does not listen: one that is just starting, or stopping.
-const AGAIN: Duration = Duration::from_millis(200);
+/// Between attempts while another daemon holds the lock but does not listen, because it is starting or stopping.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// The exit code of a daemon with an invalid configuration.
+const CONFIGURATION_EXIT_CODE: i32 = 2;
+const NO_LOG: &str = "its log cannot be written; run `mcpd serve` in a terminal to see the reason";
 
-/// The code of a daemon that does not take its configuration.
-const REFUSED: i32 = 2;
-/// In place of what was said.
-const UNHEARD: &str = "its log cannot be written; `mcpd serve` in a terminal shows why";
-
-/// Starts one, and waits until it listens.
-pub(super) async fn start(directory: &RuntimeDir) -> Result<Started, LaunchError> {
+/// Starts a daemon, and waits until it listens.
+pub(super) async fn start(directory: &RuntimeDir) -> Result<StartOutcome, AutostartError> {
     let login = login_env::environment(std::env::vars_os()).await;
-    let environment = met_in(directory, login.variables);
+    let environment = daemon_environment(directory, login.variables);
     let log = Log::open(directory, &environment).ok();
     if let (Some(log), Some(trouble)) = (&log, &login.trouble) {
         log.note(trouble);
     }
-    let deadline = Instant::now() + START;
+    let deadline = Instant::now() + START_TIMEOUT;
     let path = || log.as_ref().map(|log| log.path.clone());
     while Instant::now() < deadline && !listens(directory).await {
         let before = log.as_ref().map_or(0, Log::length);
-        let mut watched = spawn(directory, &environment, log.as_ref())?;
-        // While it is open the daemon is watched. To let go of it ends the watch, not the daemon; waiting would close it.
-        let _watching = watched.stdin.take();
-        let ended = tokio::select! {
+        let mut watcher = spawn(directory, &environment, log.as_ref())?;
+        // The watcher lives until this pipe closes. Closing it does not end the daemon. `wait` would close it.
+        let _stdin = watcher.stdin.take();
+        let status = tokio::select! {
             listens = timeout_at(deadline, until_listens(directory)) => {
-                return listens.map(|()| Started::Detached(path())).map_err(|_| LaunchError::Late { log: path() });
+                return listens.map(|()| StartOutcome::Detached(path())).map_err(|_| AutostartError::Timeout { log: path() });
             }
-            ended = watched.wait() => ended?,
+            status = watcher.wait() => status?,
         };
-        let said = log.as_ref().map(|log| log.since(before));
-        let is_there_already = SocketError::AlreadyRunning(directory.path().to_owned()).to_string();
-        // Of one without a log only this is known: beside another daemon it ends with another code.
-        let is_configuration = ended.code() == Some(REFUSED);
-        let said = said.or_else(|| is_configuration.then(|| UNHEARD.to_owned()));
-        if let Some(said) = said.filter(|said| !said.contains(&is_there_already)) {
-            return Err(LaunchError::Ended { how: how(ended), said, log: path(), is_configuration });
+        let output = log.as_ref().map(|log| log.since(before));
+        let already_running = SocketError::AlreadyRunning(directory.path().to_owned()).to_string();
+        // Without a log only the exit code tells. A daemon beside another one ends with another code.
+        let is_configuration = status.code() == Some(CONFIGURATION_EXIT_CODE);
+        let output = output.or_else(|| is_configuration.then(|| NO_LOG.to_owned()));
+        if let Some(output) = output.filter(|output| !output.contains(&already_running)) {
+            return Err(AutostartError::Exit { how: describe(status), output, log: path(), is_configuration });
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_INTERVAL).await;
     }
-    if listens(directory).await { Ok(Started::Already) } else { Err(LaunchError::Late { log: path() }) }
+    if listens(directory).await {
+        Ok(StartOutcome::AlreadyRunning)
+    } else {
+        Err(AutostartError::Timeout { log: path() })
+    }
 }
 
-/// With a daemon that has this environment agents meet in `directory`, whatever the login says of it.
-fn met_in(directory: &RuntimeDir, mut variables: Variables) -> Variables {
+/// The login environment, changed so that the daemon serves in `directory`.
+fn daemon_environment(directory: &RuntimeDir, mut variables: Variables) -> Variables {
     let mut set = |name: &str, value: Option<OsString>| match value {
         Some(value) => drop(variables.insert(name.into(), value)),
         None => drop(variables.remove(OsStr::new(name))),
@@ -89,9 +91,9 @@ fn spawn(directory: &RuntimeDir, environment: &Variables, log: Option<&Log>) -> 
     command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr).spawn()
 }
 
-/// For a sentence about a daemon.
-fn how(ended: ExitStatus) -> String {
-    match ended.code() {
+/// How the daemon ended, for a sentence about it.
+fn describe(status: ExitStatus) -> String {
+    match status.code() {
         Some(code @ ..=128) => format!("ended at once with code {code}"),
         Some(code) => format!("was ended at once by signal {}", code - 128),
         None => "was ended at once".to_owned(),

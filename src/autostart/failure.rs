@@ -1,13 +1,13 @@
-//! Why `mcpd.service` has failed, in one sentence. Pure.
+//! Explains in one sentence why `mcpd.service` has failed. Pure.
 //!
 //! Source: systemd.exec(5), "Process Exit Codes", and `Result=` in systemd.service(5).
 
 use super::units::property;
 use crate::systemctl::Properties;
 
-/// `CLD_EXITED` (waitid(2)), which systemd has in `ExecMainCode`.
+/// `CLD_EXITED` in `ExecMainCode`. Source: waitid(2).
 const EXITED: &str = "1";
-/// What systemd could not do before it executed the program, by exit code.
+/// Failures of systemd before it executed the program, by exit code.
 const SETUP_FAILURES: [(u16, &str); 16] = [
     (200, "systemd could not change to its working directory"),
     (203, "systemd could not execute its program; run `mcpd service install` again"),
@@ -27,12 +27,12 @@ const SETUP_FAILURES: [(u16, &str); 16] = [
     (243, "systemd could not load its credentials (LoadCredential=)"),
 ];
 
-/// Why the unit with these properties has failed: what the daemon stated before it exited, else what systemd knows.
+/// The reason from the daemon's status text if it set one before it exited, else from systemd's properties.
 pub(super) fn failure(service: &Properties) -> String {
     let status = property(service, "ExecMainStatus");
     let text = property(service, "StatusText");
     match (property(service, "ExecMainCode"), status.parse::<u16>()) {
-        // The status text of any other end is the last summary of its servers.
+        // With other exit codes the status text is still the last summary of servers.
         (EXITED, Ok(1..=2)) if !text.is_empty() => text.to_owned(),
         (EXITED, Ok(code)) => match SETUP_FAILURES.iter().find(|(known, _)| *known == code) {
             Some((_, sentence)) => (*sentence).to_owned(),

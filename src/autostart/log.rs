@@ -1,4 +1,4 @@
-//! What a detached daemon writes: into a file, which [`crate::logging`] keeps small.
+//! The log file of a detached daemon. [`crate::logging`] limits its size.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -10,16 +10,15 @@ use std::process::Stdio;
 use crate::login_env::Variables;
 use crate::sockets::RuntimeDir;
 
-/// Shown of what a daemon wrote at most, in bytes.
-const SHOWN: u64 = 4 << 10;
+/// Bytes of the daemon's output that an error shows.
+const MAX_SHOWN: u64 = 4 << 10;
 
-/// The open file.
 pub(super) struct Log {
     pub(super) path: PathBuf,
     file: File,
 }
 
-/// `$XDG_STATE_HOME/mcpd/serve.log`, or below `~/.local/state`, of an environment with these variables.
+/// `$XDG_STATE_HOME/mcpd/serve.log`, else `~/.local/state/mcpd/serve.log`, in an environment with these variables.
 pub(crate) fn log_path(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| var(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
@@ -27,7 +26,7 @@ pub(crate) fn log_path(var: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
 }
 
 impl Log {
-    /// At [`log_path`]; in a directory that a person has chosen, beside the sockets.
+    /// Opens the log at [`log_path`], or beside the sockets if the runtime directory was given.
     pub(super) fn open(directory: &RuntimeDir, environment: &Variables) -> io::Result<Self> {
         let path = match directory.is_given() {
             true => std::path::absolute(directory.path().join("serve.log"))?,
@@ -38,25 +37,23 @@ impl Log {
         Ok(Self { path, file })
     }
 
-    /// For a daemon to write to.
+    /// The log as a daemon's standard output.
     pub(super) fn output(&self) -> io::Result<Stdio> {
         Ok(self.file.try_clone()?.into())
     }
 
-    /// Writes a line of our own.
     pub(super) fn note(&self, text: &str) {
         let _ = writeln!(&self.file, "mcpd connect: {text}");
     }
 
-    /// In bytes.
     pub(super) fn length(&self) -> u64 {
         self.file.metadata().map_or(0, |found| found.len())
     }
 
-    /// What was written since it had `before` bytes; of much only the end.
+    /// The text from byte `before` on; its last [`MAX_SHOWN`] bytes if it is longer.
     pub(super) fn since(&self, before: u64) -> String {
         let length = self.length();
-        let from = before.max(length.saturating_sub(SHOWN));
+        let from = before.max(length.saturating_sub(MAX_SHOWN));
         let mut bytes = vec![0; usize::try_from(length.saturating_sub(from)).unwrap_or(0)];
         let read = self.file.read_at(&mut bytes, from).unwrap_or(0);
         String::from_utf8_lossy(&bytes[..read]).into_owned()

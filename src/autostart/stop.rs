@@ -1,6 +1,6 @@
-//! Stopping the daemon of a runtime directory, whoever has started it.
+//! Stops the daemon of a runtime directory, however it was started.
 //!
-//! A unit is stopped by the service manager, which would otherwise start it again. Any other daemon is sent SIGTERM through a pidfd.
+//! systemd stops its own unit, because it would restart it otherwise. Any other daemon receives SIGTERM through a pidfd.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,59 +17,50 @@ use crate::server;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SystemctlError;
 
-/// Looks at which process the daemon is: it may end, and another take its place, between two of them.
+/// Attempts to identify the daemon's process. Between two attempts it may end and another may replace it.
 const MAX_ATTEMPTS: usize = 100;
 
-/// What was stopped.
 #[derive(Debug)]
-pub(crate) struct Stopped {
+pub(crate) struct StopReport {
     /// The daemon, if one ran.
     pub(crate) pid: Option<u32>,
-    /// The units of the service manager that were active.
+    /// The systemd units that were active.
     pub(crate) units: Vec<String>,
 }
 
 /// Why a daemon was not stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StopError {
-    /// There is none, and the service manager does not listen for one.
+    /// No daemon runs, and systemd does not listen for one.
     #[error("not running: no daemon in {}", .0.display())]
     NotRunning(PathBuf),
-    /// It, or one of its servers, still runs.
+    /// The daemon or one of its servers still runs.
     #[error(
         "process {pid} has not ended within {}; `mcpd stop --force` kills it",
         humantime::format_duration(*limit)
     )]
-    Late {
-        /// The process.
-        pid: u32,
-        /// How long it was waited for.
-        limit: Duration,
-    },
-    /// The service manager did not stop its unit.
+    Timeout { pid: u32, limit: Duration },
     #[error("systemd did not stop mcpd: {0}")]
     Unit(#[from] SystemctlError),
-    /// It cannot be reached, or the system refuses.
     #[error("cannot stop the daemon in {}: {source}", path.display())]
     Io {
         /// The runtime directory.
         path: PathBuf,
-        /// What the system says.
         source: io::Error,
     },
 }
 
-/// Stops the daemon in `directory`, its units included, and returns once no process of it or of its servers is left.
+/// Stops the daemon in `directory` and its units. Returns once no process of the daemon or its servers is left.
 ///
 /// # Errors
 /// See [`StopError`].
-pub(crate) async fn stop(directory: &RuntimeDir, force: bool, limit: Duration) -> Result<Stopped, StopError> {
+pub(crate) async fn stop(directory: &RuntimeDir, force: bool, limit: Duration) -> Result<StopReport, StopError> {
     let deadline = Instant::now() + limit;
-    let refused = |source| StopError::Io { path: directory.path().to_owned(), source };
-    let family = Family::find(directory).await.map_err(refused)?;
+    let io_error = |source| StopError::Io { path: directory.path().to_owned(), source };
+    let family = Family::find(directory).await.map_err(io_error)?;
     let units = match Units::find(directory).await {
         Some(units) => match (units.stop(force, limit).await, &family) {
-            (Err(SystemctlError::Late(_)), Some(family)) => return Err(family.late(limit)),
+            (Err(SystemctlError::Timeout(_)), Some(family)) => return Err(family.timeout(limit)),
             (stopped, _) => stopped?,
         },
         None => Vec::new(),
@@ -77,18 +68,18 @@ pub(crate) async fn stop(directory: &RuntimeDir, force: bool, limit: Duration) -
     let Some(family) = family else {
         return match units.is_empty() {
             true => Err(StopError::NotRunning(directory.path().to_owned())),
-            false => Ok(Stopped { pid: None, units }),
+            false => Ok(StopReport { pid: None, units }),
         };
     };
-    family.signal(force).map_err(refused)?;
+    family.signal(force).map_err(io_error)?;
     match timeout_at(deadline, family.ended()).await {
-        Ok(ended) => ended.map_err(refused)?,
-        Err(_) => return Err(family.late(limit)),
+        Ok(ended) => ended.map_err(io_error)?,
+        Err(_) => return Err(family.timeout(limit)),
     }
-    Ok(Stopped { pid: Some(family.pid), units })
+    Ok(StopReport { pid: Some(family.pid), units })
 }
 
-/// A daemon, and each of its descendants.
+/// A daemon and its descendants.
 struct Family {
     pid: u32,
     daemon: pipe::Receiver,
@@ -96,12 +87,12 @@ struct Family {
 }
 
 impl Family {
-    /// The daemon that serves in `directory`, starts or stops there, if there is one.
+    /// The daemon that runs, starts or stops in `directory`.
     async fn find(directory: &RuntimeDir) -> io::Result<Option<Self>> {
         for _ in 0..MAX_ATTEMPTS {
             let Some(pid) = daemon(directory).await? else { return Ok(None) };
             let Some(handle) = open(pid)? else { continue };
-            // Otherwise the handle may be of another process that has got its number.
+            // Otherwise the handle may belong to another process that reuses the pid.
             if daemon(directory).await? != Some(pid) {
                 continue;
             }
@@ -112,9 +103,9 @@ impl Family {
         Err(io::Error::other("its process cannot be identified"))
     }
 
-    /// Asks the daemon to end, or kills it, after which its guards kill its servers.
+    /// Sends SIGTERM, or SIGKILL, after which the guards kill the servers.
     fn signal(&self, force: bool) -> io::Result<()> {
-        // A daemon that is stopped has to be continued to end in order.
+        // A suspended daemon has to be continued to end in order.
         let signals = if force { &[Signal::KILL][..] } else { &[Signal::TERM, Signal::CONT] };
         for signal in signals {
             match pidfd_send_signal(&self.daemon, *signal) {
@@ -133,15 +124,15 @@ impl Family {
         Ok(())
     }
 
-    fn late(&self, limit: Duration) -> StopError {
+    fn timeout(&self, limit: Duration) -> StopError {
         let is_alive = |process: &pipe::Receiver| process.readable().now_or_never().is_none();
         let left = self.descendants.iter().find(|(_, process)| is_alive(process)).map(|(pid, _)| *pid);
         let pid = if is_alive(&self.daemon) { self.pid } else { left.unwrap_or(self.pid) };
-        StopError::Late { pid, limit }
+        StopError::Timeout { pid, limit }
     }
 }
 
-/// The process that listens on the operator's socket, which no service manager opens; else the one that holds the lock.
+/// The process that listens on the admin socket, which systemd never opens, else the lock holder.
 async fn daemon(directory: &RuntimeDir) -> io::Result<Option<u32>> {
     let connected = UnixStream::connect(directory.socket(ADMIN_SOCKET)).await;
     let listener = match connected.and_then(|stream| stream.peer_cred()) {

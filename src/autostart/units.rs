@@ -1,37 +1,34 @@
-//! mcpd's units of the user's service manager: their state, and starting and stopping them.
+//! mcpd's systemd units: reads their state, starts and stops them.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::LaunchError;
+use super::AutostartError;
 use super::failure::failure;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{Properties, SERVICE, SOCKET, Systemctl, SystemctlError};
 
-/// Time limit for a query.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit for a failed unit to reach its final state, and the delay between two looks.
+/// Until a failed unit has to reach its final state.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 const SETTLE_INTERVAL: Duration = Duration::from_millis(50);
-/// The sockets of profiles.
 const PROFILE_SOCKETS: &str = "mcpd@*.socket";
 const PROPERTIES: &str = "LoadState,ActiveState,SubState,Result,ExecMainCode,ExecMainStatus,StatusText,MainPID";
 
 /// State of mcpd's units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum UnitState {
-    /// It runs, or is being started or stopped; the word is systemd's.
+    /// The service runs, starts or stops. The text is systemd's word for it.
     Running(String),
-    /// It or its socket has failed: why.
+    /// The service or its socket has failed, for this reason.
     Failed(String),
-    /// It does not run; systemd listens on its socket, and the first agent that connects starts it.
+    /// systemd listens on the socket and starts the service for the first agent.
     SocketActivated,
-    /// Neither runs.
+    /// Neither the service nor its socket runs.
     Stopped,
 }
 
-/// mcpd's units, where the service manager has them.
 #[derive(Debug)]
 pub(crate) struct Units<'a> {
     manager: Systemctl<'a>,
@@ -40,7 +37,7 @@ pub(crate) struct Units<'a> {
 }
 
 impl<'a> Units<'a> {
-    /// The units of the login session that `directory` belongs to; `None` if there is no service manager, or no `mcpd.service`.
+    /// The units of the login session of `directory`. `None` without systemd or without `mcpd.service`.
     pub(crate) async fn find(directory: &'a RuntimeDir) -> Option<Self> {
         let manager = Systemctl::new(directory.session()?);
         let service = manager.show(SERVICE, PROPERTIES, QUERY_TIMEOUT).await.ok()?;
@@ -62,13 +59,13 @@ impl<'a> Units<'a> {
         }
     }
 
-    /// Starts the daemon with the sockets that are enabled, and returns once it serves.
+    /// Starts the daemon with the enabled sockets, and returns once it serves.
     ///
-    /// Start limits are reset first: starts that failed before the configuration was repaired must not prevent this one.
+    /// Resets start limits first, so that starts that failed before the configuration was corrected do not prevent this one.
     ///
     /// # Errors
-    /// [`LaunchError::Unit`] with the reason that the daemon or systemd states.
-    pub(super) async fn start(&self, limit: Duration) -> Result<(), LaunchError> {
+    /// [`AutostartError::Unit`] with the reason from the daemon or systemd.
+    pub(super) async fn start(&self, limit: Duration) -> Result<(), AutostartError> {
         let mut units = match self.state() {
             // systemd opens no socket for a service that runs.
             UnitState::Running(_) => Vec::new(),
@@ -76,24 +73,23 @@ impl<'a> Units<'a> {
         };
         units.push(SERVICE.to_owned());
         self.reset_failed(&units).await;
-        let started = self.run("start", &units, limit).await;
-        match started {
+        match self.run("start", &units, limit).await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.explain(error).await),
         }
     }
 
-    /// Stops the daemon and all its sockets, without waiting for calls if `force`; returns the units that were active.
+    /// Stops the daemon and all its sockets. `force` does not wait for calls. Returns the units that were active.
     ///
     /// # Errors
-    /// If the service manager refuses, or takes longer than `limit`.
+    /// If systemd refuses or exceeds `limit`.
     pub(super) async fn stop(&self, force: bool, limit: Duration) -> Result<Vec<String>, SystemctlError> {
         let active = self.active().await?;
         if active.is_empty() {
             return Ok(active);
         }
         if force {
-            // Without the job systemd would restart what is killed.
+            // Without a stop job systemd would restart the killed daemon.
             self.run("--no-block stop", &active, QUERY_TIMEOUT).await?;
             let _ = self.manager.run(&["kill", "--signal=SIGKILL", SERVICE], QUERY_TIMEOUT).await;
         }
@@ -101,11 +97,11 @@ impl<'a> Units<'a> {
         Ok(active)
     }
 
-    /// The units that run, listen, start or stop, or wait for their next start.
+    /// The units that run, listen, start, stop, or wait for their next start.
     async fn active(&self) -> Result<Vec<String>, SystemctlError> {
         let states = "--state=active,activating,reloading,refreshing,deactivating";
-        let wanted = ["list-units", "--plain", "--no-legend", states, SERVICE, SOCKET, PROFILE_SOCKETS];
-        let listed = self.manager.run(&wanted, QUERY_TIMEOUT).await?;
+        let arguments = ["list-units", "--plain", "--no-legend", states, SERVICE, SOCKET, PROFILE_SOCKETS];
+        let listed = self.manager.run(&arguments, QUERY_TIMEOUT).await?;
         Ok(listed.lines().filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect())
     }
 
@@ -118,7 +114,7 @@ impl<'a> Units<'a> {
     }
 
     async fn reset_failed(&self, units: &[String]) {
-        // It fails for a unit that systemd has not loaded, which has no limit to reset.
+        // This fails for a unit that systemd has not loaded. Such a unit has no limit to reset.
         for unit in units {
             let _ = self.manager.run(&["reset-failed", unit], QUERY_TIMEOUT).await;
         }
@@ -129,10 +125,10 @@ impl<'a> Units<'a> {
         self.manager.run(&arguments, limit).await.map(drop)
     }
 
-    /// The reason that the daemon stated, which says more than systemd's.
-    async fn explain(&self, error: SystemctlError) -> LaunchError {
+    /// Replaces systemd's reason by the daemon's own, which is more specific.
+    async fn explain(&self, error: SystemctlError) -> AutostartError {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
-        // An agent that waits on the socket has it started again, up to the start limit; each start clears the status text.
+        // An agent that waits on the socket makes systemd start the unit again, and each start clears the status text.
         let service = loop {
             let service = self.manager.show(SERVICE, PROPERTIES, QUERY_TIMEOUT).await.unwrap_or_default();
             let is_over = matches!(property(&service, "ActiveState"), "failed" | "inactive" | "");
@@ -144,16 +140,16 @@ impl<'a> Units<'a> {
         };
         let has_failed = property(&service, "ActiveState") == "failed" || is_to_restart(&service);
         let why = if has_failed { failure(&service) } else { error.to_string() };
-        LaunchError::Unit { why, is_configuration: has_failed && property(&service, "ExecMainStatus") == "2" }
+        AutostartError::Unit { why, is_configuration: has_failed && property(&service, "ExecMainStatus") == "2" }
     }
 }
 
-/// Whether it has failed, and systemd starts it again after a delay.
+/// Whether the unit has failed and systemd will restart it after a delay.
 fn is_to_restart(service: &Properties) -> bool {
     property(service, "SubState").starts_with("auto-restart")
 }
 
-/// A property of a unit; empty if it is not known.
+/// A property of a unit; empty if unknown.
 pub(super) fn property<'p>(unit: &'p Properties, name: &str) -> &'p str {
     unit.get(name).map_or("", String::as_str)
 }

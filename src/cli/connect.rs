@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::profile::ProfileArg;
 use super::{FAILED, NOT_RUNNING, fail};
-use crate::autostart::{self, LaunchError};
+use crate::autostart::{self, AutostartError};
 use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
@@ -75,7 +75,7 @@ async fn first(
     }
 }
 
-fn unserved(error: LaunchError) -> NoDaemon<ExitCode> {
+fn unserved(error: AutostartError) -> NoDaemon<ExitCode> {
     let reason = Some(error.reason());
     NoDaemon { code: fail(NOT_RUNNING, error), reason }
 }

@@ -64,7 +64,7 @@ use crate::sockets::{RuntimeDir, SocketError};
 /// Parses the arguments and runs the command.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(code) = crate::detach::run_if_apart().or_else(completions::answer) {
+    if let Some(code) = crate::detach::run_if_detached().or_else(completions::answer) {
         return code;
     }
     let Arguments { runtime_dir, command } = help::parse();

@@ -10,7 +10,7 @@ use super::text::count;
 use super::{FAILED, USAGE, admin_failure, fail, print};
 use crate::admin::report::Report;
 use crate::admin::{self, AskError};
-use crate::autostart::{self, Started};
+use crate::autostart::{self, StartOutcome};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
@@ -29,10 +29,10 @@ pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
         Err(error) => return admin_failure(&error),
     };
     print(match started {
-        Started::Already => format!("already running: {daemon}\n"),
-        Started::ByUnit => format!("started {SERVICE}: {daemon}\n"),
-        Started::Detached(Some(log)) => format!("started: {daemon}, log {}\n", log.display()),
-        Started::Detached(None) => format!("started: {daemon}\n"),
+        StartOutcome::AlreadyRunning => format!("already running: {daemon}\n"),
+        StartOutcome::ByUnit => format!("started {SERVICE}: {daemon}\n"),
+        StartOutcome::Detached(Some(log)) => format!("started: {daemon}, log {}\n", log.display()),
+        StartOutcome::Detached(None) => format!("started: {daemon}\n"),
     })
 }
 

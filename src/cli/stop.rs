@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::spinner::with_spinner;
 use super::{FAILED, NOT_RUNNING, fail, print};
-use crate::autostart::{self, StopError, Stopped};
+use crate::autostart::{self, StopError, StopReport};
 use crate::known_clients::shell_word;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
@@ -36,7 +36,7 @@ pub(super) async fn run(directory: &RuntimeDir, stop: &Stop) -> ExitCode {
     }
 }
 
-fn report(Stopped { pid, units }: &Stopped, directory: &RuntimeDir) -> String {
+fn report(StopReport { pid, units }: &StopReport, directory: &RuntimeDir) -> String {
     let daemon = pid.map(|pid| format!("pid {pid}"));
     let what: Vec<_> = daemon.into_iter().chain(units.iter().cloned()).collect();
     let mut text = format!("stopped: {}\n", what.join(", "));

@@ -1,14 +1,14 @@
 //! Secrets in arguments: every user of the machine sees those of every process.
 
-use super::Look;
+use super::Context;
 use crate::config::ServerConfig;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::Template;
 use crate::config::notes::{Note, Use};
 use crate::config::secret;
 
-pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    let args = look.texts().filter(|(_, _, purpose, _)| *purpose == Use::Arg);
+pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
+    let args = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Arg);
     let args: Vec<_> = args.map(|(server, note, _, template)| Argument { server, note, template }).collect();
     args.chunk_by(|one, next| one.server.name == next.server.name).flat_map(of_server).collect()
 }

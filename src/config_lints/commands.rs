@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Look;
+use super::Context;
 use crate::config::command_line::{self, Spelling, command_line};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::edit::toml_string;
@@ -10,11 +10,11 @@ use crate::config::interpolate::Sources;
 use crate::config::notes::Use;
 use crate::config::{AGENT_CWD, Launch, Program};
 
-pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    let commands = look.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
+pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
+    let commands = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
     let complaints = commands.filter_map(|(server, note, _, template)| {
         let Ok(Launch::Program(program)) = &server.launch else { return None };
-        let (complaint, help) = unfound(program, template.source(), note.spelling(), look.sources)?;
+        let (complaint, help) = unfound(program, template.source(), note.spelling(), context.sources)?;
         Some(note.warning(format!("command `{}` {complaint}", shown(program).escape_debug()), help))
     });
     complaints.collect()

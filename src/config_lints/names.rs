@@ -1,6 +1,6 @@
 //! Names under which agents see something else than one would expect: shortened, or prefixed because they were taken.
 
-use super::{Look, some};
+use super::{Context, some};
 use crate::catalog::{Catalog, Lists, Names, Source};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::{Profile, ServerConfig};
@@ -8,14 +8,14 @@ use crate::list_kind::ListKind;
 use crate::naming::Naming;
 use crate::policy::Policy;
 
-pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
+pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut seen: Vec<&Naming> = Vec::new();
     let mut warnings = Vec::new();
-    for profile in &look.loaded.config.profiles {
+    for profile in &context.loaded.config.profiles {
         // Of profiles with the same naming, what is true of one is most likely of the others.
         if !seen.contains(&&profile.naming) {
             seen.push(&profile.naming);
-            warnings.extend(in_profile(look, profile));
+            warnings.extend(in_profile(context, profile));
         }
     }
     warnings
@@ -34,15 +34,15 @@ impl Seen<'_> {
     }
 }
 
-fn in_profile(look: &Look<'_>, profile: &Profile) -> Vec<Diagnostic> {
-    let seen = look.servers().iter().zip(&look.known).filter_map(|(server, lists)| {
+fn in_profile(context: &Context<'_>, profile: &Profile) -> Vec<Diagnostic> {
+    let seen = context.servers().iter().zip(&context.known).filter_map(|(server, lists)| {
         Some(Seen { server, policy: profile.policy(server)?, lists: lists.clone().unwrap_or_default() })
     });
     let seen: Vec<_> = seen.collect();
     let sources: Vec<_> = seen.iter().map(Seen::source).collect();
     let catalog = Catalog::build(&mut Names::default(), &profile.naming, &sources);
     let of_server = |(index, Seen { server, .. }): (usize, &Seen<'_>)| {
-        let note = look.name_of(server)?;
+        let note = context.name_of(server)?;
         let (complaint, help) = complaint(&catalog, &profile.naming, index, server)?;
         let whole = &*profile.name == Profile::DEFAULT;
         Some(note.warning(complaint, if whole { help } else { format!("in profile `{}` {help}", profile.name) }))

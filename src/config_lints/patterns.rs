@@ -2,7 +2,7 @@
 
 use globset::Glob;
 
-use super::{Look, some};
+use super::{Context, some};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::notes::{Note, Owner, What};
@@ -13,34 +13,34 @@ use crate::suggest::nearest;
 /// What stands between server and tool in the names that agents see.
 const SEPARATOR: &str = "__";
 
-pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    look.notes.iter().filter_map(|note| warning(look, note)).collect()
+pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
+    context.notes.iter().filter_map(|note| warning(context, note)).collect()
 }
 
-fn warning(look: &Look<'_>, note: &Note<'_>) -> Option<Diagnostic> {
-    let all = || 0..look.servers().len();
+fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
+    let all = || 0..context.servers().len();
     let (kind, glob, servers): (_, _, Vec<_>) = match (&note.what, note.owner) {
-        (What::Pattern(kind, glob), Owner::Server(_)) => (*kind, *glob, vec![look.server_of(note)?]),
+        (What::Pattern(kind, glob), Owner::Server(_)) => (*kind, *glob, vec![context.server_of(note)?]),
         (What::Pattern(kind, glob), _) => (*kind, *glob, all().collect()),
         (What::Scoped(kind, of, glob), _) => {
             let matcher = of.compile_matcher();
-            let named: Vec<_> = all().filter(|index| matcher.is_match(&*look.servers()[*index].name)).collect();
+            let named: Vec<_> = all().filter(|index| matcher.is_match(&*context.servers()[*index].name)).collect();
             if named.is_empty() {
-                return Some(no_server(look, note, of));
+                return Some(no_server(context, note, of));
             }
             (*kind, *glob, named)
         }
         _ => return None,
     };
     // One that has not said yet what it offers may offer just that.
-    let known: Vec<_> = servers.iter().map(|index| look.known[*index].as_ref()).collect::<Option<_>>()?;
+    let known: Vec<_> = servers.iter().map(|index| context.known[*index].as_ref()).collect::<Option<_>>()?;
     let patterns = Policy::default().with(kind, None, std::slice::from_ref(glob)).ok()?;
     let offered: Vec<_> = known.iter().flat_map(|lists| keys(lists, kind)).collect();
     let is_cut = known.iter().any(|lists| kinds(kind).iter().any(|kind| lists[*kind].truncated));
     if is_cut || offered.is_empty() || offered.iter().any(|(kind, key)| !patterns.permits(*kind, key, None)) {
         return None;
     }
-    let names: Vec<_> = servers.iter().map(|index| &*look.servers()[*index].name).collect();
+    let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
     let shown = glob.glob().escape_debug();
     let message = format!("`{shown}` matches none of the {} of {}", word(kind), some(names.iter().copied()));
     let help = own_name(kind, glob.glob(), &names, &offered).unwrap_or_else(|| {
@@ -50,9 +50,9 @@ fn warning(look: &Look<'_>, note: &Note<'_>) -> Option<Diagnostic> {
     Some(note.warning(message, help))
 }
 
-fn no_server(look: &Look<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnostic {
+fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnostic {
     let message = format!("`{}` matches no server", pattern.glob().escape_debug());
-    let names: Vec<_> = look.servers().iter().map(|server| &*server.name).collect();
+    let names: Vec<_> = context.servers().iter().map(|server| &*server.name).collect();
     note.warning(message, suggestion(pattern.glob(), &names))
 }
 

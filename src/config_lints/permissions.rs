@@ -2,21 +2,21 @@
 
 use std::path::Path;
 
-use super::Look;
+use super::Context;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::Sources;
 use crate::config::notes::{Note, Use};
 use crate::config::secret::is_secret;
 
-pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    let of_literals = look.texts().filter_map(|(_, note, purpose, template)| {
+pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
+    let of_literals = context.texts().filter_map(|(_, note, purpose, template)| {
         let (Use::Value(name) | Use::Header(name), Some(text)) = (purpose, template.as_literal()) else { return None };
-        if is_secret(name, text) { written_down(name, note, look.sources) } else { None }
+        if is_secret(name, text) { written_down(name, note, context.sources) } else { None }
     });
-    let of_files = look.texts().flat_map(|(_, note, _, template)| {
-        let files = template.files(look.sources).into_iter();
+    let of_files = context.texts().flat_map(|(_, note, _, template)| {
+        let files = template.files(context.sources).into_iter();
         files.filter_map(|path| {
-            let who = readers(&path, look.sources)?;
+            let who = readers(&path, context.sources)?;
             let path = path.display();
             let help = format!("write `chmod 600 '{path}'`");
             Some(note.warning(format!("the secret in {path} can be read by {who}"), help))

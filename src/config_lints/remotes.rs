@@ -4,30 +4,31 @@ use std::path::Path;
 
 use url::{Host, Url};
 
-use super::Look;
+use super::Context;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::Template;
 use crate::config::notes::{Note, Use, What};
 use crate::config::secret::is_secret;
 use crate::config::{Launch, Remote, ServerConfig};
 
-pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
+pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let of_text = |(server, note, purpose, template): (&ServerConfig, &Note<'_>, Use<'_>, &Template)| {
         let Ok(Launch::Remote(remote)) = &server.launch else { return None };
         match purpose {
             Use::Header(name) => in_the_clear(name, template, remote, note),
-            Use::CaFile => not_there(remote.ca_file.as_deref()?, look, note),
+            Use::CaFile => not_there(remote.ca_file.as_deref()?, context, note),
             _ => None,
         }
     };
     let of_limit = |note: &Note<'_>| {
         let What::Limit(key) = note.what else { return None };
-        let ServerConfig { name, launch: Ok(Launch::Remote(_)), .. } = &look.servers()[look.server_of(note)?] else {
+        let ServerConfig { name, launch: Ok(Launch::Remote(_)), .. } = &context.servers()[context.server_of(note)?]
+        else {
             return None;
         };
         Some(note.warning(format!("`{key}` limits nothing: server `{name}` runs elsewhere"), "remove it"))
     };
-    look.texts().filter_map(of_text).chain(look.notes.iter().filter_map(of_limit)).collect()
+    context.texts().filter_map(of_text).chain(context.notes.iter().filter_map(of_limit)).collect()
 }
 
 fn in_the_clear(name: &str, template: &Template, remote: &Remote, note: &Note<'_>) -> Option<Diagnostic> {
@@ -48,7 +49,7 @@ fn host_in_the_clear(url: &str) -> Option<String> {
     (!is_here).then(|| url.host_str().map(str::to_owned)).flatten()
 }
 
-fn not_there(path: &Path, look: &Look<'_>, note: &Note<'_>) -> Option<Diagnostic> {
+fn not_there(path: &Path, context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
     let message = format!("`ca_file` {} does not exist, so the server cannot be reached", path.display());
-    (!look.sources.exists(path)).then(|| note.warning(message, "write the path of a file with certificates in PEM"))
+    (!context.sources.exists(path)).then(|| note.warning(message, "write the path of a file with certificates in PEM"))
 }

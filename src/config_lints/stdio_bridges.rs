@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Look;
+use super::Context;
 use crate::config::command_line::is_url;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::notes::Use;
@@ -12,8 +12,8 @@ use crate::config::{Launch, Program};
 /// The package that most have for it.
 const BRIDGE: &str = "mcp-remote";
 
-pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
-    let commands = look.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
+pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
+    let commands = context.texts().filter(|(_, _, purpose, _)| *purpose == Use::Command);
     let bridges = commands.filter_map(|(server, note, ..)| {
         let Ok(Launch::Program(program)) = &server.launch else { return None };
         let url = bridged(program)?;

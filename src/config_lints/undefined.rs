@@ -3,27 +3,25 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::Look;
+use super::Context;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::Undefined;
 
-pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
+pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut failing = HashSet::new();
     let mut warnings = Vec::new();
-    for (server, note, _, template) in look.texts() {
-        if let Some(undefined) = template.undefined(look.sources) {
+    for (server, note, _, template) in context.texts() {
+        if let Some(undefined) = template.undefined(context.sources) {
             failing.insert(&server.name);
-            warnings.push(
-                note.warning(
-                    format!("server `{}` cannot be started: {undefined}", server.name),
-                    help(&undefined, look),
-                ),
-            );
+            warnings.push(note.warning(
+                format!("server `{}` cannot be started: {undefined}", server.name),
+                help(&undefined, context),
+            ));
         }
     }
     // What no text of its own explains.
-    for server in look.servers().iter().filter(|server| !failing.contains(&server.name)) {
-        if let (Err(reason), Some(note)) = (&server.launch, look.name_of(server)) {
+    for server in context.servers().iter().filter(|server| !failing.contains(&server.name)) {
+        if let (Err(reason), Some(note)) = (&server.launch, context.name_of(server)) {
             let message = format!("server `{}` cannot be started: {reason}", server.name);
             warnings.push(note.warning(message, "the other servers are not affected"));
         }
@@ -32,10 +30,10 @@ pub(super) fn warnings(look: &Look<'_>) -> Vec<Diagnostic> {
 }
 
 /// Only a variable may have a default.
-fn help(undefined: &Undefined, look: &Look<'_>) -> &'static str {
+fn help(undefined: &Undefined, context: &Context<'_>) -> &'static str {
     const CREDENTIAL: &str = "give it to the unit with `LoadCredential=`";
     let is_credential =
-        |path: &Path| look.sources.var("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.starts_with(directory));
+        |path: &Path| context.sources.var("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.starts_with(directory));
     match undefined {
         Undefined::Variable(_) | Undefined::Empty(_) => {
             "define it where mcpd runs, or give it a default: `${NAME:-default}`"

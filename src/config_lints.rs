@@ -1,7 +1,7 @@
-//! What can be said of a configuration that holds: what will most likely not do what was meant.
+//! Lints: warnings about a valid configuration that probably does not do what was intended.
 //!
-//! Pure: over the configuration, the outside world as [`Sources`] shows it, and what servers were last known to offer. Every
-//! warning has the place of what it is about. A false alarm is worse than a miss. One idea a file.
+//! Pure: the inputs are the configuration, the system as [`Sources`] shows it, and the last known lists of servers. Every warning
+//! has a place. A false warning is worse than a missed one. Each file has one group of lints.
 
 mod arguments;
 mod commands;
@@ -24,13 +24,11 @@ use crate::config::interpolate::{Process, Sources, Template};
 use crate::config::notes::{Note, Owner, Use, What};
 use crate::config::{Launch, Loaded, ServerConfig};
 
-/// Warnings that are given at most.
 const MAX_WARNINGS: usize = 100;
 
-/// What there is to say of one thing.
 type Lint = fn(&Context<'_>) -> Vec<Diagnostic>;
 
-/// All of them but `commands`.
+/// All lints but `commands`.
 const LINTS: [Lint; 7] = [
     undefined::warnings,
     remotes::warnings,
@@ -41,27 +39,26 @@ const LINTS: [Lint; 7] = [
     names::warnings,
 ];
 
-/// What advice is about.
+/// The inputs of every lint.
 struct Context<'a> {
     loaded: &'a Loaded,
     sources: &'a dyn Sources,
-    /// Of each server, in their order, what it was last known to offer.
+    /// The last known lists of each server, in the order of servers.
     known: Vec<Option<Lists>>,
-    /// Servers by their names.
+    /// Indices of servers by name.
     by_name: HashMap<&'a str, usize>,
-    /// What there is advice about.
+    /// The texts, patterns and limits of the configuration, with their places.
     notes: &'a [Note<'a>],
-    /// Where servers have their names.
+    /// The place of each server's name.
     names: HashMap<&'a str, &'a Note<'a>>,
 }
 
-/// Everything there is to say, in the order of files and lines. `known` has for each server what it was
-/// last known to offer.
+/// All warnings, in the order of files and lines. `known` has the last known lists of each server.
 pub(crate) fn advise(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
     warnings(loaded, sources, known, &[&LINTS[..], &[commands::warnings]].concat())
 }
 
-/// The same but for commands that are not there, of which [`unfound`] tells.
+/// All warnings but those about missing commands, which [`unfound`] reports.
 pub(crate) fn advise_beside_commands(
     loaded: &Loaded,
     sources: &dyn Sources,
@@ -70,7 +67,7 @@ pub(crate) fn advise_beside_commands(
     warnings(loaded, sources, known, &LINTS)
 }
 
-/// Warnings of patterns that match nothing that servers are known to offer.
+/// Warnings about patterns that match nothing in the known lists.
 pub(crate) fn unmatched_patterns(loaded: &Loaded, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
     warnings(loaded, &Process, known, &[patterns::warnings])
 }
@@ -95,13 +92,13 @@ impl Context<'_> {
         &self.loaded.config.servers
     }
 
-    /// The server that a note is about, by its index.
+    /// The index of the note's server.
     fn server_of(&self, note: &Note<'_>) -> Option<usize> {
         let Owner::Server(name) = note.owner else { return None };
         self.by_name.get(&**name).copied()
     }
 
-    /// The texts of servers, each with its note and what it is for.
+    /// The texts of servers, each with its note and its use.
     fn texts(&self) -> impl Iterator<Item = (&ServerConfig, &Note<'_>, Use<'_>, &Template)> {
         self.notes.iter().filter_map(|note| {
             let What::Text(purpose, template) = note.what else { return None };
@@ -109,13 +106,13 @@ impl Context<'_> {
         })
     }
 
-    /// Where a server has its name.
+    /// The place of a server's name.
     fn name_of(&self, server: &ServerConfig) -> Option<&Note<'_>> {
         self.names.get(&*server.name).copied()
     }
 }
 
-/// Whether a server of this configuration will start, as far as can be told without starting it.
+/// Whether a server can start, as far as the configuration tells.
 pub(crate) fn can_start(server: &ServerConfig, sources: &dyn Sources) -> bool {
     match &server.launch {
         Err(_) => false,

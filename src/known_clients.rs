@@ -1,7 +1,7 @@
-//! The clients that mcpd knows, and where on Linux each keeps what servers it has.
+//! The clients that mcpd knows, and where each stores its servers on Linux.
 //!
-//! Pure: the environment is reached through [`Sources`] only. What they write is read by `config/read/clients`;
-//! `entry` is what is written for them.
+//! Pure: it reads the environment through [`Sources`] only. `config/read/clients` parses their files; `entry` formats entries for
+//! them.
 
 mod entry;
 
@@ -13,15 +13,15 @@ use crate::config::interpolate::Sources;
 /// A program that is configured with MCP servers.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// What the command line calls it.
+    /// Its name on the command line.
     pub(crate) word: &'static str,
-    /// What people call it.
+    /// Its product name.
     pub(crate) title: &'static str,
-    /// The first is where a person adds a server for all projects.
+    /// The first is the user's file, for all projects.
     places: &'static [Place],
 }
 
-/// Where a file is.
+/// The location of a file.
 #[derive(Debug)]
 enum Place {
     /// Under the home directory.
@@ -34,7 +34,7 @@ enum Place {
     Project(&'static str),
 }
 
-/// All of them, by their words.
+/// All clients, ordered by `word`.
 pub(crate) const CLIENTS: [Client; 9] = [
     Client {
         word: "claude-code",
@@ -103,13 +103,13 @@ pub(crate) const CLIENTS: [Client; 9] = [
 ];
 
 impl Client {
-    /// The one that the command line calls `word`.
+    /// The client with this `word`.
     pub(crate) fn named(word: &str) -> Option<&'static Self> {
         CLIENTS.iter().find(|client| client.word == word)
     }
 
-    /// Where it may have servers, whether or not the files are there: the user's first, then those of the working
-    /// directory. Each is named once: in the home directory both may be the same file.
+    /// Files that may have servers, even if they do not exist: the user's files, then the files of the working directory. Each
+    /// path occurs once; in the home directory both may be the same file.
     pub(crate) fn files(&self, sources: &dyn Sources) -> Vec<PathBuf> {
         let mut files = Vec::new();
         for path in self.places.iter().filter_map(|place| place.path(sources)) {
@@ -120,7 +120,7 @@ impl Client {
         files
     }
 
-    /// Those of [`Client::files`] that are for the project in the working directory only.
+    /// The [`Client::files`] that belong to the project in the working directory.
     pub(crate) fn project_files(&self, sources: &dyn Sources) -> Vec<PathBuf> {
         let (project, user): (Vec<_>, Vec<_>) =
             self.places.iter().partition(|place| matches!(place, Place::Project(_)));
@@ -131,7 +131,7 @@ impl Client {
         paths(project).into_iter().filter(|path| !user.contains(path)).collect()
     }
 
-    /// Where a person adds a server for all projects.
+    /// The user's file, for all projects.
     pub(crate) fn main_file(&self, sources: &dyn Sources) -> Option<PathBuf> {
         self.places.first()?.path(sources)
     }
@@ -159,7 +159,7 @@ mod tests {
     use crate::config::interpolate::table::Table;
 
     #[test]
-    fn each_client_has_its_files_where_its_environment_says() {
+    fn files_of_each_client_follow_its_environment_variables() {
         let plain = Table::from([("~", "/h"), (".", "/p")]);
         let set = Table::from([
             ("~", "/h"),

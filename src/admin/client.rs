@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// Nobody listens.
-    #[error("not running: no daemon at {}; `mcpd start` starts one, `mcpd service install` has one from each login on", .0.display())]
+    #[error("not running: no daemon at {}; `mcpd start` starts one; where systemd runs, `mcpd service install` starts one at each login", .0.display())]
     NotRunning(PathBuf),
     /// Somebody listens and does not answer properly.
     #[error("the daemon does not answer: {0}")]

@@ -78,9 +78,9 @@ pub(super) enum Command {
     ///
     /// After the login, the browser is redirected to a port of this machine. If the browser runs on another machine, paste the address of
     /// that page here.
-    Login(super::login::Wanted),
+    Login(super::login::Arguments),
     /// Revoke the login of a server and delete its tokens
-    Logout(super::logout::Wanted),
+    Logout(super::logout::Arguments),
     /// Validate the configuration; needs no daemon and starts nothing
     Check(super::check::Arguments),
     /// Print the JSON Schema of the configuration, for editors

@@ -1,6 +1,6 @@
-//! Files of the configuration that have changed on disk since the daemon read them.
+//! Finds configuration files that have changed on disk since the daemon read them.
 //!
-//! The client compares, because a disk may hang and the daemon must not wait for it.
+//! The client compares the files, because a disk may hang and the daemon must not wait for it.
 
 use std::path::Path;
 
@@ -9,10 +9,9 @@ use crate::admin::report::{FileReport, Report};
 use crate::config;
 use crate::config::interpolate::Process;
 
-/// Files that are named.
 const MAX_NAMED: usize = 3;
 
-/// The report with the files that have changed, of the configuration in use and of a refused one.
+/// Adds the changed files to the report, for the configuration in use and for a refused one.
 pub(super) fn compared(mut report: Report) -> Report {
     report.files_changed = changed(&report.files);
     if let Some(refused) = &mut report.reload_refused {
@@ -26,7 +25,7 @@ fn changed(files: &[FileReport]) -> Vec<String> {
     files.iter().filter(has_changed).map(|file| file.path.clone()).collect()
 }
 
-/// That `files` have changed, as the beginning of a sentence; `None` if there are none.
+/// "FILE has changed", as the beginning of a sentence; `None` without files.
 pub(super) fn sentence(files: &[String]) -> Option<String> {
     let verb = match files.len() {
         0 => return None,

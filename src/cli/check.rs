@@ -1,14 +1,18 @@
-//! `mcpd check`: what there is to say of a configuration, without starting anything.
+//! `mcpd check`: reports errors and warnings of a configuration, without starting anything.
 
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::Serialize;
+use tokio::time::timeout;
 
+use super::changed_files;
 use super::outcome::print_styled_note;
 use super::style::OutputStyle;
 use super::text::{count, join_limited, searched_paths, split_searched_path};
 use super::{FAILED, USAGE, json, try_print};
+use crate::admin;
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
@@ -16,9 +20,12 @@ use crate::config::{self, ConfigError, Loaded, ServerConfig};
 use crate::config_lints;
 use crate::daemon::cache_directory;
 use crate::server::last_known;
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// Servers that a note for a person names.
-const MOST_NAMES: usize = 10;
+/// Until a daemon has to answer. A daemon that does not is left to `mcpd doctor`.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Servers that a note names.
+const MAX_NAMES: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -28,15 +35,15 @@ pub(super) struct Arguments {
     /// Exit with 1 if there are warnings
     #[arg(long)]
     strict: bool,
-    /// Print what there is to say as JSON
+    /// Print errors and warnings as JSON
     #[arg(long, conflicts_with = "show")]
     json: bool,
-    /// Print the configuration that holds, with where each value comes from
+    /// Print the effective configuration, with the origin of each value
     #[arg(long)]
     show: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> ExitCode {
+pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> ExitCode {
     let loaded = config::load(&arguments.files, &Process);
     let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };
     let findings = match &loaded {
@@ -55,6 +62,13 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
             try_print(findings.summary() + "\n")
         }
     };
+    if let Ok(loaded) = &loaded
+        && !arguments.json
+        && let Some(directory) = directory
+        && let Some(changed) = unloaded_changes(&directory, &loaded.files).await
+    {
+        print_note!("note: {changed} since the running daemon loaded the configuration: run `mcpd reload` to apply it");
+    }
     match (printed, findings.errors, findings.warnings) {
         (Err(code), ..) if code != ExitCode::SUCCESS => code,
         (_, 1.., _) => ExitCode::from(USAGE),
@@ -64,24 +78,31 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// What there is to say.
+/// The changed ones among `files` that the running daemon has not loaded yet, as the beginning of a sentence.
+async fn unloaded_changes(directory: &RuntimeDir, files: &[PathBuf]) -> Option<String> {
+    let status = timeout(STATUS_TIMEOUT, admin::status(&directory.socket(ADMIN_SOCKET))).await;
+    let report = changed_files::compared(status.ok()?.ok()?);
+    let is_checked = |path: &String| files.iter().any(|file| absolute(file).is_ok_and(|file| file == Path::new(path)));
+    changed_files::sentence(&report.files_changed.into_iter().filter(is_checked).collect::<Vec<_>>())
+}
+
+/// The errors and warnings, with counts.
 struct Findings<'a> {
     servers: usize,
-    /// Servers that cannot start, as far as can be told without starting them.
+    /// Servers that certainly cannot start.
     unstartable: usize,
     errors: usize,
     warnings: usize,
-    /// Servers that have not said yet what they offer.
+    /// Servers whose tools, prompts and resources are not known yet.
     unknown: Vec<&'a str>,
     hint: Option<&'a str>,
     diagnostics: Vec<Diagnostic>,
-    /// Why there is no configuration at all.
+    /// Why the configuration does not load.
     refusal: Option<&'a ConfigError>,
 }
 
-/// One of them, for programs.
 #[derive(Serialize)]
-struct Finding<'a> {
+struct JsonFinding<'a> {
     level: &'static str,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,13 +117,13 @@ struct Finding<'a> {
 }
 
 #[derive(Serialize)]
-struct Shape<'a> {
+struct JsonReport<'a> {
     servers: usize,
     unstartable: usize,
     errors: usize,
     warnings: usize,
     unknown: &'a [&'a str],
-    diagnostics: Vec<Finding<'a>>,
+    diagnostics: Vec<JsonFinding<'a>>,
 }
 
 impl<'a> Findings<'a> {
@@ -134,7 +155,7 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// For a person, beside what was asked for.
+    /// Prints errors, warnings and notes to stderr.
     fn explain(&self) {
         let colour = OutputStyle::of_stderr().has_colour();
         match self.refusal {
@@ -151,14 +172,14 @@ impl<'a> Findings<'a> {
             print_note!("{hint}");
         }
         if !self.unknown.is_empty() {
-            let names = join_limited(&self.unknown, MOST_NAMES);
+            let names = join_limited(&self.unknown, MAX_NAMES);
             print_note!(
-                "note: patterns and names were not checked of {names}: what they offer is known once they have run\n"
+                "note: the patterns and names of {names} were not checked: mcpd has not listed their tools yet. \
+                 Run them once, then check again\n"
             );
         }
     }
 
-    /// In one line.
     fn summary(&self) -> String {
         if self.refusal.is_some() {
             return format!("{}: this configuration is refused", count(self.errors, "error"));
@@ -174,9 +195,9 @@ impl<'a> Findings<'a> {
     fn print_json(&self) -> Result<(), ExitCode> {
         let unreadable = self.refusal.into_iter().flat_map(ConfigError::unreadable).map(|(file, error)| {
             let message = format!("cannot read {}: {error}", file.display());
-            Finding { level: "error", message, label: None, file, line: None, column: None, help: None }
+            JsonFinding { level: "error", message, label: None, file, line: None, column: None, help: None }
         });
-        let shape = Shape {
+        let report = JsonReport {
             servers: self.servers,
             unstartable: self.unstartable,
             errors: self.errors,
@@ -184,17 +205,17 @@ impl<'a> Findings<'a> {
             unknown: &self.unknown,
             diagnostics: unreadable.chain(self.diagnostics.iter().map(finding)).collect(),
         };
-        json::try_print_page(&shape)
+        json::try_print_page(&report)
     }
 }
 
-fn finding(diagnostic: &Diagnostic) -> Finding<'_> {
+fn finding(diagnostic: &Diagnostic) -> JsonFinding<'_> {
     let (line, column) = diagnostic.place();
     let level = match diagnostic.level {
         Level::Error => "error",
         Level::Warning => "warning",
     };
-    Finding {
+    JsonFinding {
         level,
         message: diagnostic.message.clone(),
         label: diagnostic.label.as_deref(),
@@ -215,8 +236,8 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         for (count, expected) in [(1, "s1"), (2, "s1, s2"), (10, "s9, s10"), (11, "s10 and 1 more"), (12, "and 2 more")]
         {
-            assert!(join_limited(&names[..count], MOST_NAMES).ends_with(expected), "{count}");
+            assert!(join_limited(&names[..count], MAX_NAMES).ends_with(expected), "{count}");
         }
-        assert!(!join_limited(&names, MOST_NAMES).contains("s11"));
+        assert!(!join_limited(&names, MAX_NAMES).contains("s11"));
     }
 }

@@ -1,4 +1,4 @@
-//! `mcpd connect`: an agent on standard streams, and whichever daemon is there.
+//! `mcpd connect`: connects an agent on standard streams to the daemon, and reconnects when the daemon restarts.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,8 +19,8 @@ use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
 use crate::sockets::{AGENT_SOCKET, RuntimeDir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Until there may be a place again, where many agents come at once.
-const FULL: Duration = Duration::from_millis(5);
+/// Delay before the next attempt when the socket's backlog is full.
+const BACKLOG_RETRY: Duration = Duration::from_millis(5);
 
 pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCode {
     let socket = match profile.socket(directory) {
@@ -47,7 +47,7 @@ pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCod
     }
 }
 
-/// Reaches the first daemon, which is started if nobody serves.
+/// Connects to the daemon, which is started if none runs.
 async fn first(
     directory: &RuntimeDir,
     profile: &ProfileArg,
@@ -60,7 +60,7 @@ async fn first(
             autostart::ensure(directory).await.map_err(unserved)?;
         }
         match UnixStream::connect(&socket).await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(FULL).await,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BACKLOG_RETRY).await,
             Err(error) if may_start && is_missing(&error) => {
                 may_start = false;
                 autostart::ensure(directory).await.map_err(unserved)?;
@@ -80,7 +80,7 @@ fn unserved(error: AutostartError) -> NoDaemon<ExitCode> {
     NoDaemon { code: fail(NOT_RUNNING, error), reason }
 }
 
-/// Whether nobody listens.
+/// Whether no process listens.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }

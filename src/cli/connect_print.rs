@@ -1,4 +1,4 @@
-//! `mcpd connect --print CLIENT`.
+//! `mcpd connect --print CLIENT`: prints the configuration entry for a client.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,9 @@ use crate::config::interpolate::Process;
 use crate::known_clients::{Client, Program};
 use crate::sockets::{RuntimeDir, SESSION_VARIABLE};
 
-/// Prints the entry for `client` on stdout, and where it belongs on stderr. `options` are those that its `mcpd connect` needs to
-/// find `directory`.
+/// Prints the entry for `client` on stdout, and its file on stderr. `options`: what `mcpd connect` needs to find `directory`.
 pub(super) fn run(client: &Client, options: &[String], directory: Option<&RuntimeDir>) -> ExitCode {
-    let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is no text") };
+    let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is not UTF-8") };
     let args = ["connect".to_owned()].into_iter().chain(options.iter().cloned()).collect();
     let program = Program { command, args, env: variables(directory) };
     let file =
@@ -27,7 +26,7 @@ pub(super) fn run(client: &Client, options: &[String], directory: Option<&Runtim
     printed
 }
 
-/// The variable without which another `mcpd connect` would look elsewhere. Clients leave out `XDG_RUNTIME_DIR`.
+/// The variable that `mcpd connect` needs to find `directory`. Clients do not pass `XDG_RUNTIME_DIR` on.
 fn variables(directory: Option<&RuntimeDir>) -> BTreeMap<String, String> {
     let without_session = |name: &str| std::env::var_os(name).filter(|_| name != SESSION_VARIABLE);
     let is_found = RuntimeDir::resolve(None, without_session).is_ok_and(|found| Some(&found) == directory);
@@ -35,20 +34,20 @@ fn variables(directory: Option<&RuntimeDir>) -> BTreeMap<String, String> {
     session.map(|session| (SESSION_VARIABLE.to_owned(), session.to_owned())).into_iter().collect()
 }
 
-/// The options by which another `mcpd connect`, started anywhere, finds the same socket.
+/// The options with which `mcpd connect` finds the same socket from any directory.
 pub(super) fn options(runtime_dir: Option<&Path>) -> Vec<String> {
-    let whole =
+    let absolute =
         runtime_dir.and_then(|directory| std::path::absolute(directory).ok()?.into_os_string().into_string().ok());
-    whole.map(|directory| vec!["--runtime-dir".to_owned(), directory]).unwrap_or_default()
+    absolute.map(|directory| vec!["--runtime-dir".to_owned(), directory]).unwrap_or_default()
 }
 
-/// The whole path to run this program by: as it is found on the PATH, if it is, since a package manager may keep the file itself
-/// in a directory of its version.
+/// The absolute path of this program: its link on the PATH if there is one, since package managers move the file itself with each
+/// version.
 pub(super) fn this_program() -> Option<String> {
-    let own = std::env::current_exe().ok()?;
+    let program = std::env::current_exe().ok()?;
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_own =
-        |candidate: &PathBuf| candidate.is_absolute() && candidate.canonicalize().is_ok_and(|path| path == own);
-    let found = std::env::split_paths(&path).map(|directory| directory.join("mcpd")).find(is_own);
-    found.unwrap_or(own).into_os_string().into_string().ok()
+    let is_this =
+        |candidate: &PathBuf| candidate.is_absolute() && candidate.canonicalize().is_ok_and(|path| path == program);
+    let found = std::env::split_paths(&path).map(|directory| directory.join("mcpd")).find(is_this);
+    found.unwrap_or(program).into_os_string().into_string().ok()
 }

@@ -1,6 +1,6 @@
-//! `mcpd login`: a person lets mcpd in at a server; without a server, how logins stand.
+//! `mcpd login`: logs in to a server, or lists the logins.
 //!
-//! The configuration is read with the eyes of the daemon, as `mcpd doctor` reads it, and the login is kept where that looks for it.
+//! It reads the configuration with the daemon's environment, as `mcpd doctor` does, and stores the login where the daemon finds it.
 
 mod browser;
 pub(super) mod daemon;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap_complete::ArgValueCandidates;
 use tokio::time::timeout;
 
-use self::paste::Pasted;
+use self::paste::PasteReader;
 use super::doctor::probe::DaemonProbe;
 use super::outcome::print_styled_note;
 use super::spinner::with_spinner;
@@ -31,23 +31,23 @@ use crate::oauth::{
 use crate::sockets::RuntimeDir;
 use crate::suggest::hint;
 
-/// Names of scopes that are shown.
-const SCOPES: usize = 8;
+/// Scopes that the result names.
+const MAX_SCOPES: usize = 8;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Wanted {
-    /// The server; without one, show those that are reached by a URL, and how their logins stand
+pub(super) struct Arguments {
+    /// Server to log in to; without one, list the servers with a URL and their logins
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
     server: Option<String>,
-    /// Show the address of the page, and open it nowhere
+    /// Print the address of the login page instead of opening it
     #[arg(long)]
     no_browser: bool,
-    /// For how long to wait until somebody has agreed
+    /// How long to wait for the login in the browser
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration::parse)]
     timeout: Duration,
     #[command(flatten)]
     files: Files,
-    /// Print how logins stand as JSON
+    /// Print the logins as JSON
     #[arg(long, conflicts_with = "server")]
     json: bool,
 }
@@ -59,90 +59,104 @@ pub(super) struct Files {
     config: Vec<PathBuf>,
 }
 
-/// `given` is the runtime directory that a person has named, `directory` the one that there is, if any.
-pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
-    let place = match Place::look(&wanted.files, given, directory).await {
-        Ok(place) => place,
+/// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
+pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
+    let context = match LoginContext::load(&arguments.files, given, directory).await {
+        Ok(context) => context,
         Err(code) => return code,
     };
-    let Some(name) = &wanted.server else { return list::run(&place, wanted.json).await };
-    let login = match place.login(name).await {
+    let Some(name) = &arguments.server else { return list::run(&context, arguments.json).await };
+    let login = match context.login(name).await {
         Ok(login) => login,
         Err(reason) => return fail(USAGE, format!("{name}: {reason}")),
     };
     let was_logged_in = matches!(login.status().await, Ok(LoginStatus::Valid(_) | LoginStatus::Ended(_)));
-    match log_in(&login, name, wanted).await {
-        Ok(Done::NotNeeded) => print(format!("{name}: lets anybody in, so there is nothing to log in to\n")),
-        Ok(Done::LoggedIn { by }) => match try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
-            Ok(()) => daemon::after_login(&place.probe, name, was_logged_in).await,
-            Err(code) => code,
-        },
+    match log_in(&login, name, arguments).await {
+        Ok(LoginOutcome::NotRequired) => print(format!("{name}: requires no login\n")),
+        Ok(LoginOutcome::Success { by }) => {
+            match try_print(format!("{name}: logged in{by}{}\n", allowed(&login).await)) {
+                Ok(()) => daemon::after_login(&context.probe, name, was_logged_in).await,
+                Err(code) => code,
+            }
+        }
         Err(reason) => fail(FAILED, format!("{name}: {}", one_line(&reason))),
     }
 }
 
-/// What came of it.
-enum Done {
-    NotNeeded,
-    LoggedIn {
-        /// By what, where that is nobody's consent; for the middle of a sentence.
+enum LoginOutcome {
+    NotRequired,
+    Success {
+        /// The method if it is not the user's consent, for the middle of a sentence.
         by: &'static str,
     },
 }
 
-async fn log_in(login: &Login, name: &str, wanted: &Wanted) -> Result<Done, String> {
+async fn log_in(login: &Login, name: &str, arguments: &Arguments) -> Result<LoginOutcome, String> {
     let logging_in = || format!("logging in to {name}");
-    let asked = match with_spinner(|| format!("asking {name} who lets mcpd in"), login.method()).await? {
-        LoginMethod::NotRequired => return Ok(Done::NotNeeded),
-        LoginMethod::ClientCredentials(asked) => {
-            with_spinner(logging_in, login.log_in_with_client_credentials(asked)).await?;
-            return Ok(Done::LoggedIn { by: " by its client credentials" });
-        }
-        LoginMethod::Consent(asked) => asked,
-    };
+    let requirements =
+        match with_spinner(|| format!("reading the login requirements of {name}"), login.method()).await? {
+            LoginMethod::NotRequired => return Ok(LoginOutcome::NotRequired),
+            LoginMethod::ClientCredentials(requirements) => {
+                with_spinner(logging_in, login.log_in_with_client_credentials(requirements)).await?;
+                return Ok(LoginOutcome::Success { by: " by its client credentials" });
+            }
+            LoginMethod::Consent(requirements) => requirements,
+        };
     let loopback = Loopback::bind(login.redirect_port()).await?;
     let attempt =
-        with_spinner(|| format!("asking for a page to log in to {name}"), login.begin(asked, loopback.redirect()))
+        with_spinner(|| format!("requesting the login page of {name}"), login.begin(requirements, loopback.redirect()))
             .await?;
-    let (code, browser) = agreed(&loopback, &attempt, name, wanted).await?;
+    let Callback { code, browser } = wait_for_callback(&loopback, &attempt, name, arguments).await?;
     let finished = async { with_spinner(logging_in, login.finish(attempt, &code?)).await };
     match browser {
         Some(browser) => browser.show_outcome(finished, &format!("mcpd is logged in to {name}.")).await?,
         None => finished.await?,
     }
-    Ok(Done::LoggedIn { by: "" })
+    Ok(LoginOutcome::Success { by: "" })
 }
 
-/// The code that the authorization server gives, or why it gives none, and the browser that waits for the rest.
-type Agreed = (Result<String, String>, Option<Browser>);
+struct Callback {
+    /// The authorization code, or the authorization server's reason for refusing it.
+    code: Result<String, String>,
+    /// The browser, which waits for the result.
+    browser: Option<Browser>,
+}
 
-/// Has a person agree, and gives what comes back: by the browser, or pasted.
-async fn agreed(loopback: &Loopback, attempt: &Authorization, name: &str, wanted: &Wanted) -> Result<Agreed, String> {
+/// Shows the login page, and waits for the callback from the browser or from a pasted address.
+async fn wait_for_callback(
+    loopback: &Loopback,
+    attempt: &Authorization,
+    name: &str,
+    arguments: &Arguments,
+) -> Result<Callback, String> {
     let page = attempt.page();
-    let opened = !wanted.no_browser && browser::open(loopback.start());
+    let opened = !arguments.no_browser && browser::open(loopback.start());
     let how = if opened {
         format!("Your browser opens this page to log in to {name}. If it does not, open it yourself:")
     } else {
         format!("Open this page in a browser to log in to {name}:")
     };
     let shown = try_print(format!("{how}\n\n  {}\n\n", one_line(page.as_str())));
-    shown.map_err(|_| "nobody reads where to go".to_owned())?;
-    print_note!("If that browser runs elsewhere, paste the address here that it ends up at: {}?…", loopback.redirect());
-    let pasted = Pasted::open();
-    let brought = timeout(wanted.timeout, async {
+    shown.map_err(|_| "standard output is closed, so the address cannot be printed".to_owned())?;
+    print_note!(
+        "If that browser runs on another machine, paste the address that it ends up at here: {}?…",
+        loopback.redirect()
+    );
+    let pasted = PasteReader::open();
+    let callback = timeout(arguments.timeout, async {
         tokio::select! {
-            answered = loopback.wait(attempt) => (answered.code, Some(answered.browser)),
-            code = told(pasted, attempt) => (code, None),
+            answer = loopback.wait(attempt) => Callback { code: answer.code, browser: Some(answer.browser) },
+            code = pasted_code(pasted, attempt) => Callback { code, browser: None },
         }
     });
-    brought.await.map_err(|_| {
-        let limit = duration::format(wanted.timeout);
-        format!("nobody has agreed within {limit}; `mcpd login {name}` asks again")
+    callback.await.map_err(|_| {
+        let limit = duration::format(arguments.timeout);
+        format!("no login in the browser within {limit}; run `mcpd login {name}` again")
     })
 }
 
-/// The code of the first pasted line that has one.
-async fn told(mut pasted: Pasted, attempt: &Authorization) -> Result<String, String> {
+/// The code in the first pasted line that has one.
+async fn pasted_code(mut pasted: PasteReader, attempt: &Authorization) -> Result<String, String> {
     loop {
         match attempt.pasted(&pasted.line().await) {
             Ok(code) => return Ok(code),
@@ -154,28 +168,28 @@ async fn told(mut pasted: Pasted, attempt: &Authorization) -> Result<String, Str
     }
 }
 
-/// What a login allows, for the end of a sentence.
+/// The granted scopes, for the end of a sentence.
 async fn allowed(login: &Login) -> String {
     match login.status().await {
         Ok(LoginStatus::Valid(ValidLogin { scopes, .. })) if !scopes.is_empty() => {
-            format!(", for {}", one_line(&join_limited(&scopes, SCOPES)))
+            format!(", for {}", one_line(&join_limited(&scopes, MAX_SCOPES)))
         }
         _ => String::new(),
     }
 }
 
-/// Where logins are looked for, and of what.
-pub(super) struct Place {
+/// The configuration and the directory of logins, as the daemon sees them.
+pub(super) struct LoginContext {
     pub(super) probe: DaemonProbe,
     config: Config,
     directory: PathBuf,
     clients: Clients,
 }
 
-impl Place {
+impl LoginContext {
     /// # Errors
-    /// With which code to end, after saying why: the configuration is not valid, or nothing says where logins are kept.
-    pub(super) async fn look(
+    /// Prints an invalid configuration or a missing directory, and returns the exit code.
+    pub(super) async fn load(
         files: &Files,
         given: Option<PathBuf>,
         directory: Option<RuntimeDir>,
@@ -189,7 +203,7 @@ impl Place {
             }
         };
         let Some(directory) = oauth::directory(|name| probe.sources.var(name).map(PathBuf::from)) else {
-            return Err(fail(USAGE, "logins are kept below $XDG_STATE_HOME or $HOME, and neither is a whole path"));
+            return Err(fail(USAGE, "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it"));
         };
         Ok(Self { probe, config, directory, clients: Clients::default() })
     }
@@ -205,35 +219,35 @@ impl Place {
     /// The login of the server `name`.
     ///
     /// # Errors
-    /// If there is nothing to log in to; for a person, on one line.
+    /// The reason on one line, if the server has no login.
     pub(super) async fn login(&self, name: &str) -> Result<Login, String> {
         let servers = &self.config.servers;
         let Some(server) = servers.iter().find(|server| &*server.name == name) else {
             let near = hint(name, servers.iter().map(|server| &*server.name));
-            return Err(format!("is no configured server{near}"));
+            return Err(format!("is not a configured server{near}"));
         };
         match &server.launch {
             Ok(Launch::Remote(remote)) => self.login_of(name, remote).await,
-            Ok(Launch::Program(_)) => Err("is a program, which is run and not logged in to".to_owned()),
+            Ok(Launch::Program(_)) => Err("is a program: only servers with a URL have logins".to_owned()),
             Err(reason) => Err(reason.to_string()),
         }
     }
 
     async fn login_of(&self, name: &str, remote: &Remote) -> Result<Login, String> {
-        let needless = || {
+        let no_login = || {
             let why =
                 if remote.oauth == OAuth::Off { "its `oauth` is `false`" } else { "it has an `Authorization` header" };
             format!("needs no login: {why}")
         };
         if !Login::is_for(remote) {
-            return Err(needless());
+            return Err(no_login());
         }
         let client = self.clients.get(remote).await.map_err(|error| error.to_string())?;
-        Login::of(name, remote, client, &Logins::new(self.directory.clone())).ok_or_else(needless)
+        Login::of(name, remote, client, &Logins::new(self.directory.clone())).ok_or_else(no_login)
     }
 
-    /// The login that is kept for a server that is not configured any more.
-    pub(super) async fn left(&self, name: &str) -> Option<Login> {
+    /// The stored login of a server that is no longer configured.
+    pub(super) async fn stored(&self, name: &str) -> Option<Login> {
         let url = oauth::stored_url(&self.directory, name).await?;
         self.login_of(name, &Remote { url, ..Remote::default() }).await.ok()
     }

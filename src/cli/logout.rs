@@ -1,4 +1,4 @@
-//! `mcpd logout`: forgets what lets mcpd in at a server, here and where it was given.
+//! `mcpd logout`: deletes a server's login, and revokes it at the authorization server.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap_complete::ArgValueCandidates;
 
 use super::login::daemon::after_logout;
-use super::login::{Files, Place};
+use super::login::{Files, LoginContext};
 use super::spinner::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, completions, fail, print, try_print};
@@ -14,24 +14,24 @@ use crate::oauth::Logout;
 use crate::sockets::RuntimeDir;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Wanted {
-    /// The server, even if it is not configured any more
+pub(super) struct Arguments {
+    /// Server to log out of, even if it is no longer configured
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
     server: String,
     #[command(flatten)]
     files: Files,
 }
 
-/// As `mcpd login` is run.
-pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
-    let name = &*wanted.server;
-    let place = match Place::look(&wanted.files, given, directory).await {
-        Ok(place) => place,
+/// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
+pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
+    let name = &*arguments.server;
+    let context = match LoginContext::load(&arguments.files, given, directory).await {
+        Ok(context) => context,
         Err(code) => return code,
     };
-    let login = match place.login(name).await {
+    let login = match context.login(name).await {
         Ok(login) => login,
-        Err(reason) => match place.left(name).await {
+        Err(reason) => match context.stored(name).await {
             Some(login) => login,
             None => return fail(USAGE, format!("{name}: {reason}")),
         },
@@ -49,7 +49,7 @@ pub(super) async fn run(wanted: &Wanted, given: Option<PathBuf>, directory: Opti
     }
     let again = if logs_in_again { ", until its client credentials let mcpd in again" } else { "" };
     match try_print(format!("{name}: logged out{again}\n")) {
-        Ok(()) => after_logout(&place.probe, name).await,
+        Ok(()) => after_logout(&context.probe, name).await,
         Err(code) => code,
     }
 }

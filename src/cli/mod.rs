@@ -100,7 +100,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),
         Command::Logout(logout) => block_on(logout::run(&logout, given, directory.ok())),
-        Command::Check(arguments) => check::run(&arguments),
+        Command::Check(arguments) => block_on(check::run(&arguments, directory.ok())),
         Command::Completions { shell } => completions::run(shell),
         Command::Man(man) => man::run(&man),
         Command::Service(arguments) => service::run(&arguments, directory),

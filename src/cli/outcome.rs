@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::admin::AskError;
+use crate::config::interpolate::Process;
+use crate::config::{self, ConfigError};
 use crate::printable;
 
 /// The command failed, or a server is down.
@@ -55,15 +57,38 @@ pub(super) fn try_print(text: impl AsRef<[u8]>) -> Result<(), ExitCode> {
     })
 }
 
-/// Prints an error of the operator socket.
+/// Prints why a request to the daemon failed.
 pub(super) fn admin_failure(error: &AskError) -> ExitCode {
-    fail(if matches!(error, AskError::NotRunning(_)) { NOT_RUNNING } else { FAILED }, error)
+    match error {
+        AskError::NotRunning(path) => not_running(path),
+        _ => fail(FAILED, error),
+    }
+}
+
+/// Prints that no daemon listens at `path`. If the default configuration is invalid, prints its first error, because no daemon can
+/// start with it.
+pub(super) fn not_running(path: &Path) -> ExitCode {
+    match config::load(&[], &Process) {
+        Ok(_) => fail(NOT_RUNNING, AskError::NotRunning(path.to_owned())),
+        Err(error) => fail(
+            NOT_RUNNING,
+            format!("not running: no daemon at {}\n{}", path.display(), invalid_configuration(&error)),
+        ),
+    }
+}
+
+/// The first error of the default configuration, and how to see them all.
+pub(super) fn invalid_configuration(error: &ConfigError) -> String {
+    let error = error.first();
+    format!(
+        "  the configuration does not load: {error}\n  help: `mcpd check` shows every error; fix them, then run `mcpd start`"
+    )
 }
 
 /// Prints why connecting to the socket `path` failed.
 pub(super) fn connect_failure(path: PathBuf, error: &io::Error) -> ExitCode {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => fail(NOT_RUNNING, AskError::NotRunning(path)),
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => not_running(&path),
         _ => fail(FAILED, format!("{}: {error}", path.display())),
     }
 }

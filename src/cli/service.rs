@@ -1,4 +1,4 @@
-//! `mcpd service`: mcpd as a unit of the user's systemd.
+//! `mcpd service`: runs mcpd as a unit of the user's systemd.
 
 mod files;
 mod install;
@@ -20,7 +20,6 @@ pub(super) use self::path::lasting;
 use super::{USAGE, block_on, fail};
 use crate::sockets::{RuntimeDir, SocketError};
 
-/// What is to be done with the unit.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -29,23 +28,23 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Write the units for this user, start mcpd by them now and at each login, and say what was done
+    /// Install systemd units for this user, and start mcpd now and at each login
     ///
-    /// To be run again after an upgrade or when the PATH of the login shell has changed. Variables that servers need are
-    /// found in the login environment and kept in a file of mode 0600; only their names are shown; what does not differ is left alone. A unit
-    /// that a person has changed is kept beside the new one, as NAME.old.
+    /// Run it again after an upgrade, or when the PATH of the login shell has changed; it changes only what differs. Variables that
+    /// servers need are read from the login environment and saved in a file with mode 0600; only their names are printed. A unit
+    /// that you have edited is saved as NAME.old.
     Install(Install),
-    /// Stop mcpd and remove the units that were written; the configuration stays
+    /// Stop mcpd and remove its units; the configuration stays
     Uninstall {
-        /// Print what would be done, and do nothing
+        /// Print the steps without running them
         #[arg(long)]
         dry_run: bool,
     },
-    /// Say whether mcpd runs as a unit, and what of that is out of date
+    /// Show whether mcpd runs as a unit, and what is out of date
     ///
-    /// Exits with 0 if it runs and nothing is, with 1 if something is, with 3 if it does not run.
+    /// Exit codes: 0 it runs and is up to date, 1 something is out of date, 3 it does not run.
     Status {
-        /// Print it as JSON
+        /// Print the state as JSON
         #[arg(long)]
         json: bool,
     },
@@ -53,19 +52,19 @@ enum What {
 
 #[derive(Debug, Args)]
 struct Install {
-    /// Print what would be written and done, and do nothing
+    /// Print the changes and steps without applying them
     #[arg(long)]
     dry_run: bool,
-    /// Confine mcpd and all its servers, too: systemd/hardened.conf; undone if mcpd does not start with it
+    /// Also sandbox mcpd and all its servers (systemd/hardened.conf); undone if mcpd does not start with it
     #[arg(long)]
     hardened: bool,
-    /// Take the confinement of --hardened away again
+    /// Remove the sandbox of --hardened
     #[arg(long, conflicts_with = "hardened")]
     no_hardened: bool,
-    /// Have mcpd run from the machine's start, without anybody logged in (loginctl enable-linger)
+    /// Run mcpd from boot, even while you are not logged in (loginctl enable-linger)
     #[arg(long, conflicts_with = "no_linger")]
     linger: bool,
-    /// Have it run while somebody is logged in, and do not ask
+    /// Run mcpd only while you are logged in, and do not ask
     #[arg(long)]
     no_linger: bool,
 }
@@ -74,14 +73,14 @@ pub(super) fn run(arguments: &Arguments, directory: Result<RuntimeDir, SocketErr
     let directory = match directory {
         Ok(directory) if directory.is_given() => {
             let why =
-                "units serve where agents look by themselves: leave --runtime-dir out, or run `mcpd serve` with it";
+                "units use the default runtime directory: omit --runtime-dir, or run `mcpd serve --runtime-dir DIR`";
             return fail(USAGE, why);
         }
         Ok(directory) => directory,
         Err(error) => return fail(USAGE, error),
     };
     match &arguments.what {
-        What::Install(wanted) => block_on(install::run(&directory, wanted)),
+        What::Install(options) => block_on(install::run(&directory, options)),
         What::Uninstall { dry_run } => block_on(uninstall::run(&directory, *dry_run)),
         What::Status { json } => block_on(status::run(&directory, *json)),
     }

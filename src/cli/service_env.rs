@@ -1,7 +1,7 @@
-//! The variables of the login environment that the unit needs, and the file that holds them for systemd.
+//! The `service.env` file, which gives the unit the variables it needs from the login environment.
 //!
-//! Needed are the `PATH`, proxies, certificate authorities, the directories of version managers, `MCPD_…`, and what the configuration
-//! refers to. The file is its owner's alone: unlike `Environment=` of a unit, `systemctl show` does not print it.
+//! The unit needs `PATH`, proxies, certificate authorities, directories of version managers, `MCPD_…`, and every variable that the
+//! configuration refers to. Only the owner can read the file; `systemctl show` does not print it, unlike `Environment=` of a unit.
 
 mod syntax;
 
@@ -17,8 +17,8 @@ use crate::config::{Loaded, environment};
 use crate::disk::replace_private;
 use crate::login_env;
 
-/// Variables of one login session, or of the user, which systemd has or gets from the session. A file would make them outlive it.
-const OF_SESSION: [&str; 14] = [
+/// Variables that systemd has or gets from the login session. In a file they would outlive the session.
+const SESSION_VARIABLES: [&str; 14] = [
     "CREDENTIALS_DIRECTORY",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
@@ -34,30 +34,28 @@ const OF_SESSION: [&str; 14] = [
     "XDG_SESSION_ID",
     "XDG_SESSION_TYPE",
 ];
-/// What begins a variable of mcpd's own.
-const OWN_PREFIX: &str = "MCPD_";
-/// First line of the file.
+const PREFIX: &str = "MCPD_";
 const HEADER: &str = "# Written by mcpd from the login environment; `mcpd reload --environment` writes it anew.\n";
 
-/// What the login environment has of what the unit needs. `Debug` is left out, as values may be secret.
+/// The variables for the unit. It has no `Debug`, because values may be secret.
 pub(super) struct LoginEnvironment {
     pub(super) variables: BTreeMap<String, String>,
-    /// What the configuration refers to, and the login environment lacks.
+    /// Variables that the configuration refers to and the login environment lacks.
     pub(super) missing: Vec<String>,
-    /// What the file cannot hold: values with control characters, or not in UTF-8.
+    /// Variables that the file cannot contain: with control characters, or not in UTF-8.
     pub(super) unfit: Vec<String>,
-    /// Why it is this process's environment instead.
+    /// Why `variables` come from this process instead of the login shell.
     pub(super) trouble: Option<String>,
 }
 
-/// Asks the login shell for what this configuration needs; without one, for what every configuration needs.
+/// Reads the variables for this configuration from the login shell; without a configuration, those that every one needs.
 pub(super) async fn of_login(loaded: Option<&Loaded>) -> LoginEnvironment {
     let login = login_env::environment(std::env::vars_os()).await;
     let references = loaded.map(references).unwrap_or_default();
-    // A shell that does not answer leaves what this process has.
+    // If the shell does not answer, this process's environment is used.
     let all = if login.trouble.is_some() { std::env::vars_os().collect() } else { login.variables };
     let is_needed = |name: &str| {
-        name == "PATH" || name.starts_with(OWN_PREFIX) || environment::is_setup(name) || references.contains(name)
+        name == "PATH" || name.starts_with(PREFIX) || environment::is_setup(name) || references.contains(name)
     };
     let mut found =
         LoginEnvironment { variables: BTreeMap::new(), missing: Vec::new(), unfit: Vec::new(), trouble: login.trouble };
@@ -76,40 +74,37 @@ pub(super) async fn of_login(loaded: Option<&Loaded>) -> LoginEnvironment {
     found
 }
 
-/// The variables that this configuration refers to, without those of the login session.
+/// The variables that this configuration refers to, without session variables.
 pub(super) fn references(loaded: &Loaded) -> BTreeSet<String> {
     let mut names = loaded.variables();
-    names.retain(|name| !OF_SESSION.contains(&name.as_str()));
+    names.retain(|name| !SESSION_VARIABLES.contains(&name.as_str()));
     names
 }
 
-/// Where the variables are: `$XDG_STATE_HOME/mcpd/service.env`, else below `~/.local/state`.
+/// The path: `$XDG_STATE_HOME/mcpd/service.env`, else below `~/.local/state`.
 pub(super) fn file() -> Option<PathBuf> {
     let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")))?;
     Some(state.join("mcpd/service.env"))
 }
 
-/// The variables in the file; none if it is not there.
+/// The variables in the file; empty if it does not exist.
 pub(super) fn read(file: &Path) -> BTreeMap<String, String> {
     parse(&fs::read_to_string(file).unwrap_or_default())
 }
 
-/// The file with these variables.
+/// The content of a file with these variables.
 pub(super) fn text(variables: &BTreeMap<String, String>) -> String {
     variables.iter().fold(HEADER.to_owned(), |text, (name, value)| text + &assignment(name, value))
 }
 
-/// Writes a text that only the user may read, as a whole or not at all.
-///
-/// # Errors
-/// If that is impossible.
+/// Writes a file atomically that only the user can read.
 pub(super) fn write_private(file: &Path, text: &str) -> io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("/"));
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     replace_private(file, text.as_bytes())
 }
 
-/// What to set and unset in a daemon that has the variables of `former`.
+/// The variables to set and to unset in a daemon that has the variables of `former`.
 pub(super) fn changes(
     former: &BTreeMap<String, String>,
     new: &BTreeMap<String, String>,
@@ -119,7 +114,7 @@ pub(super) fn changes(
 }
 
 impl LoginEnvironment {
-    /// A line for each thing that a person should know, with names only: what it is about, and the names.
+    /// Lines for a person, each a verb and names of variables. Values are left out.
     pub(super) fn summary(&self) -> Vec<(&'static str, String)> {
         let names = |names: &[String]| names.join(", ");
         let set: Vec<_> = self.variables.keys().cloned().collect();
@@ -141,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_longer_in_the_file_is_unset() {
+    fn variable_that_is_no_longer_in_the_file_is_unset() {
         let variables = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
             all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
@@ -151,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn file_is_its_owners_alone() {
+    fn file_is_private_to_its_owner() {
         use std::os::unix::fs::PermissionsExt;
         let place = tempfile::tempdir().expect("a temporary directory");
         let file = place.path().join("mcpd/service.env");

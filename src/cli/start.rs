@@ -1,4 +1,4 @@
-//! `mcpd start`.
+//! `mcpd start`: starts the daemon.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,10 +14,9 @@ use crate::autostart::{self, StartOutcome};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
-/// For a daemon that serves agents to open its admin socket as well.
-const ADMIN_WAIT: Duration = Duration::from_secs(10);
-/// Between two attempts to connect.
-const RETRY: Duration = Duration::from_millis(10);
+/// Until a daemon that serves agents has to open its admin socket.
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
     let started = match with_spinner(|| "until the daemon serves".to_owned(), autostart::start(directory)).await {
@@ -36,12 +35,12 @@ pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
     })
 }
 
-/// The state of a daemon that serves agents. It opens its admin socket last.
+/// The state of the daemon, which opens its admin socket last.
 async fn status(directory: &RuntimeDir) -> Result<Report, AskError> {
-    let deadline = Instant::now() + ADMIN_WAIT;
+    let deadline = Instant::now() + ADMIN_TIMEOUT;
     loop {
         match admin::status(&directory.socket(ADMIN_SOCKET)).await {
-            Err(AskError::NotRunning(_)) if Instant::now() < deadline => sleep(RETRY).await,
+            Err(AskError::NotRunning(_)) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
             status => return status,
         }
     }

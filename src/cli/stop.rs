@@ -1,4 +1,4 @@
-//! `mcpd stop`.
+//! `mcpd stop`: stops the daemon.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::systemctl::SERVICE;
 
 #[derive(Debug, Args)]
 pub(super) struct Stop {
-    /// Kill the daemon instead of letting calls and servers end in order
+    /// Kill the daemon without waiting for calls and servers to end
     #[arg(long)]
     force: bool,
-    /// How long to wait until no process is left
+    /// How long to wait until every process has ended
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = humantime::parse_duration)]
     timeout: Duration,
 }
@@ -44,7 +44,7 @@ fn report(StopReport { pid, units }: &StopReport, directory: &RuntimeDir) -> Str
         text += "`mcpd start` starts the daemon again, and so does the next agent that runs `mcpd connect`\n";
     }
     if units.iter().any(|unit| unit != SERVICE) {
-        text += "its sockets are closed until then, or until the next login\n";
+        text += "systemd listens on its sockets again after that, or after the next login\n";
     }
     text
 }

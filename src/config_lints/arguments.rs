@@ -1,4 +1,4 @@
-//! Secrets in arguments: every user of the machine sees those of every process.
+//! Secrets in arguments, which every user of the machine can see.
 
 use super::Context;
 use crate::config::ServerConfig;
@@ -13,7 +13,6 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     args.chunk_by(|one, next| one.server.name == next.server.name).flat_map(of_server).collect()
 }
 
-/// An argument as it is written.
 struct Argument<'a> {
     server: &'a ServerConfig,
     note: &'a Note<'a>,
@@ -26,7 +25,7 @@ fn of_server(args: &[Argument<'_>]) -> Vec<Diagnostic> {
     let is_secret = |(index, arg): &(usize, &Argument<'_>)| arg.template.names_secret() || secrets.contains(index);
     let warning = |(_, arg): (usize, &Argument<'_>)| {
         let message = format!("an argument of `{}` is a secret, and the process list shows it", arg.server.name);
-        let help = "give it in `env`, if the server can take it from there: only its own user sees that";
+        let help = "give it in `env` if the server supports that: only this user can read it there";
         arg.note.warning(message, help)
     };
     args.iter().enumerate().filter(is_secret).map(warning).collect()

@@ -1,4 +1,4 @@
-//! Programs that a server cannot be run by, because they are not there.
+//! Commands that do not exist or cannot be executed.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     complaints.collect()
 }
 
-/// The command of a program as it may be printed.
+/// The command of a program for printing, with secrets masked.
 pub(crate) fn shown(program: &Program) -> String {
     let command = program.secrets.masked(&program.command);
     match command_line(&command) {
@@ -29,7 +29,7 @@ pub(crate) fn shown(program: &Program) -> String {
     }
 }
 
-/// Why the command of a program cannot be run, and what to write instead. It is `written` in a file with this spelling.
+/// Why the command of a program cannot be run, and what to write instead. `written`: the command in a file with this spelling.
 pub(crate) fn unfound(
     program: &Program,
     written: &str,
@@ -44,7 +44,7 @@ pub(crate) fn unfound(
     Some(something_else(program, written, spelling, sources).unwrap_or(found))
 }
 
-/// Whether the command of a program can be run. A path that is not whole may be right in the server's working directory.
+/// Whether the command of a program can be run. A relative path may exist in the server's working directory.
 pub(super) fn can_run(program: &Program, sources: &dyn Sources) -> bool {
     let is_relative = program.command.contains('/') && !program.command.starts_with('/');
     match unfound(program, &program.command, Spelling::Toml, sources) {
@@ -53,7 +53,7 @@ pub(super) fn can_run(program: &Program, sources: &dyn Sources) -> bool {
     }
 }
 
-/// What was written in the place of a program, if that can be told.
+/// The complaint about a URL or a command line in the place of a program.
 fn something_else(
     program: &Program,
     written: &str,
@@ -63,10 +63,10 @@ fn something_else(
     if command_line::is_url(written) {
         let [url] = &command_line::without_secrets(&[written])[..] else { return None };
         let help = format!("write {}", spelling.assignment("url", &toml_string(url)));
-        return Some(("is a URL, and mcpd reaches URLs by itself".to_owned(), help));
+        return Some(("is a URL, to which mcpd connects itself".to_owned(), help));
     }
     let words = command_line(written)?;
-    // A path with a blank in it is no command line.
+    // A path that contains a blank is not a command line.
     let first = Program { command: words.first()?.clone(), ..program.clone() };
     if first.command.contains('/') && not_a_program(&first, sources).is_some() {
         return None;
@@ -82,7 +82,7 @@ fn not_a_program(program: &Program, sources: &dyn Sources) -> Option<(String, St
     }
     if !command.starts_with('/') {
         let complaint = "is looked for in the working directory of the server".to_owned();
-        return Some((complaint, "write the whole path, or begin it with `~/`".to_owned()));
+        return Some((complaint, "write the absolute path, or begin it with `~/`".to_owned()));
     }
     let path = Path::new(command);
     if !sources.exists(path) {
@@ -94,12 +94,12 @@ fn not_a_program(program: &Program, sources: &dyn Sources) -> Option<(String, St
 
 /// A server gets mcpd's own `PATH`, unless its `env` has another.
 fn not_on_path(program: &Program, sources: &dyn Sources) -> Option<(String, String)> {
-    let own = program.env.get("PATH");
-    let path = own.cloned().or_else(|| sources.var("PATH")).unwrap_or_default();
+    let from_env = program.env.get("PATH");
+    let path = from_env.cloned().or_else(|| sources.var("PATH")).unwrap_or_default();
     if path.contains(AGENT_CWD) || sources.on_path(&program.command, &path).is_some() {
         return None;
     }
-    let searched = match own {
+    let searched = match from_env {
         Some(_) => "is not found on the PATH of its `env`".to_owned(),
         None => format!("is not found; PATH searched: {path}"),
     };

@@ -1,4 +1,4 @@
-//! Names under which agents see something else than one would expect: shortened, or prefixed because they were taken.
+//! Names that agents see changed: shortened, or prefixed because another server has the name.
 
 use super::{Context, some};
 use crate::catalog::{Catalog, Lists, Names, Source};
@@ -12,7 +12,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut seen: Vec<&Naming> = Vec::new();
     let mut warnings = Vec::new();
     for profile in &context.loaded.config.profiles {
-        // Of profiles with the same naming, what is true of one is most likely of the others.
+        // Profiles with the same naming most likely have the same findings.
         if !seen.contains(&&profile.naming) {
             seen.push(&profile.naming);
             warnings.extend(in_profile(context, profile));
@@ -21,14 +21,14 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     warnings
 }
 
-/// A server as a profile has it.
-struct Seen<'a> {
+/// A server in a profile.
+struct ProfileServer<'a> {
     server: &'a ServerConfig,
     policy: Policy,
     lists: Lists,
 }
 
-impl Seen<'_> {
+impl ProfileServer<'_> {
     fn source(&self) -> Source<'_> {
         Source { name: &self.server.name, policy: &self.policy, settings: &self.server.settings, lists: &self.lists }
     }
@@ -36,12 +36,12 @@ impl Seen<'_> {
 
 fn in_profile(context: &Context<'_>, profile: &Profile) -> Vec<Diagnostic> {
     let seen = context.servers().iter().zip(&context.known).filter_map(|(server, lists)| {
-        Some(Seen { server, policy: profile.policy(server)?, lists: lists.clone().unwrap_or_default() })
+        Some(ProfileServer { server, policy: profile.policy(server)?, lists: lists.clone().unwrap_or_default() })
     });
     let seen: Vec<_> = seen.collect();
-    let sources: Vec<_> = seen.iter().map(Seen::source).collect();
+    let sources: Vec<_> = seen.iter().map(ProfileServer::source).collect();
     let catalog = Catalog::build(&mut Names::default(), &profile.naming, &sources);
-    let of_server = |(index, Seen { server, .. }): (usize, &Seen<'_>)| {
+    let of_server = |(index, ProfileServer { server, .. }): (usize, &ProfileServer<'_>)| {
         let note = context.name_of(server)?;
         let (complaint, help) = complaint(&catalog, &profile.naming, index, server)?;
         let whole = &*profile.name == Profile::DEFAULT;
@@ -50,26 +50,26 @@ fn in_profile(context: &Context<'_>, profile: &Profile) -> Vec<Diagnostic> {
     seen.iter().enumerate().filter_map(of_server).collect()
 }
 
-/// What is shortened comes first: there is more to be done about it.
+/// Shortened names are reported first, because a user can do more about them.
 fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerConfig) -> Option<(String, String)> {
     let routes = [ListKind::Tools, ListKind::Prompts].into_iter().flat_map(|kind| catalog.routes(kind));
-    let own = routes.filter(|(_, route)| route.server == index);
+    let routes = routes.filter(|(_, route)| route.server == index);
     let (mut shortened, mut prefixed) = (Vec::new(), Vec::new());
-    for (exposed, route) in own {
-        let wanted = naming.whole(&server.name, &route.name);
-        if wanted.iter().any(|name| *name == exposed) {
-            if exposed != wanted[0] {
+    for (exposed, route) in routes {
+        let candidates = naming.whole(&server.name, &route.name);
+        if candidates.iter().any(|name| *name == exposed) {
+            if exposed != candidates[0] {
                 prefixed.push(exposed);
             }
         } else {
             shortened.push(exposed);
         }
     }
-    let most = naming.max_length;
+    let limit = naming.max_length;
     if !shortened.is_empty() {
         let names = some(shortened.iter().copied());
         let message = format!(
-            "names of `{}` are longer than {most} characters, or have others than A-Z a-z 0-9 _ -",
+            "names of `{}` are longer than {limit} characters, or have others than A-Z a-z 0-9 _ -",
             server.name
         );
         return Some((
@@ -80,7 +80,7 @@ fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerCo
     let shadowed: usize = catalog.exposure()[index].iter().map(|(_, exposure)| exposure.shadowed).sum();
     if !prefixed.is_empty() {
         let message = format!("some tools or prompts of `{}` have a name that an earlier server has", server.name);
-        return Some((message, format!("agents see {}: that is no error", some(prefixed.iter().copied()))));
+        return Some((message, format!("agents see {}: this is not an error", some(prefixed.iter().copied()))));
     }
     (shadowed > 0).then(|| {
         let message = format!("`{}`: {}", server.name, shadowed_resources(shadowed));
@@ -88,10 +88,10 @@ fn complaint(catalog: &Catalog, naming: &Naming, index: usize, server: &ServerCo
     })
 }
 
-/// What to do about resources that are not listed because of an earlier server.
+/// Advice for resources that are not listed because of an earlier server.
 pub(crate) const DENY_SHADOWED: &str = "hide one of the two with `deny` in its `[servers.NAME.resources]`";
 
-/// That so many resources or templates of a server are not listed because of an earlier server.
+/// The warning about resources that are not listed because of an earlier server.
 pub(crate) fn shadowed_resources(count: usize) -> String {
     match count {
         1 => "1 resource is not listed: an earlier server has the same URI or template".to_owned(),

@@ -1,4 +1,4 @@
-//! Patterns that match nothing that servers are known to offer.
+//! Patterns that match nothing in the known lists of servers.
 
 use globset::Glob;
 
@@ -10,7 +10,7 @@ use crate::list_kind::ListKind;
 use crate::policy::{self, Policy, is_fit_name};
 use crate::suggest::nearest;
 
-/// What stands between server and tool in the names that agents see.
+/// Between server and tool in the names that agents see.
 const SEPARATOR: &str = "__";
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
@@ -32,7 +32,7 @@ fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
         }
         _ => return None,
     };
-    // One that has not said yet what it offers may offer just that.
+    // A server without a known list may have a match.
     let known: Vec<_> = servers.iter().map(|index| context.known[*index].as_ref()).collect::<Option<_>>()?;
     let patterns = Policy::default().with(kind, None, std::slice::from_ref(glob)).ok()?;
     let offered: Vec<_> = known.iter().flat_map(|lists| keys(lists, kind)).collect();
@@ -43,7 +43,7 @@ fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
     let names: Vec<_> = servers.iter().map(|index| &*context.servers()[*index].name).collect();
     let shown = glob.glob().escape_debug();
     let message = format!("`{shown}` matches none of the {} of {}", word(kind), some(names.iter().copied()));
-    let help = own_name(kind, glob.glob(), &names, &offered).unwrap_or_else(|| {
+    let help = server_name_pattern(kind, glob.glob(), &names, &offered).unwrap_or_else(|| {
         let offered: Vec<_> = offered.iter().map(|(_, key)| *key).collect();
         suggestion(glob.glob(), &offered)
     });
@@ -56,8 +56,13 @@ fn no_server(context: &Context<'_>, note: &Note<'_>, pattern: &Glob) -> Diagnost
     note.warning(message, suggestion(pattern.glob(), &names))
 }
 
-/// What to write instead of a pattern on the names that agents see: patterns match the server's own names.
-fn own_name(kind: ListKind, pattern: &str, servers: &[&str], offered: &[(ListKind, &str)]) -> Option<String> {
+/// The correction of a pattern for the names that agents see. Patterns match the server's own names.
+fn server_name_pattern(
+    kind: ListKind,
+    pattern: &str,
+    servers: &[&str],
+    offered: &[(ListKind, &str)],
+) -> Option<String> {
     if !matches!(kind, ListKind::Tools | ListKind::Prompts) {
         return None;
     }
@@ -75,16 +80,16 @@ fn own_name(kind: ListKind, pattern: &str, servers: &[&str], offered: &[(ListKin
     Some(format!("write `{own}`: patterns match the names that the server itself uses, without `{prefix}`"))
 }
 
-/// What to write instead of a pattern that matches none of `known`.
+/// The suggestion for a pattern that matches none of `known`.
 fn suggestion(pattern: &str, known: &[&str]) -> String {
     let plain: String = pattern.chars().filter(|c| !matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\')).collect();
     match nearest(&plain, known.iter().copied()) {
         Some(name) if !plain.is_empty() => format!("did you mean `{}`?", name.escape_debug()),
-        _ => format!("what is there: {}", some(known.iter().copied())),
+        _ => format!("available: {}", some(known.iter().copied())),
     }
 }
 
-/// What patterns for `kind` are held against, as policy does.
+/// The lists that patterns for `kind` apply to, as in policy.
 fn kinds(kind: ListKind) -> &'static [ListKind] {
     match kind {
         ListKind::Tools => &[ListKind::Tools],
@@ -96,7 +101,7 @@ fn kinds(kind: ListKind) -> &'static [ListKind] {
 fn keys(lists: &Lists, kind: ListKind) -> impl Iterator<Item = (ListKind, &str)> {
     let of_kind = |kind: &ListKind| lists[*kind].items.iter().map(|item| (*kind, &*item.key)).collect::<Vec<_>>();
     let keys = kinds(kind).iter().flat_map(of_kind);
-    // An unfit name is hidden, whatever any pattern says.
+    // An invalid name is hidden regardless of patterns.
     keys.filter(|(kind, key)| matches!(kind, ListKind::Resources | ListKind::Templates) || is_fit_name(key))
 }
 

@@ -1,4 +1,4 @@
-//! Secrets in files that others can read.
+//! Secrets in files that other users can read.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn written_down(name: &str, note: &Note<'_>, sources: &dyn Sources) -> Option<Di
     Some(note.warning(message, help))
 }
 
-/// Who can read a file beside its owner: what its mode says, as far as the directories above it let anybody through.
+/// Other users who can read a file, by its mode and the modes of the directories above it.
 fn readers(path: &Path, sources: &dyn Sources) -> Option<&'static str> {
     let permissions = sources.permissions(path).ok()?;
     let (file, directories) = permissions.split_first()?;

@@ -1,4 +1,4 @@
-//! Servers that are reached at a URL: what is sent to them in the clear, whom they are trusted by, and limits of what is not here.
+//! Servers at a URL: unencrypted secrets, missing `ca_file`, and resource limits that have no effect.
 
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn in_the_clear(name: &str, template: &Template, remote: &Remote, note: &Note<'_
     Some(note.warning(message, "write an `https://` URL, if the server has one"))
 }
 
-/// The host of a URL to which others on the way can read along.
+/// The host of an unencrypted URL to another machine.
 fn host_in_the_clear(url: &str) -> Option<String> {
     let url = Url::parse(url).ok().filter(|url| url.scheme() == "http")?;
     let is_here = match url.host()? {

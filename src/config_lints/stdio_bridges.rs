@@ -1,4 +1,4 @@
-//! Programs that only reach a URL for a client that cannot: mcpd can.
+//! Programs that bridge stdio to a URL, which mcpd does not need.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::config::notes::Use;
 use crate::config::secret::is_secret_value;
 use crate::config::{Launch, Program};
 
-/// The package that most have for it.
+/// The most common such package.
 const BRIDGE: &str = "mcp-remote";
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
@@ -18,9 +18,9 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
         let Ok(Launch::Program(program)) = &server.launch else { return None };
         let url = bridged(program)?;
         let shown = if is_secret_value(url) { "https://…".to_owned() } else { program.secrets.masked(url) };
-        let message = format!("`{}` is run by `{BRIDGE}`, and mcpd reaches URLs by itself", server.name);
+        let message = format!("`{}` is run by `{BRIDGE}`, but mcpd connects to URLs itself", server.name);
         let help = format!(
-            "write `url = \"{}\"` in the place of `command` and `args`, with `headers` for what follows `--header`",
+            "write `url = \"{}\"` in place of `command` and `args`, with `headers` for each `--header`",
             shown.escape_debug()
         );
         Some(note.warning(message, help))
@@ -28,7 +28,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     bridges.collect()
 }
 
-/// The URL that such a program is to reach, whatever runs the package.
+/// The URL in the arguments of such a program.
 fn bridged(program: &Program) -> Option<&str> {
     let name = Path::new(&program.command).file_name().and_then(|name| name.to_str());
     let is_it = |word: &str| word.strip_prefix(BRIDGE).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'));

@@ -100,7 +100,10 @@ fn a_command_has_to_be_a_program_where_the_server_looks_for_it() {
         ("command = 'x'\nenv = { PATH = '/bin:/usr/bin' }", None),
         ("command = '/none'", Some("2:11 command `/none` does not exist | …")),
         ("command = '~/data'", Some("2:11 command `/home/u/data` cannot be executed | …")),
-        ("command = './x'", Some("2:11 command `./x` is looked for in the working directory… | write the whole path…")),
+        (
+            "command = './x'",
+            Some("2:11 command `./x` is looked for in the working directory… | write the absolute path…"),
+        ),
         ("command = '/opt/${file:~/key}'", Some("2:11 command `/opt/…` does not exist | …")),
         ("command = '${agent:cwd}/x'\nsharing = 'workspace'", None),
         ("command = 'x'\nenv = { PATH = '${agent:cwd}/bin' }\nsharing = 'workspace'", None),
@@ -195,13 +198,13 @@ fn patterns_that_match_nothing_are_told_with_what_there_is() {
     for (rest, expected) in [
         ("deny = ['write_*', 'read_file']", None),
         ("deny = ['wirte_*']", Some("3:9 `wirte_*` matches none of the tools of `a` | did you mean `write_file`?")),
-        ("allow = ['*', 'zzz']", Some("3:15 `zzz` matches none… | what is there: `read_file` and `write_file`")),
+        ("allow = ['*', 'zzz']", Some("3:15 `zzz` matches none… | available: `read_file` and `write_file`")),
         ("tool_timeouts = { 'slow_*' = '9m' }", Some("3:30 `slow_*` matches none of the tools of `a`…")),
         ("deny = ['a__write_*']", Some("3:9 `a__write_*` matches none… | write `write_*`: …, without `a__`")),
         ("deny = ['mcp__a__write_*']", Some("3:9 `mcp__a__write_*` matches… | write `write_*`: …, without `mcp__a__`")),
         ("deny = ['*__write_*']", Some("3:9 `*__write_*` matches… | write `write_*`: …")),
         ("deny = ['a__delete_*']", Some("3:9 `a__delete_*` matches… | write `delete_*`: …, without `a__`")),
-        ("deny = ['b__delete_*']", Some("3:9 `b__delete_*` matches… | what is there…")),
+        ("deny = ['b__delete_*']", Some("3:9 `b__delete_*` matches… | available…")),
         ("prompts.deny = ['a__review']", Some("3:17 `a__review` matches none of the prompts… | write `review`: …")),
         ("prompts.deny = ['review', 'read_file']", Some("3:27 `read_file` matches none of the prompts of `a`…")),
         ("resources.deny = ['file:///a/*', 'wiki://*', 'FILE:///a/../a/b']", None),
@@ -223,8 +226,8 @@ fn patterns_of_profiles_are_held_against_the_servers_that_they_name() {
     let text = |rest: &str| format!("[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n[profiles.p]\n{rest}\n");
     for (rest, expected) in [
         ("deny = ['*/read', 'b/l*', 'a/*']\nprompts.deny = ['a/p']", None),
-        ("deny = ['c/*']", Some("6:9 `c` matches no server | what is there: `a` and `b`")),
-        ("allow = ['b/read']", Some("6:10 `read` matches none of the tools of `b` | what is there: `list`")),
+        ("deny = ['c/*']", Some("6:9 `c` matches no server | available: `a` and `b`")),
+        ("allow = ['b/read']", Some("6:10 `read` matches none of the tools of `b` | available: `list`")),
         ("allow = ['*/reed']", Some("6:10 `reed` matches none of the tools of `a` and `b` | did you mean `read`?")),
     ] {
         check(&text(rest), known, &expected.into_iter().collect::<Vec<_>>());

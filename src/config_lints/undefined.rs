@@ -1,4 +1,4 @@
-//! Texts that cannot be filled in, so that their server cannot be started.
+//! Texts with undefined references, which prevent their server from starting.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
             ));
         }
     }
-    // What no text of its own explains.
+    // Servers that fail for another reason.
     for server in context.servers().iter().filter(|server| !failing.contains(&server.name)) {
         if let (Err(reason), Some(note)) = (&server.launch, context.name_of(server)) {
             let message = format!("server `{}` cannot be started: {reason}", server.name);
@@ -36,12 +36,12 @@ fn help(undefined: &Undefined, context: &Context<'_>) -> &'static str {
         |path: &Path| context.sources.var("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.starts_with(directory));
     match undefined {
         Undefined::Variable(_) | Undefined::Empty(_) => {
-            "define it where mcpd runs, or give it a default: `${NAME:-default}`"
+            "define it where mcpd runs, or write a default: `${NAME:-default}`"
         }
         Undefined::Credential(_) => CREDENTIAL,
         Undefined::File { path, .. } if is_credential(path) => CREDENTIAL,
         Undefined::File { .. } => "write that file, or name another",
-        Undefined::Home => "define `HOME` where mcpd runs, or write the whole path",
+        Undefined::Home => "define `HOME` where mcpd runs, or write an absolute path",
         _ => "the other servers are not affected",
     }
 }

@@ -1,4 +1,4 @@
-//! What points a client at mcpd, as the client wants it written.
+//! Formats the entry that connects a client to mcpd.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use serde_json::json;
 use super::Client;
 use crate::config::edit::toml_string;
 
-/// What the server is called there.
+/// The name of the entry.
 const NAME: &str = "mcpd";
 
-/// What a client is to run as its server.
+/// The program that a client runs as its server.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
-    /// Variables that the client would not pass on by itself.
+    /// Variables that the client would not pass on itself.
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// A server in JSON, in the order in which people write it.
+/// A server in JSON, in the usual order of keys.
 #[derive(Serialize)]
 struct Entry<'a> {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ struct Entry<'a> {
     env: &'a BTreeMap<String, String>,
 }
 
-/// The same for OpenCode.
+/// A server in the format of OpenCode.
 #[derive(Serialize)]
 struct OpenCodeEntry<'a> {
     #[serde(rename = "type")]
@@ -41,7 +41,6 @@ struct OpenCodeEntry<'a> {
     environment: &'a BTreeMap<String, String>,
 }
 
-/// A whole file. Texts can always be written as JSON.
 fn pretty(file: &impl Serialize) -> String {
     serde_json::to_string_pretty(file).unwrap_or_default() + "\n"
 }
@@ -58,8 +57,7 @@ fn codex_table(Program { command, args, env }: &Program) -> String {
 }
 
 impl Client {
-    /// The entry that has it run `program` as its server: a whole file of its format, with nothing else in it; one line feed at the
-    /// end.
+    /// The entry that runs `program`, as a whole file in the client's format, which ends with a line feed.
     pub(crate) fn entry(&self, program: &Program) -> String {
         let Program { command, args, env } = program;
         let (table, kind) = match self.word {
@@ -80,7 +78,7 @@ impl Client {
         pretty(&file)
     }
 
-    /// A command line of its own that does the same, if it has one.
+    /// The client's own command line that adds the entry, if it has one.
     pub(crate) fn command_line(&self, Program { command, args, env }: &Program) -> Option<String> {
         let words = [command].into_iter().chain(args).map(|word| shell_word(word));
         let command_line = words.collect::<Vec<_>>().join(" ");
@@ -101,7 +99,7 @@ impl Client {
     }
 }
 
-/// A word as a POSIX shell takes it for one.
+/// Quotes a word for a POSIX shell.
 pub(crate) fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -119,7 +117,7 @@ mod tests {
     use crate::known_clients::CLIENTS;
 
     #[test]
-    fn a_shell_takes_each_word_as_it_was() {
+    fn words_are_quoted_for_a_shell() {
         for (word, spelt) in [("/usr/bin/mcpd", "/usr/bin/mcpd"), ("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''")]
         {
             assert_eq!(shell_word(word), spelt);

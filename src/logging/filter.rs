@@ -1,29 +1,27 @@
-//! What a filter may say. Pure.
+//! Checks log filters. Pure.
 
 use tracing_subscriber::EnvFilter;
 
-/// Longest filter, in bytes.
-const LONGEST: usize = 1024;
+const MAX_LEN: usize = 1024;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// A filter that holds: a level, or directives such as `info,mcpd::session=debug`.
+/// A valid filter: a level, or directives such as `info,mcpd::session=debug`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter(String);
 
-/// Why a filter is refused.
+/// Why a filter is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadFilter {
-    /// It says nothing, or too much.
-    #[error("a filter has 1 to {LONGEST} bytes: write a level, one of {levels}", levels = LEVELS.join(", "))]
+    /// It is empty or too long.
+    #[error("a filter has 1 to {MAX_LEN} bytes: write a level, one of {levels}", levels = LEVELS.join(", "))]
     Length,
-    /// A word that would be taken for the name of a module, and is most likely a mistyped level.
+    /// It would be read as a module name, but is most likely a mistyped level.
     #[error("`{0}` is no level: write one of {levels}, or a module of mcpd with its level, such as `mcpd::session=debug`", levels = LEVELS.join(", "))]
     NoLevel(String),
-    /// No filter at all.
     #[error("`{0}` is no filter: write a level, one of {levels}, or several parts such as `info,mcpd::session=debug`", levels = LEVELS.join(", "))]
     Malformed(String),
-    /// There is nothing to change.
-    #[error("the log is that of a program that embeds mcpd, and is not changed")]
+    /// mcpd did not set up the log.
+    #[error("the program that embeds mcpd controls the log: change the filter there")]
     NotOurs,
 }
 
@@ -34,7 +32,7 @@ impl Filter {
     /// See [`BadFilter`].
     pub fn parse(text: &str) -> Result<Self, BadFilter> {
         let text = text.trim();
-        if text.is_empty() || text.len() > LONGEST {
+        if text.is_empty() || text.len() > MAX_LEN {
             return Err(BadFilter::Length);
         }
         let printable = |part: &str| part.escape_debug().to_string();
@@ -50,14 +48,14 @@ impl Filter {
         }
     }
 
-    /// As it was written.
+    /// The text of the filter.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
 
     pub(super) fn to_env_filter(&self) -> EnvFilter {
-        // It held when it was parsed.
+        // It was checked by `parse`.
         build(&self.0).unwrap_or_default()
     }
 }
@@ -69,7 +67,7 @@ impl Default for Filter {
 }
 
 fn build(text: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
-    // Patterns would be run on every value that is logged.
+    // Regular expressions would run on every logged value.
     EnvFilter::builder().with_regex(false).parse(text)
 }
 
@@ -87,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_filter_is_refused_with_a_sentence() {
+    fn invalid_filters_are_refused_with_a_sentence() {
         let check = |text: &str, expected: &str| {
             let error = Filter::parse(text).expect_err(text).to_string();
             assert!(error.contains(expected), "{text:?}: {error}");

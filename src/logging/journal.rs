@@ -1,8 +1,8 @@
-//! The journal's own protocol: a datagram for each entry, in it a line `FIELD=value` for each field (systemd, "Native Journal
-//! Protocol").
+//! The journal's protocol: one datagram for each entry, with a line `FIELD=value` for each field. Source: systemd, "Native Journal
+//! Protocol".
 //!
-//! Entries are made here as text like any other form of the log, so that they can be written by the thread that may wait
-//! for the journal. Each field of mcpd is there twice: for programs as `MCPD_…`, and for people in the message.
+//! Entries are formatted as text, like every other log format, so that the log thread can write them and wait for the journal.
+//! Each field occurs twice: as `MCPD_…` for programs, and in the message for people.
 
 use std::fmt::{self, Debug};
 use std::io;
@@ -19,10 +19,8 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::printable::one_line;
 
 pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
-/// Before the names of our own fields.
 const PREFIX: &str = "MCPD_";
 
-/// The way to the journal.
 pub(super) struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
@@ -30,17 +28,17 @@ pub(super) struct Journal {
 
 impl Journal {
     /// # Errors
-    /// If nobody listens there.
+    /// If no journal listens at `path`.
     pub(super) fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let (socket, path) = (UnixDatagram::unbound()?, path.as_ref().to_owned());
-        // The journal takes an empty entry for none.
+        // The journal ignores an empty entry.
         socket.send_to(&[], &path)?;
         Ok(Self { socket, path })
     }
 }
 
 impl io::Write for Journal {
-    /// Every write is one entry. Sent to the name and not to a connection, which would end when the journal restarts.
+    /// Each write is one entry. It is sent to the path, since a connection would break when the journal restarts.
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
         self.socket.send_to(entry, &self.path)?;
         Ok(entry.len())
@@ -51,7 +49,7 @@ impl io::Write for Journal {
     }
 }
 
-/// Fields of an event or a span, a line for each.
+/// Formats the fields of an event or a span, one line each.
 pub(super) struct Fields;
 
 impl<'w> FormatFields<'w> for Fields {
@@ -93,18 +91,18 @@ fn line(writer: &mut Writer<'_>, name: &str, value: &dyn Debug) -> fmt::Result {
         }
         writer.write_char('=')?;
     }
-    // A line break in a value would begin another field.
+    // A line break in a value would begin a new field.
     writeln!(writer, "{}", one_line(&format!("{value:?}")))
 }
 
-/// Whole entries.
+/// Formats entries.
 pub(super) struct Entries;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, Fields> for Entries {
     fn format_event(&self, context: &FmtContext<'_, S, Fields>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mut own = String::new();
-        Fields.format_fields(Writer::new(&mut own), event)?;
-        let (message, fields): (Vec<&str>, Vec<&str>) = own.lines().partition(|line| line.starts_with("MESSAGE="));
+        let mut text = String::new();
+        Fields.format_fields(Writer::new(&mut text), event)?;
+        let (message, fields): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("MESSAGE="));
         let mut fields = fields.join("\n");
         for span in context.event_scope().into_iter().flatten() {
             if let Some(of_span) = span.extensions().get::<FormattedFields<Fields>>() {

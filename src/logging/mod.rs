@@ -1,7 +1,7 @@
-//! The daemon's own log: what is let through, in which form, to where.
+//! The daemon's log: its filter, format and output.
 //!
-//! Lives here: checking filters ([`filter`], pure), choosing the output ([`output`], [`journal`], [`file`]), and changing the filter while the
-//! daemon runs ([`Control`]). Must not touch: what is logged.
+//! [`filter`] (pure) checks filters; [`output`], [`journal`] and [`file`] write the log; [`Control`] changes the filter while the
+//! daemon runs. Log entries themselves are not changed here.
 
 mod file;
 mod filter;
@@ -16,20 +16,20 @@ pub use self::file::LogFile;
 pub use self::filter::{BadFilter, Filter};
 pub use self::output::{Flush, Format};
 
-/// What may be changed of the log while the daemon runs. The default changes nothing.
+/// Changes the log's filter while the daemon runs. The default cannot change it.
 #[derive(Debug, Default)]
 pub struct Control {
     current: Filter,
-    /// `None` if the log is another program's, which embeds this one.
+    /// `None` if a program that embeds mcpd controls the log.
     handle: Option<reload::Handle<EnvFilter, Registry>>,
 }
 
-/// Begins to log, to standard error or to the file that it is. What [`Flush`] holds back is written when it is dropped.
+/// Starts the log on standard error, or in `file` if standard error is redirected to it. Dropping [`Flush`] writes pending lines.
 #[must_use]
 pub fn start(filter: Filter, format: Option<Format>, file: Option<LogFile>) -> (Control, Flush) {
     let (reloadable, handle) = reload::Layer::new(filter.to_env_filter());
     let (output, flush) = output::open(format, file);
-    // A subscriber set before, by a program that embeds the library, stays.
+    // A subscriber of a program that embeds the library stays.
     let ours = tracing_subscriber::registry().with(reloadable).with(output.boxed()).try_init().is_ok();
     (Control { current: filter, handle: ours.then_some(handle) }, flush)
 }
@@ -44,7 +44,7 @@ impl Control {
     /// Replaces the filter.
     ///
     /// # Errors
-    /// If it is none, or the log is not this program's; then nothing has changed.
+    /// If the filter is invalid, or another program controls the log. The former filter stays.
     pub fn set(&mut self, text: &str) -> Result<(), BadFilter> {
         let filter = Filter::parse(text)?;
         let handle = self.handle.as_ref().ok_or(BadFilter::NotOurs)?;

@@ -1,5 +1,6 @@
-//! Where the log goes: to stderr, or to the journal if stderr leads there anyway. Either is written by a thread of its own,
-//! and a line that there is no room for is dropped: nobody who does not read the log holds the daemon up.
+//! Writes the log to stderr, or to the journal if stderr leads there.
+//!
+//! A separate thread writes it. If the queue is full, lines are dropped, so a blocked reader does not block the daemon.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Debug};
@@ -17,12 +18,12 @@ use super::LogFile;
 use super::journal::{self, Journal};
 use crate::printable;
 
-/// Lines of log that wait to be written; further ones are dropped, and counted.
-const LOG_LINES: usize = 4096;
+/// Maximum number of lines in the queue. Further lines are dropped and counted.
+const MAX_QUEUED_LINES: usize = 4096;
 /// Between the lines of one entry.
 const CONTINUATION: &str = "\n    ";
 
-/// How lines on stderr look.
+/// The format of lines on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Text, coloured on a terminal
@@ -37,7 +38,7 @@ pub struct Flush(#[expect(dead_code, reason = "it works by being dropped")] Work
 
 type Filtered = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
 
-/// Without a format, the journal if stderr is the journal, otherwise text. `file` is where stderr leads, if that is to be kept small.
+/// Without a format, the journal if stderr is the journal, otherwise text. `file`: the size-limited file that stderr is redirected to.
 pub(super) fn open(format: Option<Format>, file: Option<LogFile>) -> (Box<dyn Layer<Filtered> + Send + Sync>, Flush) {
     let journal = if format.is_none() { journal() } else { None };
     let lines = tracing_subscriber::fmt::layer();
@@ -68,8 +69,8 @@ fn stderr(file: Option<LogFile>) -> Box<dyn Write + Send> {
     file.map_or_else(|| Box::new(io::stderr()) as Box<dyn Write + Send>, |file| Box::new(file))
 }
 
-/// Writes one field of an event or a span. Its value may quote peers, so what is not visible is escaped; further lines are indented, so
-/// that none of them can be taken for another entry.
+/// Writes one field of an event or a span. The value may quote peers, so invisible characters are escaped, and further lines are
+/// indented so that they cannot look like another entry.
 fn field(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let value = printable::lines(&format!("{value:?}")).replace('\n', CONTINUATION);
     match field.name() {
@@ -78,7 +79,7 @@ fn field(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     }
 }
 
-/// Lines of JSON, in which what is not visible is escaped: the same values, and nothing that steers a terminal.
+/// Lines of JSON with invisible characters escaped. The values stay the same, and nothing controls a terminal.
 struct JsonLines<W>(W);
 
 impl<W: Write> Write for JsonLines<W> {
@@ -94,28 +95,28 @@ impl<W: Write> Write for JsonLines<W> {
 
 fn own_thread(output: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
     let dropped = Arc::new(OnceLock::new());
-    let output = Honest { output, dropped: Arc::clone(&dropped), told: 0 };
-    let builder = NonBlockingBuilder::default().thread_name("mcpd-log").buffered_lines_limit(LOG_LINES).lossy(true);
+    let output = DropReporter { output, dropped: Arc::clone(&dropped), reported: 0 };
+    let builder =
+        NonBlockingBuilder::default().thread_name("mcpd-log").buffered_lines_limit(MAX_QUEUED_LINES).lossy(true);
     let (writer, flush) = builder.finish(output);
-    // Nobody else sets it.
     let _ = dropped.set(writer.error_counter());
     (writer, flush)
 }
 
-/// Says, once there is room again, how many lines were dropped.
-struct Honest<W> {
+/// Logs the number of dropped lines once the queue has space again.
+struct DropReporter<W> {
     output: W,
     dropped: Arc<OnceLock<ErrorCounter>>,
-    told: usize,
+    reported: usize,
 }
 
-impl<W: Write> Write for Honest<W> {
+impl<W: Write> Write for DropReporter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let written = self.output.write(line);
         let dropped = self.dropped.get().map_or(0, ErrorCounter::dropped_lines);
-        if dropped > self.told {
-            self.told = dropped;
-            // It waits in the queue like any other; if there is no room for it either, that is one more to tell of.
+        if dropped > self.reported {
+            self.reported = dropped;
+            // This line goes through the queue too. If it is dropped, it counts as one more.
             tracing::warn!(lines = dropped, "the log was not read in time, and has lost lines since the start");
         }
         written
@@ -126,8 +127,8 @@ impl<W: Write> Write for Honest<W> {
     }
 }
 
-/// Whether stderr is the stream that systemd says is the journal (systemd.exec(5), `$JOURNAL_STREAM`). The variable is
-/// inherited by what is started with another stderr, so both numbers have to be its.
+/// Whether stderr is the journal, by `$JOURNAL_STREAM` (systemd.exec(5)). A child process with another stderr inherits the
+/// variable, so both numbers have to match.
 fn is_journal(stream: Option<&OsStr>) -> bool {
     let Some(named) = stream.and_then(OsStr::to_str).and_then(device_and_inode) else { return false };
     rustix::fs::fstat(io::stderr()).is_ok_and(|found| named == (found.st_dev, found.st_ino))
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_journal_is_known_by_device_and_inode() {
+    fn journal_is_recognized_by_device_and_inode() {
         for (text, expected) in
             [("8:12345", Some((8, 12345))), ("8", None), (":", None), ("8:x", None), ("8:1:2", None), ("-8:1", None)]
         {

@@ -242,7 +242,7 @@ fn place_that_others_could_read_on_the_way_is_not_gone_to() {
 fn login_without_an_answer_times_out() {
     let fixture = LoginFixture::new();
     let ran = fixture.begin(&["--no-browser", "--timeout", "10ms"]).end().expect_code(1);
-    assert!(ran.stderr.contains("nobody has agreed within 10ms"), "{ran}");
+    assert!(ran.stderr.contains("no login in the browser within 10ms"), "{ran}");
     assert!(!fixture.file().exists());
 }
 
@@ -295,7 +295,7 @@ fn public_server_needs_no_login() {
     let fixture = LoginFixture::new();
     fixture.front.stop_intercepting();
     let ran = fixture.begin(&["--no-browser"]).end().expect_code(0);
-    assert_eq!(ran.stdout, "tracker: lets anybody in, so there is nothing to log in to\n");
+    assert_eq!(ran.stdout, "tracker: requires no login\n");
 }
 
 #[test]
@@ -338,8 +338,8 @@ fn server_without_a_url_cannot_be_logged_in_to() {
     let setup = Setup::with(fixture.front.server()).server(Server::named("program")).server(header);
     setup.write(&fixture.place);
     for (server, expected) in [
-        ("trackers", "is no configured server: did you mean `tracker`?"),
-        ("program", "is a program, which is run and not logged in to"),
+        ("trackers", "is not a configured server: did you mean `tracker`?"),
+        ("program", "is a program: only servers with a URL have logins"),
         ("header", "needs no login: it has an `Authorization` header"),
     ] {
         for command in ["login", "logout"] {

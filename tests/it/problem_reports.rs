@@ -71,8 +71,10 @@ fn status_names_the_file_that_differs_from_what_runs_until_the_reload() {
     assert!(has_changed(&daemon), "{}", daemon.client(&["status"]));
     let report = daemon.client(&["status", "--json"]).expect_code(0).json();
     assert_eq!(report["files_changed"], json!([file.display().to_string()]));
+    let check = || daemon.client(&["check", file.to_str().expect("text")]).expect_code(0).stderr;
+    assert!(check().contains("run `mcpd reload` to apply it"), "{}", check());
     daemon.client(&["reload"]).expect_code(0);
-    assert!(!has_changed(&daemon));
+    assert!(!has_changed(&daemon) && !check().contains("reload"), "{}", check());
     fs::remove_file(&file).expect("it is there");
     assert!(has_changed(&daemon));
 }

@@ -212,7 +212,7 @@ fn hardening_that_systemd_cannot_enforce_is_rolled_back_and_the_setting_is_named
     let before = files(&manager);
     without_var_tmp(&manager);
     let ran = service(&manager, &["install", "--hardened"]).expect_code(1);
-    for expected in ["`ReadWritePaths=/tmp /var/tmp`", "mount namespace", "the former units are back, and run"] {
+    for expected in ["`ReadWritePaths=/tmp /var/tmp`", "mount namespace", "the former units are restored and run"] {
         assert!(ran.stderr.contains(expected), "{expected}: {ran}");
     }
     assert_eq!(files(&manager), before);

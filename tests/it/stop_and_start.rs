@@ -65,6 +65,18 @@ fn status_without_a_daemon_reports_an_invalid_configuration() {
 }
 
 #[test]
+fn commands_without_a_daemon_name_the_error_that_keeps_it_from_starting() {
+    let place = home(&Setup::with(Server::named("plain")));
+    let file = place.write("xdg-config/mcpd/config.toml", "[servers.plain\n");
+    for command in ["tools", "calls", "top"] {
+        let ran = place.mcpd(&[command]).expect_code(3);
+        let expected = format!("  the configuration does not load: {}:1:", file.display());
+        assert!(ran.stderr.contains("not running") && ran.stderr.contains(&expected), "{ran}");
+        assert!(ran.stderr.contains("help: `mcpd check`") && ran.stdout.is_empty(), "{ran}");
+    }
+}
+
+#[test]
 fn start_and_stop_accept_a_runtime_directory() {
     let place = home(&Setup::with(Server::named("plain")));
     let ran = place.client(&["start"]).expect_code(0);

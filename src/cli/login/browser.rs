@@ -1,8 +1,8 @@
-//! Opening a page in the browser of whoever runs this.
+//! Opens a page in the user's browser.
 //!
-//! The address stands in the arguments of the programs that open it, where other users can read it. So it is one of mcpd's own port,
-//! which sends only a browser of this user on. Unlike a private file it is read by browsers in a sandbox (snap, Flatpak), by those of
-//! Windows in front of WSL, and by helpers that open addresses on another machine.
+//! Other users can read the address in the arguments of the opening program. So it is a loopback address of mcpd, which redirects
+//! only this user's browser. A private file would not work for sandboxed browsers (snap, Flatpak), for Windows browsers in front of
+//! WSL, and for helpers that open addresses on another machine.
 
 use std::env::{var, var_os};
 use std::ffi::OsString;
@@ -11,12 +11,11 @@ use std::process::Stdio;
 use crate::config::interpolate::{Process, Sources};
 use crate::detach;
 
-/// What opens pages with whatever the desktop has for them.
 const OPENER: &str = "xdg-open";
-/// Where a desktop says that it is there.
-const DISPLAYS: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
+/// Set in a desktop session.
+const DISPLAY_VARIABLES: [&str; 2] = ["WAYLAND_DISPLAY", "DISPLAY"];
 
-/// Has the browser open `page`, and waits for nothing. Tells whether there is one.
+/// Starts the browser with `page`, without waiting for it. Returns whether there is a browser.
 pub(super) fn open(page: &str) -> bool {
     let Some(words) = command(page) else { return false };
     let Some((program, arguments)) = words.split_first() else { return false };
@@ -25,19 +24,19 @@ pub(super) fn open(page: &str) -> bool {
         return false;
     }
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    // What it is or starts stays when the terminal goes, and writes nothing there.
+    // The browser outlives the terminal, and does not write to it.
     let mut command = detach::become_program(program.into(), program.into(), &arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().is_ok()
 }
 
-/// `$BROWSER`, else what the desktop has, if there is one.
+/// `$BROWSER`, else the desktop's opener.
 fn command(page: &str) -> Option<Vec<String>> {
     let named = var("BROWSER").ok().and_then(|text| words(&text, page));
-    let has_display = DISPLAYS.iter().any(|name| var_os(name).is_some_and(|value| !value.is_empty()));
+    let has_display = DISPLAY_VARIABLES.iter().any(|name| var_os(name).is_some_and(|value| !value.is_empty()));
     named.or_else(|| has_display.then(|| vec![OPENER.to_owned(), page.to_owned()]))
 }
 
-/// The first of the commands in `$BROWSER`, with the page in the place of `%s` or behind all.
+/// The first command in `$BROWSER`, with the page in place of `%s` or at the end.
 fn words(browser: &str, page: &str) -> Option<Vec<String>> {
     let first = browser.split(':').find(|command| !command.trim().is_empty())?;
     let mut words: Vec<_> = first.split_whitespace().map(|word| word.replace("%s", page)).collect();
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_browser_is_named_as_other_programs_take_it() {
+    fn browser_variable_is_parsed() {
         for (browser, expected) in [
             ("firefox", &["firefox", "U"][..]),
             ("firefox -new-tab:lynx", &["firefox", "-new-tab", "U"]),

@@ -1,4 +1,4 @@
-//! Having the running daemon see that a login is another.
+//! Makes the running daemon use a changed login.
 
 use std::process::ExitCode;
 
@@ -10,63 +10,71 @@ use crate::cli::text::one_line;
 use crate::cli::{FAILED, fail, print};
 use crate::sockets::ADMIN_SOCKET;
 
-/// States in which a server waits for a login, or may.
-const WAITING: [&str; 4] = [NEEDS_LOGIN, "failed", "backoff", "unresponsive"];
+/// States in which a server may wait for a login.
+const WAITING_STATES: [&str; 4] = [NEEDS_LOGIN, "failed", "backoff", "unresponsive"];
 
-/// What has come of a server.
-enum Seen {
-    /// There is no daemon, or it has no use for what is new.
-    Nothing,
-    /// It does not know the server.
-    Unknown,
-    /// It has the server as that was before, since what is configured now could not be had.
-    Behind,
+/// The effect on the daemon.
+enum Effect {
+    /// No daemon runs, or it does not need the new login.
+    None,
+    /// The daemon does not have the server.
+    UnknownServer,
+    /// The daemon runs the server with its former configuration, because the changed one failed.
+    FormerConfiguration,
     Restarted(ServerTold),
 }
 
-/// Has the daemon start the server again if that waits for a login, or `had_one`, with which it goes on. Says what is so now.
+/// Restarts the server if it waits for a login or `had_one`, and prints its state.
 pub(in crate::cli) async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
-    let waits = |server: &ServerReport| had_one || WAITING.contains(&&*server.state);
+    let waits = |server: &ServerReport| had_one || WAITING_STATES.contains(&&*server.state);
     match restarted(probe, name, waits).await {
-        Ok(Seen::Nothing) => ExitCode::SUCCESS,
-        Ok(Seen::Unknown) => print(format!("{name}: the daemon does not know it yet: {}\n", probe.mcpd("reload"))),
-        Ok(Seen::Behind) => {
+        Ok(Effect::None) => ExitCode::SUCCESS,
+        Ok(Effect::UnknownServer) => {
+            print(format!("{name}: the daemon does not know it yet: {}\n", probe.mcpd("reload")))
+        }
+        Ok(Effect::FormerConfiguration) => {
             print(format!("{name}: goes on as it was before it was changed, until {}\n", probe.mcpd("reload")))
         }
-        Ok(Seen::Restarted(told)) if told.done => print(format!("{name}: {}\n", one_line(&told.state))),
-        Ok(Seen::Restarted(told)) => fail(FAILED, format!("{name}: {}", shown(&told))),
+        Ok(Effect::Restarted(report)) if report.done => print(format!("{name}: {}\n", one_line(&report.state))),
+        Ok(Effect::Restarted(report)) => fail(FAILED, format!("{name}: {}", shown(&report))),
         Err(error) => fail(FAILED, format!("{name}: {error}")),
     }
 }
 
-/// Has the daemon start the server again without what it had. Says what is so now, whatever that is.
+/// Restarts the server without its login, and prints its state.
 pub(in crate::cli) async fn after_logout(probe: &DaemonProbe, name: &str) -> ExitCode {
     match restarted(probe, name, |_| true).await {
-        Ok(Seen::Nothing | Seen::Unknown | Seen::Behind) => ExitCode::SUCCESS,
-        Ok(Seen::Restarted(told)) => print(format!("{name}: {}\n", shown(&told))),
+        Ok(Effect::None | Effect::UnknownServer | Effect::FormerConfiguration) => ExitCode::SUCCESS,
+        Ok(Effect::Restarted(report)) => print(format!("{name}: {}\n", shown(&report))),
         Err(error) => fail(FAILED, format!("{name}: {error}")),
     }
 }
 
-async fn restarted(probe: &DaemonProbe, name: &str, is_due: impl Fn(&ServerReport) -> bool) -> Result<Seen, AskError> {
-    let Some(directory) = &probe.directory else { return Ok(Seen::Nothing) };
+async fn restarted(
+    probe: &DaemonProbe,
+    name: &str,
+    is_due: impl Fn(&ServerReport) -> bool,
+) -> Result<Effect, AskError> {
+    let Some(directory) = &probe.directory else { return Ok(Effect::None) };
     let socket = directory.socket(ADMIN_SOCKET);
     let report = match admin::status(&socket).await {
-        Err(AskError::NotRunning(_)) => return Ok(Seen::Nothing),
+        Err(AskError::NotRunning(_)) => return Ok(Effect::None),
         report => report?,
     };
-    let Some(server) = report.servers.iter().find(|server| server.name == name) else { return Ok(Seen::Unknown) };
+    let Some(server) = report.servers.iter().find(|server| server.name == name) else {
+        return Ok(Effect::UnknownServer);
+    };
     if server.change_failed.is_some() {
-        return Ok(Seen::Behind);
+        return Ok(Effect::FormerConfiguration);
     }
     if server.disabled || !is_due(server) {
-        return Ok(Seen::Nothing);
+        return Ok(Effect::None);
     }
-    let told = with_spinner(|| format!("restarting {name}"), admin::order(&socket, Order::Restart, name)).await?;
-    Ok(Seen::Restarted(told))
+    let report = with_spinner(|| format!("restarting {name}"), admin::order(&socket, Order::Restart, name)).await?;
+    Ok(Effect::Restarted(report))
 }
 
-fn shown(told: &ServerTold) -> String {
-    let reason = told.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
-    format!("{}{reason}", one_line(&told.state))
+fn shown(report: &ServerTold) -> String {
+    let reason = report.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
+    format!("{}{reason}", one_line(&report.state))
 }

@@ -1,27 +1,26 @@
-//! The servers with a URL, and how their logins stand.
+//! Lists the servers with a URL and their logins.
 
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::Place;
+use super::LoginContext;
 use crate::cli::style::{Cell, Column, OutputStyle, Tone};
 use crate::cli::text::short_duration;
 use crate::cli::{json, print};
 use crate::config::Remote;
 use crate::oauth::{Login, LoginStatus};
 
-/// What `--json` prints.
+/// The `--json` report.
 #[derive(Serialize)]
-struct Shape {
+struct JsonReport {
     logins: Vec<Row>,
 }
 
-/// One server.
 #[derive(Serialize)]
 struct Row {
     server: String,
-    login: Word,
+    login: LoginState,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,28 +35,26 @@ struct Row {
     renews: Option<bool>,
 }
 
-/// How a login stands, in a word.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+enum LoginState {
     Good,
     Needed,
     Over,
-    /// Nobody has logged in, and nobody has said that somebody has to.
+    /// There is no login, and the server has not required one.
     None,
-    /// It is let in by what is configured.
+    /// The configuration has credentials, such as an `Authorization` header.
     Configured,
-    /// It cannot be known.
     Unknown,
 }
 
-pub(super) async fn run(place: &Place, as_json: bool) -> ExitCode {
+pub(super) async fn run(context: &LoginContext, as_json: bool) -> ExitCode {
     let mut logins = Vec::new();
-    for (name, remote) in place.remotes() {
-        logins.push(row(place, name, remote).await);
+    for (name, remote) in context.remotes() {
+        logins.push(row(context, name, remote).await);
     }
     if as_json {
-        return json::print(&Shape { logins });
+        return json::print(&JsonReport { logins });
     }
     if logins.is_empty() {
         return print("no server is reached by a URL, so there is nothing to log in to\n");
@@ -69,14 +66,14 @@ pub(super) async fn run(place: &Place, as_json: bool) -> ExitCode {
         Column::text("SCOPES").min_width(12).drop_rank(1),
     ];
     let rows = logins.iter().map(|row| {
-        let (text, tone) = row.told();
+        let (text, tone) = row.cell_text();
         let issuer = row.issuer.as_deref().unwrap_or_default();
         [row.server.as_str().into(), Cell::new(tone, text), issuer.into(), row.scopes.join(" ").into()]
     });
     print(OutputStyle::of_stdout().fit_table(&COLUMNS, rows.collect()))
 }
 
-async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
+async fn row(context: &LoginContext, name: &str, remote: &Remote) -> Row {
     let of = |login| Row {
         server: name.to_owned(),
         login,
@@ -89,11 +86,11 @@ async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
     };
     let because = |login, reason| Row { reason: Some(reason), ..of(login) };
     if !Login::is_for(remote) {
-        return of(Word::Configured);
+        return of(LoginState::Configured);
     }
-    let login = match place.login_of(name, remote).await {
+    let login = match context.login_of(name, remote).await {
         Ok(login) => login,
-        Err(reason) => return because(Word::Unknown, reason),
+        Err(reason) => return because(LoginState::Unknown, reason),
     };
     match login.status().await {
         Ok(LoginStatus::Valid(good)) => Row {
@@ -102,30 +99,30 @@ async fn row(place: &Place, name: &str, remote: &Remote) -> Row {
             scopes: good.scopes,
             expires_in_ms: good.expires_in.map(|seconds| seconds.saturating_mul(1000)),
             renews: Some(good.renews),
-            ..of(Word::Good)
+            ..of(LoginState::Good)
         },
-        Ok(LoginStatus::Ended(reason)) => because(Word::Over, reason),
-        Ok(LoginStatus::Absent { is_required: true }) => of(Word::Needed),
-        Ok(LoginStatus::Absent { is_required: false }) => of(Word::None),
-        Err(reason) => because(Word::Unknown, reason),
+        Ok(LoginStatus::Ended(reason)) => because(LoginState::Over, reason),
+        Ok(LoginStatus::Absent { is_required: true }) => of(LoginState::Needed),
+        Ok(LoginStatus::Absent { is_required: false }) => of(LoginState::None),
+        Err(reason) => because(LoginState::Unknown, reason),
     }
 }
 
 impl Row {
     /// For a person.
-    fn told(&self) -> (String, Tone) {
+    fn cell_text(&self) -> (String, Tone) {
         let reason = self.reason.as_deref().unwrap_or_default();
         let again = format!("`mcpd login {}`", self.server);
         match (self.login, self.expires_in_ms) {
-            (Word::Good, Some(ms)) if self.renews == Some(false) => {
+            (LoginState::Good, Some(ms)) if self.renews == Some(false) => {
                 (format!("good for {}", short_duration(ms)), Tone::Doubtful)
             }
-            (Word::Good, _) => ("good".to_owned(), Tone::Good),
-            (Word::Needed, _) => (format!("needed: {again}"), Tone::Bad),
-            (Word::Over, _) => (format!("over: {reason}: {again}"), Tone::Bad),
-            (Word::None, _) => ("none".to_owned(), Tone::Faint),
-            (Word::Configured, _) => ("by its configuration".to_owned(), Tone::Faint),
-            (Word::Unknown, _) => (format!("unknown: {reason}"), Tone::Bad),
+            (LoginState::Good, _) => ("good".to_owned(), Tone::Good),
+            (LoginState::Needed, _) => (format!("needed: {again}"), Tone::Bad),
+            (LoginState::Over, _) => (format!("over: {reason}: {again}"), Tone::Bad),
+            (LoginState::None, _) => ("none".to_owned(), Tone::Faint),
+            (LoginState::Configured, _) => ("by its configuration".to_owned(), Tone::Faint),
+            (LoginState::Unknown, _) => (format!("unknown: {reason}"), Tone::Bad),
         }
     }
 }

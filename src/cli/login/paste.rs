@@ -1,25 +1,25 @@
-//! What a person pastes while something else is waited for, too.
+//! Reads pasted lines from standard input while the login waits for the browser.
 
 use std::future::{pending, poll_fn};
 
 use crate::shim::Input;
 
-/// Longest line that is taken, in bytes: no address is longer.
-const LONGEST: usize = 16 << 10;
+/// Maximum length of a line, in bytes. Addresses are shorter.
+const MAX_LINE: usize = 16 << 10;
 
-/// Standard input, line by line.
-pub(super) struct Pasted {
-    /// `None` once it has ended.
+/// Reads standard input line by line.
+pub(super) struct PasteReader {
+    /// `None` at the end of the input.
     input: Option<Input>,
     read: Vec<u8>,
 }
 
-impl Pasted {
+impl PasteReader {
     pub(super) fn open() -> Self {
         Self { input: Input::open().ok(), read: Vec::new() }
     }
 
-    /// The next line that is not empty; never if there is none any more.
+    /// The next line that is not empty. Pends forever at the end of the input.
     pub(super) async fn line(&mut self) -> String {
         loop {
             while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
@@ -30,12 +30,12 @@ impl Pasted {
                 }
             }
             let Some(input) = &self.input else { return pending().await };
-            let mut room = [0; 4096];
-            match poll_fn(|cx| input.poll_read(cx, &mut room)).await {
-                Ok(read @ 1..) => self.read.extend_from_slice(&room[..read]),
+            let mut buffer = [0; 4096];
+            match poll_fn(|cx| input.poll_read(cx, &mut buffer)).await {
+                Ok(read @ 1..) => self.read.extend_from_slice(&buffer[..read]),
                 _ => self.input = None,
             }
-            if self.read.len() > LONGEST {
+            if self.read.len() > MAX_LINE {
                 self.read.clear();
             }
         }

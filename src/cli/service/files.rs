@@ -1,4 +1,4 @@
-//! The files of a user's units: what would change, and the change.
+//! Plans and applies changes to the files of the user's units.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -8,93 +8,92 @@ use std::path::{Path, PathBuf};
 use super::units::{Author, Unit, author};
 use crate::cli::service_env::write_private;
 
-/// One file, and what is to become of it.
+/// A planned change of one file.
 pub(super) struct Change {
     pub(super) path: PathBuf,
-    /// `None`: it is removed.
+    /// The new text; `None` to remove the file.
     pub(super) text: Option<String>,
-    pub(super) kind: Kind,
-    /// Only the user may read it, and it is not shown.
+    pub(super) kind: ChangeKind,
+    /// Only the user may read the file, and its text is not printed.
     pub(super) is_private: bool,
 }
 
-/// A change that was made, and can be undone.
-pub(super) struct Applied {
+/// A change that was applied and can be undone.
+pub(super) struct UndoableChange {
     path: PathBuf,
     /// The former file.
     backup: Option<PathBuf>,
-    kind: Kind,
+    kind: ChangeKind,
 }
 
-/// What a file is beside what it shall be.
+/// The present file compared with the planned one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// It is not there.
+pub(super) enum ChangeKind {
+    /// The file does not exist.
     New,
-    /// It is as it shall be.
     Same,
-    /// It is another one of ours.
-    Renewed,
-    /// A person has written or changed it.
+    /// mcpd wrote the present file.
+    Update,
+    /// A person wrote or edited the present file.
     Foreign,
 }
 
 impl Change {
-    /// What has to happen below `directory` for this unit to be there.
+    /// Plans to write this unit below `directory`.
     ///
     /// # Errors
-    /// If what is there cannot be read.
+    /// If the present file cannot be read.
     pub(super) fn plan(directory: &Path, unit: Unit) -> io::Result<Self> {
         let path = directory.join(unit.name);
         let kind = match fs::read_to_string(&path) {
-            Ok(found) if found == unit.text => Kind::Same,
-            Ok(found) if author(&found) == Author::Ours => Kind::Renewed,
-            Ok(_) => Kind::Foreign,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kind::New,
+            Ok(found) if found == unit.text => ChangeKind::Same,
+            Ok(found) if author(&found) == Author::Ours => ChangeKind::Update,
+            Ok(_) => ChangeKind::Foreign,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => ChangeKind::New,
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
         };
         Ok(Self { path, text: Some(unit.text), kind, is_private: false })
     }
 
-    /// What has to happen for a file of mcpd's own to be there, which only the user may read.
+    /// Plans to write a private file of mcpd.
     ///
     /// # Errors
-    /// If what is there cannot be read.
+    /// If the present file cannot be read.
     pub(super) fn private(path: PathBuf, text: String) -> io::Result<Self> {
         let kind = match fs::read_to_string(&path) {
-            Ok(found) if found == text && is_owners_alone(&path)? => Kind::Same,
-            Ok(_) => Kind::Renewed,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kind::New,
+            Ok(found) if found == text && is_private_to_owner(&path)? => ChangeKind::Same,
+            Ok(_) => ChangeKind::Update,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => ChangeKind::New,
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
         };
         Ok(Self { path, text: Some(text), kind, is_private: true })
     }
 
-    /// The removal of the file `name` below `directory`; `None` if it is not there.
+    /// Plans to remove the file `name` below `directory`; `None` if it does not exist.
     pub(super) fn removal(directory: &Path, name: &str) -> Option<Self> {
         let path = directory.join(name);
         let found = fs::read_to_string(&path).ok()?;
-        let kind = if author(&found) == Author::Ours { Kind::Renewed } else { Kind::Foreign };
+        let kind = if author(&found) == Author::Ours { ChangeKind::Update } else { ChangeKind::Foreign };
         Some(Self { path, text: None, kind, is_private: false })
     }
 
-    /// Whether there is anything to do.
+    /// Whether the file has to change.
     pub(super) fn is_due(&self) -> bool {
-        self.kind != Kind::Same
+        self.kind != ChangeKind::Same
     }
 
-    /// Makes the change as a whole, or not at all. The former file gets another name first.
+    /// Applies the change atomically, after a backup of the former file.
     ///
     /// # Errors
-    /// If that is impossible.
-    pub(super) fn apply(&self) -> io::Result<Applied> {
+    /// If a file cannot be written or removed.
+    pub(super) fn apply(&self) -> io::Result<UndoableChange> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
-        let backup = if self.kind == Kind::New { None } else { Some(back_up(&self.path).map_err(named)?) };
+        let backup = if self.kind == ChangeKind::New { None } else { Some(back_up(&self.path).map_err(named)?) };
         match &self.text {
             Some(text) => self.write(text).map_err(named)?,
             None => fs::remove_file(&self.path).map_err(named)?,
         }
-        Ok(Applied { path: self.path.clone(), backup, kind: self.kind })
+        Ok(UndoableChange { path: self.path.clone(), backup, kind: self.kind })
     }
 
     fn write(&self, text: &str) -> io::Result<()> {
@@ -111,22 +110,22 @@ impl Change {
     }
 }
 
-impl Applied {
-    /// Lets the change stand. What a person had written or changed stays beside it: its path.
-    pub(super) fn settle(self) -> Option<PathBuf> {
+impl UndoableChange {
+    /// Makes the change permanent. Returns the backup's path if a person wrote or edited the former file.
+    pub(super) fn commit(self) -> Option<PathBuf> {
         let backup = self.backup?;
-        if self.kind == Kind::Foreign {
+        if self.kind == ChangeKind::Foreign {
             return Some(backup);
         }
-        // A copy of our own text that is left harms nobody.
+        // A remaining backup of mcpd's own text does no harm.
         let _ = fs::remove_file(backup);
         None
     }
 
-    /// Puts the former file back, or removes a new one.
+    /// Restores the former file, or removes a new one.
     ///
     /// # Errors
-    /// If that is impossible.
+    /// If the file cannot be restored or removed.
     pub(super) fn undo(self) -> io::Result<()> {
         match self.backup {
             Some(backup) => fs::rename(backup, self.path),
@@ -135,11 +134,11 @@ impl Applied {
     }
 }
 
-fn is_owners_alone(path: &Path) -> io::Result<bool> {
+fn is_private_to_owner(path: &Path) -> io::Result<bool> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o077 == 0)
 }
 
-/// Gives the file a second name, `NAME.old` or the next that is free; systemd reads neither.
+/// Links the file to `NAME.old`, or to the next free number. systemd reads neither.
 fn back_up(path: &Path) -> io::Result<PathBuf> {
     let mut number = 0;
     loop {
@@ -154,7 +153,7 @@ fn back_up(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The files of ours that are there, with who has written them now.
+/// The existing files that `mcpd service install` wrote, each with its author now.
 pub(super) fn ours(directory: &Path) -> Vec<(PathBuf, Author)> {
     let paths = super::units::NAMES.map(|name| directory.join(name));
     let known = paths.into_iter().filter_map(|path| {

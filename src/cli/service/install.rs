@@ -1,13 +1,13 @@
-//! `mcpd service install`: write what is not there or out of date, then have it run; each step is said.
+//! `mcpd service install`: writes missing and outdated files, starts the units, and prints each step.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::files::{Applied, Change, Kind};
+use super::files::{Change, ChangeKind, UndoableChange};
 use super::manager::{Manager, shown};
 use super::path;
 use super::probe;
-use super::rollback::Former;
+use super::rollback::FormerState;
 use super::units::{FORMER_PATH_DROP_IN, HARDENED_DROP_IN, Unit, environment_drop_in, hardened_drop_in, units};
 use super::{Install, linger};
 use crate::admin::{self, report::Report};
@@ -22,45 +22,38 @@ use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
-pub(super) async fn run(directory: &RuntimeDir, wanted: &Install) -> ExitCode {
-    let found = match Manager::find(directory).await {
-        Ok(manager) => Plan::make(directory, manager, wanted).await,
-        Err(why) => Err(why),
-    };
-    let plan = match found {
-        Ok(plan) => plan,
-        Err(why) => return fail(FAILED, why),
-    };
-    if wanted.dry_run {
-        return plan.show();
-    }
-    match plan.carry_out(wanted).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => fail(FAILED, why),
-    }
+pub(super) async fn run(directory: &RuntimeDir, options: &Install) -> ExitCode {
+    install(directory, options).await.unwrap_or_else(|why| fail(FAILED, why))
 }
 
-/// What is to be done, and what is known.
+async fn install(directory: &RuntimeDir, options: &Install) -> Result<ExitCode, String> {
+    let plan = Plan::make(directory, Manager::find(directory).await?, options).await?;
+    if options.dry_run {
+        return Ok(plan.show());
+    }
+    plan.carry_out(options).await.map(|()| ExitCode::SUCCESS)
+}
+
 struct Plan<'a> {
     directory: &'a RuntimeDir,
     manager: Manager<'a>,
     program: String,
     changes: Vec<Change>,
-    /// The confinement, which a person has changed and does not ask for.
-    left: Option<PathBuf>,
+    /// The sandbox drop-in that a person has edited, without `--hardened`: it stays as it is.
+    edited_hardening: Option<PathBuf>,
     login: LoginEnvironment,
-    /// The unit that came with a package, if that is the one to run.
+    /// The packaged unit, if mcpd runs by that.
     packaged: Option<PathBuf>,
-    /// The daemon that serves now.
+    /// The daemon that runs now.
     running: Option<Report>,
     state: State,
 }
 
-/// What systemd says of the units.
+/// The state of the units in systemd.
 struct State {
     service_runs: bool,
     socket_listens: bool,
-    /// systemd has not read what is on disk: nor does the service run by it.
+    /// The files have changed since systemd read them.
     is_stale: bool,
 }
 
@@ -77,43 +70,44 @@ impl State {
 }
 
 impl<'a> Plan<'a> {
-    async fn make(directory: &'a RuntimeDir, manager: Manager<'a>, wanted: &Install) -> Result<Self, String> {
-        let program = this_program().ok_or("the path of this executable is no text")?;
+    async fn make(directory: &'a RuntimeDir, manager: Manager<'a>, options: &Install) -> Result<Self, String> {
+        let program = this_program().ok_or("the path of this executable is not UTF-8")?;
         // A configuration that is not valid is reported when the daemon refuses it.
         let loaded = config::load(&[], &Process).ok();
         let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
         let variables =
-            service_env::file().ok_or("HOME is not set, so there is no place for the variables of the unit")?;
+            service_env::file().ok_or("HOME is not set, so the unit's variables cannot be saved: `export HOME=DIR`")?;
         let place = manager.directory();
         let packaged = manager.packaged(SERVICE).filter(|_| !place.join(SERVICE).exists());
         let mut texts: Vec<Unit> = if packaged.is_some() { Vec::new() } else { units(&program).into() };
-        texts.push(environment_drop_in(variables.to_str().ok_or("the path of the state directory is no text")?));
-        let mut left = None;
-        if !wanted.no_hardened && (wanted.hardened || place.join(HARDENED_DROP_IN).exists()) {
-            let is_ours = Change::plan(&place, hardened_drop_in()).is_ok_and(|change| change.kind != Kind::Foreign);
-            // Its comments tell people to take out what their servers need.
-            match wanted.hardened || is_ours {
+        texts.push(environment_drop_in(variables.to_str().ok_or("the path of the state directory is not UTF-8")?));
+        let mut edited_hardening = None;
+        if !options.no_hardened && (options.hardened || place.join(HARDENED_DROP_IN).exists()) {
+            let present = Change::plan(&place, hardened_drop_in());
+            let is_ours = present.is_ok_and(|change| change.kind != ChangeKind::Foreign);
+            // The comments in it tell people to remove settings that break their servers.
+            match options.hardened || is_ours {
                 true => texts.push(hardened_drop_in()),
-                false => left = Some(place.join(HARDENED_DROP_IN)),
+                false => edited_hardening = Some(place.join(HARDENED_DROP_IN)),
             }
         }
         let changes = texts.into_iter().map(|unit| Change::plan(&place, unit)).collect::<Result<Vec<_>, _>>();
         let mut changes = changes.map_err(|error| error.to_string())?;
-        // A shell that does not answer must not replace what it has answered before.
+        // If the shell does not answer, the file of an earlier answer stays.
         if login.trouble.is_none() || !variables.exists() {
             let text = service_env::text(&login.variables);
             changes.push(Change::private(variables, text).map_err(|error| error.to_string())?);
         }
         changes.extend(Change::removal(&place, FORMER_PATH_DROP_IN));
-        if wanted.no_hardened {
+        if options.no_hardened {
             changes.extend(Change::removal(&place, HARDENED_DROP_IN));
         }
         let running = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
         let state = State::of(&manager).await;
-        Ok(Self { directory, manager, program, changes, left, login, packaged, running, state })
+        Ok(Self { directory, manager, program, changes, edited_hardening, login, packaged, running, state })
     }
 
-    /// The commands that start what is not started, and whether that begins a running daemon anew.
+    /// The `systemctl` commands that enable and start the units, or restart an outdated daemon.
     fn jobs(&self) -> Vec<Vec<&'static str>> {
         let changed = self.state.is_stale || self.changes.iter().any(Change::is_due);
         let is_old = self.running.as_ref().is_some_and(|running| running.version != env!("CARGO_PKG_VERSION"));
@@ -123,11 +117,11 @@ impl<'a> Plan<'a> {
         }
         jobs.push(vec!["enable", SOCKET, SERVICE]);
         match (self.state.service_runs, self.state.socket_listens) {
-            // Somebody else's daemon holds the lock.
+            // A daemon that systemd did not start holds the lock.
             (false, _) if self.running.is_some() => {}
             (true, true) if changed || is_old => jobs.push(vec!["restart", SERVICE]),
             (true, true) => {}
-            // systemd does not open a socket for a service that runs.
+            // systemd does not open a socket for a running service.
             (true, false) => jobs.extend([vec!["stop", SERVICE], vec!["start", SOCKET, SERVICE]]),
             (false, _) => jobs.push(vec!["start", SOCKET, SERVICE]),
         }
@@ -154,11 +148,11 @@ impl<'a> Plan<'a> {
         unified(&old, change.text.as_deref().unwrap_or_default(), &change.path, false)
     }
 
-    async fn carry_out(self, wanted: &Install) -> Result<(), String> {
+    async fn carry_out(self, options: &Install) -> Result<(), String> {
         if let Some(packaged) = &self.packaged {
             line("uses", &format!("{}, which came with a package", packaged.display()));
         }
-        let former = Former::of(&self.manager, (self.state.service_runs, self.state.socket_listens)).await;
+        let former = FormerState::of(&self.manager, self.state.service_runs, self.state.socket_listens).await;
         let mut applied = Vec::new();
         for change in self.changes.iter().filter(|change| change.is_due()) {
             match change.apply() {
@@ -167,26 +161,26 @@ impl<'a> Plan<'a> {
             }
         }
         for change in &self.changes {
-            line(done(change), &shown(&change.path));
+            line(verb(change), &shown(&change.path));
         }
-        if let Some(left) = &self.left {
-            line("left", &format!("{}, which somebody has changed; `--hardened` renews it", shown(left)));
+        if let Some(path) = &self.edited_hardening {
+            line("left", &format!("{}, which somebody has changed; `--hardened` replaces it", shown(path)));
         }
-        self.tell_environment();
+        self.print_environment();
         let started = self.run_jobs().await;
         if let (Err(why), true) = (&started, self.hardens()) {
             let why = self.explain(why).await;
             return Err(former.restore(&self.manager, applied, &why).await);
         }
-        for backup in applied.into_iter().filter_map(Applied::settle) {
-            let advice = "what somebody had changed; `systemctl --user edit mcpd` keeps changes in a file of their own";
+        for backup in applied.into_iter().filter_map(UndoableChange::commit) {
+            let advice = "your edited file; use `systemctl --user edit mcpd` to save changes in a file of their own";
             line("aside", &format!("{}: {advice}", shown(&backup)));
         }
-        started.map_err(|why| why + "\n  see `journalctl --user --unit mcpd`")?;
-        self.tell_linger(wanted).await;
+        started.map_err(|why| why + "\n  run `journalctl --user --unit mcpd` to see its log")?;
+        self.set_linger(options).await;
         if let Some(by_hand) = self.running.as_ref().filter(|_| !self.state.service_runs) {
             let pid = by_hand.pid;
-            return Err(format!("a daemon that systemd has not started serves already, pid {pid}: {RESTART}"));
+            return Err(format!("a daemon that systemd has not started runs already, pid {pid}: {RESTART}"));
         }
         let status = self.manager.show(SERVICE, "StatusText,MainPID").await;
         let get = |name: &str| status.get(name).map_or("", String::as_str);
@@ -195,7 +189,7 @@ impl<'a> Plan<'a> {
     }
 
     async fn run_jobs(&self) -> Result<(), String> {
-        // Starts that failed before count against the start limit of this one. A unit that is not loaded has none.
+        // Earlier failed starts count against the start limit. This fails for a unit that is not loaded, which has no limit.
         for unit in [SERVICE, SOCKET] {
             let _ = self.manager.run(&["reset-failed", unit]).await;
         }
@@ -209,23 +203,23 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Whether the confinement is new.
+    /// Whether this installation adds or changes the sandbox.
     fn hardens(&self) -> bool {
         let mut due = self.changes.iter().filter(|change| change.is_due() && change.text.is_some());
         due.any(|change| change.path.ends_with(HARDENED_DROP_IN))
     }
 
-    /// Why the confined unit does not start: `failure`, and the setting that causes it.
+    /// Why the sandboxed unit does not start: `failure`, and the setting that causes it.
     async fn explain(&self, failure: &str) -> String {
-        let what = || "which setting systemd cannot enforce".to_owned();
+        let what = || "finding the setting that systemd cannot enforce".to_owned();
         let setting = with_spinner(what, probe::unenforceable(&self.manager, self.directory, &self.program)).await;
         let setting = setting.map(|setting| format!("\n  systemd cannot enforce `{setting}` here")).unwrap_or_default();
         format!("mcpd does not start with --hardened: {failure}{setting}")
     }
 
-    fn tell_environment(&self) {
+    fn print_environment(&self) {
         if let Some(trouble) = &self.login.trouble {
-            line("", &format!("this program's environment, since {trouble}"));
+            line("", &format!("this program's environment, because {trouble}"));
         }
         self.login.summary().iter().for_each(|(what, names)| line(what, names));
         let path = self.login.variables.get("PATH").map_or("", String::as_str);
@@ -233,33 +227,33 @@ impl<'a> Plan<'a> {
         path::launchers(path).iter().for_each(|found| line("", found));
     }
 
-    async fn tell_linger(&self, wanted: &Install) {
+    /// Enables lingering if requested or confirmed, and prints the result.
+    async fn set_linger(&self, options: &Install) {
         let is_on = linger::is_on().await;
         if is_on == Some(true) {
             line("lingers", "mcpd also runs while you are not logged in");
-        } else if wanted.linger || !wanted.no_linger && is_on.is_some() && linger::is_wanted() {
+        } else if options.linger || !options.no_linger && is_on.is_some() && linger::confirm_linger() {
             match linger::turn_on().await {
                 Ok(()) => line("ran", "loginctl enable-linger"),
                 Err(why) => print_note!("mcpd: loginctl enable-linger: {why}"),
             }
         } else {
-            line("", "mcpd runs while you are logged in; `loginctl enable-linger` has it run always");
+            line("", "mcpd runs while you are logged in; to run it always: `loginctl enable-linger`");
         }
     }
 }
 
-/// The word for what has become of a file.
-fn done(change: &Change) -> &'static str {
+fn verb(change: &Change) -> &'static str {
     match (change.kind, &change.text) {
-        (Kind::Same, _) => "kept",
+        (ChangeKind::Same, _) => "kept",
         (_, None) => "removed",
-        (Kind::New, _) => "wrote",
-        (Kind::Renewed | Kind::Foreign, _) => "renewed",
+        (ChangeKind::New, _) => "wrote",
+        (ChangeKind::Update | ChangeKind::Foreign, _) => "renewed",
     }
 }
 
-/// One thing that was done.
-pub(super) fn line(done: &str, what: &str) {
-    // A reader that has seen enough is no failure, and no reason to stop half-way.
-    let _ = print(format!("{done:8} {what}\n"));
+/// Prints one step.
+pub(super) fn line(verb: &str, what: &str) {
+    // A closed pipe must not stop the installation half-way.
+    let _ = print(format!("{verb:8} {what}\n"));
 }

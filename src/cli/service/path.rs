@@ -1,31 +1,31 @@
-//! The `PATH` that servers are found on: the login shell's, without what is there for one session only.
+//! The `PATH` for servers: the login shell's, without directories that exist for one session only.
 
 use std::path::{Path, PathBuf};
 
 use super::manager::variable;
 use crate::config::interpolate::{Process, Sources};
 
-/// What is most often needed to run servers.
+/// Programs that most servers need.
 const LAUNCHERS: [&str; 3] = ["npx", "uvx", "node"];
 
-/// Each directory once, and none that ends with a session: version managers put links there to where a version is.
+/// Each directory once, without directories of one session. Links that version managers create there are resolved.
 pub(in crate::cli) fn lasting(path: &str) -> String {
-    let passing: Vec<_> =
+    let temporary: Vec<_> =
         ["XDG_RUNTIME_DIR", "TMPDIR"].into_iter().filter_map(variable).chain(["/tmp".into()]).collect();
     let home = variable("HOME");
     let is_at_home = |path: &Path| home.as_ref().is_some_and(|home| path.starts_with(home));
-    let is_passing = |path: &Path| !is_at_home(path) && passing.iter().any(|short| path.starts_with(short));
-    let mut kept: Vec<PathBuf> = Vec::new();
+    let is_temporary = |path: &Path| !is_at_home(path) && temporary.iter().any(|root| path.starts_with(root));
+    let mut entries: Vec<PathBuf> = Vec::new();
     for entry in std::env::split_paths(path).filter(|entry| entry.is_absolute()) {
-        let entry = if is_passing(&entry) { entry.canonicalize().unwrap_or(entry) } else { entry };
-        if !is_passing(&entry) && !kept.contains(&entry) {
-            kept.push(entry);
+        let entry = if is_temporary(&entry) { entry.canonicalize().unwrap_or(entry) } else { entry };
+        if !is_temporary(&entry) && !entries.contains(&entry) {
+            entries.push(entry);
         }
     }
-    kept.iter().map(|entry| entry.display().to_string()).collect::<Vec<_>>().join(":")
+    entries.iter().map(|entry| entry.display().to_string()).collect::<Vec<_>>().join(":")
 }
 
-/// A line for each of the usual launchers of servers: where it is.
+/// One line for each launcher, with its path.
 pub(super) fn launchers(path: &str) -> Vec<String> {
     let find = |name: &str| {
         Process.on_path(name, path).map_or_else(|| "not found".to_owned(), |file| file.display().to_string())
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_with_a_session_is_replaced_by_what_it_leads_to() {
+    fn link_in_a_session_directory_is_replaced_by_its_target() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let link = place.path().join("multishell");
         std::os::unix::fs::symlink("/usr/bin", &link).expect("a fresh directory");

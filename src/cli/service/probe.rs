@@ -1,6 +1,6 @@
-//! Finds the setting of the hardening that systemd cannot enforce on this machine.
+//! Finds the hardening setting that systemd cannot enforce on this machine.
 //!
-//! A small unit for each setting runs `mcpd --version` with that setting and all before it, as some have an effect only together.
+//! For each setting, a small unit runs `mcpd --version` with this and all earlier settings, because some only work together.
 
 use std::fs;
 use std::io;
@@ -10,9 +10,9 @@ use super::manager::Manager;
 use super::units::{hardening, program_argument};
 use crate::sockets::RuntimeDir;
 
-/// The first setting with which systemd does not run `program`, if there is one.
+/// The first setting with which systemd does not run `program`.
 pub(super) async fn unenforceable(manager: &Manager<'_>, directory: &RuntimeDir, program: &str) -> Option<String> {
-    // Where systemd looks for units that are gone after a logout.
+    // systemd also searches this directory, which is removed at logout.
     let place = directory.session()?.join("systemd/user");
     let probes = Probes::write(&place, &program_argument(program)).ok()?;
     manager.run(&["daemon-reload"]).await.ok()?;
@@ -30,7 +30,7 @@ pub(super) async fn unenforceable(manager: &Manager<'_>, directory: &RuntimeDir,
     found
 }
 
-/// Files of units, each with its last setting. They are removed when this is dropped.
+/// Unit files, each with its last setting. Dropping this removes them.
 struct Probes(Vec<(PathBuf, String)>);
 
 impl Probes {

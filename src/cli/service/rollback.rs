@@ -1,21 +1,19 @@
-//! The state of the units before an installation, and the way back to it.
+//! Restores the state of the units before a failed installation.
 
-use super::files::Applied;
+use super::files::UndoableChange;
 use super::manager::Manager;
 use crate::systemctl::{SERVICE, SOCKET};
 
 const UNITS: [&str; 2] = [SOCKET, SERVICE];
 
-/// What ran, and what was enabled.
-pub(super) struct Former {
-    /// Enabled, of [`UNITS`].
+/// For each of [`UNITS`], whether it was enabled and active.
+pub(super) struct FormerState {
     enabled: [bool; 2],
-    /// Active, of [`UNITS`].
     active: [bool; 2],
 }
 
-impl Former {
-    pub(super) async fn of(manager: &Manager<'_>, (service_runs, socket_listens): (bool, bool)) -> Self {
+impl FormerState {
+    pub(super) async fn of(manager: &Manager<'_>, service_runs: bool, socket_listens: bool) -> Self {
         let mut enabled = [false; 2];
         for (unit, enabled) in UNITS.iter().zip(&mut enabled) {
             let state = manager.show(unit, "UnitFileState").await;
@@ -24,21 +22,21 @@ impl Former {
         Self { enabled, active: [socket_listens, service_runs] }
     }
 
-    /// Puts the files back and has run what ran; returns `why`, and what came of this.
-    pub(super) async fn restore(self, manager: &Manager<'_>, applied: Vec<Applied>, why: &str) -> String {
-        let units = |is: [bool; 2], wanted: bool| {
-            UNITS.into_iter().zip(is).filter(move |(_, is)| *is == wanted).map(|(unit, _)| unit)
+    /// Restores the files and restarts the units that ran. Returns `why` with the result.
+    pub(super) async fn restore(self, manager: &Manager<'_>, applied: Vec<UndoableChange>, why: &str) -> String {
+        let units = |states: [bool; 2], state: bool| {
+            UNITS.into_iter().zip(states).filter(move |(_, one)| *one == state).map(|(unit, _)| unit)
         };
-        // Units that were not there before cannot be disabled once their files are gone. That of a unit unknown to systemd fails.
+        // New units have to be disabled before their files are removed. This fails for a unit that systemd does not know.
         for (words, unit) in units(self.active, false)
             .map(|unit| ("stop", unit))
             .chain(units(self.enabled, false).map(|unit| ("disable", unit)))
         {
             let _ = manager.run(&[words, unit]).await;
         }
-        for undone in applied.into_iter().rev().map(Applied::undo) {
-            if let Err(error) = undone {
-                return format!("{why}\n  and a former unit could not be put back: {error}");
+        for result in applied.into_iter().rev().map(UndoableChange::undo) {
+            if let Err(error) = result {
+                return format!("{why}\n  a former unit could not be restored: {error}");
             }
         }
         let _ = manager.run(&["daemon-reload"]).await;
@@ -47,11 +45,11 @@ impl Former {
         }
         let start: Vec<_> = ["start"].into_iter().chain(units(self.active, true)).collect();
         if start.len() == 1 {
-            return format!("{why}\n  nothing was installed, and nothing runs: all is as before");
+            return format!("{why}\n  nothing was installed, and nothing runs, as before");
         }
         match manager.run(&start).await {
-            Ok(()) => format!("{why}\n  the former units are back, and run"),
-            Err(error) => format!("{why}\n  the former units are back, and do not start either: {error}"),
+            Ok(()) => format!("{why}\n  the former units are restored and run"),
+            Err(error) => format!("{why}\n  the former units are restored, but do not start either: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `mcpd service status`: whether mcpd runs as a unit, and what of that is out of date.
+//! `mcpd service status`: whether mcpd runs as a unit, and what is out of date.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,33 +19,32 @@ use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
-/// What `--json` prints.
+/// The `--json` report.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Where the unit is; `None` if systemd knows none.
+    /// The unit's path; `None` if systemd has no unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<String>,
-    /// systemd's word for whether it starts by itself.
+    /// `UnitFileState` in systemd.
     enabled: String,
     socket_enabled: String,
-    /// systemd's word for how it is, and since when.
+    /// `ActiveState` in systemd.
     active: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
-    /// What it says of itself.
+    /// The daemon's status text.
     status: String,
     restarts: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     lingers: Option<bool>,
-    /// The version of the daemon that serves.
+    /// The version of the running daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// The `PATH` that its file of variables gives.
+    /// The `PATH` in the unit's file of variables.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
-    /// What should be done, in words.
     hints: Vec<String>,
 }
 
@@ -55,20 +54,20 @@ pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
         Err(why) => return fail(FAILED, why),
     };
     let report = Report::of(directory, &manager).await;
-    let said = if as_json { json::print(&report) } else { print(report.text()) };
+    let printed = if as_json { json::print(&report) } else { print(report.text()) };
     match report.pid {
-        _ if said != ExitCode::SUCCESS => said,
+        _ if printed != ExitCode::SUCCESS => printed,
         None => ExitCode::from(NOT_RUNNING),
-        Some(_) if report.hints.is_empty() => said,
+        Some(_) if report.hints.is_empty() => printed,
         Some(_) => ExitCode::from(FAILED),
     }
 }
 
 impl Report {
     async fn of(directory: &RuntimeDir, manager: &Manager<'_>) -> Self {
-        let wanted =
+        let properties =
             "FragmentPath,UnitFileState,ActiveState,ActiveEnterTimestamp,MainPID,StatusText,NRestarts,NeedDaemonReload";
-        let service = manager.show(SERVICE, wanted).await;
+        let service = manager.show(SERVICE, properties).await;
         let socket = manager.show(SOCKET, "UnitFileState").await;
         let get = |name: &str| service.get(name).cloned().unwrap_or_default();
         let daemon = admin::status(&directory.socket(ADMIN_SOCKET)).await.ok();
@@ -125,7 +124,7 @@ impl Report {
     }
 }
 
-/// What the login environment has otherwise.
+/// Hints about differences between the unit's variables and the login environment.
 async fn outdated(variables: &BTreeMap<String, String>) -> Vec<String> {
     let loaded = config::load(&[], &Process).ok();
     let login = with_spinner(|| "the login shell".to_owned(), service_env::of_login(loaded.as_ref())).await;
@@ -137,15 +136,15 @@ async fn outdated(variables: &BTreeMap<String, String>) -> Vec<String> {
     }
     let [old, new] = [variables, &login.variables].map(|all| all.get("PATH").map_or("", String::as_str));
     if old != new {
-        let news: Vec<_> = new.split(':').filter(|entry| !old.split(':').any(|known| known == *entry)).collect();
-        let what = if news.is_empty() { new.to_owned() } else { format!("it has now {}", news.join(", ")) };
-        hints.push(format!("the PATH of the login shell is another: {what}: {reload}"));
+        let added: Vec<_> = new.split(':').filter(|entry| !old.split(':').any(|known| known == *entry)).collect();
+        let what = if added.is_empty() { new.to_owned() } else { format!("it has now {}", added.join(", ")) };
+        hints.push(format!("the PATH of the login shell has changed: {what}: {reload}"));
     }
     let names: BTreeSet<_> = variables.keys().chain(login.variables.keys()).collect();
     let is_other = |name: &&&String| variables.get(**name) != login.variables.get(**name) && **name != "PATH";
     let others: Vec<_> = names.iter().filter(is_other).map(|name| name.as_str()).collect();
     if !others.is_empty() {
-        hints.push(format!("the login environment has other values of {}: {reload}", others.join(", ")));
+        hints.push(format!("the login environment has other values for {}: {reload}", others.join(", ")));
     }
     hints
 }
@@ -153,7 +152,7 @@ async fn outdated(variables: &BTreeMap<String, String>) -> Vec<String> {
 async fn hints(report: &Report, manager: &Manager<'_>, daemon: Option<u32>, reload: &str) -> Vec<String> {
     let install = "run `mcpd service install`";
     if report.unit.is_none() {
-        return vec![format!("mcpd is no unit of this user's: {install}")];
+        return vec![format!("mcpd is not installed as a unit for this user: {install}")];
     }
     let mut hints = Vec::new();
     let place = manager.directory();
@@ -164,7 +163,7 @@ async fn hints(report: &Report, manager: &Manager<'_>, daemon: Option<u32>, relo
     {
         let is_ours = fs::read_to_string(&change.path).is_ok_and(|text| author(&text) == super::units::Author::Ours);
         if change.is_due() && is_ours {
-            hints.push(format!("{} is not as this mcpd writes it: {install}", shown(&change.path)));
+            hints.push(format!("{} is outdated: {install}", shown(&change.path)));
         }
     }
     if reload == "yes" {
@@ -175,9 +174,9 @@ async fn hints(report: &Report, manager: &Manager<'_>, daemon: Option<u32>, relo
     }
     match (report.pid, daemon) {
         (None, Some(daemon)) => {
-            hints.push(format!("a daemon that systemd has not started serves, pid {daemon}: {RESTART}"))
+            hints.push(format!("a daemon that systemd has not started runs, pid {daemon}: {RESTART}"))
         }
-        (None, None) => hints.push("run `mcpd start`, which says why if it fails".to_owned()),
+        (None, None) => hints.push("run `mcpd start`, which prints the reason if it fails".to_owned()),
         (Some(_), _) => {}
     }
     hints

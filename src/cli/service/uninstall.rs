@@ -1,4 +1,4 @@
-//! `mcpd service uninstall`: what was written goes, and nothing else.
+//! `mcpd service uninstall`: stops mcpd and removes the files that `mcpd service install` wrote.
 
 use std::fs;
 use std::process::ExitCode;
@@ -23,17 +23,17 @@ pub(super) async fn run(directory: &RuntimeDir, dry_run: bool) -> ExitCode {
 }
 
 async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
-    let said = |done, would_do, what: &str| line(if dry_run { would_do } else { done }, what);
+    let step = |done, would_do, what: &str| line(if dry_run { would_do } else { done }, what);
     let place = manager.directory();
     let (files, edited): (Vec<_>, Vec<_>) = ours(&place).into_iter().partition(|(_, author)| *author == Author::Ours);
     let mut units = vec![SOCKET.to_owned(), SERVICE.to_owned()];
     units.extend(profile_sockets(&place));
     let mut known = Vec::new();
-    let is_anothers =
+    let is_foreign =
         |unit: &str| fs::read_to_string(place.join(unit)).is_ok_and(|text| author(&text) == Author::Another);
     for unit in &units {
-        if is_anothers(unit) {
-            said("left", "would leave", &format!("{}, which somebody else has written", shown(&place.join(unit))));
+        if is_foreign(unit) {
+            step("left", "would leave", &format!("{}, which somebody else has written", shown(&place.join(unit))));
             continue;
         }
         let state = manager.show(unit, "LoadState").await;
@@ -46,38 +46,38 @@ async fn uninstall(manager: &Manager<'_>, dry_run: bool) -> Result<(), String> {
         if !dry_run {
             manager.run(&disable).await?;
         }
-        said("ran", "would run", &format!("systemctl --user {}", disable.join(" ")));
+        step("ran", "would run", &format!("systemctl --user {}", disable.join(" ")));
     }
     for (path, _) in &files {
         if !dry_run {
             fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        said("removed", "would remove", &shown(path));
+        step("removed", "would remove", &shown(path));
     }
     if let Some(variables) = service_env::file().filter(|file| file.exists()) {
         if !dry_run {
             fs::remove_file(&variables).map_err(|error| format!("{}: {error}", variables.display()))?;
         }
-        said("removed", "would remove", &shown(&variables));
+        step("removed", "would remove", &shown(&variables));
     }
     for (path, _) in &edited {
-        said("left", "would leave", &format!("{}, which somebody has changed", shown(path)));
+        step("left", "would leave", &format!("{}, which somebody has changed", shown(path)));
     }
-    said("ran", "would run", "systemctl --user daemon-reload");
+    step("ran", "would run", "systemctl --user daemon-reload");
     if !dry_run {
-        // It goes only if it is empty.
+        // This succeeds only for an empty directory.
         let _ = fs::remove_dir(place.join("mcpd.service.d"));
         manager.run(&["daemon-reload"]).await?;
-        // Systemd forgets a unit that has failed only when it is told to.
+        // systemd remembers a failed unit until it is reset.
         let _ = manager.run(&["reset-failed", SERVICE]).await;
     }
-    line("", "the configuration stays, and `mcpd connect` starts a daemon by itself from now on");
+    line("", "the configuration stays; from now on `mcpd connect` starts a daemon when an agent needs one");
     Ok(())
 }
 
-/// Those of profiles that somebody has enabled.
+/// The enabled sockets of profiles.
 fn profile_sockets(place: &std::path::Path) -> Vec<String> {
-    let wanted = fs::read_dir(place.join("sockets.target.wants")).into_iter().flatten().flatten();
-    let names = wanted.filter_map(|entry| entry.file_name().into_string().ok());
+    let entries = fs::read_dir(place.join("sockets.target.wants")).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.starts_with("mcpd@") && name.ends_with(".socket")).collect()
 }

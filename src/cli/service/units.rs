@@ -1,40 +1,39 @@
-//! The texts of the units that are written for a user, and how one's own text is known again: pure.
+//! The texts of the user's units, and how mcpd recognizes its own files. Pure.
 //!
-//! The first line of each file says that mcpd has written it, and has a digest of the rest: a file whose digest does not hold has
-//! been edited by a person.
+//! The first line of each file names mcpd and has a digest of the rest. A file with another digest was edited by a person.
 
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-/// As `systemd/` has them: with the program where `cargo install` puts it.
+/// The files in `systemd/`, with the program where `cargo install` puts it.
 const SERVICE: &str = include_str!("../../../systemd/mcpd.service");
 const SOCKET: &str = include_str!("../../../systemd/mcpd.socket");
 const PROFILE_SOCKET: &str = include_str!("../../../systemd/mcpd@.socket");
 const HARDENED: &str = include_str!("../../../systemd/hardened.conf");
 const PROGRAM: &str = "%h/.cargo/bin/mcpd";
-/// What the first line of a file of ours begins with.
+/// Begins the first line of mcpd's files.
 const MARK: &str = "# Written by `mcpd service install`";
 
 /// A file below the directory of a user's units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// Its path there.
+    /// Its path below that directory.
     pub(super) name: &'static str,
     pub(super) text: String,
 }
 
 /// The drop-in that names the file of variables.
 pub(super) const ENVIRONMENT_DROP_IN: &str = "mcpd.service.d/10-environment.conf";
-/// What had the `PATH` before there was that file.
+/// The drop-in of earlier versions for the `PATH`.
 pub(super) const FORMER_PATH_DROP_IN: &str = "mcpd.service.d/10-path.conf";
-/// The drop-in that confines mcpd and its servers.
+/// The drop-in that sandboxes mcpd and its servers.
 pub(super) const HARDENED_DROP_IN: &str = "mcpd.service.d/20-hardened.conf";
-/// The files that may be written.
+/// Every file that `mcpd service install` writes or wrote.
 pub(super) const NAMES: [&str; 6] =
     ["mcpd.service", "mcpd.socket", "mcpd@.socket", ENVIRONMENT_DROP_IN, FORMER_PATH_DROP_IN, HARDENED_DROP_IN];
 
-/// The units themselves, for this program.
+/// The units for this program.
 pub(super) fn units(program: &str) -> [Unit; 3] {
     let service = SERVICE.replace(PROGRAM, &program_argument(program));
     let texts = [("mcpd.service", &*service), ("mcpd.socket", SOCKET), ("mcpd@.socket", PROFILE_SOCKET)];
@@ -64,18 +63,16 @@ pub(super) fn hardening() -> impl Iterator<Item = &'static str> {
     HARDENED.lines().filter(|line| !line.starts_with(['#', '[']) && line.contains('='))
 }
 
-/// What is known of a file by its text.
+/// The author of a file, by its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
-    /// It is as it was written by `mcpd service install`.
+    /// `mcpd service install`.
     Ours,
-    /// It was, and somebody has changed it.
+    /// `mcpd service install`, and a person edited it.
     Edited,
-    /// Somebody else.
     Another,
 }
 
-/// Who has written this.
 pub(super) fn author(text: &str) -> Author {
     let Some((first, rest)) = text.split_once('\n').filter(|(first, _)| first.starts_with(MARK)) else {
         return Author::Another;
@@ -91,7 +88,7 @@ fn signed(text: &str) -> String {
     )
 }
 
-/// Enough to tell one text from another that nobody has made for the purpose.
+/// A short digest. It detects edits, but not deliberate collisions.
 fn digest(text: &str) -> String {
     Sha256::digest(text).iter().take(8).fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");

@@ -1,11 +1,11 @@
-//! The syntax of systemd's `EnvironmentFile=`: pure.
+//! The syntax of systemd's `EnvironmentFile=`. Pure.
 //!
 //! Source: systemd.exec(5), `EnvironmentFile=`. A value in double quotes may span lines; a backslash takes the meaning from `"`, `\`,
 //! `` ` `` and `$`. Other control characters than tab and line feed make systemd drop a variable, and log its value.
 
 use std::collections::BTreeMap;
 
-/// Whether systemd takes a variable of this name and value from a file.
+/// Whether systemd accepts a variable with this name and value in a file.
 pub(super) fn can_hold(name: &str, value: &str) -> bool {
     let is_name = !name.is_empty()
         && !name.starts_with(|first: char| first.is_ascii_digit())
@@ -14,7 +14,7 @@ pub(super) fn can_hold(name: &str, value: &str) -> bool {
     is_name && !value.contains(is_forbidden)
 }
 
-/// One line, which ends with a line feed.
+/// One line with its line feed.
 pub(super) fn assignment(name: &str, value: &str) -> String {
     let mut line = format!("{name}=\"");
     for c in value.chars() {
@@ -28,7 +28,7 @@ pub(super) fn assignment(name: &str, value: &str) -> String {
 
 const NEEDS_ESCAPE: [char; 4] = ['"', '\\', '`', '$'];
 
-/// The variables in a text of comments and [`assignment`]s. A line of another form is skipped.
+/// Parses comments and [`assignment`]s. Skips other lines.
 pub(super) fn parse(text: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     let mut rest = text;
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str) -> BTreeMap<String, String> {
     variables
 }
 
-/// The text up to the closing quote, and what follows that.
+/// The text before the closing quote, and the text after it.
 fn unquoted(text: &str) -> (String, &str) {
     let mut value = String::new();
     let mut characters = text.char_indices();

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::admin::AskError;
 use crate::autostart::{UnitState, Units};
-use crate::cli::{NOT_RUNNING, fail};
+use crate::cli::outcome::{NOT_RUNNING, fail, invalid_configuration, not_running};
 use crate::config::interpolate::Process;
 use crate::config::{self, ConfigError};
 use crate::sockets::RuntimeDir;
@@ -13,33 +12,20 @@ use crate::systemctl::SERVICE;
 
 /// Prints why nothing listens at `path`.
 pub(super) async fn explain(directory: &RuntimeDir, path: &Path) -> ExitCode {
-    let config_error = config::load(&[], &Process).err();
     if directory.session().is_none() {
-        return match config_error {
-            Some(error) => fail(NOT_RUNNING, format!("{}\n{}", not_running(path), invalid_config(&error))),
-            None => fail(NOT_RUNNING, AskError::NotRunning(path.to_owned())),
-        };
+        return not_running(path);
     }
+    let config_error = config::load(&[], &Process).err();
     let state = Units::find(directory).await.map(|units| units.state());
-    fail(NOT_RUNNING, format!("{}\n{}", not_running(path), unit_state(state.as_ref(), config_error.as_ref())))
-}
-
-fn not_running(path: &Path) -> String {
-    format!("not running: no daemon at {}", path.display())
-}
-
-fn invalid_config(error: &ConfigError) -> String {
-    let error = error.first();
-    format!(
-        "  the configuration does not load: {error}\n  help: `mcpd check` shows every error; fix them, then run `mcpd start`"
-    )
+    let state = unit_state(state.as_ref(), config_error.as_ref());
+    fail(NOT_RUNNING, format!("not running: no daemon at {}\n{state}", path.display()))
 }
 
 fn unit_state(state: Option<&UnitState>, config_error: Option<&ConfigError>) -> String {
     let (summary, help) = match state {
         None => (
             "is not installed".to_owned(),
-            "`mcpd start` starts a daemon; `mcpd service install` starts it at each login",
+            "`mcpd start` starts a daemon; where systemd runs, `mcpd service install` starts it at each login",
         ),
         Some(UnitState::Failed(why)) => (
             format!("is installed and has failed: {why}"),
@@ -57,7 +43,7 @@ fn unit_state(state: Option<&UnitState>, config_error: Option<&ConfigError>) -> 
     };
     match (state, config_error) {
         (None | Some(UnitState::Stopped | UnitState::SocketActivated), Some(error)) => {
-            format!("  {SERVICE} {summary}\n{}", invalid_config(error))
+            format!("  {SERVICE} {summary}\n{}", invalid_configuration(error))
         }
         _ => format!("  {SERVICE} {summary}\n  help: {help}"),
     }

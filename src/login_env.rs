@@ -1,7 +1,7 @@
 //! Reads the environment of a fresh login, which differs from the environment that an agent passes to its servers.
 //!
-//! Version managers and similar tools are set up in the files of the user's shell, so the shell is run as desktop editors run it:
-//! as a login shell and as an interactive shell, because each reads files that the other does not.
+//! Version managers and similar tools are set up in the files of the user's shell. So the shell runs as a login shell and as an
+//! interactive shell, because each reads files that the other does not. Desktop editors do the same.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

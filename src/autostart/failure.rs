@@ -48,15 +48,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reason_is_what_the_daemon_stated_or_else_how_it_ended() {
+    fn reason_is_the_daemons_status_text_or_else_how_it_ended() {
         let check = |[code, status, result, text]: [&str; 4], expected: &str| {
             let pairs = [("ExecMainCode", code), ("ExecMainStatus", status), ("Result", result), ("StatusText", text)];
             let unit = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
             assert_eq!(failure(&unit), expected);
         };
-        let stated = "unknown key `deamon` --> config.toml:1:2";
-        check(["1", "2", "exit-code", stated], stated);
-        check(["1", "2", "start-limit-hit", stated], stated);
+        let status_text = "unknown key `deamon` --> config.toml:1:2";
+        check(["1", "2", "exit-code", status_text], status_text);
+        check(["1", "2", "start-limit-hit", status_text], status_text);
         check(["1", "2", "exit-code", ""], "it exited with code 2 (exit-code)");
         check(["2", "9", "watchdog", "2 servers ready; 1 agent"], "it was ended by signal 9 (watchdog)");
         check(["1", "101", "exit-code", "2 servers ready; 1 agent"], "it exited with code 101 (exit-code)");

@@ -30,9 +30,9 @@ pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCod
     let default = directory.socket(AGENT_SOCKET);
     let sockets = DaemonSockets { default: (default != socket).then_some(default), socket: socket.clone() };
     let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.into_os_string().into_string().ok());
-    let mut is_missing_told = false;
+    let mut missing_profile_reported = false;
     let print = |news| {
-        if news != RelayEvent::NoProfile || !std::mem::replace(&mut is_missing_told, true) {
+        if news != RelayEvent::NoProfile || !std::mem::replace(&mut missing_profile_reported, true) {
             print(&news);
         }
     };
@@ -85,13 +85,13 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Tells whoever looks after the agent, unless nobody reads that.
+/// Prints to stderr, unless that would block because nothing reads it.
 fn print(news: &RelayEvent) {
     let stderr = io::stderr();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut asked = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
-    let is_read = retry_on_intr(|| poll(&mut asked, Some(&now)));
-    if is_read == Ok(0) {
+    let mut fds = [PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::OUT)];
+    let is_writable = retry_on_intr(|| poll(&mut fds, Some(&now))) != Ok(0);
+    if !is_writable {
         return;
     }
     match news {

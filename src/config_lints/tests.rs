@@ -1,4 +1,4 @@
-//! What is said of which configuration, as tables.
+//! Warnings about configurations, as tables.
 
 mod remotes;
 
@@ -14,9 +14,9 @@ use crate::config::interpolate::table::Table;
 use crate::list_kind::ListKind;
 
 /// Names of tools, of prompts, of resources, and of templates.
-type Offered<'a> = [&'a [&'a str]; 4];
+type ServerLists<'a> = [&'a [&'a str]; 4];
 
-fn lists(offered: Offered<'_>) -> Lists {
+fn lists(offered: ServerLists<'_>) -> Lists {
     let item = |kind: ListKind, key: &str| {
         let definition = Bytes::from(format!(r#"{{"{}":"{key}"}}"#, kind.key()));
         let start = definition.len() - key.len() - 3;
@@ -41,8 +41,8 @@ const WORLD: [(&str, &str); 9] = [
     ("/home/u/open mode", "644"),
 ];
 
-/// What is said: `LINE:COLUMN message | help`.
-fn said(rows: &[(&str, &str)], text: &str, known: &[(&str, Offered<'_>)]) -> Vec<String> {
+/// The warnings as `LINE:COLUMN message | help`.
+fn warnings_of(rows: &[(&str, &str)], text: &str, known: &[(&str, ServerLists<'_>)]) -> Vec<String> {
     let table = WORLD.iter().chain(rows).chain([&("/c.toml", text)]).copied().collect::<Vec<_>>();
     let sources = Table::from_rows(&table);
     let loaded = config::load(&[PathBuf::from("/c.toml")], &sources).unwrap_or_else(|error| panic!("{error}"));
@@ -55,24 +55,25 @@ fn said(rows: &[(&str, &str)], text: &str, known: &[(&str, Offered<'_>)]) -> Vec
     advise(&loaded, &sources, known).iter().map(describe).collect()
 }
 
-/// Each expectation is the beginning of what is said, `…` standing for any text.
-fn check(text: &str, known: &[(&str, Offered<'_>)], expected: &[&str]) {
+/// Each expectation is the beginning of a warning, `…` standing for any text.
+fn check(text: &str, known: &[(&str, ServerLists<'_>)], expected: &[&str]) {
     check_in(&[], text, known, expected);
 }
 
-fn check_in(rows: &[(&str, &str)], text: &str, known: &[(&str, Offered<'_>)], expected: &[&str]) {
-    let said = said(rows, text, known);
-    assert_eq!(said.len(), expected.len(), "{text}\n{said:#?}");
-    for (said, expected) in said.iter().zip(expected) {
-        let mut rest = said.as_str();
+fn check_in(rows: &[(&str, &str)], text: &str, known: &[(&str, ServerLists<'_>)], expected: &[&str]) {
+    let warnings = warnings_of(rows, text, known);
+    assert_eq!(warnings.len(), expected.len(), "{text}\n{warnings:#?}");
+    for (warning, expected) in warnings.iter().zip(expected) {
+        let mut rest = warning.as_str();
         for (index, part) in expected.split('…').enumerate() {
             let at = rest.find(part).filter(|at| index > 0 || *at == 0);
-            rest = &rest[at.unwrap_or_else(|| panic!("{text}\nexpected {expected}\nsaid     {said}")) + part.len()..];
+            rest =
+                &rest[at.unwrap_or_else(|| panic!("{text}\nexpected {expected}\nfound    {warning}")) + part.len()..];
         }
     }
 }
 
-const NOTHING: Offered<'static> = [&[], &[], &[], &[]];
+const NOTHING: ServerLists<'static> = [&[], &[], &[], &[]];
 
 #[test]
 fn a_sound_configuration_is_left_alone() {
@@ -113,7 +114,7 @@ fn a_command_has_to_be_a_program_where_the_server_looks_for_it() {
 }
 
 #[test]
-fn what_is_undefined_is_named_where_it_stands() {
+fn undefined_reference_is_reported_with_its_place() {
     check(
         "[servers.a]\ncommand = 'x'\nargs = ['${NONE}', '${SET}']\nenv = { A = '${file:~/none}', B = '${cred:c}', C = '${D:-d}' }\n\
          [servers.b]\ncommand = '${SET:-x}${E:-}'\nargs = ['${agent:cwd}']\n",
@@ -138,7 +139,7 @@ fn a_credential_that_the_unit_does_not_have_is_to_be_given_to_it() {
 }
 
 #[test]
-fn secrets_that_others_can_read_are_told_with_who_can() {
+fn secret_readable_by_others_is_reported_with_the_readers() {
     let text = "[servers.a]\ncommand = 'x'\nenv = { TOKEN = 'hunter22', NAME = 'hunter22', T = '${file:~/open}' }\n";
     let of_file =
         "3:52 the secret in /home/u/open can be read by every user of this machine | write `chmod 600 '/home/u/open'`";
@@ -174,7 +175,7 @@ fn secrets_that_others_can_read_are_told_with_who_can() {
 }
 
 #[test]
-fn secrets_in_arguments_are_told() {
+fn secret_in_an_argument_is_reported() {
     check(
         "[servers.a]\ncommand = 'x'\nargs = ['--api-key', 'hunter22', '--file', '${file:~/key}', '${cred:c}', '--name', '${SET}']\n\
          env = { CREDENTIALS_DIRECTORY = '/none' }",
@@ -186,13 +187,13 @@ fn secrets_in_arguments_are_told() {
             "3:61 an argument of `a` is a secret…",
         ],
     );
-    let shown = said(&[], "[servers.a]\ncommand = 'x'\nargs = ['--token=canary-1']\n", &[]);
+    let shown = warnings_of(&[], "[servers.a]\ncommand = 'x'\nargs = ['--token=canary-1']\n", &[]);
     assert!(shown.len() == 1 && !shown[0].contains("canary"), "{shown:?}");
 }
 
 #[test]
-fn patterns_that_match_nothing_are_told_with_what_there_is() {
-    let offered: Offered<'_> = [&["read_file", "write_file"], &["review"], &["file:///a/b"], &["wiki://{page}"]];
+fn pattern_without_a_match_is_reported_with_the_available_names() {
+    let offered: ServerLists<'_> = [&["read_file", "write_file"], &["review"], &["file:///a/b"], &["wiki://{page}"]];
     let known = &[("a", offered)][..];
     let server = |rest: &str| format!("[servers.a]\ncommand = 'x'\n{rest}");
     for (rest, expected) in [
@@ -221,7 +222,7 @@ fn patterns_that_match_nothing_are_told_with_what_there_is() {
 }
 
 #[test]
-fn patterns_of_profiles_are_held_against_the_servers_that_they_name() {
+fn patterns_of_profiles_are_checked_against_their_servers() {
     let known = &[("a", [&["read", "write"][..], &["p"], &[], &[]]), ("b", [&["list"], &[], &[], &[]])][..];
     let text = |rest: &str| format!("[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n[profiles.p]\n{rest}\n");
     for (rest, expected) in [
@@ -234,15 +235,15 @@ fn patterns_of_profiles_are_held_against_the_servers_that_they_name() {
         check(
             &text(rest),
             &known[..0],
-            &expected.filter(|said| said.contains("no server")).into_iter().collect::<Vec<_>>(),
+            &expected.filter(|warning| warning.contains("no server")).into_iter().collect::<Vec<_>>(),
         );
     }
 }
 
 #[test]
-fn names_that_agents_see_changed_are_told() {
+fn changed_names_are_reported() {
     let two = |head: &str| format!("[daemon]\n{head}\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n");
-    let echo: Offered<'_> = [&["echo", "other"], &[], &["u:1"], &[]];
+    let echo: ServerLists<'_> = [&["echo", "other"], &[], &["u:1"], &[]];
     let same = &[("a", [&["echo"][..], &[], &["u:1"], &[]]), ("b", echo)][..];
     check(&two(""), &[("a", echo), ("b", [&["echo"], &[], &[], &[]])], &[]);
     check(
@@ -262,9 +263,9 @@ fn names_that_agents_see_changed_are_told() {
 }
 
 #[test]
-fn what_is_said_is_bounded_and_in_order() {
+fn warnings_are_bounded_and_ordered() {
     let servers: String = (0..200).map(|n| format!("[servers.s{n}]\ncommand = 'none'\n")).collect();
-    let said = said(&[], &servers, &[]);
-    assert_eq!(said.len(), MAX_WARNINGS);
-    assert!(said[0].starts_with("2:11") && said[99].starts_with("200:11"));
+    let warnings = warnings_of(&[], &servers, &[]);
+    assert_eq!(warnings.len(), MAX_WARNINGS);
+    assert!(warnings[0].starts_with("2:11") && warnings[99].starts_with("200:11"));
 }

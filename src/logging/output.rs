@@ -36,10 +36,13 @@ pub enum Format {
 #[derive(Debug)]
 pub struct Flush(#[expect(dead_code, reason = "it works by being dropped")] WorkerGuard);
 
-type Filtered = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
+type FilterLayer = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
 
 /// Without a format, the journal if stderr is the journal, otherwise text. `file`: the size-limited file that stderr is redirected to.
-pub(super) fn open(format: Option<Format>, file: Option<LogFile>) -> (Box<dyn Layer<Filtered> + Send + Sync>, Flush) {
+pub(super) fn open(
+    format: Option<Format>,
+    file: Option<LogFile>,
+) -> (Box<dyn Layer<FilterLayer> + Send + Sync>, Flush) {
     let journal = if format.is_none() { journal() } else { None };
     let lines = tracing_subscriber::fmt::layer();
     let (lines, flush) = match (journal, format) {

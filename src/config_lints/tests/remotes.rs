@@ -50,12 +50,14 @@ fn a_program_that_only_reaches_a_url_is_not_needed() {
         ("x", "'mcp-remote-files', 'https://x.org'", None),
         ("x", "'https://x.org'", None),
     ] {
-        let expected = expected.map(|help| format!("2:11 `a` is run by `mcp-remote`, and mcpd… | write {help}"));
-        let said: Vec<_> =
-            said(rows, &server(command, args), &[]).into_iter().filter(|said| said.starts_with("2:")).collect();
-        assert_eq!(said.len(), usize::from(expected.is_some()), "{args}: {said:?}");
+        let expected = expected.map(|help| format!("2:11 `a` is run by `mcp-remote`, but mcpd… | write {help}"));
+        let warnings: Vec<_> = warnings_of(rows, &server(command, args), &[])
+            .into_iter()
+            .filter(|warning| warning.starts_with("2:"))
+            .collect();
+        assert_eq!(warnings.len(), usize::from(expected.is_some()), "{args}: {warnings:?}");
         let parts = expected.iter().flat_map(|expected| expected.split('…'));
-        assert!(parts.into_iter().all(|part| said[0].contains(part)), "{args}: {said:?}");
+        assert!(parts.into_iter().all(|part| warnings[0].contains(part)), "{args}: {warnings:?}");
     }
 }
 
@@ -63,7 +65,7 @@ fn a_program_that_only_reaches_a_url_is_not_needed() {
 fn limits_are_for_servers_that_run_here() {
     let text = "[defaults]\nmemory_max = '1GiB'\n[servers.a]\nurl = 'https://x/mcp'\nmemory_max = '2GiB'\ntasks_max = 9\n\
                 [servers.b]\ncommand = 'x'\ntasks_max = 9";
-    let said =
+    let expected =
         ["5:14 `memory_max` limits nothing: server `a` runs elsewhere | remove it", "6:13 `tasks_max` limits nothing"];
-    check(text, &[], &said);
+    check(text, &[], &expected);
 }

@@ -56,7 +56,7 @@ use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, Served, Setup, Strays, View};
 use crate::server::{
-    self, Cgroups, Guard, Inherited, Logins, ServerContext, StartPermits, Stop, StopOrder, User, raise,
+    self, Cgroups, Guard, Logins, ProcessAttributes, ServerContext, StartPermits, Stop, StopOrder, User, raise,
 };
 use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
@@ -125,7 +125,7 @@ struct Asked {
 
 fn server_context(
     config: &DaemonConfig,
-    inherited: Inherited,
+    inherited: ProcessAttributes,
     cgroups: Cgroups,
     logins: Option<Logins>,
 ) -> ServerContext {

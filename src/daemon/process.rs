@@ -8,16 +8,16 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
 
 use crate::oauth::{self, Logins};
-use crate::server::Inherited;
+use crate::server::ProcessAttributes;
 
 /// Makes this process fit to own servers, and tells what has to be put back for them: files of the daemon are its
 /// user's alone, descendants whose parents died come here, and a thousand agents have descriptors.
-pub(super) fn prepare() -> io::Result<Inherited> {
+pub(super) fn prepare() -> io::Result<ProcessAttributes> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let umask = rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode();
     let limit = rustix::process::getrlimit(Resource::Nofile);
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
-    Ok(Inherited { umask: Some(umask), open_files: limit.current })
+    Ok(ProcessAttributes { umask: Some(umask), open_files: limit.current })
 }
 
 /// Where the daemon keeps what it can do without: `$XDG_CACHE_HOME/mcpd`, or under `~/.cache`.

@@ -30,7 +30,7 @@ impl AgentScope {
         let all = || json!({ "sampling": { "tools": {}, "context": {} }, "elicitation": { "form": {}, "url": {} } });
         let (mut declared, has_roots) = match self {
             Self::Of(agent) if agent.era == Era::Legacy => {
-                return serde_json::from_slice(&agent.abilities.raw()).unwrap_or_else(|_| raw(&json!({})));
+                return serde_json::from_slice(&agent.capabilities.raw()).unwrap_or_else(|_| raw(&json!({})));
             }
             Self::Of(_) => (all(), true),
             Self::Any => (all(), !roots.is_empty()),

@@ -1,9 +1,9 @@
-//! The lists and instructions of servers, as last told: one file each. A server that is started by its first call is listed
-//! from it until then, and `mcpd check` holds patterns against it.
+//! The last known lists and instructions of servers, one file each. A lazy server is listed from its file until its first
+//! call starts it, and `mcpd check` matches patterns against it.
 //!
-//! A file is found by a hash of what defines the server, so a changed definition finds none. It is written whole or not at
-//! all; one that cannot be read, or is no such file, is as good as none. Everything here but [`Cache::keep`] and [`Cache::recall`] may block: it
-//! belongs on another thread.
+//! The name of a file is a hash of the server's definition, so a changed definition has no file. A file is replaced
+//! atomically. An unreadable or malformed file counts as missing. All functions but [`Cache::keep`] and [`Cache::recall`]
+//! may block, and belong on another thread.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
@@ -22,21 +22,21 @@ use crate::config::{Launch, ServerConfig};
 use crate::disk::on_disk;
 use crate::list_kind::{ListKind, PerKind};
 
-/// Largest file that is read: what a list may have, and a little more.
+/// Largest file that is read: the limits of the lists, and a little more.
 const MAX_FILE: u64 = 16 << 20;
-/// Most files; then the one that was written first makes room.
-const MOST_FILES: usize = 1000;
-/// Raised when the file's shape changes.
+/// At this number of files the oldest one is removed.
+const MAX_FILES: usize = 1000;
+/// Rises with each change of the file's format.
 const VERSION: u32 = 2;
 
-/// What is known of a server that does not run.
+/// The lists and instructions of a server.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct Inventory {
     pub(super) lists: Lists,
     pub(super) instructions: Option<Arc<str>>,
 }
 
-/// Where one server's are kept.
+/// The file of one server.
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
     directory: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Cache {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept<'a> {
+struct CacheFile<'a> {
     version: u32,
     server: &'a str,
     #[serde(borrow)]
@@ -62,33 +62,33 @@ struct Kept<'a> {
     makes_tasks: bool,
 }
 
-/// What a server of this configuration was last known to offer, if it has ever said so.
+/// The last known lists of a server with this configuration, if it has ever listed.
 #[must_use]
 pub fn last_known(directory: &Path, config: &ServerConfig) -> Option<Lists> {
     Cache::of(directory.to_owned(), config)?.read(&config.name).map(|known| known.lists)
 }
 
 impl Cache {
-    /// That of a server which can be run, or reached.
+    /// `None` for a server that cannot be launched.
     pub(super) fn of(directory: PathBuf, config: &ServerConfig) -> Option<Self> {
         let launch = config.launch.as_ref().ok()?;
         Some(Self { directory, file: format!("{}.json", key(&config.name, launch)) })
     }
 
-    /// What was last written.
-    pub(super) fn read(&self, server: &str) -> Option<Known> {
+    /// Reads the file.
+    pub(super) fn read(&self, server: &str) -> Option<Inventory> {
         let path = self.directory.join(&self.file);
         let metadata = fs::symlink_metadata(&path).ok()?;
         if !metadata.is_file() || metadata.len() > MAX_FILE {
             return None;
         }
         let text = fs::read(path).ok()?;
-        let kept: Kept<'_> = serde_json::from_slice(&text).ok()?;
-        if kept.version != VERSION || kept.server != server {
+        let file: CacheFile<'_> = serde_json::from_slice(&text).ok()?;
+        if file.version != VERSION || file.server != server {
             return None;
         }
-        let (instructions, makes_tasks) = (kept.instructions.map(Arc::from), kept.makes_tasks);
-        // It has the members of a page of each list, and is read as one: what is in a file is trusted no more.
+        let (instructions, makes_tasks) = (file.instructions.map(Arc::from), file.makes_tasks);
+        // The file has the members of a page of each list, and gets the same checks as a page.
         let text = Bytes::from(text);
         let lists = ListKind::ALL.map(|kind| match Listing::of(kind).page(&text).ok()? {
             Next::Done(list) => Some(Arc::new(List { makes_tasks: makes_tasks && kind == ListKind::Tools, ..list })),
@@ -96,31 +96,31 @@ impl Cache {
         });
         let is_whole = lists.iter().all(Option::is_some);
         let lists = PerKind::from_fn(|kind| lists[kind as usize].clone().unwrap_or_default());
-        is_whole.then_some(Known { lists, instructions })
+        is_whole.then_some(Inventory { lists, instructions })
     }
 
-    /// What was last written, unless the disk does not answer.
-    pub(super) async fn recall(self, server: Arc<str>) -> Option<Known> {
+    /// Reads the file on another thread. `None` also if the disk does not answer.
+    pub(super) async fn recall(self, server: Arc<str>) -> Option<Inventory> {
         on_disk(move || self.read(&server)).await.ok().flatten()
     }
 
-    /// Has it written soon. What cannot be kept costs no more than a lazy server's start.
-    pub(super) fn keep(self, server: Arc<str>, known: Known) {
+    /// Writes it in the background. If that fails, the next start of a lazy server has to list.
+    pub(super) fn keep(self, server: Arc<str>, known: Inventory) {
         tokio::spawn(async move {
             let name = Arc::clone(&server);
             let written = on_disk(move || self.write(&server, &known)).await.map_err(io::Error::other);
             if let Err(error) = written.flatten() {
-                tracing::warn!(server = %name, "its lists cannot be kept for the next start: {error}");
+                tracing::warn!(server = %name, "cannot write its lists to the cache: {error}");
             }
         });
     }
 
-    /// Writes it for the next time, unless that is what is there.
-    fn write(&self, server: &str, Known { lists, instructions }: &Known) -> io::Result<()> {
+    /// Writes the file, unless its content is the same.
+    fn write(&self, server: &str, Inventory { lists, instructions }: &Inventory) -> io::Result<()> {
         let raw = |kind: ListKind| {
             lists[kind].items.iter().filter_map(|item| serde_json::from_slice(&item.definition).ok()).collect()
         };
-        let kept = Kept {
+        let file = CacheFile {
             version: VERSION,
             server,
             tools: raw(ListKind::Tools),
@@ -130,9 +130,9 @@ impl Cache {
             instructions: instructions.as_deref().map(str::to_owned),
             makes_tasks: lists[ListKind::Tools].makes_tasks,
         };
-        let text = serde_json::to_vec(&kept)?;
+        let text = serde_json::to_vec(&file)?;
         let path = self.directory.join(&self.file);
-        if is_kept(&path, &text) {
+        if is_stored(&path, &text) {
             return Ok(());
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
@@ -143,16 +143,16 @@ impl Cache {
     }
 }
 
-/// A server may start often and say the same each time.
-fn is_kept(path: &Path, text: &[u8]) -> bool {
+/// Whether the file has this content already. A server may start often without a change.
+fn is_stored(path: &Path, text: &[u8]) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == text.len() as u64)
-        && fs::read(path).is_ok_and(|kept| kept == text)
+        && fs::read(path).is_ok_and(|file| file == text)
 }
 
-/// Definitions change, and nobody says so of those that are not used any more. Only one is looked at at a time: the thread that does
-/// this keeps what memory it once took.
+/// Removes the oldest files: those of former definitions are never removed otherwise. Looks at one file at a time, as the
+/// thread keeps the memory that it has once allocated.
 fn make_room(directory: &Path) -> io::Result<()> {
-    while fs::read_dir(directory)?.count() > MOST_FILES {
+    while fs::read_dir(directory)?.count() > MAX_FILES {
         let Some(path) = first_written(directory)? else { break };
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -176,7 +176,7 @@ fn first_written(directory: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Of all that decides which tools there are. Of secrets, which values of variables may be too, not even a hash is
-/// kept.
+/// file.
 fn key(server: &str, launch: &Launch) -> String {
     let mut hash = Sha256::new();
     match launch {
@@ -207,34 +207,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_again_is_not_written_again_and_what_was_written_first_makes_room() {
+    fn unchanged_lists_are_not_written_again_and_the_oldest_file_is_removed() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let config = ServerConfig::new("s", "x");
         let cache = Cache::of(place.path().to_owned(), &config).expect("it can be run");
         let inode =
-            || std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path().join(&cache.file)).expect("kept"));
+            || std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path().join(&cache.file)).expect("file"));
         let tools =
             |name: &str| known(ListKind::Tools, &format!(r#"{{"tools":[{{"name":"{name}","inputSchema":{{}}}}]}}"#));
         cache.write("s", &tools("a")).expect("written");
         let first = inode();
         cache.write("s", &tools("a")).expect("nothing to write");
         assert_eq!(inode(), first);
-        for number in 0..MOST_FILES {
+        for number in 0..MAX_FILES {
             fs::write(place.path().join(format!("{number}.json")), "").expect("writable");
         }
         cache.write("s", &tools("b")).expect("written");
         assert_ne!(inode(), first);
-        assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), MOST_FILES);
+        assert_eq!(fs::read_dir(place.path()).expect("a directory").count(), MAX_FILES);
         assert_eq!(&*cache.read("s").expect("it was written last").lists[ListKind::Tools].items[0].key, "b");
     }
 
-    fn known(kind: ListKind, text: &str) -> Known {
+    fn known(kind: ListKind, text: &str) -> Inventory {
         let Ok(Next::Done(list)) = Listing::of(kind).page(&Bytes::copy_from_slice(text.as_bytes())) else {
             panic!("no list: {text}")
         };
         let mut lists = Lists::default();
         lists[kind] = Arc::new(list);
-        Known { lists, instructions: Some("Read\nthis.".into()) }
+        Inventory { lists, instructions: Some("Read\nthis.".into()) }
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         let tools = List { makes_tasks: true, ..List::clone(&read.lists[ListKind::Tools]) };
         let mut lists = read.lists;
         lists[ListKind::Tools] = Arc::new(tools);
-        cache.write("s", &Known { lists, instructions: None }).expect("written");
+        cache.write("s", &Inventory { lists, instructions: None }).expect("written");
         let read = cache.read("s").expect("it was written");
         assert!(read.lists[ListKind::Tools].makes_tasks && !read.lists[ListKind::Prompts].makes_tasks);
         assert!(cache.read("other").is_none());

@@ -1,4 +1,4 @@
-//! What every server of one owner is run with: the guard of its processes, limits, cgroups, HTTP clients, logins.
+//! What all servers of one owner share: the guard program, limits, cgroups, HTTP clients and logins.
 
 use std::path::PathBuf;
 
@@ -10,15 +10,15 @@ use crate::config::DaemonConfig;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
 
-/// What ends a server's whole subtree when the program that owns it does not, or cannot.
+/// The program that kills a server's whole subtree if its owner does not, or cannot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Guard {
     /// This program, whose `main` calls [`guard::run_if_guard`] first.
     ThisProgram,
     /// Another executable that does so, such as `mcpd`.
     Program(PathBuf),
-    /// None: servers run in plain process groups. A descendant that leaves its group then survives its server, and
-    /// servers that do not leave at end-of-file survive the death of this program.
+    /// None: servers run in plain process groups. A descendant that leaves its group survives its server. Servers that
+    /// ignore end-of-file survive the death of this program.
     None,
 }
 
@@ -30,50 +30,49 @@ impl Guard {
     }
 }
 
-/// What a program changed of its own process and hands to its servers as it was.
+/// Attributes that this process has changed for itself, and that servers get with their original value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Inherited {
+pub struct ProcessAttributes {
     /// File mode creation mask.
     pub umask: Option<u32>,
     /// Soft limit of open files.
     pub open_files: Option<u64>,
 }
 
-/// What every server of one owner is run with.
+/// What all servers of one owner share.
 #[derive(Debug, Clone)]
 pub struct ServerContext {
-    /// What keeps their processes.
+    /// The guard of their processes.
     pub guard: Guard,
-    /// What is put back for them.
-    pub inherited: Inherited,
+    /// The original attributes of this process.
+    pub inherited: ProcessAttributes,
     /// Message cap in bytes, each way.
     pub max_message: usize,
-    /// Whether a server that has ended is started again.
+    /// Whether a server that has ended is restarted.
     pub restarts: bool,
-    /// How many start at once.
+    /// Limits how many start at once.
     pub start_permits: StartPermits,
-    /// Where those with limits are put under them.
+    /// The cgroups of servers with limits.
     pub cgroups: Cgroups,
-    /// Directory where what servers offer is kept, as they last told it. Without one, a server that is started by its first
-    /// call is started once to learn it.
+    /// The directory of the list cache. Without one, a lazy server is started once to list.
     pub cache: Option<PathBuf>,
-    /// Who speaks HTTP for them.
+    /// The HTTP clients.
     pub clients: Clients,
-    /// Logins, as `mcpd login` leaves them. Without any no server is logged in to.
+    /// The logins that `mcpd login` has stored. Without them no server gets a token.
     pub logins: Option<Logins>,
-    /// Whether there are agents that may be asked what servers ask. Without any they are told so.
+    /// Whether agents can receive requests of servers. If not, such requests are refused.
     pub serves_agents: bool,
 }
 
 impl ServerContext {
-    /// One with this guard and otherwise what [`DaemonConfig`] has as default, which hands nothing on and keeps nothing.
+    /// One with this guard and the defaults of [`DaemonConfig`], without a list cache.
     #[must_use]
     pub fn new(guard: Guard) -> Self {
         let DaemonConfig { max_message_bytes: max_message, max_starting, .. } = DaemonConfig::default();
         let start_permits = StartPermits::new(max_starting);
         Self {
             guard,
-            inherited: Inherited::default(),
+            inherited: ProcessAttributes::default(),
             max_message,
             restarts: true,
             start_permits,
@@ -85,7 +84,7 @@ impl ServerContext {
         }
     }
 
-    /// For whom an instance is that is not one agent's own.
+    /// The scope of an instance that serves more than one agent.
     pub(super) fn scope(&self) -> AgentScope {
         if self.serves_agents { AgentScope::Any } else { AgentScope::Nobody }
     }

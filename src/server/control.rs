@@ -1,7 +1,7 @@
-//! What a server's owner wants of it.
+//! The owner's control over a server's task.
 //!
-//! Two watches: the order to end for good, which only rises, and what is wanted until then. The task compares what is
-//! wanted with what it runs, so orders may come at any time and any number of them come down to the last.
+//! Two watch channels: the stop order, which only rises, and the desired state. The task compares the desired state with
+//! the running instance, so it needs only the latest value of several.
 
 use std::sync::Arc;
 
@@ -12,34 +12,34 @@ use super::era_cache::EraPreference;
 use super::stop_order::{Stop, StopOrder, raise};
 use crate::config::ServerConfig;
 
-/// What is wanted of a server that is not to end.
+/// The desired state of a server, until it is stopped for good.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct DesiredState {
     pub(super) config: Arc<ServerConfig>,
     pub(super) enabled: bool,
-    /// What a person says of how it is.
+    /// The operator's mark of its health.
     pub(super) vouched: HealthOverride,
-    /// In which era an instance is opened next.
+    /// The era of the next instance.
     pub(super) era: EraPreference,
-    /// Rises whenever the running instance has to make way for another one.
+    /// Rises whenever the running instance has to be replaced.
     pub(super) revision: u64,
 }
 
-/// What a person says of how a server is.
+/// The operator's mark of a server's health.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthOverride {
-    /// Nothing: it is asked itself.
+    /// None: health checks decide.
     #[default]
     Auto,
-    /// It is well, whatever it answers.
+    /// The server counts as healthy, whatever the checks find.
     Up,
-    /// It is not to be given calls.
+    /// The server gets no calls.
     Down,
 }
 
 impl HealthOverride {
-    /// The word for it in `mcpd status`, if anything is said.
+    /// The word in `mcpd status`, unless it is `Auto`.
     #[must_use]
     pub fn word(self) -> Option<&'static str> {
         match self {
@@ -54,125 +54,125 @@ impl HealthOverride {
 #[derive(Debug)]
 pub struct Control {
     stop: watch::Sender<Stop>,
-    wanted: watch::Sender<Wanted>,
+    desired: watch::Sender<DesiredState>,
 }
 
 /// The task's end.
 #[derive(Debug, Clone)]
 pub(super) struct Orders {
     pub(super) stop: StopOrder,
-    wanted: watch::Receiver<Wanted>,
+    desired: watch::Receiver<DesiredState>,
 }
 
 pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreference) -> (Control, Orders) {
     let (stop_sender, stop) = StopOrder::channel();
-    let (wanted_sender, wanted) =
-        watch::channel(Wanted { config, enabled, vouched: HealthOverride::Auto, era, revision: 0 });
-    (Control { stop: stop_sender, wanted: wanted_sender }, Orders { stop, wanted })
+    let (desired_sender, desired) =
+        watch::channel(DesiredState { config, enabled, vouched: HealthOverride::Auto, era, revision: 0 });
+    (Control { stop: stop_sender, desired: desired_sender }, Orders { stop, desired })
 }
 
 impl Control {
-    /// Ends the server for good, as far as `stop` says.
+    /// Stops the server for good; `stop` says how.
     pub fn stop(&self, stop: Stop) {
         raise(&self.stop, stop);
     }
 
-    /// How far it is to be stopped.
+    /// The present stop order.
     #[must_use]
     pub fn stopping(&self) -> Stop {
         *self.stop.borrow()
     }
 
-    /// Lets it run, or ends its instance until it is enabled again.
+    /// Enables the server, or disables it, which stops its instance.
     pub fn enable(&self, enabled: bool) {
-        self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.enabled, enabled) != enabled);
+        self.desired.send_if_modified(|desired| std::mem::replace(&mut desired.enabled, enabled) != enabled);
     }
 
-    /// Takes over what a person says of how it is.
+    /// Sets the operator's mark of its health.
     pub fn vouch(&self, vouched: HealthOverride) {
-        self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.vouched, vouched) != vouched);
+        self.desired.send_if_modified(|desired| std::mem::replace(&mut desired.vouched, vouched) != vouched);
     }
 
-    /// Has the next instance opened in another era. The one that runs goes on.
+    /// Sets the era of the next instance. The running one continues.
     pub(super) fn prefer(&self, era: EraPreference) {
-        self.wanted.send_if_modified(|wanted| std::mem::replace(&mut wanted.era, era) != era);
+        self.desired.send_if_modified(|desired| std::mem::replace(&mut desired.era, era) != era);
     }
 
-    /// What a person has said last of how it is.
+    /// The operator's mark of its health.
     #[must_use]
     pub fn vouched(&self) -> HealthOverride {
-        self.wanted.borrow().vouched
+        self.desired.borrow().vouched
     }
 
-    /// Ends its instance, after its calls, and starts another one at once. Gives the revision by which it will be known.
+    /// Replaces the instance after its calls. Returns the revision of the new one.
     pub fn restart(&self) -> u64 {
-        self.wanted.send_modify(|wanted| wanted.revision += 1);
-        self.wanted.borrow().revision
+        self.desired.send_modify(|desired| desired.revision += 1);
+        self.desired.borrow().revision
     }
 
-    /// The same, as `config` says; its name cannot change.
+    /// Replaces the instance by one with this configuration, which has the same name.
     pub fn reconfigure(&self, config: Arc<ServerConfig>) -> u64 {
-        self.wanted.send_modify(|wanted| wanted.config = config);
+        self.desired.send_modify(|desired| desired.config = config);
         self.restart()
     }
 }
 
 impl Orders {
-    /// Waits until something else is wanted.
-    pub(super) async fn changed(&mut self) -> Wanted {
-        if self.wanted.changed().await.is_err() {
-            // An owner that is gone stops everything by that.
+    /// Waits for a change, and returns the desired state.
+    pub(super) async fn changed(&mut self) -> DesiredState {
+        if self.desired.changed().await.is_err() {
+            // The owner is gone, so the stop order has been given.
             std::future::pending::<()>().await;
         }
-        self.wanted()
+        self.desired()
     }
 
-    /// What a person says of how it is.
+    /// The operator's mark of its health.
     pub(super) fn vouched(&self) -> HealthOverride {
-        self.wanted.borrow().vouched
+        self.desired.borrow().vouched
     }
 
-    /// Waits until a person says anything else but `vouched`.
+    /// Waits for another mark than `vouched`.
     pub(super) async fn vouched_other_than(&mut self, vouched: HealthOverride) -> HealthOverride {
-        let said = self.wanted.wait_for(|wanted| wanted.vouched != vouched).await.map(|wanted| wanted.vouched);
-        match said {
-            Ok(said) => said,
+        let mark = self.desired.wait_for(|desired| desired.vouched != vouched).await.map(|desired| desired.vouched);
+        match mark {
+            Ok(mark) => mark,
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// What is wanted now.
-    pub(super) fn wanted(&self) -> Wanted {
-        self.wanted.borrow().clone()
+    /// The present desired state.
+    pub(super) fn desired(&self) -> DesiredState {
+        self.desired.borrow().clone()
     }
 
-    /// Whether an instance of `revision` is what is wanted.
-    pub(super) fn wants(&self, revision: u64) -> bool {
-        self.wants_any() && self.wanted.borrow().revision == revision
+    /// Whether an instance of `revision` shall run.
+    pub(super) fn runs_revision(&self, revision: u64) -> bool {
+        self.runs() && self.desired.borrow().revision == revision
     }
 
-    /// Whether an instance is wanted at all.
-    pub(super) fn wants_any(&self) -> bool {
-        self.stop.now() == Stop::Run && self.wanted.borrow().enabled
+    /// Whether any instance shall run.
+    pub(super) fn runs(&self) -> bool {
+        self.stop.now() == Stop::Run && self.desired.borrow().enabled
     }
 
-    /// Waits until an instance of `revision` is not wanted any more.
-    pub(super) async fn unwanted(&mut self, revision: u64) {
-        let replaced = self.wanted.wait_for(|wanted| !wanted.enabled || wanted.revision != revision);
+    /// Waits until an instance of `revision` shall stop.
+    pub(super) async fn obsolete(&mut self, revision: u64) {
+        let replaced = self.desired.wait_for(|desired| !desired.enabled || desired.revision != revision);
         tokio::select! {
-            // An owner that is gone stops everything by that.
+            // Without an owner the stop order has been given.
             Ok(_) = replaced => {}
             () = self.stop.at_least(Stop::Finish) => {}
         }
     }
 
-    /// Waits until an instance is wanted and tells which; `None` if none ever will be.
-    pub(super) async fn next(&mut self) -> Option<Wanted> {
-        let enabled = self.wanted.wait_for(|wanted| wanted.enabled);
+    /// Waits until an instance shall run; `None` if the server is stopped for good.
+    pub(super) async fn next(&mut self) -> Option<DesiredState> {
+        let enabled = self.desired.wait_for(|desired| desired.enabled);
         tokio::select! {
             biased;
             () = self.stop.at_least(Stop::Finish) => None,
-            wanted = enabled => wanted.ok().map(|wanted| wanted.clone()),
+            desired = enabled => desired.ok().map(|desired| desired.clone()),
         }
     }
 }

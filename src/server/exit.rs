@@ -17,12 +17,12 @@ pub struct Exit {
     pub signal: Option<i32>,
     /// The limit of its cgroup that it had reached.
     #[serde(skip)]
-    pub limit: Option<LimitReached>,
+    pub limit: Option<ReachedLimit>,
 }
 
 /// A limit that had to do with the end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitReached {
+pub enum ReachedLimit {
     /// The kernel killed it for want of memory: over its own limit in bytes, or else over that of the machine or of mcpd.
     Memory(Option<u64>),
     /// It had as many tasks as it may have.
@@ -34,8 +34,8 @@ impl Exit {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match (self.limit, self.code, self.signal) {
-            (Some(LimitReached::Memory(_)), ..) => "out_of_memory",
-            (Some(LimitReached::Tasks(_)), ..) => "task_limit",
+            (Some(ReachedLimit::Memory(_)), ..) => "out_of_memory",
+            (Some(ReachedLimit::Tasks(_)), ..) => "task_limit",
             (None, Some(_), _) => "exited",
             (None, None, Some(_)) => "signaled",
             (None, None, None) => "ended",
@@ -52,13 +52,13 @@ impl From<ExitStatus> for Exit {
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
-            Some(LimitReached::Memory(Some(limit))) => {
+            Some(ReachedLimit::Memory(Some(limit))) => {
                 return write!(f, "was killed: over its memory limit of {}", size::text(limit));
             }
-            Some(LimitReached::Memory(None)) => {
+            Some(ReachedLimit::Memory(None)) => {
                 return f.write_str("was killed: the machine, or mcpd as a whole, was out of memory");
             }
-            Some(LimitReached::Tasks(_)) | None => {}
+            Some(ReachedLimit::Tasks(_)) | None => {}
         }
         match (self.code, self.signal) {
             (Some(code), _) => write!(f, "exited with code {code}")?,
@@ -66,7 +66,7 @@ impl fmt::Display for Exit {
             (None, None) => f.write_str("ended")?,
         }
         match self.limit {
-            Some(LimitReached::Tasks(limit)) => write!(f, "; it had reached its limit of {limit} tasks"),
+            Some(ReachedLimit::Tasks(limit)) => write!(f, "; it had reached its limit of {limit} tasks"),
             _ => Ok(()),
         }
     }

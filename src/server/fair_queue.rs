@@ -1,7 +1,7 @@
-//! Calls that wait: in order within a session, and sessions take start_permits.
+//! A bounded queue of waiting calls: in order within a session, round-robin between sessions.
 //!
-//! Bounded for the queue and for each session. Once the queue is full, a session with less than its equal share of it may still add
-//! a call, so that one busy session cannot lock out the others ([`share`]).
+//! The queue and each session have a limit. Once the queue is full, a session with less than its equal share may still add a
+//! call, so one busy session cannot lock out the others ([`super::fair_share`]).
 //!
 //! Pure: no I/O, and the time is an argument.
 
@@ -15,22 +15,22 @@ pub const MAX_WAITING_PER_SESSION: usize = 1024;
 /// Calls of all sessions that wait at a server. One more is refused with −31003, unless its session has less than its share.
 const MAX_WAITING: usize = 4096;
 
-/// One that waits.
+/// A waiting call.
 #[derive(Debug)]
 pub(super) struct Entry<T> {
     pub(super) session: u64,
     pub(super) bytes: usize,
-    /// How long it waits at most.
+    /// When it expires.
     pub(super) until: Instant,
     pub(super) item: T,
 }
 
-/// The calls that wait.
+/// The waiting calls of all sessions.
 #[derive(Debug)]
 pub(super) struct FairQueue<T> {
     sessions: HashMap<u64, VecDeque<Entry<T>>>,
-    /// The sessions with an entry, in the order of their start_permits.
-    start_permits: VecDeque<u64>,
+    /// The sessions with an entry, in the order of their turns.
+    turns: VecDeque<u64>,
     len: usize,
     bytes: usize,
     /// No entry expires earlier.
@@ -39,7 +39,7 @@ pub(super) struct FairQueue<T> {
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { sessions: HashMap::new(), start_permits: VecDeque::new(), len: 0, bytes: 0, next_expiry: None }
+        Self { sessions: HashMap::new(), turns: VecDeque::new(), len: 0, bytes: 0, next_expiry: None }
     }
 }
 
@@ -57,9 +57,9 @@ impl<T> FairQueue<T> {
         self.len += 1;
         self.bytes += entry.bytes;
         self.next_expiry = Some(self.next_expiry.map_or(entry.until, |next| next.min(entry.until)));
-        let (session, start_permits) = (entry.session, &mut self.start_permits);
+        let (session, turns) = (entry.session, &mut self.turns);
         let entries = self.sessions.entry(session).or_insert_with(|| {
-            start_permits.push_back(session);
+            turns.push_back(session);
             VecDeque::new()
         });
         entries.push_back(entry);
@@ -67,14 +67,14 @@ impl<T> FairQueue<T> {
 
     /// Removes the first entry of the first session that `may` go on. It is the last in turn then.
     pub(super) fn pop(&mut self, may: impl FnMut(&u64) -> bool) -> Option<Entry<T>> {
-        let index = self.start_permits.iter().position(may)?;
-        let session = self.start_permits.remove(index)?;
+        let index = self.turns.iter().position(may)?;
+        let session = self.turns.remove(index)?;
         let entries = self.sessions.get_mut(&session)?;
         let entry = entries.pop_front()?;
         if entries.is_empty() {
             self.sessions.remove(&session);
         } else {
-            self.start_permits.push_back(session);
+            self.turns.push_back(session);
         }
         self.removed(&entry);
         Some(entry)
@@ -129,7 +129,7 @@ impl<T> FairQueue<T> {
 
     fn forget_empty(&mut self) {
         self.sessions.retain(|_, entries| !entries.is_empty());
-        self.start_permits.retain(|session| self.sessions.contains_key(session));
+        self.turns.retain(|session| self.sessions.contains_key(session));
     }
 }
 

@@ -1,7 +1,9 @@
-//! What precedes the first call: `initialize`, `server/discover`, and what a server says of itself in the result.
+//! The handshake before the first call: `initialize` or `server/discover`, and the server's information in the result.
 //!
-//! Source: MCP 2026-07-28, `basic/transports/stdio` and `basic/transports/streamable-http`, "Backward Compatibility", and `server/discover`; MCP 2025-11-25,
-//! `basic/lifecycle`. Knows one instance's streams; must not touch restarts, calls, processes.
+//! It uses the connection of one instance, and knows neither restarts nor processes.
+//!
+//! Source: MCP 2026-07-28, `basic/transports/stdio` and `basic/transports/streamable-http`, "Backward Compatibility", and
+//! `server/discover`; MCP 2025-11-25, `basic/lifecycle`.
 
 mod finding;
 mod info;
@@ -20,19 +22,19 @@ use self::negotiation::Negotiation;
 pub(super) use self::opening::Opening;
 use super::era_cache::EraSupport;
 use super::instance::{Instance, PendingRequest};
-use super::link::Closed;
+use super::link::LinkError;
 use crate::era;
 use crate::jsonrpc::{Malformed, Message};
 use crate::printable::excerpt;
 use crate::server::error::ServerError;
 use crate::transport::{Arrival, Incoming};
 
-/// Most characters shown of a server's own words.
-const LONGEST: usize = 200;
+/// Characters of a server's text that are quoted.
+const MAX_EXCERPT_LEN: usize = 200;
 /// The params of `initialize`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Introduction {
+struct InitializeParams {
     protocol_version: &'static str,
     capabilities: Box<RawValue>,
     client_info: ClientInfo,
@@ -47,41 +49,41 @@ struct ClientInfo {
 /// Why there is no [`ServerInfo`].
 #[derive(Debug)]
 pub(super) enum HandshakeError {
-    /// There is no way to the server any more.
-    Closed(Closed),
+    /// The connection has failed.
+    Closed(LinkError),
     /// The server answered, and cannot be used.
     Refused(ServerError),
 }
 
-/// A result or an error, both raw; or why there is neither.
+/// A raw result or error, or the reason why there is neither.
 type Outcome = Result<Result<Bytes, Bytes>, HandshakeError>;
 
-/// What the server has answered.
-enum Received {
-    /// To `server/discover`, which it may know nothing of.
+/// The fate of a request of the handshake.
+enum Response {
+    /// A response to `server/discover`.
     Discovered(Outcome),
-    /// Nothing to that, which may be because of it.
+    /// `server/discover` got no response, perhaps because the server does not know it.
     DiscoverLost(HandshakeError),
-    /// To `initialize`.
+    /// A response to `initialize`.
     Initialized(Outcome),
-    /// No answer to `initialize`, for a reason that does not reveal the era.
+    /// `initialize` got no response, for a reason that does not reveal the era.
     InitializeLost(HandshakeError),
 }
 
-/// A connection that has been opened.
-pub(super) struct Opened {
+/// An open connection.
+pub(super) struct HandshakeResult {
     pub(super) info: ServerInfo,
-    /// What was found out on the way.
+    /// The eras that the handshake has found out.
     pub(super) learned: EraSupport,
 }
 
-/// Opens a connection.
-pub(super) async fn handshake(instance: &mut Instance, opening: Opening) -> Result<Opened, HandshakeError> {
+/// Performs the handshake.
+pub(super) async fn handshake(instance: &mut Instance, opening: Opening) -> Result<HandshakeResult, HandshakeError> {
     Negotiation::new(opening).run(instance).await
 }
 
-/// Speaks in this version from now on.
-fn settle(instance: &mut Instance, protocol: &'static str) {
+/// Uses this version from now on.
+fn set_protocol(instance: &mut Instance, protocol: &'static str) {
     instance.wire.negotiated(protocol);
 }
 
@@ -90,7 +92,7 @@ fn discover(instance: &mut Instance) {
 }
 
 fn introduce(instance: &mut Instance) {
-    let params = Introduction {
+    let params = InitializeParams {
         protocol_version: era::NEWEST_LEGACY,
         capabilities: instance.capabilities(),
         client_info: ClientInfo { name: "mcpd", version: env!("CARGO_PKG_VERSION") },
@@ -98,8 +100,8 @@ fn introduce(instance: &mut Instance) {
     instance.wire.request("initialize", &params, PendingRequest::Initialize);
 }
 
-/// One step of input and output; an answer to what was asked once it is there.
-async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeError> {
+/// One step of input and output. Returns the fate of a handshake request once it is known.
+async fn next(instance: &mut Instance) -> Result<Option<Response>, HandshakeError> {
     let arrival = poll_fn(|cx| {
         while instance.wire.has_unwritten() {
             match instance.wire.poll_write(cx) {
@@ -112,12 +114,12 @@ async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeErro
     let incoming = match arrival.await? {
         Arrival::Incoming { incoming, .. } => incoming,
         Arrival::RequestFailed { request, error } if instance.is_introducing(request) => {
-            let why = HandshakeError::Closed(Closed::Disconnected(error.disconnect()));
+            let why = HandshakeError::Closed(LinkError::Disconnected(error.disconnect()));
             return match instance.wire.take(request.to_string().as_bytes()) {
-                Some(PendingRequest::Discover) if error.is_refusal() => Ok(Some(Received::Discovered(Err(why)))),
-                Some(PendingRequest::Discover) if error.may_be_legacy() => Ok(Some(Received::DiscoverLost(why))),
-                Some(PendingRequest::Initialize) if error.is_refusal() => Ok(Some(Received::Initialized(Err(why)))),
-                Some(PendingRequest::Initialize) => Ok(Some(Received::InitializeLost(why))),
+                Some(PendingRequest::Discover) if error.is_refusal() => Ok(Some(Response::Discovered(Err(why)))),
+                Some(PendingRequest::Discover) if error.may_be_legacy() => Ok(Some(Response::DiscoverLost(why))),
+                Some(PendingRequest::Initialize) if error.is_refusal() => Ok(Some(Response::Initialized(Err(why)))),
+                Some(PendingRequest::Initialize) => Ok(Some(Response::InitializeLost(why))),
                 Some(_) | None => Err(why),
             };
         }
@@ -128,8 +130,8 @@ async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeErro
     };
     match incoming {
         Incoming::Message { message: Message::Response { id, outcome }, .. } => Ok(match instance.wire.take(&id) {
-            Some(PendingRequest::Initialize) => Some(Received::Initialized(Ok(outcome))),
-            Some(PendingRequest::Discover) => Some(Received::Discovered(Ok(outcome))),
+            Some(PendingRequest::Initialize) => Some(Response::Initialized(Ok(outcome))),
+            Some(PendingRequest::Discover) => Some(Response::Discovered(Ok(outcome))),
             Some(_) | None => {
                 instance.stats().stray_responses.add_one();
                 None
@@ -138,8 +140,8 @@ async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeErro
         Incoming::Malformed(Malformed::BadResponse { id }) => {
             let invalid = |method| HandshakeError::Refused(ServerError::InvalidResponse { method });
             Ok(match instance.wire.take(&id) {
-                Some(PendingRequest::Initialize) => Some(Received::Initialized(Err(invalid("initialize")))),
-                Some(PendingRequest::Discover) => Some(Received::Discovered(Err(invalid("server/discover")))),
+                Some(PendingRequest::Initialize) => Some(Response::Initialized(Err(invalid("initialize")))),
+                Some(PendingRequest::Discover) => Some(Response::Discovered(Err(invalid("server/discover")))),
                 Some(_) | None => None,
             })
         }
@@ -150,7 +152,7 @@ async fn next(instance: &mut Instance) -> Result<Option<Received>, HandshakeErro
     }
 }
 
-/// What a peer sent, as a message may quote it.
+/// Shortens a text of the server for a message.
 fn shortened(raw: &[u8]) -> String {
-    excerpt(&String::from_utf8_lossy(raw), LONGEST)
+    excerpt(&String::from_utf8_lossy(raw), MAX_EXCERPT_LEN)
 }

@@ -206,7 +206,7 @@ impl Instance {
     /// The roots of an agent have changed. The server is notified if it serves this agent alone.
     pub(super) fn roots_changed(&mut self, session: u64, line: &Bytes) {
         let agent = self.attribution.agent().filter(|agent| agent.session == session);
-        if agent.is_some_and(|agent| agent.abilities.include(ClientCapability::Roots)) {
+        if agent.is_some_and(|agent| agent.capabilities.include(ClientCapability::Roots)) {
             self.wire.try_notify(splice(line, &mut []));
         }
     }
@@ -582,7 +582,7 @@ impl Instance {
             }
         };
         let sent = !is_parked && !self.wire.retract(call.line);
-        call.reply.forgive();
+        call.reply.disarm();
         self.count_ended();
         if sent {
             let line = match words.filter(|words| words.line.len() <= MAX_SMALL_LINE) {
@@ -934,7 +934,7 @@ impl Instance {
         response: ServerResponse<'_>,
         seen: TaskSeen,
     ) -> Effect {
-        let load = bridged.call.reply.ticket().cloned();
+        let load = bridged.call.reply.load_guard().cloned();
         let unanswered = self.tasks.note_of_profile(&mut self.wire, &seen.task, load).unwrap_or_default();
         self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
         let inputs = self.tasks.inputs_of(&seen.task.id);

@@ -38,13 +38,13 @@ pub(super) enum Link {
 
 /// Why nothing passes on it any more.
 #[derive(Debug)]
-pub(super) enum Closed {
+pub(super) enum LinkError {
     /// The server closed this stream; how it ended says more.
     Stream(&'static str),
     Disconnected(Disconnect),
 }
 
-impl Closed {
+impl LinkError {
     pub(super) fn is_login_needed(&self) -> bool {
         matches!(self, Self::Disconnected(Disconnect::LoginNeeded { .. }))
     }
@@ -57,21 +57,21 @@ impl Link {
     }
 
     /// Writes what the server takes now. Pending if it takes nothing, ready if there is nothing to write, too.
-    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), Closed>> {
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), LinkError>> {
         match self {
-            Self::Pipes { stdin, .. } => outbox.poll_write(cx, stdin).map_err(|_| Closed::Stream("stdin")),
+            Self::Pipes { stdin, .. } => outbox.poll_write(cx, stdin).map_err(|_| LinkError::Stream("stdin")),
             Self::Http(http) => http.poll_write(outbox).map(Ok),
         }
     }
 
     /// The next thing that comes. May be cancelled without loss.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, Closed>> {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, LinkError>> {
         match self {
             Self::Pipes { stdout, .. } => match ready!(stdout.poll_next(cx)) {
                 Ok(Some(incoming)) => Poll::Ready(Ok(Arrival::Incoming { incoming, within: None })),
-                Ok(None) | Err(_) => Poll::Ready(Err(Closed::Stream("stdout"))),
+                Ok(None) | Err(_) => Poll::Ready(Err(LinkError::Stream("stdout"))),
             },
-            Self::Http(http) => http.poll_next(cx).map_err(Closed::Disconnected),
+            Self::Http(http) => http.poll_next(cx).map_err(LinkError::Disconnected),
         }
     }
 

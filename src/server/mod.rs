@@ -48,7 +48,7 @@ mod task;
 mod wiring;
 
 pub use self::cache::last_known;
-pub use self::context::{Guard, Inherited, ServerContext};
+pub use self::context::{Guard, ProcessAttributes, ServerContext};
 pub use self::control::HealthOverride;
 pub use self::error::ServerError;
 pub(crate) use self::fair_share::MAX_IN_FLIGHT;

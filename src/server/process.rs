@@ -1,7 +1,7 @@
-//! One server process, seen from mcpd: under a guard, or for embedding programs without one in a process group.
+//! One server process: under a guard, or in a process group for embedding programs without a guard.
 //!
-//! Knows: the two keepers, pipes, tokio. Must not touch: JSON-RPC. Dropping a [`Process`] ends the server at once;
-//! [`Process::stop`] is the polite way. A server with limits is put under them, with its guard, in [`cgroup`].
+//! Dropping a [`Process`] kills the server; [`Process::stop`] stops it in order. [`cgroup`] enforces the limits of a server
+//! and its guard. Nothing here knows JSON-RPC.
 
 mod activity;
 pub(crate) mod cgroup;
@@ -18,10 +18,10 @@ use tokio::net::unix::pipe;
 
 pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
-use self::grouped::Grouped;
-use self::guarded::Guarded;
-use super::context::{Guard, Inherited};
-use super::exit::{Exit, LimitReached};
+use self::grouped::GroupProcess;
+use self::guarded::GuardedProcess;
+use super::context::{Guard, ProcessAttributes};
+use super::exit::{Exit, ReachedLimit};
 use super::guard::Definition;
 use super::start_error::StartError;
 use super::stop_order::{Stop, StopOrder};
@@ -31,44 +31,44 @@ use crate::config::{Limits, Program, ServerConfig, environment};
 const EOF_GRACE: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL of the subtree.
 const TERM_GRACE: Duration = Duration::from_secs(2);
-/// Room in a pipe to or from a server, in bytes. With the usual 64 KiB a large message costs four times the wake-ups;
+/// Size of a pipe to or from a server, in bytes. With the usual 64 KiB a large message costs four times the wake-ups;
 /// much more would use up what a user may have in all pipes together (`fs.pipe-user-pages-soft`, 64 MiB).
 const PIPE: usize = 256 << 10;
 
-/// A running server and what keeps it.
+/// A running server with its supervisor.
 #[derive(Debug)]
 pub(super) struct Process {
-    keeper: Keeper,
-    /// If it has limits, and they can be enforced.
+    supervisor: Supervisor,
+    /// Set if it has limits that can be enforced.
     cgroup: Option<Cgroup>,
-    /// How it ended, as its keeper saw it.
-    seen: Option<Ended>,
-    /// The same, with what its cgroup tells.
-    ended: Option<Ended>,
+    /// Its end as the supervisor has reported it.
+    seen: Option<ProcessEnd>,
+    /// Its end with the findings of the cgroup.
+    ended: Option<ProcessEnd>,
 }
 
 #[derive(Debug)]
-enum Keeper {
-    Guarded(Guarded),
-    Grouped(Grouped),
+enum Supervisor {
+    Guard(GuardedProcess),
+    Group(GroupProcess),
 }
 
-/// How a server ended.
+/// The end of a server.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Ended {
-    /// What it left is being ended.
+pub(super) enum ProcessEnd {
+    /// The rest of its subtree is being killed.
     Exited(Exit),
-    /// Its guard is gone or was stopped, so nobody saw it.
+    /// Its guard died or was stopped, so its end is unknown.
     GuardLost,
 }
 
-/// Why there is no server.
+/// Why a server did not start.
 #[derive(Debug)]
-pub(super) enum NotStarted {
+pub(super) enum SpawnError {
     Error(StartError),
     /// It ended at once.
     Exited(Exit),
-    /// Its guard died, whatever it had started by then.
+    /// Its guard died, and may have started it.
     GuardLost,
 }
 
@@ -80,30 +80,34 @@ pub(super) struct Pipes {
     pub(super) stderr: pipe::Receiver,
 }
 
-/// What keeps a server that is about to run, and its streams.
-pub(super) struct Spawned {
+/// The supervisor and streams of a server that has not started.
+pub(super) struct UnstartedProcess {
     pipes: Pipes,
     process: Process,
 }
 
-/// Makes the streams and starts what keeps the server, which is checked in each `interval`. Does not wait for anything.
-pub(super) fn spawn(guard: &Guard, definition: &Definition, interval: Duration) -> Result<Spawned, NotStarted> {
-    let refused = |error: io::Error| NotStarted::Error(StartError::System(error.to_string()));
+/// Creates the streams and the supervisor, which is checked in each `interval`. Does not wait.
+pub(super) fn spawn(
+    guard: &Guard,
+    definition: &Definition,
+    interval: Duration,
+) -> Result<UnstartedProcess, SpawnError> {
+    let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
     let program = match guard {
-        // Its own executable as it was started, even if the file was replaced by an upgrade since.
+        // The running executable, even if an upgrade has replaced the file.
         Guard::ThisProgram => Some(Path::new("/proc/self/exe")),
         Guard::Program(path) => Some(path.as_path()),
         Guard::None => None,
     };
-    let keeper = match program {
-        Some(program) => Keeper::Guarded(guarded::spawn(program, servers.each_ref(), interval).map_err(refused)?),
-        None => Keeper::Grouped(grouped::start(definition, servers)?),
+    let supervisor = match program {
+        Some(program) => Supervisor::Guard(guarded::spawn(program, servers.each_ref(), interval).map_err(refused)?),
+        None => Supervisor::Group(grouped::start(definition, servers)?),
     };
-    Ok(Spawned { pipes, process: Process { keeper, cgroup: None, seen: None, ended: None } })
+    Ok(UnstartedProcess { pipes, process: Process { supervisor, cgroup: None, seen: None, ended: None } })
 }
 
-/// Both ends of a server's standard streams: ours, and its own in their order.
+/// Both ends of a server's standard streams: those of mcpd, and those of the server.
 fn pipes() -> io::Result<(Pipes, [OwnedFd; 3])> {
     let (stdin_child, stdin) = large_pipe()?;
     let (stdout, stdout_child) = large_pipe()?;
@@ -116,23 +120,23 @@ fn pipes() -> io::Result<(Pipes, [OwnedFd; 3])> {
     Ok((ours, [stdin_child, stdout_child, stderr_child]))
 }
 
-/// A pipe with room for [`PIPE`] bytes, or for what the system gives: the rest is a matter of speed.
+/// A pipe of [`PIPE`] bytes, or of the size that the system permits.
 fn large_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     let _ = fcntl_setpipe_size(&write, PIPE);
     Ok((read, write))
 }
 
-impl Spawned {
+impl UnstartedProcess {
     /// Process id of the guard, if there is one.
     pub(super) fn guard_pid(&self) -> Option<u32> {
-        match &self.process.keeper {
-            Keeper::Guarded(guarded) => guarded.guard_pid(),
-            Keeper::Grouped(_) => None,
+        match &self.process.supervisor {
+            Supervisor::Guard(guarded) => guarded.guard_pid(),
+            Supervisor::Group(_) => None,
         }
     }
 
-    /// Puts what will be the server under its limits; `None` if it has none.
+    /// Applies the limits of the server; `None` if it has none.
     pub(super) async fn limit(&mut self, cgroups: &Cgroups, config: &ServerConfig) -> Option<Enforcement> {
         let limits = config.settings.limits();
         if limits == Limits::default() {
@@ -141,28 +145,28 @@ impl Spawned {
         let Some(guard) = self.guard_pid() else {
             return Some(Enforcement::NotEnforced("a server without a guard cannot be limited".into()));
         };
-        let (cgroup, enforcement) = cgroups.hold(&config.name, limits, guard).await;
+        let (cgroup, enforcement) = cgroups.create(&config.name, limits, guard).await;
         self.process.cgroup = cgroup;
         Some(enforcement)
     }
 
-    /// Has the server run, and tells its process id.
-    pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, NotStarted> {
-        let started = match &mut self.process.keeper {
-            Keeper::Guarded(guarded) => guarded.start(definition).await,
-            Keeper::Grouped(grouped) => Ok(grouped.pid()),
+    /// Starts the server, and returns its process id.
+    pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, SpawnError> {
+        let started = match &mut self.process.supervisor {
+            Supervisor::Guard(guarded) => guarded.start(definition).await,
+            Supervisor::Group(grouped) => Ok(grouped.pid()),
         };
-        if !matches!(started, Err(NotStarted::GuardLost)) {
+        if !matches!(started, Err(SpawnError::GuardLost)) {
             return started;
         }
-        self.process.seen = Some(Ended::GuardLost);
+        self.process.seen = Some(ProcessEnd::GuardLost);
         match self.process.ended().await {
-            Ended::Exited(exit) => Err(NotStarted::Exited(exit)),
-            Ended::GuardLost => Err(NotStarted::GuardLost),
+            ProcessEnd::Exited(exit) => Err(SpawnError::Exited(exit)),
+            ProcessEnd::GuardLost => Err(SpawnError::GuardLost),
         }
     }
 
-    /// Ends whatever was started. Ends as [`Process::kill`] does.
+    /// Kills whatever was started, as [`Process::kill`] does.
     pub(super) async fn kill(self) -> bool {
         self.process.kill().await
     }
@@ -173,28 +177,28 @@ impl Spawned {
     }
 }
 
-impl Ended {
+impl ProcessEnd {
     /// The same end, with the limit that had to do with it.
-    fn at_limit(&self, limit: Option<LimitReached>) -> Self {
+    fn at_limit(&self, limit: Option<ReachedLimit>) -> Self {
         match (limit, self) {
             (Some(_), Self::Exited(exit)) => Self::Exited(Exit { limit, ..exit.clone() }),
             // The kernel has killed the guard, too.
-            (Some(LimitReached::Memory(_)), Self::GuardLost) => Self::Exited(Exit { limit, ..Exit::default() }),
-            (Some(LimitReached::Tasks(_)), Self::GuardLost) | (None, _) => self.clone(),
+            (Some(ReachedLimit::Memory(_)), Self::GuardLost) => Self::Exited(Exit { limit, ..Exit::default() }),
+            (Some(ReachedLimit::Tasks(_)), Self::GuardLost) | (None, _) => self.clone(),
         }
     }
 }
 
 impl Process {
-    /// How the server ended, once it has. May be cancelled without loss.
-    pub(super) async fn ended(&mut self) -> Ended {
+    /// Waits for the end of the server. Cancel-safe.
+    pub(super) async fn ended(&mut self) -> ProcessEnd {
         if let Some(ended) = &self.ended {
             return ended.clone();
         }
-        let seen = match (&self.seen, &mut self.keeper) {
+        let seen = match (&self.seen, &mut self.supervisor) {
             (Some(seen), _) => seen.clone(),
-            (None, Keeper::Guarded(guarded)) => guarded.ended().await,
-            (None, Keeper::Grouped(grouped)) => grouped.ended().await,
+            (None, Supervisor::Guard(guarded)) => guarded.ended().await,
+            (None, Supervisor::Group(grouped)) => grouped.ended().await,
         };
         let seen = self.seen.insert(seen);
         let limit = match &self.cgroup {
@@ -204,17 +208,17 @@ impl Process {
         self.ended.insert(seen.at_limit(limit)).clone()
     }
 
-    /// Ends the server and everything it started: what has been closed to it, then SIGTERM, then SIGKILL. The caller has
-    /// closed the server's stdin. Ends as [`Process::kill`] does.
+    /// Stops the server with its subtree: waits after the caller has closed its stdin, then SIGTERM, then
+    /// [`Process::kill`].
     pub(super) async fn stop(mut self, stop: &mut StopOrder) -> bool {
         tokio::select! {
             _ = self.ended() => return self.kill().await,
             () = tokio::time::sleep(EOF_GRACE) => {}
             () = stop.at_least(Stop::Kill) => return self.kill().await,
         }
-        match &self.keeper {
-            Keeper::Guarded(guarded) => guarded.terminate(),
-            Keeper::Grouped(grouped) => grouped.terminate(),
+        match &self.supervisor {
+            Supervisor::Guard(guarded) => guarded.terminate(),
+            Supervisor::Group(grouped) => grouped.terminate(),
         }
         tokio::select! {
             _ = self.ended() => {}
@@ -224,25 +228,25 @@ impl Process {
         self.kill().await
     }
 
-    /// Ends the server and everything it started, at once. Returns when nothing is left; `false` if its guard was lost, or
-    /// was stopped or stuck and had to be killed itself, so that what it left has come to mcpd.
+    /// Kills the server with its subtree, and waits until nothing is left. `false` if its guard was lost, stopped or stuck:
+    /// then mcpd has inherited the rest of the subtree.
     pub(super) async fn kill(mut self) -> bool {
-        let emptied = match &mut self.keeper {
-            Keeper::Guarded(guarded) => guarded.kill().await,
-            Keeper::Grouped(grouped) => grouped.kill().await,
+        let emptied = match &mut self.supervisor {
+            Supervisor::Guard(guarded) => guarded.kill().await,
+            Supervisor::Group(grouped) => grouped.kill().await,
         };
         if let Some(cgroup) = self.cgroup.take() {
             cgroup.remove().await;
         }
-        emptied && self.seen != Some(Ended::GuardLost)
+        emptied && self.seen != Some(ProcessEnd::GuardLost)
     }
 }
 
-/// What the server is started with: the configured program with its whole environment, chosen from `own`, which is this
-/// process's, unless the configuration has chosen already.
+/// The definition for the guard. The environment is selected from `own`, that of this process, unless the configuration
+/// has selected it already.
 pub(super) fn definition(
     program: &Program,
-    inherited: Inherited,
+    inherited: ProcessAttributes,
     own: impl Iterator<Item = (String, String)>,
 ) -> Definition {
     let mut env = program.passed.clone().unwrap_or_else(|| environment::passed(own, &program.pass_env));
@@ -266,14 +270,14 @@ mod tests {
 
     #[test]
     fn lost_guard_is_explained_by_the_memory_limit_only() {
-        let killed = |exit: Exit| Ended::Exited(Exit { limit: Some(LimitReached::Memory(None)), ..exit });
+        let killed = |exit: Exit| ProcessEnd::Exited(Exit { limit: Some(ReachedLimit::Memory(None)), ..exit });
         let exited = Exit { code: Some(1), ..Exit::default() };
         for (end, limit, expected) in [
-            (Ended::GuardLost, None, Ended::GuardLost),
-            (Ended::GuardLost, Some(LimitReached::Tasks(64)), Ended::GuardLost),
-            (Ended::GuardLost, Some(LimitReached::Memory(None)), killed(Exit::default())),
-            (Ended::Exited(exited.clone()), Some(LimitReached::Memory(None)), killed(exited.clone())),
-            (Ended::Exited(exited.clone()), None, Ended::Exited(exited)),
+            (ProcessEnd::GuardLost, None, ProcessEnd::GuardLost),
+            (ProcessEnd::GuardLost, Some(ReachedLimit::Tasks(64)), ProcessEnd::GuardLost),
+            (ProcessEnd::GuardLost, Some(ReachedLimit::Memory(None)), killed(Exit::default())),
+            (ProcessEnd::Exited(exited.clone()), Some(ReachedLimit::Memory(None)), killed(exited.clone())),
+            (ProcessEnd::Exited(exited.clone()), None, ProcessEnd::Exited(exited)),
         ] {
             assert_eq!(end.at_limit(limit), expected, "{end:?} {limit:?}");
         }
@@ -288,7 +292,7 @@ mod tests {
         let own = [("HOME", "/own"), ("TERM", "xterm"), ("SECRET", "s")];
         let env = |program: &Program| {
             let own = variables(&own).into_iter();
-            let definition = definition(program, Inherited::default(), own);
+            let definition = definition(program, ProcessAttributes::default(), own);
             assert_eq!(definition.cwd, PathBuf::from(&definition.env["HOME"]));
             definition.env
         };

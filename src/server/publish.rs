@@ -1,4 +1,4 @@
-//! What a server's task lets others see, on a watch: readers never wait for the task.
+//! The snapshot that a server's task publishes on a watch channel, so that readers never wait for the task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
-use super::cache::Known;
+use super::cache::Inventory;
 use super::era_cache::EraCache;
 use super::health::Silence;
 use super::lifecycle::State;
@@ -22,56 +22,56 @@ use crate::era::Eras;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
 
-/// Wakes whoever builds catalogs and status from what servers publish.
-pub type Changed = Arc<Notify>;
+/// Wakes the reader of several servers, such as the manager, after a change.
+pub type ChangeSignal = Arc<Notify>;
 
-/// What instances offer that belong to agents, as they listed it last: by the numbers of the agents' connections.
+/// The last known lists of the instances that belong to agents, by session.
 pub type AgentLists = BTreeMap<u64, Lists>;
 
-/// One server as others see it.
+/// The published snapshot of one server.
 #[derive(Debug, Clone)]
 pub struct Published {
-    /// Where it is in its life.
+    /// Its lifecycle state.
     pub state: State,
-    /// The first attempt to start it as it is now wanted has ended: its lists are known, or it failed.
+    /// The first start of this revision has ended: it has listed, or it failed.
     pub attempted: bool,
-    /// Of what was wanted when it was started last: rises with each order to restart it.
+    /// The revision of the last start: rises with each restart by an operator.
     pub revision: u64,
-    /// There is no instance, because nobody needs one; a call starts it.
+    /// It has no instance until a call starts one.
     pub asleep: bool,
-    /// What it offers, as last listed.
+    /// Its last known lists.
     pub lists: Lists,
-    /// It has said what it offers since it was enabled, if only that this is nothing. ListInterner of single instances.
+    /// It has listed since it was enabled, even if the lists are empty.
     pub has_listed: bool,
-    /// An instance that runs has listed all that it offers: what is not in the lists is not there.
+    /// A running instance has listed completely: other names do not exist.
     pub is_listed: bool,
-    /// What agents are offered that have an instance of their own, which has listed.
+    /// The lists of agents with their own instance.
     pub agent_lists: Arc<AgentLists>,
     /// Process id of the running server.
     pub pid: Option<u32>,
     /// Process id of its guard.
     pub guard_pid: Option<u32>,
-    /// What the running instance is talked to by, if it is at a URL.
+    /// The transport of the running instance, if it is at a URL.
     pub remote: Option<RemoteTransport>,
-    /// Protocol version of the running instance; of a server at a URL that is spoken to in both eras, the legacy one.
+    /// Protocol version of the running instance; for a server with an instance for each era, the legacy one.
     pub protocol: Option<&'static str>,
-    /// The eras that it is spoken to in now, the older one first.
+    /// The eras in use, the older one first.
     pub eras: Eras,
     /// `name version` of the running instance.
     pub software: Option<String>,
-    /// The extensions that the running instance declares, raw.
+    /// The raw extensions of the running instance.
     pub extensions: Option<Bytes>,
-    /// The running instance is of the legacy era, and makes tasks of calls of tools.
+    /// The running instance is legacy, and supports tasks for tool calls.
     pub makes_tasks: bool,
-    /// What it has interner a model of itself, as last known, in bounded length.
+    /// Its last known instructions, in bounded length.
     pub instructions: Option<Arc<str>>,
-    /// When the running instance was last checked, and what it had left unanswered by then.
+    /// The last health check of the running instance: its time, and the messages left unanswered.
     pub checked: Option<(Instant, Silence)>,
-    /// Whether the limits of the instance hold that runs, or was last tried; `None` if it has none.
+    /// Whether the limits of the latest instance are enforced; `None` if it has none.
     pub limits: Option<Enforcement>,
     /// The latest failure.
     pub last_error: Option<ServerError>,
-    /// Guards that died without having ended their subtree.
+    /// Guards that died before they had killed their subtree.
     pub lost_guards: u64,
 }
 
@@ -82,7 +82,7 @@ impl Published {
         if self.asleep { "idle" } else { self.state.word() }
     }
 
-    /// What the running instance has left unanswered.
+    /// The messages that the running instance has left unanswered.
     #[must_use]
     pub fn silence(&self) -> Silence {
         self.checked.map_or_else(Silence::default, |(_, silence)| silence)
@@ -94,31 +94,31 @@ impl Published {
         self.is_listed |= settled;
     }
 
-    /// Whether a name that is not in its lists may still come: no instance has listed, and it is not idle.
+    /// Whether unknown names may still appear: no instance has listed, and the server is not idle.
     #[must_use]
     pub fn may_list_more(&self) -> bool {
         !self.is_listed && !self.asleep
     }
 
-    /// What the agent with this connection is offered by an instance of its own, if that has listed.
+    /// The lists of the agent's own instance, if that has listed.
     #[must_use]
     pub fn agent_lists(&self, session: u64) -> Option<&Lists> {
         self.agent_lists.get(&session)
     }
 }
 
-/// The writing end of what is published.
+/// Publishes the snapshots.
 #[derive(Debug)]
 pub(super) struct Publisher {
     published: watch::Sender<Published>,
-    changed: Changed,
+    changed: ChangeSignal,
     pub(super) interner: ListInterner,
     pub(super) eras: EraCache,
     pub(super) stats: Arc<Stats>,
 }
 
 pub(super) fn channel(
-    changed: Changed,
+    changed: ChangeSignal,
     enabled: bool,
     record: &SharedState,
 ) -> (Publisher, watch::Receiver<Published>) {
@@ -150,7 +150,7 @@ pub(super) fn channel(
     (Publisher { published, changed, interner, eras, stats }, receiver)
 }
 
-/// Whoever watches learns that the task has ended.
+/// Wakes the readers, as the task has ended.
 impl Drop for Publisher {
     fn drop(&mut self) {
         self.changed.notify_one();
@@ -158,13 +158,13 @@ impl Drop for Publisher {
 }
 
 impl Publisher {
-    /// For an instance of the server, which has its own numbers.
+    /// The shared state of one instance, with its own counters.
     pub(super) fn record_of_instance(&self, stderr: stderr::Writer) -> SharedState {
         let (interner, eras) = (self.interner.clone(), self.eras.clone());
         SharedState { stderr, interner, eras, stats: Arc::new(self.stats.of_instance()) }
     }
 
-    /// Changes what is published and tells whoever watches.
+    /// Changes the snapshot and wakes the readers.
     pub(super) fn update(&self, change: impl FnOnce(&mut Published)) {
         self.published.send_modify(change);
         self.changed.notify_one();
@@ -185,7 +185,7 @@ impl Publisher {
     }
 
     /// Records what is known of a server that does not run.
-    pub(super) fn recalled(&self, Known { lists, instructions }: Known) {
+    pub(super) fn recalled(&self, Inventory { lists, instructions }: Inventory) {
         let lists = PerKind::from_fn(|kind| self.interner.intern(kind, Arc::clone(&lists[kind])));
         self.update(|published| {
             (published.lists, published.instructions, published.has_listed) = (lists, instructions, true);
@@ -213,9 +213,9 @@ impl Publisher {
     }
 
     /// What it offers and says of itself, as last interner.
-    pub(super) fn known(&self) -> Known {
+    pub(super) fn known(&self) -> Inventory {
         let published = self.published.borrow();
-        Known { lists: published.lists.clone(), instructions: published.instructions.clone() }
+        Inventory { lists: published.lists.clone(), instructions: published.instructions.clone() }
     }
 
     /// Records a failure that does not change the state.

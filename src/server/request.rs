@@ -45,7 +45,7 @@ impl ServerHandle {
         let (to, mut answers) = ReplySender::channel(Arc::default(), stop);
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));
         let reply = Reply::new(key, &id, self.name(), &to);
-        let mut unanswered = Unanswered::new(self, key, span);
+        let mut unanswered = PendingAnswer::new(self, key, span);
         self.call(Box::new(Call {
             request: RequestLine { line, id, rename: None, progress_token: None },
             matter: RequestKind::Nothing,
@@ -78,7 +78,7 @@ fn error_object(raw: &Bytes) -> ErrorObject {
 }
 
 /// A request that waits for its answer. Dropped before it ends, it tells the server that nobody waits any more.
-struct Unanswered<'a> {
+struct PendingAnswer<'a> {
     server: &'a ServerHandle,
     key: CallKey,
     span: Span,
@@ -87,7 +87,7 @@ struct Unanswered<'a> {
     ended: bool,
 }
 
-impl<'a> Unanswered<'a> {
+impl<'a> PendingAnswer<'a> {
     fn new(server: &'a ServerHandle, key: CallKey, span: Span) -> Self {
         let began = (!span.is_disabled()).then(Moment::now);
         Self { server, key, span, began, ended: false }
@@ -101,7 +101,7 @@ impl<'a> Unanswered<'a> {
     }
 }
 
-impl Drop for Unanswered<'_> {
+impl Drop for PendingAnswer<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.server.cancel_soon(self.key, None);

@@ -1,7 +1,7 @@
-//! A request of a server on its way to an agent, and the way back.
+//! A request of a server on its way to an agent, and the agent's answer.
 //!
-//! The session that has it owes the server one answer, which a value that is dropped gives as well: an agent that leaves
-//! answers everything. The server, for its part, may want the answer no more, or be gone.
+//! Each request gets exactly one answer: a dropped [`Responder`] sends an error, so a session that ends answers everything.
+//! The server may withdraw its request, or end.
 
 mod tasks;
 
@@ -19,21 +19,21 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::progress;
 
-/// Progress of one request that the server's task has not taken in. When there is so much, more is dropped.
+/// Pending progress notifications of one request; more are dropped.
 const PROGRESS_PLACES: usize = 8;
 
-/// What a server wants of an agent, read. The parts are slices of its params.
+/// A parsed request of a server. The parts are slices of its params.
 #[derive(Debug)]
 pub(super) struct ParsedRequest {
     pub(super) ability: ClientCapability,
     pub(super) progress_token: Option<Bytes>,
-    /// Of a URL that the person is to visit, as text.
+    /// The id of a URL elicitation, as text.
     pub(super) elicitation: Option<Bytes>,
     pub(super) task: Option<TaskAction>,
 }
 
 impl ParsedRequest {
-    /// What this method asks for; `None` for one that no agent is asked with.
+    /// Parses a request; `None` for a method that agents do not have.
     pub(super) fn read(method: &[u8], params: Option<&Bytes>) -> Option<Result<Self, ErrorObject>> {
         let ability = match method {
             b"sampling/createMessage" => ClientCapability::Sampling,
@@ -67,129 +67,129 @@ impl ParsedRequest {
     }
 }
 
-/// A request of a server for one agent. Id and token are slices of its line.
+/// A request of a server for one agent. Its id and token are slices of its line.
 #[derive(Debug)]
 pub struct ForwardedRequest {
     /// The whole request, without its newline.
     pub line: Bytes,
-    /// The server's own id, raw.
+    /// The server's raw id.
     pub id: Bytes,
-    /// The server's own progress token, raw.
+    /// The server's raw progress token.
     pub progress_token: Option<Bytes>,
-    /// What the agent has to have declared.
+    /// The capability that the agent must have declared.
     pub ability: ClientCapability,
-    /// What it has to do with tasks of the agent's, if the server is told of them.
+    /// Set if the request is about tasks of the agent, or may become one.
     pub task: Option<TaskContext>,
-    /// To the server.
-    pub back: Back,
-    /// Ends when the server does not want the answer any more; without a word, when it is gone.
+    /// Sends the answer to the server.
+    pub back: Responder,
+    /// Ends when the server withdraws the request; without a value, when the server has ended.
     pub withdrawn: oneshot::Receiver<Withdrawal>,
 }
 
 impl ForwardedRequest {
-    /// Whether the server, as far as is known, still wants the answer.
-    pub fn is_wanted(&mut self) -> bool {
+    /// Whether the server has not withdrawn the request.
+    pub fn is_pending(&mut self) -> bool {
         matches!(self.withdrawn.try_recv(), Err(TryRecvError::Empty))
     }
 }
 
-/// Why a server does not want an answer any more.
+/// Why a request was withdrawn.
 #[derive(Debug)]
 pub enum Withdrawal {
-    /// It says so.
-    Words(Cancellation),
-    /// For a person.
+    /// The server has cancelled it.
+    Cancelled(Cancellation),
+    /// mcpd has withdrawn it. The text is for a person.
     Reason(&'static str),
 }
 
-/// What comes back, as whole lines for the server.
+/// A whole line of the agent for the server.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum AgentReply {
     Progress(Bytes),
     Answer(Bytes),
 }
 
-/// The debt of one answer to a server. It cannot be lost: one that is dropped unpaid answers that the agent has gone.
+/// Sends the one answer to a server. Dropping it sends the error that the agent has gone.
 #[derive(Debug)]
-pub struct Back {
+pub struct Responder {
     id: Bytes,
     server: Arc<str>,
-    /// The place that is kept for the answer; `None` once paid.
-    answer: Option<mpsc::OwnedPermit<Said>>,
-    progress: mpsc::Sender<Said>,
+    /// The reserved place of the answer; `None` once it was sent.
+    answer: Option<mpsc::OwnedPermit<AgentReply>>,
+    progress: mpsc::Sender<AgentReply>,
 }
 
-impl Back {
-    /// The debt to `server` for its request with the raw id `id`, and where it is paid.
-    pub(super) fn new(id: &Bytes, server: &Arc<str>) -> (Self, mpsc::Receiver<Said>) {
-        let (progress, said) = mpsc::channel(PROGRESS_PLACES + 1);
-        // There is nothing in it yet.
+impl Responder {
+    /// A responder for the request with the raw id `id` of `server`, and the receiver of the replies.
+    pub(super) fn new(id: &Bytes, server: &Arc<str>) -> (Self, mpsc::Receiver<AgentReply>) {
+        let (progress, replies) = mpsc::channel(PROGRESS_PLACES + 1);
+        // The channel is empty, so this does not fail.
         let answer = progress.clone().try_reserve_owned().ok();
         // Copied, so that a small id does not keep a large line in memory.
         let id = Bytes::copy_from_slice(id);
-        (Self { id, server: Arc::clone(server), answer, progress }, said)
+        (Self { id, server: Arc::clone(server), answer, progress }, replies)
     }
 
-    /// The server's own id, raw.
+    /// The server's raw id.
     #[must_use]
     pub fn id(&self) -> &Bytes {
         &self.id
     }
 
-    /// Answers with a whole response line that carries the server's id.
+    /// Sends a whole response line with the server's id.
     pub fn answer(mut self, line: Bytes) {
-        self.pay(line);
+        self.send(line);
     }
 
-    /// Answers with an error.
+    /// Sends an error.
     pub fn refuse(mut self, error: &ErrorObject) {
-        self.pay(reply::error(Some(&self.id), error));
+        self.send(reply::error(Some(&self.id), error));
     }
 
-    /// Answers that the agent has not declared that it can do that.
+    /// Sends the error that the agent has not declared this capability.
     pub fn unable(self, ability: ClientCapability) {
         self.refuse(&undeclared(ability));
     }
 
-    /// Answers that the agent could not be asked.
+    /// Sends the error that the request did not reach the agent.
     pub fn not_delivered(self, code: ErrorCode, why: &str) {
         let error = not_delivered(code, why, &self.server);
         self.refuse(&error);
     }
 
-    /// Tells the server how far the agent is, unless it has not taken in what it was told before.
+    /// Sends progress to the server, or drops it if too much is pending.
     pub fn progress(&self, line: Bytes) {
-        let _ = self.progress.try_send(Said::Progress(line));
+        let _ = self.progress.try_send(AgentReply::Progress(line));
     }
 
-    fn pay(&mut self, line: Bytes) {
+    fn send(&mut self, line: Bytes) {
         if let Some(place) = self.answer.take() {
-            place.send(Said::Answer(line));
+            place.send(AgentReply::Answer(line));
         }
     }
 }
 
-impl Drop for Back {
+impl Drop for Responder {
     fn drop(&mut self) {
         if self.answer.is_some() {
-            self.pay(reply::error(Some(&self.id), &failed(ErrorCode::Died, "the agent has gone", &self.server)));
+            self.send(reply::error(Some(&self.id), &failed(ErrorCode::Died, "the agent has gone", &self.server)));
         }
     }
 }
 
-/// That an agent has not declared that it can do something.
+/// The error that an agent has not declared a capability.
 pub(super) fn undeclared(ability: ClientCapability) -> ErrorObject {
     // MCP 2025-11-25, `client/elicitation`, "Error Handling", on a mode that was not declared.
     let code = if ability == ClientCapability::Url { INVALID_PARAMS } else { METHOD_NOT_FOUND };
     ErrorObject::new(code, format!("the agent that this is for has not declared `{}`", ability.declared_by()))
 }
 
-/// An error of mcpd's own for a server whose request no agent has seen.
+/// An error for a server whose request no agent has received.
 pub(super) fn not_delivered(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
     ErrorObject::of_mcpd(code, why, Delivery::NotSent).about_server(server)
 }
 
-/// The same for a request that the agent may have seen.
+/// An error for a server whose request the agent may have received.
 pub(super) fn failed(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
     ErrorObject::of_mcpd(code, why, Delivery::Unknown).about_server(server)
 }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_wants_is_in_its_method_and_mode() {
+    fn capability_follows_from_method_and_mode() {
         check("roots/list", None, Ok((ClientCapability::Roots, None)));
         check("roots/list", Some(r#"{"mode":"x"}"#), Ok((ClientCapability::Roots, None)));
         check("sampling/createMessage", Some(r#"{"elicitationId":"e"}"#), Ok((ClientCapability::Sampling, None)));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_has_to_do_with_tasks_is_in_its_method_and_params() {
+    fn task_action_follows_from_method_and_params() {
         let found = |method: &str, params: &'static str| {
             let wish = ParsedRequest::read(method.as_bytes(), Some(&Bytes::from_static(params.as_bytes())));
             wish.expect("a method for agents").expect("well-formed").task
@@ -253,16 +253,16 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_is_paid_once_and_by_dropping_it_too() {
-        let pay = |how: fn(Back)| {
-            let (back, mut said) = Back::new(&Bytes::from_static(b"\"q\""), &Arc::from("s"));
+    fn responder_sends_one_answer_also_when_dropped() {
+        let pay = |how: fn(Responder)| {
+            let (back, mut replies) = Responder::new(&Bytes::from_static(b"\"q\""), &Arc::from("s"));
             (0..2 * PROGRESS_PLACES).for_each(|_| back.progress(Bytes::from_static(b"p")));
             how(back);
             let mut answers = Vec::new();
-            while let Ok(next) = said.try_recv() {
+            while let Ok(next) = replies.try_recv() {
                 answers.extend(match next {
-                    Said::Answer(line) => Some(line),
-                    Said::Progress(_) => None,
+                    AgentReply::Answer(line) => Some(line),
+                    AgentReply::Progress(_) => None,
                 });
             }
             String::from_utf8(answers.concat()).expect("text")

@@ -8,7 +8,7 @@ use super::context::ServerContext;
 use super::era_cache::EraPreference;
 use super::group;
 use super::messages::handle::ServerHandle;
-use super::publish::Changed;
+use super::publish::ChangeSignal;
 use super::running::Running;
 use super::shared_state::SharedState;
 use super::task::{self, Parts};
@@ -18,13 +18,18 @@ use crate::config::{ServerConfig, Sharing};
 /// Starts the task of one server, and the server itself once it is enabled. `changed` is notified whenever what it publishes
 /// has changed.
 #[must_use]
-pub fn start(wanted: (Arc<ServerConfig>, bool), host: ServerContext, changed: Changed, record: SharedState) -> Running {
-    let (is_shared, scope) = (wanted.0.settings.sharing == Sharing::Shared, host.scope());
-    let Wiring { mut way, control, orders, commands, publisher } =
-        Wiring::new(wanted, EraPreference::Shared, changed, &record);
+pub fn start(
+    desired: (Arc<ServerConfig>, bool),
+    context: ServerContext,
+    changed: ChangeSignal,
+    record: SharedState,
+) -> Running {
+    let (is_shared, scope) = (desired.0.settings.sharing == Sharing::Shared, context.scope());
+    let Wiring { mut inner, control, orders, commands, publisher } =
+        Wiring::new(desired, EraPreference::Shared, changed, &record);
     let (instances, receiver) = watch::channel(Arc::from([]));
-    way.instances = Some(receiver);
-    let parts = Parts { host, stderr: record.stderr.clone(), orders, commands, publisher };
+    inner.instances = Some(receiver);
+    let parts = Parts { context, stderr: record.stderr.clone(), orders, commands, publisher };
     let task = if is_shared {
         tokio::spawn(async move {
             // A server at a URL that has both eras has an instance for each.
@@ -35,5 +40,5 @@ pub fn start(wanted: (Arc<ServerConfig>, bool), host: ServerContext, changed: Ch
     } else {
         tokio::spawn(group::Group::new(parts, instances).run())
     };
-    Running { handle: ServerHandle(Arc::new(way)), control, task, record }
+    Running { handle: ServerHandle(Arc::new(inner)), control, task, record }
 }

@@ -1,4 +1,4 @@
-//! The task of one server: instance after instance, until it is told to stop.
+//! The task of one server: it runs instance after instance until the server is stopped.
 //!
 //! It owns everything of the server. While no instance is ready, calls wait for a bounded time in [`parked_calls`], and for one of
 //! its places in [`queued_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it behind.
@@ -29,7 +29,7 @@ use self::failure_log::LastProcess;
 use self::parked_calls::ParkedCall;
 use super::agent_scope::AgentScope;
 use super::context::ServerContext;
-use super::control::{Orders, Wanted};
+use super::control::{DesiredState, Orders};
 use super::fair_queue::FairQueue;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::messages::agents::Agents;
@@ -43,7 +43,7 @@ use crate::server::error::ServerError;
 
 /// What a task is started with, whether it is that of an instance or of several.
 pub(super) struct Parts {
-    pub(super) host: ServerContext,
+    pub(super) context: ServerContext,
     /// One for all instances.
     pub(super) stderr: stderr::Writer,
     pub(super) orders: Orders,
@@ -52,7 +52,7 @@ pub(super) struct Parts {
 }
 
 pub(super) struct ServerTask {
-    host: ServerContext,
+    context: ServerContext,
     orders: Orders,
     /// As the instance is run, or was last.
     config: Arc<ServerConfig>,
@@ -93,11 +93,11 @@ pub(super) struct Handover {
 
 /// Runs until it is stopped, or until several instances are needed: then it returns what their group needs.
 pub(super) async fn run(parts: Parts, (purpose, scope): (Option<Arc<str>>, AgentScope)) -> Option<Handover> {
-    let Parts { host, stderr, orders, commands, publisher } = parts;
-    let Wanted { config, revision, .. } = orders.wanted();
-    let lifecycle = Lifecycle::new(startable(&config), host.restarts, config.settings.backoff_reset);
+    let Parts { context, stderr, orders, commands, publisher } = parts;
+    let DesiredState { config, revision, .. } = orders.desired();
+    let lifecycle = Lifecycle::new(startable(&config), context.restarts, config.settings.backoff_reset);
     let mut task = ServerTask {
-        host,
+        context,
         orders,
         config,
         revision,
@@ -118,11 +118,11 @@ pub(super) async fn run(parts: Parts, (purpose, scope): (Option<Arc<str>>, Agent
         last_process: LastProcess::default(),
     };
     task.recall_lists().await;
-    if !task.orders.wants_any() || (task.is_lazy() && task.publisher.knows_lists()) {
+    if !task.orders.runs() || (task.is_lazy() && task.publisher.knows_lists()) {
         task.lifecycle = task.lifecycle.not_yet_started();
     }
     task.publish_state(None);
-    task.live().await;
+    task.run().await;
     task.needs_both_eras().then(|| task.into_handover())
 }
 
@@ -136,11 +136,11 @@ impl ServerTask {
         self.publisher.stats.calls.change((self.parked.len() + self.queued.len()) as u64, 0);
         let waiting = self.parked.drain().into_iter().chain(self.queued.drain());
         let calls = waiting.map(|waiting| *waiting.item.call).collect();
-        let Self { host, stderr, orders, commands, publisher, agents, .. } = self;
-        Handover { parts: Parts { host, stderr, orders, commands, publisher }, calls, agents }
+        let Self { context, stderr, orders, commands, publisher, agents, .. } = self;
+        Handover { parts: Parts { context, stderr, orders, commands, publisher }, calls, agents }
     }
 
-    async fn live(&mut self) {
+    async fn run(&mut self) {
         let mut first = true;
         loop {
             match self.lifecycle.state().clone() {
@@ -152,7 +152,7 @@ impl ServerTask {
                     if self.needs_both_eras() {
                         return;
                     }
-                    let event = self.one_instance().await;
+                    let event = self.run_instance().await;
                     if self.needs_both_eras() {
                         return;
                     }
@@ -162,7 +162,7 @@ impl ServerTask {
                     if reason.is_not_executable() {
                         self.refuse_parked();
                     }
-                    let due = self.while_wanted(sleep_until(until.into())).await.is_some();
+                    let due = self.unless_stopped(sleep_until(until.into())).await.is_some();
                     if due {
                         self.publisher.stats.recovered.add(Instant::now());
                     }
@@ -170,7 +170,7 @@ impl ServerTask {
                 }
                 State::Failed { .. } | State::NeedsLogin { .. } => {
                     self.refuse_parked();
-                    self.while_wanted(std::future::pending::<()>()).await;
+                    self.unless_stopped(std::future::pending::<()>()).await;
                     self.on(Event::Stop);
                 }
                 State::Stopped if !self.start_again().await => break,
@@ -181,26 +181,26 @@ impl ServerTask {
         }
         self.commands.close();
         while let Ok(command) = self.commands.try_recv() {
-            self.hold(command);
+            self.park_command(command);
         }
         self.refuse_parked();
     }
 
     /// Runs one instance. If that exits at its opening, runs one more in the other era. Returns the event that its end means.
-    async fn one_instance(&mut self) -> Event {
-        let mut event = self.one_attempt().await;
+    async fn run_instance(&mut self) -> Event {
+        let mut event = self.attempt().await;
         if let Some(era) = self.died_opening {
             self.log_other_era(era, &event);
-            event = self.one_attempt().await;
+            event = self.attempt().await;
             self.died_opening = None;
         }
         event
     }
 
     /// Has one instance, serves it, and leaves nothing of it behind. Tells what its end means.
-    async fn one_attempt(&mut self) -> Event {
-        let permits = self.host.start_permits.clone();
-        let Some(permit) = self.while_wanted(permits.acquire()).await else { return self.stopped() };
+    async fn attempt(&mut self) -> Event {
+        let permits = self.context.start_permits.clone();
+        let Some(permit) = self.unless_stopped(permits.acquire()).await else { return self.stopped() };
         let config = Arc::clone(&self.config);
         self.last_process = LastProcess::default();
         let event = match &config.launch {
@@ -219,7 +219,7 @@ impl ServerTask {
         event
     }
 
-    /// It ceased to be wanted outside of [`ServerTask::serve`], which takes the event itself.
+    /// It ceased to be desired outside of [`ServerTask::serve`], which takes the event itself.
     pub(super) fn stopped(&mut self) -> Event {
         self.on(Event::Stop);
         Event::Ended(ServerError::Stopped)

@@ -10,8 +10,8 @@ use super::control::{self, Control, Orders};
 use super::era_cache::EraPreference;
 use super::messages::command::Command;
 use super::messages::command_queue::CommandQueue;
-use super::messages::handle::{ServerHandle, Way};
-use super::publish::{self, Changed, Publisher};
+use super::messages::handle::{Inner, ServerHandle};
+use super::publish::{self, ChangeSignal, Publisher};
 use super::running::Running;
 use super::shared_state::SharedState;
 use super::task::{self, Parts};
@@ -20,7 +20,7 @@ use crate::era::Era;
 
 /// Both ends of all that is between a task and the rest.
 pub(super) struct Wiring {
-    pub(super) way: Way,
+    pub(super) inner: Inner,
     pub(super) control: Control,
     pub(super) orders: Orders,
     pub(super) commands: mpsc::Receiver<Command>,
@@ -31,14 +31,14 @@ impl Wiring {
     pub(super) fn new(
         (config, enabled): (Arc<ServerConfig>, bool),
         era: EraPreference,
-        changed: Changed,
+        changed: ChangeSignal,
         record: &SharedState,
     ) -> Self {
         let name = Arc::clone(&config.name);
         let (command_queue, commands) = CommandQueue::new();
         let (control, orders) = control::channel(config, enabled, era);
         let (publisher, published) = publish::channel(changed, enabled, record);
-        let way = Way {
+        let inner = Inner {
             name,
             commands: command_queue,
             published,
@@ -48,25 +48,25 @@ impl Wiring {
             instances: None,
             purpose: None,
         };
-        Self { way, control, orders, commands, publisher }
+        Self { inner, control, orders, commands, publisher }
     }
 }
 
 /// Starts the task of one instance; one that is not the only one of its server has a purpose, and may be one agent's.
 pub(super) fn start_instance(
-    wanted: (Arc<ServerConfig>, bool),
+    desired: (Arc<ServerConfig>, bool),
     era: Era,
-    host: ServerContext,
-    changed: Changed,
+    context: ServerContext,
+    changed: ChangeSignal,
     (purpose, scope): (Arc<str>, AgentScope),
     record: SharedState,
 ) -> Running {
-    let Wiring { mut way, control, orders, commands, publisher } =
-        Wiring::new(wanted, EraPreference::Of(era), changed, &record);
-    way.purpose = Some(Arc::clone(&purpose));
-    let parts = Parts { host, stderr: record.stderr.clone(), orders, commands, publisher };
+    let Wiring { mut inner, control, orders, commands, publisher } =
+        Wiring::new(desired, EraPreference::Of(era), changed, &record);
+    inner.purpose = Some(Arc::clone(&purpose));
+    let parts = Parts { context, stderr: record.stderr.clone(), orders, commands, publisher };
     let task = tokio::spawn(async move {
         task::run(parts, (Some(purpose), scope)).await;
     });
-    Running { handle: ServerHandle(Arc::new(way)), control, task, record }
+    Running { handle: ServerHandle(Arc::new(inner)), control, task, record }
 }

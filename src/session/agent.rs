@@ -217,7 +217,7 @@ impl AgentInfo {
             session: self.session,
             to: self.replies.clone(),
             level: self.level,
-            abilities: Arc::clone(&self.capabilities),
+            capabilities: Arc::clone(&self.capabilities),
             era: if self.protocol().is_some() { Era::Legacy } else { Era::Modern },
             user: Some(Arc::clone(&self.user)),
         }

@@ -54,7 +54,7 @@ use crate::server::messages::call::{
     Target as AccessTarget, ToAgent,
 };
 use crate::server::messages::cancellation::Cancellation;
-use crate::server::messages::server_notification::{ServerNotification, TaskStatus, Updated};
+use crate::server::messages::server_notification::{ResourceUpdate, ServerNotification, TaskStatus};
 use crate::server::messages::tasks::{StatedAsk, TaskAct, TaskNews, unknown_task};
 use crate::server::{self, Interest, START_WAIT, ServerHandle, StopOrder, User};
 
@@ -949,7 +949,7 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn resource_updated(&mut self, Updated { server, uri, line }: Updated) {
+    fn resource_updated(&mut self, ResourceUpdate { server, uri, line }: ResourceUpdate) {
         if !self.view.permits_resource(&server, &uri) {
             return;
         }
@@ -1009,7 +1009,7 @@ impl<T: Transport> Session<T> {
         let agent = self.agent.for_servers();
         for (server, subscription) in self.subscriptions.resources_mut().moved(&self.view.of(Era::Legacy)) {
             self.view.attach_for(&server, agent.clone());
-            server.hear_soon(agent.clone(), subscription);
+            server.subscribe_soon(agent.clone(), subscription);
         }
     }
 

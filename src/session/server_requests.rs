@@ -20,7 +20,7 @@ use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::messages::tasks::{TaskState, unknown_task};
-use crate::server::server_request::{Back, ForwardedRequest, TaskAction, TaskContext, TaskRequester, Withdrawal};
+use crate::server::server_request::{ForwardedRequest, Responder, TaskAction, TaskContext, TaskRequester, Withdrawal};
 
 /// Requests of all servers that one agent may have unanswered, more than one instance may have; one more is refused with −31003.
 const MAX_REQUESTS: usize = 128;
@@ -41,7 +41,7 @@ pub(super) struct ServerRequests {
 
 /// A request that the agent has received.
 struct Open {
-    back: Back,
+    back: Responder,
     /// The server's own, raw.
     progress_token: Option<Bytes>,
     task: Option<TaskContext>,
@@ -60,7 +60,7 @@ impl ServerRequests {
 
     /// Forwards a server's request to the agent, or refuses it.
     pub(super) fn receive(&mut self, request: ForwardedRequest, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
-        self.early.retain_mut(ForwardedRequest::is_wanted);
+        self.early.retain_mut(ForwardedRequest::is_pending);
         if !agent.supports(request.ability) {
             request.back.unable(request.ability);
         } else if let Some(id) = self.task_of_another(&request) {
@@ -96,7 +96,7 @@ impl ServerRequests {
     /// Two servers may choose the same id and the same token: the session's own id replaces both.
     fn send(&mut self, mut request: ForwardedRequest, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
         // It may have waited for the agent to be ready.
-        if !request.is_wanted() {
+        if !request.is_pending() {
             return;
         }
         let ForwardedRequest { line, id, progress_token, task, back, withdrawn, .. } = request;
@@ -203,7 +203,9 @@ impl ServerRequests {
         let replacement = digits.format(id).as_bytes();
         let Taken::Owner(_) = self.open.take(replacement) else { return };
         io.send([match withdrawal {
-            Some(Withdrawal::Words(words)) => splice(&words.line, &mut [Edit { part: &words.request, replacement }]),
+            Some(Withdrawal::Cancelled(words)) => {
+                splice(&words.line, &mut [Edit { part: &words.request, replacement }])
+            }
             Some(Withdrawal::Reason(reason)) => reply::cancelled(id, reason),
             None => reply::cancelled(id, "the server has gone"),
         }]);

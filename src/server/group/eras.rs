@@ -91,7 +91,7 @@ impl Group {
 
     /// The instance that has made a task, by the mark in the id of the task. What the modern one of a server with both eras has made
     /// outlives the instance.
-    pub(super) fn maker(&mut self, mark: u64) -> Option<usize> {
+    pub(super) fn instance_of_task(&mut self, mark: u64) -> Option<usize> {
         let label = Purpose::Era(Era::Modern).label(0);
         let is_of_modern = || [None, Some(&*label)].into_iter().any(|label| instance::tag(label) == mark);
         match self.marked(mark) {
@@ -102,7 +102,7 @@ impl Group {
 
     /// Starts the modern instance while the first one is down, so that modern agents are served.
     pub(super) fn stand_in(&mut self) {
-        if self.wanted.enabled && self.is_first_down() && self.second().is_none() && self.has_second_era() {
+        if self.desired.enabled && self.is_first_down() && self.second().is_none() && self.has_second_era() {
             self.start(Purpose::Era(Era::Modern), false);
         }
     }

@@ -1,9 +1,8 @@
-//! A server of which there may be several instances: one for each agent, for each workspace, for each era, or as many as are busy.
+//! The task of a server with several instances: one for each agent, each workspace or each era, or a pool.
 //!
-//! Stands where otherwise the one [`super::task`] does and looks the same from outside: commands come in by one queue, what
-//! is published is put together from what the instances publish. Knows: instances by their handles. Must not touch:
-//! lines, processes. Which instance a call goes to is in [`slots`], in which era each is opened in [`eras`], what is told of
-//! them all in [`summary`].
+//! From outside it looks like the task of a single instance ([`super::task`]): one queue of commands, one published
+//! snapshot. It reaches its instances by their handles, and handles neither messages nor processes. [`slots`] chooses the
+//! instance of a call, [`eras`] the era of an instance, and [`summary`] merges what the instances publish.
 
 mod agents;
 mod eras;
@@ -20,14 +19,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use self::handover::PendingHandover;
 use self::slots::{Purpose, Slot};
-use self::summary::Counted;
+use self::summary::MovedTotals;
 use super::context::ServerContext;
-use super::control::{Orders, Wanted};
+use super::control::{DesiredState, Orders};
 use super::messages::agents::Agent;
 use super::messages::call::{Call, Failure, RequestKind};
 use super::messages::command::Command;
 use super::messages::handle::ServerHandle;
-use super::publish::{Changed, Publisher};
+use super::publish::{ChangeSignal, Publisher};
 use super::running::{Running, stop_all};
 use super::stderr;
 use super::stop_order::Stop;
@@ -39,43 +38,41 @@ use crate::deadline_timer::DeadlineTimer;
 use crate::era::{Era, Eras};
 use crate::server::error::ServerError;
 
-/// Until it is looked again whether an instance that had calls is idle now.
+/// Interval of the checks whether an instance that had calls is idle.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Why a call is refused for which no instance may be started.
-
-/// The task of such a server.
+/// The task of a server with several instances.
 pub(super) struct Group {
-    host: ServerContext,
+    context: ServerContext,
     /// One for all instances.
     stderr: stderr::Writer,
     orders: Orders,
-    wanted: Wanted,
+    desired: DesiredState,
     commands: mpsc::Receiver<Command>,
     publisher: Publisher,
     /// Notified by the instances.
-    changed: Changed,
+    changed: ChangeSignal,
     slots: Vec<Slot>,
-    /// Agents that wait for the tools of an instance of theirs.
+    /// Agents that wait for the lists of their instance.
     unlisted: Vec<(u64, oneshot::Sender<Infallible>)>,
-    /// Those that are there, by their numbers.
+    /// The connected agents, by session.
     agents: BTreeMap<u64, Agent>,
-    /// In which agents have connected, or called.
+    /// The eras of the agents that have connected or called.
     eras: Eras,
     /// Calls and subscriptions of the task that this group replaces.
     pending: PendingHandover,
-    /// Those of them that have no instance because their users have too many, with where they work.
+    /// Agents without an instance because their user has too many, with their working directories.
     refused: BTreeMap<u64, (Agent, Option<Arc<str>>)>,
-    /// Being ended.
+    /// Instances that are being stopped.
     leaving: Vec<Running>,
-    /// All of both, for those who look.
+    /// The handles of `slots` and `leaving`.
     instances: watch::Sender<Arc<[ServerHandle]>>,
-    /// As last known.
+    /// The last known lists.
     lists: Lists,
-    /// Those of the instance for modern calls, where each era has its own.
+    /// The lists of the instance for modern calls, if each era has its own instance.
     second_lists: Option<Lists>,
-    /// Which of them were kept for the next start.
-    kept: Option<Identity>,
+    /// The lists that were stored for the next start.
+    stored: Option<Identity>,
     /// Instances started so far.
     started: u64,
     /// Guards lost by instances that are gone.
@@ -84,13 +81,13 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn new(parts: Parts, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
-        let Parts { host, stderr, orders, commands, publisher } = parts;
-        let wanted = orders.wanted();
+        let Parts { context, stderr, orders, commands, publisher } = parts;
+        let desired = orders.desired();
         Self {
-            host,
+            context,
             stderr,
             orders,
-            wanted,
+            desired,
             commands,
             publisher,
             changed: Arc::default(),
@@ -104,7 +101,7 @@ impl Group {
             instances,
             lists: Lists::default(),
             second_lists: None,
-            kept: None,
+            stored: None,
             started: 0,
             lost_guards: 0,
         }
@@ -132,7 +129,7 @@ impl Group {
                     self.gather();
                     self.follow_eras();
                 }
-                wanted = orders.changed() => self.change(wanted),
+                desired = orders.changed() => self.change(desired),
                 () = elapsed(timer.as_ref().ok()) => {
                     self.retire_idle(Instant::now());
                     self.follow_eras();
@@ -143,7 +140,7 @@ impl Group {
         self.end().await;
     }
 
-    /// Ends every instance; calls that come meanwhile are refused.
+    /// Stops every instance. Calls that arrive meanwhile are refused.
     async fn end(mut self) {
         if self.orders.stop.now() == Stop::Finish {
             while let Ok(command) = self.commands.try_recv() {
@@ -152,7 +149,7 @@ impl Group {
         }
         let slots = self.slots.drain(..).map(|slot| slot.running);
         let mut all: Vec<Running> = slots.chain(self.leaving.drain(..)).collect();
-        let counted = Counted::of(&all, Arc::clone(&self.publisher.stats));
+        let moved = MovedTotals::of(&all, Arc::clone(&self.publisher.stats));
         let stop = self.orders.stop.clone();
         let mut ended = std::pin::pin!(stop_all(&mut all, stop));
         let panicked = loop {
@@ -165,14 +162,13 @@ impl Group {
         while let Ok(command) = self.commands.try_recv() {
             refuse(command);
         }
-        counted.rest();
+        moved.rest();
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic.into_panic());
         }
     }
 
-    /// The instance that is there without any agent: the first of a pool, or the one that tells the tools of a server
-    /// that can be run without knowing for whom.
+    /// Starts the instance that needs no agent: the first one of a pool, or the one that lists.
     fn start_standing(&mut self) {
         let purpose = match self.config().settings.sharing {
             Sharing::Shared => Purpose::Era(Era::Legacy),
@@ -191,15 +187,15 @@ impl Group {
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
         let record = self.publisher.record_of_instance(stderr);
-        let whose = (label, purpose.scope().unwrap_or_else(|| self.host.scope()));
-        let mut host = self.host.clone();
+        let whose = (label, purpose.scope().unwrap_or_else(|| self.context.scope()));
+        let mut context = self.context.clone();
         if purpose.is_second_era() {
-            // The lists of the server are those of the other one.
-            host.cache = None;
+            // The instance of the other era stores the lists.
+            context.cache = None;
         }
         let era = self.preferred(&purpose);
-        let running = start_instance((config, self.wanted.enabled), era, host, changed, whose, record);
-        running.control.vouch(self.wanted.vouched);
+        let running = start_instance((config, self.desired.enabled), era, context, changed, whose, record);
+        running.control.vouch(self.desired.vouched);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
             running.handle.introduce_soon(agent.clone());
         }
@@ -230,7 +226,7 @@ impl Group {
                 self.take_leave(session);
                 self.detach(session);
             }
-            Command::Hear { agent, interest } => self.hear(*agent, interest).await,
+            Command::Subscribe { agent, interest } => self.hear(*agent, interest).await,
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.may_have_calls_of(key.session)) {
                     slot.running.handle.cancel(key, words.as_deref().cloned()).await;
@@ -242,7 +238,7 @@ impl Group {
                     slot.running.handle.roots_changed(session, line).await;
                 }
             }
-            // Each of its instances can be asked, and has its own tasks.
+            // These commands go to the instances directly.
             Command::Check(_) | Command::Relist | Command::DropTask { .. } => {}
         }
     }
@@ -251,12 +247,12 @@ impl Group {
         let (session, era) = (call.reply.key.session, call.origin.era());
         self.note_era(era);
         let index = match self.config().settings.sharing {
-            _ if let Some(index) = self.holder_of(&call) => Some(index),
-            _ if let RequestKind::Stated(ask) = &call.matter => match self.maker(ask.maker) {
+            _ if let Some(index) = self.suspended_at(&call) => Some(index),
+            _ if let RequestKind::Stated(ask) = &call.matter => match self.instance_of_task(ask.maker) {
                 Some(index) => Some(index),
                 None => return call.refuse_unknown_task(),
             },
-            // Only one is asked for what is asked for once.
+            // Only one instance subscribes.
             Sharing::Shared | Sharing::Pool if matches!(call.matter, RequestKind::Subscription(_)) => self.first(),
             Sharing::Shared => self.of_era(era),
             Sharing::Pool => self.least_busy(era, session),
@@ -264,7 +260,7 @@ impl Group {
                 if let Some((agent, cwd)) = self.refused.remove(&session) {
                     self.attach(&agent, cwd);
                 } else if let Some(to) = call.reply.to() {
-                    // One that has not said that it is there is there by calling.
+                    // The agent called before it was attached.
                     self.attach(&Agent::unknown(session, to, era), None);
                 }
                 self.slots.iter().position(|slot| slot.purpose.belongs_to(session))
@@ -273,30 +269,30 @@ impl Group {
         match index.and_then(|index| self.slots.get_mut(index)) {
             Some(slot) => {
                 slot.is_used_by(session);
-                call.reply.hold(slot.ticket(session));
+                call.reply.hold(slot.load_guard(session));
                 slot.running.handle.call(call).await;
             }
             None => {
-                let enabled = self.wanted.enabled;
+                let enabled = self.desired.enabled;
                 let reason = if enabled { ServerError::TooManyDirectories } else { ServerError::Disabled };
                 call.refuse(Failure::Unavailable { reason, retry_after: None });
             }
         }
     }
 
-    fn change(&mut self, wanted: Wanted) {
-        let before = std::mem::replace(&mut self.wanted, wanted);
-        if before.revision != self.wanted.revision {
-            self.kept = None;
+    fn change(&mut self, desired: DesiredState) {
+        let before = std::mem::replace(&mut self.desired, desired);
+        if before.revision != self.desired.revision {
+            self.stored = None;
         }
         for slot in &mut self.slots {
-            if before.revision != self.wanted.revision {
-                slot.due = slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.wanted.config)));
+            if before.revision != self.desired.revision {
+                slot.due = slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.desired.config)));
             }
-            slot.running.control.enable(self.wanted.enabled);
-            slot.running.control.vouch(self.wanted.vouched);
+            slot.running.control.enable(self.desired.enabled);
+            slot.running.control.vouch(self.desired.vouched);
         }
-        if !self.wanted.enabled {
+        if !self.desired.enabled {
             self.lists = Lists::default();
         }
         self.gather();
@@ -308,11 +304,11 @@ impl Group {
     }
 
     fn config(&self) -> &ServerConfig {
-        &self.wanted.config
+        &self.desired.config
     }
 }
 
-/// No instance is left to do it.
+/// Refuses a call, as no instance is left.
 fn refuse(command: Command) {
     if let Command::Call(call) = command {
         call.refuse(Failure::ShuttingDown);

@@ -1,4 +1,4 @@
-//! Which instance a call goes to, and when one is not needed any more.
+//! Chooses the instance of a call, and stops instances that are not needed any more.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,42 +14,42 @@ use crate::server::messages::agents::{Agent, User};
 use crate::server::messages::call::{Call, LoadGuard};
 use crate::server::running::Running;
 
-/// Directories for which a user at a profile may have instances of one server at once. An instance without agents makes
-/// room; if there is none, calls from one more directory are refused with −31004.
+/// Directories for which a user of a profile may have instances of one server at once. For one more, an instance without
+/// agents is stopped; if there is none, calls are refused with −31004.
 const MAX_DIRECTORIES: usize = 256;
-/// The same for a user that is a guest.
+/// The same for a guest.
 const MAX_GUEST_DIRECTORIES: usize = 16;
 
-/// What an instance is there for.
+/// The purpose of an instance.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// To tell the server's tools.
+    /// Listing only.
     Listing,
-    /// Any agent.
+    /// Calls of any agent.
     Pool,
-    /// Calls of this era, at a URL.
+    /// Calls of this era, for a server at a URL.
     Era(Era),
     /// One agent.
     Session {
         agent: Agent,
-        /// Where it works, if that is known.
+        /// Its working directory, if known.
         cwd: Option<Arc<str>>,
-        /// It is kept for what may be asked for by another connection.
+        /// The agent has gone, and may come back with another connection.
         has_left: bool,
     },
     /// Agents that work in one directory.
     Workspace {
         cwd: Option<Arc<str>>,
         agents: HashSet<u64>,
-        /// That they have had so far.
+        /// The eras of its agents so far.
         eras: Eras,
-        /// Whose agent it was started for.
+        /// The user of the agent that it was started for.
         user: Option<Arc<User>>,
     },
 }
 
 impl Purpose {
-    /// What a person calls the instance.
+    /// The label of the instance in reports.
     pub(super) fn label(&self, number: u64) -> Arc<str> {
         match self {
             Self::Listing => "listing".into(),
@@ -60,7 +60,7 @@ impl Purpose {
         }
     }
 
-    /// How it is run.
+    /// The configuration of the instance.
     pub(super) fn config(&self, config: &ServerConfig) -> ServerConfig {
         match self {
             Self::Listing | Self::Pool | Self::Era(_) => config.clone(),
@@ -68,7 +68,7 @@ impl Purpose {
         }
     }
 
-    /// The role of its own that an instance has which is one agent's.
+    /// The scope of an instance that belongs to one agent.
     pub(super) fn scope(&self) -> Option<AgentScope> {
         match self {
             Self::Session { agent, .. } => Some(AgentScope::Of(agent.clone())),
@@ -76,12 +76,12 @@ impl Purpose {
         }
     }
 
-    /// Whether it is for modern calls to a server that is spoken to in both eras.
+    /// Whether the instance takes the modern calls of a server with an instance for each era.
     pub(super) fn is_second_era(&self) -> bool {
         matches!(self, Self::Era(Era::Modern))
     }
 
-    /// Whether calls of this agent go nowhere else.
+    /// Whether all calls of this agent go to this instance.
     pub(super) fn belongs_to(&self, agent: u64) -> bool {
         match self {
             Self::Listing | Self::Pool | Self::Era(_) => false,
@@ -90,7 +90,7 @@ impl Purpose {
         }
     }
 
-    /// The agents that it belongs to.
+    /// The agents whose calls all go to this instance.
     pub(super) fn agents(&self) -> impl Iterator<Item = u64> {
         let (one, some) = match self {
             Self::Listing | Self::Pool | Self::Era(_) | Self::Session { has_left: true, .. } => (None, None),
@@ -100,7 +100,7 @@ impl Purpose {
         one.into_iter().chain(some.into_iter().flatten().copied())
     }
 
-    /// Whether calls of this agent may have gone here.
+    /// Whether this instance may have calls of this agent.
     pub(super) fn is_for(&self, agent: u64) -> bool {
         match self {
             Self::Pool | Self::Era(_) => true,
@@ -110,22 +110,22 @@ impl Purpose {
     }
 }
 
-/// One instance with what it is there for.
+/// An instance with its purpose.
 pub(super) struct Slot {
     pub(super) purpose: Purpose,
     pub(super) running: Running,
-    /// When it was last given a call, was seen to have something to do, or lost its last agent.
+    /// The time of its last call, of the last check that found it busy, or of the end of its last agent.
     pub(super) used: Instant,
-    /// There is always this one.
+    /// It is never stopped for being idle.
     pub(super) stays: bool,
-    /// The revision it has to have.
+    /// The revision that it is being restarted to.
     pub(super) due: u64,
-    /// It was opened anew for agents of another era than it had before.
+    /// It was reopened in another era.
     pub(super) has_switched: bool,
-    /// Agents that it does not belong to, and whose calls have come back to it.
+    /// Other agents that have continued a call here.
     pub(super) guests: HashSet<u64>,
-    /// One for each session: each call that has not been answered, and each task that has not ended, holds a copy.
-    tickets: BTreeMap<u64, LoadGuard>,
+    /// One for each session. Each unanswered call and each unfinished task has a clone.
+    load_guards: BTreeMap<u64, LoadGuard>,
 }
 
 impl Slot {
@@ -138,11 +138,11 @@ impl Slot {
             due: 0,
             has_switched: false,
             guests: HashSet::new(),
-            tickets: BTreeMap::new(),
+            load_guards: BTreeMap::new(),
         }
     }
 
-    /// It is given a call of this agent.
+    /// Records a call of this agent.
     pub(super) fn is_used_by(&mut self, agent: u64) {
         self.used = Instant::now();
         if !self.purpose.is_for(agent) {
@@ -150,40 +150,40 @@ impl Slot {
         }
     }
 
-    /// Whether calls of this agent may be here.
+    /// Whether it may have calls of this agent.
     pub(super) fn may_have_calls_of(&self, agent: u64) -> bool {
         self.purpose.is_for(agent) || self.guests.contains(&agent)
     }
 
-    /// What its states begin with, and what the ids of its tasks have.
+    /// The tag in its request states and task ids.
     fn mark(&self) -> u64 {
         instance::tag(self.running.handle.purpose().map(|label| &**label))
     }
 
-    /// A ticket for a call of this session.
-    pub(super) fn ticket(&mut self, session: u64) -> LoadGuard {
-        self.tickets.retain(|_, ticket| is_out(ticket));
-        let ticket = self.tickets.entry(session).or_insert_with(|| LoadGuard::new(self.running.handle.clone()));
-        LoadGuard::clone(ticket)
+    /// The load guard for a call of this session.
+    pub(super) fn load_guard(&mut self, session: u64) -> LoadGuard {
+        self.load_guards.retain(|_, load_guard| is_in_use(load_guard));
+        let load_guard = self.load_guards.entry(session).or_insert_with(|| LoadGuard::new(self.running.handle.clone()));
+        LoadGuard::clone(load_guard)
     }
 
-    /// Calls that have not been answered, and tasks that have not ended.
+    /// The number of unanswered calls and unfinished tasks.
     pub(super) fn load(&self) -> usize {
-        self.tickets.values().map(|ticket| Arc::strong_count(ticket) - 1).sum()
+        self.load_guards.values().map(|load_guard| Arc::strong_count(load_guard) - 1).sum()
     }
 
-    /// Whether the server may be working for another session, so that it could not be known whom it asks something.
+    /// Whether the server works for another session, too, so that the recipient of its requests would be ambiguous.
     fn is_used_beside(&self, session: u64) -> bool {
-        self.tickets.iter().any(|(of, ticket)| *of != session && is_out(ticket))
+        self.load_guards.iter().any(|(of, load_guard)| *of != session && is_in_use(load_guard))
     }
 
-    /// Whether it has been started as it was last wanted, or sleeps.
+    /// Whether the first start of the desired revision has ended, or the instance sleeps.
     pub(super) fn has_settled(&self) -> bool {
         let published = self.running.handle.published();
         published.revision >= self.due && (published.attempted || published.asleep)
     }
 
-    /// Whether it may be ended when nobody has used it for long.
+    /// Whether it may be stopped when it is idle.
     fn is_spare(&self) -> bool {
         match &self.purpose {
             Purpose::Listing => false,
@@ -193,7 +193,7 @@ impl Slot {
         }
     }
 
-    /// When it is to be ended, if it is given nothing to do until then. What was one agent's can be no other's.
+    /// When it is stopped if it stays idle. An instance of one agent cannot be reused.
     fn spare_until(&self, idle: Duration) -> Instant {
         let is_of_no_use = matches!(self.purpose, Purpose::Session { .. }) || self.is_redundant();
         if is_of_no_use { self.used } else { self.used + idle }
@@ -204,21 +204,21 @@ impl Slot {
     }
 }
 
-/// Whether a call holds it, or was given up and may still ask something.
-fn is_out(ticket: &LoadGuard) -> bool {
-    Arc::strong_count(ticket) > 1 || Arc::weak_count(ticket) > 0
+/// Whether a call has a clone, or was cancelled and its server may still send requests.
+fn is_in_use(load_guard: &LoadGuard) -> bool {
+    Arc::strong_count(load_guard) > 1 || Arc::weak_count(load_guard) > 0
 }
 
 impl Group {
-    /// The instance that waits for what this call brings. One that is spoken to in the modern era waits for nothing, and would take
-    /// the call for a new one, though it may be another agent's.
-    pub(super) fn holder_of(&self, call: &Call) -> Option<usize> {
+    /// The instance at which the call that this one continues is suspended. Only legacy instances suspend calls: a modern one
+    /// would take it as a new call, perhaps of another agent.
+    pub(super) fn suspended_at(&self, call: &Call) -> Option<usize> {
         let mark = instance::tag_of_retry(call)?;
         let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);
         self.slots.iter().position(|slot| slot.mark() == mark && holds(slot.running.handle.published().protocol))
     }
 
-    /// The instance with this mark.
+    /// The instance with this tag.
     pub(super) fn marked(&self, mark: u64) -> Option<usize> {
         self.slots.iter().position(|slot| slot.mark() == mark)
     }
@@ -235,8 +235,10 @@ impl Group {
         let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));
         let is_other = |slot: &Slot| slot.is_to_switch_to(era);
         // A modern agent says with each call what it can be asked.
-        let asked =
-            self.agents.get(&session).is_none_or(|agent| era == Era::Modern || agent.abilities.include_any_request());
+        let asked = self
+            .agents
+            .get(&session)
+            .is_none_or(|agent| era == Era::Modern || agent.capabilities.include_any_request());
         let best =
             candidates.min_by_key(|(_, slot)| (is_other(slot), asked && slot.is_used_beside(session), slot.load()));
         let best = best.map(|(index, slot)| (index, slot.load()));

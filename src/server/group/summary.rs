@@ -1,11 +1,11 @@
-//! What is told of several instances as of one server.
+//! What is source of several instances as of one server.
 
 use std::sync::Arc;
 
 use super::Group;
 use super::slots::Slot;
 use crate::catalog::{identity, offer_any};
-use crate::server::cache::{Cache, Known};
+use crate::server::cache::{Cache, Inventory};
 use crate::server::lifecycle::State;
 use crate::server::messages::handle::ServerHandle;
 use crate::server::publish::{AgentLists, Published};
@@ -13,9 +13,9 @@ use crate::server::running::Running;
 use crate::server::stats::{Stats, Totals};
 
 impl Group {
-    /// Takes the lists of the server from where they were kept: they are listed until an instance has listed.
+    /// Takes the lists of the server from where they were stored: they are listed until an instance has listed.
     pub(super) async fn recall_lists(&mut self) {
-        let (config, cache) = (Arc::clone(&self.wanted.config), self.host.cache.clone());
+        let (config, cache) = (Arc::clone(&self.desired.config), self.context.cache.clone());
         let Some(cache) = cache.and_then(|directory| Cache::of(directory, &config)) else { return };
         if let Some(known) = cache.recall(Arc::clone(&config.name)).await {
             self.lists = known.lists.clone();
@@ -39,12 +39,12 @@ impl Group {
         let offers = |one: &&Published| one.attempted && offer_any(&one.lists);
         let first = standing.map(|index| &published[index]);
         let stands_in = first.is_none_or(|one| one.attempted && !offer_any(&one.lists));
-        let told = published.iter().find(offers).filter(|_| stands_in).or(first);
-        if let Some(told) = told.filter(|one| self.wanted.enabled && (one.has_listed || one.attempted)) {
-            self.lists = told.lists.clone();
+        let source = published.iter().find(offers).filter(|_| stands_in).or(first);
+        if let Some(source) = source.filter(|one| self.desired.enabled && (one.has_listed || one.attempted)) {
+            self.lists = source.lists.clone();
         }
-        let has_listed = told.is_some_and(|one| one.has_listed);
-        let instructions = told.and_then(|one| one.instructions.clone());
+        let has_listed = source.is_some_and(|one| one.has_listed);
+        let instructions = source.and_then(|one| one.instructions.clone());
         let attempted = match standing {
             Some(index) => published[index].attempted,
             None => published.is_empty() || published.iter().any(|one| one.attempted),
@@ -52,10 +52,10 @@ impl Group {
         let lists = self.lists.clone();
         let agent_lists = self.agent_lists(&published);
         let (eras, extensions) = (self.spoken(), self.modern_extensions());
-        let enabled = self.wanted.enabled;
-        let settled = self.slots.iter().all(Slot::has_settled).then_some(self.wanted.revision);
-        if let Some(told) = told.filter(|one| one.has_listed && settled.is_some()) {
-            self.keep(told);
+        let enabled = self.desired.enabled;
+        let settled = self.slots.iter().all(Slot::has_settled).then_some(self.desired.revision);
+        if let Some(source) = source.filter(|one| one.has_listed && settled.is_some()) {
+            self.keep(source);
         }
         self.publisher.update(|all| {
             (all.attempted, all.lists, all.lost_guards) = (attempted, lists, lost_guards);
@@ -82,22 +82,22 @@ impl Group {
     }
 
     /// Keeps what the server offers, if what its instances keep is found by the directories that they are for.
-    fn keep(&mut self, told: &Published) {
-        let now = identity(&told.lists);
+    fn keep(&mut self, source: &Published) {
+        let now = identity(&source.lists);
         let config = self.config();
-        if !config.settings.sharing.is_by_agent() || self.kept == Some(now) {
+        if !config.settings.sharing.is_by_agent() || self.stored == Some(now) {
             return;
         }
-        if let Some(cache) = self.host.cache.clone().and_then(|directory| Cache::of(directory, config)) {
-            let known = Known { lists: told.lists.clone(), instructions: told.instructions.clone() };
+        if let Some(cache) = self.context.cache.clone().and_then(|directory| Cache::of(directory, config)) {
+            let known = Inventory { lists: source.lists.clone(), instructions: source.instructions.clone() };
             cache.keep(Arc::clone(&config.name), known);
         }
-        self.kept = Some(now);
+        self.stored = Some(now);
     }
 
     /// What each agent is offered whose instance has listed.
     fn agent_lists(&self, published: &[Published]) -> Arc<AgentLists> {
-        if !self.wanted.enabled || !self.config().settings.sharing.is_by_agent() {
+        if !self.desired.enabled || !self.config().settings.sharing.is_by_agent() {
             return Arc::default();
         }
         let listed = self.slots.iter().zip(published).filter(|(_, one)| one.has_listed);
@@ -106,7 +106,7 @@ impl Group {
 
     /// Lets go on who waits for what is published now, or will not be.
     fn let_list(&mut self, published: &[Published]) {
-        let (enabled, slots) = (self.wanted.enabled, &self.slots);
+        let (enabled, slots) = (self.desired.enabled, &self.slots);
         let is_to_come = |session| {
             let own = slots.iter().position(|slot| slot.purpose.belongs_to(session));
             own.is_some_and(|index| !published[index].attempted)
@@ -117,12 +117,12 @@ impl Group {
 
 /// What instances that are being ended have counted: whoever stands in the place of their group goes on from there, so it is
 /// added at once what is known, and the rest when they have ended.
-pub(super) struct Counted {
+pub(super) struct MovedTotals {
     before: Vec<(ServerHandle, Totals)>,
     stats: Arc<Stats>,
 }
 
-impl Counted {
+impl MovedTotals {
     pub(super) fn of(all: &[Running], stats: Arc<Stats>) -> Self {
         let before: Vec<_> = all.iter().map(|one| (one.handle.clone(), one.handle.totals())).collect();
         before.iter().for_each(|(_, totals)| stats.take_over(*totals));

@@ -9,7 +9,7 @@ use crate::era;
 use crate::jsonrpc::members::members;
 
 /// What an answer to `server/discover` means.
-pub(super) enum Finding {
+pub(super) enum DiscoverOutcome {
     Modern(Box<ServerInfo>),
     Legacy,
     /// It is modern, and has the version that it was asked in, though it says that it has not.
@@ -22,16 +22,17 @@ pub(super) enum Finding {
 }
 
 /// An error that a modern server answers shows that it is one; any other, whatever its code, that it is not.
-pub(super) fn finding(outcome: Result<Bytes, Bytes>) -> Finding {
+pub(super) fn finding(outcome: Result<Bytes, Bytes>) -> DiscoverOutcome {
     match outcome {
-        Ok(result) => ServerInfo::discovered(&result).map_or(Finding::Legacy, |info| Finding::Modern(Box::new(info))),
+        Ok(result) => ServerInfo::discovered(&result)
+            .map_or(DiscoverOutcome::Legacy, |info| DiscoverOutcome::Modern(Box::new(info))),
         Err(error) => match supported(&error) {
-            Some(versions) if versions.iter().any(|version| version == era::MODERN) => Finding::Again,
+            Some(versions) if versions.iter().any(|version| version == era::MODERN) => DiscoverOutcome::Again,
             Some(versions) if !versions.iter().any(|version| era::known(version).is_some()) => {
                 let versions = shortened(versions.join(", ").as_bytes());
-                Finding::Neither { versions }
+                DiscoverOutcome::Neither { versions }
             }
-            _ => Finding::Legacy,
+            _ => DiscoverOutcome::Legacy,
         },
     }
 }
@@ -61,10 +62,10 @@ mod tests {
         let found = |answer: Result<&'static str, &'static str>| {
             let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
             match finding(answer.map(raw).map_err(raw)) {
-                Finding::Modern(info) => info.protocol.to_owned(),
-                Finding::Legacy => "legacy".to_owned(),
-                Finding::Again => "again".to_owned(),
-                Finding::Neither { versions } => versions,
+                DiscoverOutcome::Modern(info) => info.protocol.to_owned(),
+                DiscoverOutcome::Legacy => "legacy".to_owned(),
+                DiscoverOutcome::Again => "again".to_owned(),
+                DiscoverOutcome::Neither { versions } => versions,
             }
         };
         assert_eq!(found(Ok(r#"{"supportedVersions":["2026-07-28"],"capabilities":{}}"#)), "2026-07-28");

@@ -15,9 +15,9 @@ use crate::server::instance::NotificationSupport;
 use crate::task_state::TaskSupport;
 
 /// Most characters shown of a server's own words.
-const LONGEST: usize = 200;
+const MAX_EXCERPT_LEN: usize = 200;
 
-/// What a server said of itself.
+/// What a server declared of itself.
 #[derive(Debug, PartialEq)]
 pub(in crate::server) struct ServerInfo {
     pub(in crate::server) protocol: &'static str,
@@ -74,8 +74,8 @@ impl ServerInfo {
         };
         let is_modern = era::of(protocol) == Era::Modern;
         let tells = |name: &str, raw: &Option<Bytes>| {
-            let said = raw.as_ref().and_then(|raw| members(raw, [name]).ok()).and_then(|[said]| said);
-            is_modern && said.is_some_and(|said| said[..] == *b"true")
+            let declared = raw.as_ref().and_then(|raw| members(raw, [name]).ok()).and_then(|[declared]| declared);
+            is_modern && declared.is_some_and(|declared| declared[..] == *b"true")
         };
         let tells = NotificationSupport {
             changes: PerKind::from_fn(|kind| tells("listChanged", of_kind(kind))),
@@ -87,7 +87,7 @@ impl ServerInfo {
         let instructions = instructions.and_then(|text| instructions::kept(&String::from_utf8_lossy(&text)));
         Some(Self {
             protocol,
-            software: info.and_then(|info| client_info::name_and_version(info, LONGEST)),
+            software: info.and_then(|info| client_info::name_and_version(info, MAX_EXCERPT_LEN)),
             instructions: instructions.map(Arc::from),
             offers: PerKind::from_fn(|kind| declared(of_kind(kind))),
             logs: !is_modern && declared(&logging),

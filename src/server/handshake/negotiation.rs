@@ -1,4 +1,4 @@
-//! Finding out in which era a connection is spoken to: which request is sent first, and what each answer means.
+//! DiscoverOutcome out in which era a connection is spoken to: which request is sent first, and what each answer means.
 //!
 //! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions".
 
@@ -7,9 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use super::finding::{Finding, finding, is_version_refused};
+use super::finding::{DiscoverOutcome, finding, is_version_refused};
 use super::opening::{Fallback, Opening};
-use super::{HandshakeError, Opened, Outcome, Received, ServerInfo, discover, introduce, next, settle, shortened};
+use super::{
+    HandshakeError, HandshakeResult, Outcome, Response, ServerInfo, discover, introduce, next, set_protocol, shortened,
+};
 use crate::era::{self, Era};
 use crate::server::era_cache::{EraSupport, Support};
 use crate::server::error::ServerError;
@@ -68,7 +70,7 @@ impl Negotiation {
         }
     }
 
-    pub(super) async fn run(mut self, instance: &mut Instance) -> Result<Opened, HandshakeError> {
+    pub(super) async fn run(mut self, instance: &mut Instance) -> Result<HandshakeResult, HandshakeError> {
         self.send(self.opening.first, instance);
         let info = loop {
             let received = match self.look_at {
@@ -77,10 +79,10 @@ impl Negotiation {
             };
             let progress = match received {
                 Ok(received) => match received? {
-                    Some(Received::Initialized(outcome)) => self.initialized(outcome, instance),
-                    Some(Received::InitializeLost(why)) => self.initialize_lost(why),
-                    Some(Received::Discovered(outcome)) => self.discovered(outcome, instance),
-                    Some(Received::DiscoverLost(why)) => self.discover_lost(why, instance),
+                    Some(Response::Initialized(outcome)) => self.initialized(outcome, instance),
+                    Some(Response::InitializeLost(why)) => self.initialize_lost(why),
+                    Some(Response::Discovered(outcome)) => self.discovered(outcome, instance),
+                    Some(Response::DiscoverLost(why)) => self.discover_lost(why, instance),
                     None => Ok(None),
                 },
                 Err(_) => self.silent(instance),
@@ -101,8 +103,8 @@ impl Negotiation {
         if is_first_unanswered && self.was_silent && era == Era::Legacy {
             instance.stats().silent_starts.add_one();
         }
-        settle(instance, info.protocol);
-        Ok(Opened { info, learned: self.learned })
+        set_protocol(instance, info.protocol);
+        Ok(HandshakeResult { info, learned: self.learned })
     }
 
     fn step(&self, era: Era) -> Step {
@@ -195,18 +197,18 @@ impl Negotiation {
         let finding = match outcome {
             Ok(answer) => finding(answer),
             Err(why) if self.is_only(Era::Modern) => return Err(why),
-            Err(_) => Finding::Legacy,
+            Err(_) => DiscoverOutcome::Legacy,
         };
         match finding {
-            Finding::Again if !self.has_retried => {
+            DiscoverOutcome::Again if !self.has_retried => {
                 self.has_retried = true;
                 discover(instance);
                 return Ok(None);
             }
-            Finding::Neither { versions } => {
+            DiscoverOutcome::Neither { versions } => {
                 return Err(HandshakeError::Refused(ServerError::UnsupportedVersion { versions }));
             }
-            Finding::Modern(info) => {
+            DiscoverOutcome::Modern(info) => {
                 self.discover = Step::Answered;
                 (self.learned.modern, self.learned.extensions) = (Support::Confirmed, info.extensions.clone());
                 if self.opening.fallback == Fallback::Always && self.refusal.is_none() {
@@ -228,10 +230,10 @@ impl Negotiation {
                 }
                 return Ok(Some(*info));
             }
-            Finding::Legacy | Finding::Again if self.is_only(Era::Modern) => {
+            DiscoverOutcome::Legacy | DiscoverOutcome::Again if self.is_only(Era::Modern) => {
                 return Err(HandshakeError::Refused(ServerError::NoModernEra));
             }
-            Finding::Legacy | Finding::Again => {}
+            DiscoverOutcome::Legacy | DiscoverOutcome::Again => {}
         }
         self.learned.modern = Support::Absent;
         self.go_on_without_modern(instance)

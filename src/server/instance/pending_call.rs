@@ -71,7 +71,7 @@ impl PendingCall {
 
     /// What remains of it at the server, which knows it by `id`.
     pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {
-        let load = self.reply.ticket().map(Arc::downgrade);
+        let load = self.reply.load_guard().map(Arc::downgrade);
         AbandonedCall { id, key: self.reply.key, creates_task: self.requests_task(), load }
     }
 }

@@ -30,7 +30,8 @@ use crate::server::messages::call::{ReplySender, ToAgent};
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::ServerNotification;
 use crate::server::server_request::{
-    Back, ForwardedRequest, ParsedRequest, Said, TaskContext, TaskRequester, Withdrawal, failed, not_delivered,
+    AgentReply, ForwardedRequest, ParsedRequest, Responder, TaskContext, TaskRequester, Withdrawal, failed,
+    not_delivered,
 };
 
 /// Maximum number of unanswered requests of one instance. One more is refused with −31003, and so is a request that exceeds
@@ -94,7 +95,7 @@ pub(super) struct Recipient {
 /// A message of an agent about a request of the server.
 pub(in crate::server) enum FromAgent {
     /// For the request with this number, with the channel for more messages.
-    Reply(u64, Option<Said>, mpsc::Receiver<Said>),
+    Reply(u64, Option<AgentReply>, mpsc::Receiver<AgentReply>),
     /// A line about a task of the agent.
     TaskContext(Option<Bytes>, mpsc::Receiver<Bytes>),
 }
@@ -171,7 +172,7 @@ pub(super) fn input_wish(Input { method, params, .. }: &Input) -> Result<ParsedR
     }
 }
 
-async fn reply_of(number: u64, mut replies: mpsc::Receiver<Said>) -> FromAgent {
+async fn reply_of(number: u64, mut replies: mpsc::Receiver<AgentReply>) -> FromAgent {
     FromAgent::Reply(number, replies.recv().await, replies)
 }
 
@@ -254,14 +255,14 @@ impl ServerRequests {
                 &self.server,
             ));
         }
-        let (back, replies) = Back::new(&id, &self.server);
+        let (back, replies) = Responder::new(&id, &self.server);
         let own_id = back.id().clone();
         let (withdraw, withdrawn) = oneshot::channel();
         let ParsedRequest { ability, progress_token, elicitation, task } = wish;
         let task = task.map(|wish| TaskContext { wish, asker: self.asker() });
         let bytes = line.len();
         let question = ForwardedRequest { line, id, progress_token, ability, task, back, withdrawn };
-        if !to.ask(Box::new(question)) {
+        if !to.send_request(Box::new(question)) {
             return Err(not_delivered(ErrorCode::Unavailable, "the agent has gone, or does not keep up", &self.server));
         }
         if let Some(elicitation) = elicitation {
@@ -304,22 +305,22 @@ impl ServerRequests {
         &mut self,
         wire: &mut Wire,
         number: u64,
-        reply: Option<Said>,
-        replies: mpsc::Receiver<Said>,
+        reply: Option<AgentReply>,
+        replies: mpsc::Receiver<AgentReply>,
     ) -> Option<Answer> {
         let index = self.open.iter().position(|open| open.number == number)?;
         // A person may be typing.
         wire.put_off_calls(self.open[index].session);
         // An answer always precedes the end of the channel.
         match reply? {
-            Said::Progress(line) => {
+            AgentReply::Progress(line) => {
                 if self.open[index].purpose == Purpose::Server {
                     wire.try_notify(line);
                 }
                 self.waits.push(reply_of(number, replies).boxed());
                 None
             }
-            Said::Answer(line) => {
+            AgentReply::Answer(line) => {
                 let OpenRequest { id, purpose, .. } = self.open.swap_remove(index);
                 if purpose != Purpose::Server {
                     return Some(Answer { purpose, response: Ok(line) });
@@ -342,7 +343,7 @@ impl ServerRequests {
         let withdrawal = if line.len() > MAX_SMALL_LINE {
             Withdrawal::Reason("the server cancelled")
         } else {
-            Withdrawal::Words(Cancellation { line, request })
+            Withdrawal::Cancelled(Cancellation { line, request })
         };
         // The agent may have disconnected.
         let _ = self.open.swap_remove(index).withdraw.send(withdrawal);
@@ -403,7 +404,7 @@ impl ServerRequests {
         let Some(Ok([Some(id)])) = params.map(|params| members(params, ["elicitationId"])) else { return };
         let Some(id) = text(&id) else { return };
         for to in self.elicitations.complete(&id) {
-            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Completed(splice(line, &mut []))));
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::Completed(splice(line, &mut []))));
         }
     }
 }

@@ -160,7 +160,7 @@ impl Subscriptions {
     pub(super) fn cancel_waiting(&mut self, key: CallKey) {
         let waiting = self.stream.take_waiting(|call| call.reply.key == key);
         let waiting = waiting.into_iter().chain(self.take_joined(key));
-        waiting.for_each(|call| call.reply.forgive());
+        waiting.for_each(|call| call.reply.disarm());
     }
 
     /// The server is gone, or may not be waited for any longer.

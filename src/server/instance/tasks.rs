@@ -251,7 +251,8 @@ impl TaskTable {
         let Some((request, mut state)) = minted(id).zip(state) else { return Ok(None) };
         let (has_ended, early) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
-        let open = (!state.ended).then(|| Open::new(Self::expires_at(wire, state.ttl), call.reply.ticket().cloned()));
+        let open =
+            (!state.ended).then(|| Open::new(Self::expires_at(wire, state.ttl), call.reply.load_guard().cloned()));
         let task =
             SessionTask::new(&state, call.reply.key, call.reply.to().cloned(), call.progress_token.clone(), open);
         if self.of_profiles.has_open(&state.id) || !self.add(cancelled, request, task) {
@@ -261,7 +262,7 @@ impl TaskTable {
     }
 
     fn made(&self, call: &PendingCall, state: TaskState, early: Vec<Bytes>) -> Box<TaskNews> {
-        let instance = call.reply.ticket().map(|load| (**load).clone());
+        let instance = call.reply.load_guard().map(|load| (**load).clone());
         Box::new(TaskNews::Made(MadeTask { state, instance, early, life: self.of_sessions.life() }))
     }
 
@@ -373,7 +374,7 @@ impl TaskTable {
         let ended = self.note(wire, request, &state);
         if let Some(to) = to {
             let status = TaskStatus { state, line: splice(line, &mut []) };
-            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Task(Box::new(status))));
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::Task(Box::new(status))));
         }
         Ok(ended)
     }
@@ -388,7 +389,7 @@ impl TaskTable {
         let Some(task) = self.of_sessions.of_token(token) else { return };
         if let (Some(to), Some(own)) = (&task.to, &task.token) {
             let line = splice(line, &mut [Edit { part: token, replacement: own }]);
-            to.send_unasked(ToAgent::Progress { key: task.key, line });
+            to.send_notification(ToAgent::Progress { key: task.key, line });
         }
         wire.put_off_results(task.id());
     }
@@ -558,7 +559,7 @@ impl TaskTable {
         state.ended |= has_ended;
         let key = call.reply.key;
         let (profile, capabilities) = (Arc::clone(&agent.profile), agent.capabilities.clone().bare());
-        let mut task = ProfileTask::new(&state, request, key, profile, capabilities, call.reply.ticket().cloned());
+        let mut task = ProfileTask::new(&state, request, key, profile, capabilities, call.reply.load_guard().cloned());
         task.note(&state, Instant::now(), None).into_iter().for_each(|until| wire.expire_by(until));
         let is_taken = self.of_sessions.find(&state.id).is_some_and(|(_, task)| task.open.is_some());
         if is_taken || !self.of_profiles.add(state.id, task) { Err(Failure::TaskIdTaken) } else { Ok(()) }
@@ -712,7 +713,7 @@ impl TaskTable {
             _ => return,
         };
         let Some(state) = modern_tasks::read(result, report) else { return };
-        let until = self.modern.note(&state, call.reply.key, call.reply.ticket(), Instant::now());
+        let until = self.modern.note(&state, call.reply.key, call.reply.load_guard(), Instant::now());
         until.into_iter().for_each(|until| wire.expire_by(until));
     }
 

@@ -19,7 +19,7 @@ use crate::jsonrpc::pending::{Pending, Taken};
 use crate::jsonrpc::reply;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::link::RemoteTransport;
-use crate::server::link::{Closed, Link};
+use crate::server::link::{Link, LinkError};
 use crate::transport::http::HeaderParams;
 use crate::transport::{Arrival, Incoming, Outbox};
 
@@ -101,12 +101,12 @@ impl Wire {
 /// Input and output.
 impl Wire {
     /// Writes as much as the server accepts. Pending if it accepts nothing; ready if there is nothing to write.
-    pub(in crate::server) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+    pub(in crate::server) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkError>> {
         self.link.poll_write(cx, &mut self.outbox)
     }
 
     /// The next message or event. May be cancelled without loss.
-    pub(in crate::server) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, Closed>> {
+    pub(in crate::server) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, LinkError>> {
         self.link.poll_next(cx)
     }
 

@@ -100,7 +100,7 @@ fn one_that_says_when_is_left_alone_so_long_within_reason() {
         (1, 86_400_000, 300_000),
     ] {
         let delay = delay(ends, Some(Duration::from_millis(wanted_ms)));
-        assert_eq!(delay, Duration::from_millis(expected_ms), "{wanted_ms} ms wanted after {ends} ends");
+        assert_eq!(delay, Duration::from_millis(expected_ms), "{wanted_ms} ms desired after {ends} ends");
     }
 }
 
@@ -196,10 +196,10 @@ proptest! {
         random in 0.0..1.0f64,
     ) {
         let (mut now, mut lifecycle, mut stopped) = (Instant::now(), lifecycle(), false);
-        for (kind, passed, wanted) in kinds {
+        for (kind, passed, desired) in kinds {
             now += Duration::from_secs(passed);
             let before = lifecycle.state().clone();
-            let event = event(kind, wanted);
+            let event = event(kind, desired);
             stopped |= event == Event::Stop;
             let retry_after = match &event {
                 Event::Ended(error) => error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER),

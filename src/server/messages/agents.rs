@@ -1,6 +1,6 @@
-//! The agents that a server has to know of, because they are told what they did not ask for. Pure.
+//! The agents that are attached to a server, with their subscriptions. Pure.
 //!
-//! It outlives an instance: who is there and what they want is the same for the next one.
+//! This outlives an instance: the next one serves the same agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,67 +12,67 @@ use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
 use crate::log_level::LogLevel;
 
-/// One that is there.
+/// An attached agent.
 #[derive(Debug, Clone)]
 pub struct Agent {
     /// Number of its connection.
     pub session: u64,
-    /// The way to it.
+    /// The channel to its session.
     pub to: ReplySender,
-    /// From which level on it wants log messages, if it has said so.
+    /// The lowest level of the log messages that it requires, if it has set one.
     pub level: Option<LogLevel>,
-    /// What it can be asked to do.
-    pub abilities: Arc<ClientCapabilities>,
-    /// In which era it speaks; that of its first request, if it speaks in both.
+    /// The capabilities that it has declared.
+    pub capabilities: Arc<ClientCapabilities>,
+    /// The era of its first request.
     pub era: Era,
-    /// Whose it is; `None` for one that is known by its calls alone.
+    /// Its user; `None` for an agent that has only sent calls.
     pub user: Option<Arc<User>>,
 }
 
-/// A user at a profile. Some limits hold for all agents of one together.
+/// A user of a profile. Some limits apply to all agents of a user together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct User {
     /// Name of the profile.
     pub profile: Arc<str>,
     /// User id at connect time.
     pub uid: u32,
-    /// Whether this is another user than the one who runs mcpd.
+    /// Whether this is another user than the one that runs mcpd.
     pub is_guest: bool,
 }
 
 impl Agent {
-    /// One that is known by its calls alone, and has said nothing of itself.
+    /// An agent that has only sent calls.
     pub(crate) fn unknown(session: u64, to: &ReplySender, era: Era) -> Self {
-        Self { session, to: to.clone(), level: None, abilities: Arc::default(), era, user: None }
+        Self { session, to: to.clone(), level: None, capabilities: Arc::default(), era, user: None }
     }
 }
 
-/// Those of one server, or of one of its instances.
+/// The agents of one server, or of one of its instances.
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
-    there: BTreeMap<u64, Agent>,
+    attached: BTreeMap<u64, Agent>,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) task_subscribers: TaskSubscribers,
 }
 
 impl Agents {
-    /// One is there, or wants something else than before.
+    /// Adds an agent, or replaces its requirements.
     pub(crate) fn attach(&mut self, agent: Agent) {
-        self.there.insert(agent.session, agent);
+        self.attached.insert(agent.session, agent);
     }
 
-    /// One has gone. Gives the raw URIs of the resources that nobody has subscribed to any more.
+    /// Removes an agent. Returns the raw URIs of the resources without other subscribers.
     pub(crate) fn detach(&mut self, session: u64) -> Vec<bytes::Bytes> {
-        self.there.remove(&session);
+        self.attached.remove(&session);
         self.subscriptions.leave_all(session)
     }
 
-    /// The way to one is this, if it is not known yet.
+    /// Adds an agent with this channel, unless it is attached.
     pub(crate) fn know(&mut self, session: u64, to: &ReplySender) {
-        self.there.entry(session).or_insert_with(|| Agent::unknown(session, to, Era::Legacy));
+        self.attached.entry(session).or_insert_with(|| Agent::unknown(session, to, Era::Legacy));
     }
 
-    /// Has one hear of a resource that others have subscribed to; `false` if there are none.
+    /// Subscribes an agent to a resource that has subscribers; `false` if it has none.
     pub(crate) fn join(&mut self, uri: &[u8], session: u64, to: Option<&ReplySender>) -> bool {
         let joined = self.subscriptions.join(uri, session);
         if let Some(to) = to.filter(|_| joined) {
@@ -81,7 +81,7 @@ impl Agents {
         joined
     }
 
-    /// One is to hear of a resource from now on, or no more. What the server has to be asked for, if anything.
+    /// Begins or ends a subscription to a resource. Returns the subscription that the server has to change, if any.
     pub(crate) fn hear(&mut self, agent: Agent, subscription: Subscription) -> Option<Subscription> {
         let (session, Subscription { uri, raw, begins }) = (agent.session, &subscription);
         if !begins {
@@ -96,7 +96,7 @@ impl Agents {
         Some(subscription)
     }
 
-    /// One is to hear of a task from now on, or no more. What the server has to be asked for, if anything.
+    /// Begins or ends a subscription to a task. Returns the subscription that the server has to change, if any.
     pub(crate) fn follow(&mut self, agent: Agent, following: TaskSubscription) -> Option<TaskSubscription> {
         let (session, TaskSubscription { id, begins }) = (agent.session, &following);
         let is_new = if *begins {
@@ -108,31 +108,31 @@ impl Agents {
         is_new.then_some(following)
     }
 
-    /// Each that is there, and what it has subscribed to.
+    /// The agents, and each subscription to a resource with its agent.
     pub(crate) fn into_parts(self) -> (BTreeMap<u64, Agent>, Vec<(Agent, Subscription)>) {
         let subscribed =
-            |(session, subscription): (u64, Subscription)| Some((self.there.get(&session)?.clone(), subscription));
+            |(session, subscription): (u64, Subscription)| Some((self.attached.get(&session)?.clone(), subscription));
         let subscriptions = self.subscriptions.by_agent().filter_map(subscribed).collect();
-        (self.there, subscriptions)
+        (self.attached, subscriptions)
     }
 
-    /// Whether nobody wants to hear of anything that only an instance can tell.
-    pub(crate) fn want_nothing(&self) -> bool {
+    /// Whether there are no subscriptions, which need an instance.
+    pub(crate) fn has_no_subscriptions(&self) -> bool {
         self.subscriptions.is_empty() && self.task_subscribers.is_empty()
     }
 
-    /// The level that a server has to log from so that each has what it wants, if any has said so.
+    /// The lowest level that any agent has set.
     pub(crate) fn level(&self) -> Option<LogLevel> {
-        self.there.values().filter_map(|agent| agent.level).min()
+        self.attached.values().filter_map(|agent| agent.level).min()
     }
 
-    /// The way to each.
+    /// The channels of all agents.
     pub(crate) fn all(&self) -> impl Iterator<Item = &ReplySender> {
-        self.there.values().map(|agent| &agent.to)
+        self.attached.values().map(|agent| &agent.to)
     }
 
-    /// The way to one.
+    /// The channel of one agent.
     pub(crate) fn find(&self, session: u64) -> Option<&ReplySender> {
-        self.there.get(&session).map(|agent| &agent.to)
+        self.attached.get(&session).map(|agent| &agent.to)
     }
 }

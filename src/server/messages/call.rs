@@ -1,4 +1,4 @@
-//! A call on its way to a server, what comes back, and how it can fail.
+//! A call on its way to a server, its answer, and its errors.
 
 mod access;
 mod failure;
@@ -30,7 +30,7 @@ use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
 use crate::server::stop_order::{Stop, StopOrder};
 
-/// Which call of which session: unique while the daemon runs.
+/// Identifies a call while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallKey {
     /// Number of the connection.
@@ -39,47 +39,47 @@ pub struct CallKey {
     pub serial: u64,
 }
 
-/// A request that was routed.
+/// A routed request of an agent.
 #[derive(Debug)]
 pub struct Call {
-    /// As it came.
+    /// The request as received.
     pub request: RequestLine,
-    /// What it is about, beside itself.
+    /// What it requires beyond being forwarded.
     pub matter: RequestKind,
-    /// How long it may take.
+    /// Its time limits.
     pub limit: CallLimit,
-    /// Who calls.
+    /// The agent that sent it.
     pub origin: Origin,
-    /// What permits it to reach the server; `None` for requests of mcpd's own.
+    /// The policy that permits it; `None` for requests of mcpd itself.
     pub access: Option<Box<Access>>,
-    /// Where the answer goes.
+    /// Sends its answer.
     pub reply: Reply,
 }
 
-/// The way to one of several instances, held by each of its calls until that has ended, and by each task that has not: how
-/// many copies are out is how busy the instance is.
+/// The handle of one of several instances. Each unfinished call and task has a clone, so that their number is the load of
+/// the instance.
 pub(crate) type LoadGuard = Arc<ServerHandle>;
 
-/// The same, of a call that was given up and that its server may ask something for.
+/// The load guard of a cancelled call, whose server may still send requests.
 pub(crate) type WeakLoadGuard = Weak<ServerHandle>;
 
-/// The debt of one answer. It cannot be lost: one that is dropped unpaid answers that the outcome is unknown.
+/// Sends the one answer of a call. Dropping it sends an error with outcome `unknown`.
 #[derive(Debug)]
 pub struct Reply {
     /// Names the call in a later [`crate::server::Command::Cancel`].
     pub key: CallKey,
     id: Bytes,
     server: Arc<str>,
-    /// `None` once paid.
+    /// `None` once the answer was sent.
     to: Option<ReplySender>,
-    /// Of an instance that is one of several.
-    ticket: Option<LoadGuard>,
-    /// When the call was parked first.
+    /// Set if the instance is one of several.
+    load_guard: Option<LoadGuard>,
+    /// When the call was first parked.
     parked_at: Option<Instant>,
 }
 
 impl Reply {
-    /// The debt to the session behind `to`, for its call with the raw id `id` at `server`.
+    /// Answers the session behind `to`, for its call with the raw id `id` at `server`.
     #[must_use]
     pub fn new(key: CallKey, id: &Bytes, server: &Arc<str>, to: &ReplySender) -> Self {
         // Copied, so that a small id does not keep a large line in memory.
@@ -88,86 +88,86 @@ impl Reply {
             id: Bytes::copy_from_slice(id),
             server: Arc::clone(server),
             to: Some(to.clone()),
-            ticket: None,
+            load_guard: None,
             parked_at: None,
         }
     }
 
-    /// Has the call hold `ticket` until it ends.
-    pub(crate) fn hold(&mut self, ticket: LoadGuard) {
-        self.ticket = Some(ticket);
+    /// Counts the call as load of an instance until it ends.
+    pub(crate) fn hold(&mut self, load_guard: LoadGuard) {
+        self.load_guard = Some(load_guard);
     }
 
-    /// Since when the call has been parked, which it is `now`. It may be parked again if its instance ends before it is written.
+    /// Parks the call, and returns when it was first parked. It is parked again if its instance ends before it is written.
     pub(crate) fn park(&mut self, now: Instant) -> Instant {
         *self.parked_at.get_or_insert(now)
     }
 
-    /// What it holds.
-    pub(crate) fn ticket(&self) -> Option<&LoadGuard> {
-        self.ticket.as_ref()
+    /// The load guard, if the instance is one of several.
+    pub(crate) fn load_guard(&self) -> Option<&LoadGuard> {
+        self.load_guard.as_ref()
     }
 
-    /// The agent's id, raw.
+    /// The agent's raw id.
     #[must_use]
     pub fn id(&self) -> &Bytes {
         &self.id
     }
 
-    /// Answers with a whole response line that carries the agent's id.
+    /// Sends a whole response line with the agent's id.
     pub(crate) fn answer(self, line: Bytes, outcome: Outcome) {
         self.answer_with(line, outcome, None);
     }
 
-    /// The same, with what the answer says of a task.
+    /// Sends a response line that reports on a task.
     pub(crate) fn answer_with(mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
-        self.pay(line, outcome, task);
+        self.send(line, outcome, task);
     }
 
-    /// Answers that what was asked for is unknown.
+    /// Sends the error for an unknown name.
     pub(crate) fn answer_unknown(self, access: &Access) {
         let line = reply::error(Some(&self.id), &access.unknown());
         self.answer(line, Outcome::UnknownTool);
     }
 
-    /// Answers that the call failed on the way.
+    /// Sends the error of a failed call.
     pub(crate) fn fail(mut self, failure: Failure, sent: bool) {
-        self.pay_error(failure, sent);
+        self.send_error(failure, sent);
     }
 
-    /// Answers the call, which goes on at the server without anybody who waits for it.
+    /// Sends an interim answer. The call continues at the server.
     pub(crate) fn suspend(&mut self, line: Bytes) {
-        self.pay(line, Outcome::Ok, None);
+        self.send(line, Outcome::Ok, None);
     }
 
-    /// Owes nothing any more: the agent has cancelled.
-    pub(crate) fn forgive(mut self) {
+    /// Sends no answer, as the agent has cancelled the call.
+    pub(crate) fn disarm(mut self) {
         self.to = None;
     }
 
-    /// Sends progress, or drops it if the session has fallen behind.
+    /// Sends progress, or drops it if the channel is full.
     pub(crate) fn progress(&self, line: Bytes) {
         if let Some(to) = &self.to {
-            to.send_unasked(ToAgent::Progress { key: self.key, line });
+            to.send_notification(ToAgent::Progress { key: self.key, line });
         }
     }
 
-    /// The way to the session it is owed to.
+    /// The channel to the session, unless the answer was sent.
     pub(crate) fn to(&self) -> Option<&ReplySender> {
         self.to.as_ref()
     }
 
-    fn pay(&mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
-        let Some(ReplySender(back)) = self.to.take() else { return };
+    fn send(&mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
+        let Some(ReplySender(channel)) = self.to.take() else { return };
         let answer = ToAgent::Answer { key: self.key, line, outcome, task };
-        if let Err(mpsc::error::TrySendError::Full(answer)) = back.to.try_send(answer) {
-            // Calls that were cancelled meanwhile have left their answers in the channel. This one waits its turn; there
-            // are no more of its kind than calls.
-            tokio::spawn(async move { back.to.send(answer).await });
+        if let Err(mpsc::error::TrySendError::Full(answer)) = channel.to.try_send(answer) {
+            // Answers to calls that were cancelled meanwhile fill the channel. This one waits for a place; there is at most
+            // one such task for each call.
+            tokio::spawn(async move { channel.to.send(answer).await });
         }
     }
 
-    fn pay_error(&mut self, failure: Failure, sent: bool) {
+    fn send_error(&mut self, failure: Failure, sent: bool) {
         let outcome = failure.outcome();
         let is_stopping =
             failure == Failure::ShuttingDown && self.to.as_ref().is_some_and(ReplySender::daemon_is_stopping);
@@ -175,14 +175,14 @@ impl Reply {
         if is_stopping {
             error = error.by_stopping_daemon();
         }
-        self.pay(reply::error(Some(&self.id), &error), outcome, None);
+        self.send(reply::error(Some(&self.id), &error), outcome, None);
     }
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
         if self.to.is_some() {
-            self.pay_error(
+            self.send_error(
                 Failure::Died { reason: ServerError::Internal("was lost to a fault of mcpd".to_owned()) },
                 true,
             );
@@ -190,7 +190,7 @@ impl Drop for Reply {
     }
 }
 
-/// What a server's task sends to a session.
+/// A message from a server's task to a session.
 #[derive(Debug)]
 pub enum ToAgent {
     /// The one answer to a call.
@@ -199,63 +199,63 @@ pub enum ToAgent {
         key: CallKey,
         /// The whole response line.
         line: Bytes,
-        /// What it says of the call.
+        /// The outcome of the call.
         outcome: Outcome,
-        /// What it says of a task.
+        /// The task that it reports on.
         task: Option<Box<TaskNews>>,
     },
-    /// A notification line of a call that is still unanswered, or of the task that it has made.
+    /// A notification line of an unanswered call, or of its task.
     Progress {
         /// The call.
         key: CallKey,
         /// The whole line.
         line: Bytes,
     },
-    /// A notification line of no call.
+    /// A notification without a call.
     ServerNotification(ServerNotification),
-    /// A request that the agent is to answer.
+    /// A request for the agent.
     Request(Box<ForwardedRequest>),
 }
 
-/// The way back to one session.
+/// The channel to one session. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ReplySender(Arc<Back>);
+pub struct ReplySender(Arc<SessionChannel>);
 
 #[derive(Debug)]
-struct Back {
+struct SessionChannel {
     to: mpsc::Sender<ToAgent>,
-    /// Notifications that found it full.
+    /// The number of notifications that were dropped because it was full.
     dropped: Arc<Counter>,
-    /// The order to the daemon as a whole.
+    /// The stop order of the daemon.
     stopping: StopOrder,
 }
 
-/// Requests one session may have unanswered; one more is refused with −31003. It is what one server can have of it at a time and
-/// what can wait there.
+/// Unanswered requests of one session; one more is refused with −31003. One server can have all of them: in flight and in
+/// its queue.
 pub const MAX_PER_SESSION: usize = MAX_IN_FLIGHT + MAX_WAITING_PER_SESSION;
 /// Places in the channel to a session. Its task empties the channel at every permit, so it is full only in the middle of a
 /// burst of many servers: then progress is dropped and counted, while answers have places that progress may not take.
 const REPLY_PLACES: usize = MAX_PER_SESSION + 768;
-/// Places that progress may not take: as many as a session may have calls in flight. Answers to calls that were cancelled
-/// may take them too; then an answer waits for a place.
-const KEPT_FOR_ANSWERS: usize = MAX_PER_SESSION;
+/// Places that only answers may take: one for each unanswered request. Answers to cancelled calls may fill them; then an
+/// answer waits.
+const RESERVED_FOR_ANSWERS: usize = MAX_PER_SESSION;
 
 impl ReplySender {
-    /// A channel to a new session, which counts in `dropped` what it drops, of a daemon that is stopped by `stopping`.
+    /// A channel to a new session. `dropped` counts dropped notifications; `stopping` is the stop order of the daemon.
     #[must_use]
     pub fn channel(dropped: Arc<Counter>, stopping: StopOrder) -> (Self, mpsc::Receiver<ToAgent>) {
         let (to, receiver) = mpsc::channel(REPLY_PLACES);
-        (Self(Arc::new(Back { to, dropped, stopping })), receiver)
+        (Self(Arc::new(SessionChannel { to, dropped, stopping })), receiver)
     }
 
-    /// Whether the daemon as a whole is being stopped.
+    /// Whether the daemon is stopping.
     fn daemon_is_stopping(&self) -> bool {
         self.0.stopping.now() > Stop::Run
     }
 
-    /// Sends what answers nothing, or drops it if the session has fallen behind.
-    pub(crate) fn send_unasked(&self, message: ToAgent) {
-        if self.0.to.capacity() > KEPT_FOR_ANSWERS {
+    /// Sends a notification, or drops it if the channel is full.
+    pub(crate) fn send_notification(&self, message: ToAgent) {
+        if self.0.to.capacity() > RESERVED_FOR_ANSWERS {
             let _ = self.0.to.try_send(message);
         } else {
             self.0.dropped.add(1);
@@ -267,14 +267,14 @@ impl ReplySender {
         self.0.to.is_closed()
     }
 
-    /// Hands over a request; `false` if the session is gone or has fallen behind: then the agent does not hear of it.
-    pub(crate) fn ask(&self, question: Box<ForwardedRequest>) -> bool {
-        self.0.to.capacity() > KEPT_FOR_ANSWERS && self.0.to.try_send(ToAgent::Request(question)).is_ok()
+    /// Sends a request to the agent; `false` if the session is gone or its channel is full.
+    pub(crate) fn send_request(&self, request: Box<ForwardedRequest>) -> bool {
+        self.0.to.capacity() > RESERVED_FOR_ANSWERS && self.0.to.try_send(ToAgent::Request(request)).is_ok()
     }
 }
 
 impl Call {
-    /// What it begins or ends, if it does that.
+    /// The subscription that the call changes, if any.
     pub(crate) fn subscription(&self) -> Option<&Subscription> {
         match &self.matter {
             RequestKind::Subscription(subscription) => Some(subscription),
@@ -282,7 +282,7 @@ impl Call {
         }
     }
 
-    /// Answers a call that no server has seen: with `failure`, or as an unknown name if its listener hides it by now.
+    /// Sends the error of a call that no server has received, or the one for an unknown name if policy hides it by now.
     pub(crate) fn refuse(self, failure: Failure) {
         let server = Arc::clone(&self.reply.server);
         match &self.access {
@@ -291,7 +291,7 @@ impl Call {
         }
     }
 
-    /// Answers a call of what its listener does not expose any more.
+    /// Sends the error for an unknown name, as policy hides it by now.
     pub(crate) fn refuse_as_unknown(self) {
         let Self { access, reply, .. } = self;
         match access {
@@ -300,7 +300,7 @@ impl Call {
         }
     }
 
-    /// Answers a call for which there is no instance. A task goes with its instance: then there is none to ask about.
+    /// Sends the error of a call without an instance. Tasks end with their instance, so a call about one gets "unknown task".
     pub(crate) fn refuse_without_instance(self, failure: Failure) {
         match self.matter {
             RequestKind::Task(_) => self.refuse_unknown_task(),
@@ -308,7 +308,7 @@ impl Call {
         }
     }
 
-    /// Answers that there is no such task.
+    /// Sends the error for an unknown task.
     pub(crate) fn refuse_unknown_task(self) {
         let id = match &self.matter {
             RequestKind::Task(ask) => &ask.id,
@@ -319,18 +319,18 @@ impl Call {
         self.refuse_with(&error);
     }
 
-    /// Answers, for the server, with an error.
+    /// Sends an error in place of the server.
     pub(crate) fn refuse_with(self, error: &ErrorObject) {
         let line = reply::error(Some(self.reply.id()), error);
         self.reply.answer(line, Outcome::Error { code: Some(error.code.into()) });
     }
 
-    /// Answers, for the server, that what is asked is so.
+    /// Sends an empty result in place of the server.
     pub(crate) fn grant(self) {
         self.answer_done(b"{}");
     }
 
-    /// Answers, for the server, with this result.
+    /// Sends a result in place of the server.
     pub(crate) fn answer_done(self, result: &[u8]) {
         let line = reply::result(self.reply.id(), result);
         self.reply.answer(line, Outcome::Ok);

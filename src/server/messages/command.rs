@@ -1,4 +1,4 @@
-//! What sessions and the manager send to the task of one server.
+//! Commands of sessions and the manager to the task of one server.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ use super::task_subscribers::Interest;
 /// whoever brings one waits for that.
 pub(crate) const MAX_COMMANDS: usize = 1024;
 
-/// What a session asks of a server's task. Small: the queue of each server has room for 32 from its first moment.
+/// A command. Small, as each queue allocates 32 at once.
 #[derive(Debug)]
 pub enum Command {
-    /// An agent is there, and may have calls.
+    /// Attach an agent, or replace its requirements.
     Attach {
-        /// Which one, and what it wants to be told.
+        /// The agent.
         agent: Box<Agent>,
-        /// Its working directory, if that is known.
+        /// Its working directory, if known.
         cwd: Option<Arc<str>>,
-        /// Dropped when its tools are known, as far as they will be.
+        /// Dropped when its instance has listed, or will not list.
         unlisted: oneshot::Sender<Infallible>,
     },
-    /// An agent is there no more.
+    /// Detach an agent.
     Detach {
         /// Number of its connection.
         session: u64,
     },
-    /// An agent is to hear of something from now on, or no more, and waits for no answer to that.
-    Hear {
-        /// Which one.
+    /// Begin or end a subscription without an answer.
+    Subscribe {
+        /// The agent.
         agent: Box<Agent>,
-        /// Of what.
+        /// Its subscription.
         interest: Box<Interest>,
     },
     /// The roots of an agent have changed.
@@ -46,20 +46,20 @@ pub enum Command {
         /// The whole notification, without its newline.
         line: Bytes,
     },
-    /// Have the server do this; exactly one answer follows, unless it is cancelled first.
+    /// Forward a call, which gets exactly one answer, unless it is cancelled first.
     Call(Box<Call>),
-    /// Ask the instance how it is: this is answered if it does, and dropped if there is none.
+    /// Check the health of the instance. The sender is used when it answers, and dropped if there is none.
     Check(oneshot::Sender<()>),
-    /// Lists of the server have changed, as another instance has found out.
+    /// Fetch the lists again, as another instance has reported a change.
     Relist,
-    /// The agent never heard of a task that was made for it, and will not ask for it.
+    /// Drop a task whose agent never received it.
     DropTask {
         /// Number of its connection.
         session: u64,
         /// The task's id, as text.
         id: Bytes,
     },
-    /// The agent wants no answer any more.
+    /// Cancel a call.
     Cancel {
         /// The call.
         key: CallKey,

@@ -1,6 +1,6 @@
-//! The way to one server, for whoever has something for it to do or looks at how it is.
+//! The handle of one server: sends commands to its task and reads what the task has published.
 //!
-//! Never waits for the server: commands go into its task's queue, everything else is what was published last.
+//! It never waits for the server itself, only for a place in the task's queue.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -24,23 +24,22 @@ use crate::server::publish::Published;
 use crate::server::stats::{Stats, Totals};
 use crate::server::stderr::Log;
 
-/// The way to one server; cheap to clone.
+/// The handle of one server. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ServerHandle(pub(crate) Arc<Way>);
+pub struct ServerHandle(pub(crate) Arc<Inner>);
 
-/// What a handle leads to.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct Inner {
     pub(crate) name: Arc<str>,
     pub(crate) commands: CommandQueue,
     pub(crate) published: watch::Receiver<Published>,
     pub(crate) stderr: Log,
     pub(crate) stats: Arc<Stats>,
-    /// Requests that this program itself has made of it.
+    /// The number of requests that this program itself has sent.
     pub(crate) own_requests: AtomicU64,
-    /// Where there may be several: each, with what it is for.
+    /// The instances, if there may be several.
     pub(crate) instances: Option<watch::Receiver<Arc<[ServerHandle]>>>,
-    /// What an instance that is one of several is for.
+    /// The label of an instance that is one of several.
     pub(crate) purpose: Option<Arc<str>>,
 }
 
@@ -51,8 +50,8 @@ impl ServerHandle {
         &self.0.name
     }
 
-    /// Has the server do `call`: exactly one answer follows, if only that the server is overloaded or stopped. What finds
-    /// no room in its queue comes back, for [`ServerHandle::call`].
+    /// Sends a call, which gets exactly one answer. If the task's queue is full, returns the call for
+    /// [`ServerHandle::call`].
     pub fn try_call(&self, call: Box<Call>) -> Option<Box<Call>> {
         match self.0.commands.try_send(Command::Call(call)) {
             Err(TrySendError::Full(Command::Call(call))) => return Some(call),
@@ -62,52 +61,52 @@ impl ServerHandle {
         None
     }
 
-    /// The same, waiting for the turn of the server's task if there has to be.
+    /// Sends a call, and waits for a place in the queue.
     pub async fn call(&self, call: Box<Call>) {
         if let Err(SendError(Command::Call(call))) = self.0.commands.send(Command::Call(call)).await {
             call.refuse_without_instance(Failure::ShuttingDown);
         }
     }
 
-    /// Tells the server that nobody waits for this call any more. No answer follows.
+    /// Cancels a call, which gets no answer then.
     pub async fn cancel(&self, key: CallKey, words: Option<Cancellation>) {
-        // A task that is gone has no calls.
+        // A task that has ended has no calls.
         let _ = self.0.commands.send(Command::Cancel { key, words: words.map(Box::new) }).await;
     }
 
-    /// The same, for whoever cannot wait.
+    /// Cancels a call without waiting for a place in the queue.
     pub(crate) fn cancel_soon(&self, key: CallKey, words: Option<Cancellation>) {
         self.send_soon(Command::Cancel { key, words: words.map(Box::new) });
     }
 
-    /// Has the server do `call`, for whoever cannot wait.
+    /// Sends a call without waiting for a place in the queue.
     pub(crate) fn call_soon(&self, call: Box<Call>) {
         self.send_soon(Command::Call(call));
     }
 
-    /// Tells the instance that a task which it made for the agent is wanted by nobody.
+    /// Drops a task of the agent, which never received it.
     pub(crate) fn drop_task(&self, session: u64, id: Bytes) {
         self.send_soon(Command::DropTask { session, id });
     }
 
-    /// Whether the instance answers within `limit` when it is asked how it is; `None` if none runs, or if it has calls to
-    /// answer, with which it may be busy.
+    /// Whether the instance answers a health check within `limit`; `None` if none runs, or if it does not answer while it
+    /// has calls.
     pub(crate) async fn answers(&self, limit: Duration) -> Option<bool> {
         if !matches!(self.published().state, State::Ready { .. } | State::Unresponsive { .. }) {
             return None;
         }
-        let (asker, answer) = oneshot::channel();
-        let asked = async {
-            self.0.commands.send(Command::Check(asker)).await.ok()?;
+        let (caller, answer) = oneshot::channel();
+        let check = async {
+            self.0.commands.send(Command::Check(caller)).await.ok()?;
             answer.await.ok()
         };
-        match timeout(limit, asked).await {
+        match timeout(limit, check).await {
             Ok(answered) => answered.map(|()| true),
             Err(_) => (self.totals().in_flight == 0).then_some(false),
         }
     }
 
-    /// Has the instance list anew what it offers.
+    /// Makes the instance fetch its lists again.
     pub(crate) fn relist(&self) {
         self.send_soon(Command::Relist);
     }
@@ -116,32 +115,32 @@ impl ServerHandle {
         self.0.commands.send_soon(command);
     }
 
-    /// Waits until what it publishes fulfils `condition`; `false` if its task ended first.
+    /// Waits until the published snapshot fulfils `condition`; `false` if the task ended first.
     pub(crate) async fn wait_for(&self, condition: impl FnMut(&Published) -> bool) -> bool {
         self.0.published.clone().wait_for(condition).await.is_ok()
     }
 
-    /// What it publishes, as one who looks for the first time.
+    /// A new receiver of the published snapshots.
     pub(crate) fn watch(&self) -> watch::Receiver<Published> {
         self.0.published.clone()
     }
 
-    /// Waits until its task has ended: then no process of it is left.
+    /// Waits until its task has ended and no process is left.
     pub(crate) async fn ended(&self) {
         self.wait_for(|_| false).await;
     }
 
-    /// Whether its task has ended: then no process of it is left.
+    /// Whether its task has ended and no process is left.
     pub(crate) fn has_ended(&self) -> bool {
         self.0.published.has_changed().is_err()
     }
 
-    /// What it published last.
+    /// The latest published snapshot.
     pub fn published(&self) -> watch::Ref<'_, Published> {
         self.0.published.borrow()
     }
 
-    /// Counters over all its instances, those that are gone included.
+    /// Counters of all instances, former ones included.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let of_instances =
@@ -149,34 +148,33 @@ impl ServerHandle {
         of_instances.fold(self.0.stats.totals(), Totals::plus)
     }
 
-    /// How often an instance of it was started within the last hour because the one before had ended by itself, or had not started.
+    /// Restarts within the last hour, after an instance had ended by itself or had not started.
     #[must_use]
     pub fn restarts_within_an_hour(&self) -> u64 {
         self.0.stats.recovered.count(Instant::now())
     }
 
-    /// Each of its instances, where there may be several; those that are being ended are the last. None of a server that has only
-    /// one, which is the handle's own.
+    /// Its instances, if there may be several; stopping ones come last. `None` for a server with a single instance.
     #[must_use]
     pub fn instances(&self) -> Option<Arc<[Self]>> {
         Some(Arc::clone(&self.0.instances.as_ref()?.borrow()))
     }
 
-    /// What an instance that is one of several is for.
+    /// The label of an instance that is one of several.
     #[must_use]
     pub fn purpose(&self) -> Option<&Arc<str>> {
         self.0.purpose.as_ref()
     }
 
-    /// The guards of all its instances.
+    /// The guard processes of all its instances.
     #[must_use]
     pub fn guards(&self) -> Vec<u32> {
         let instances = self.instances().unwrap_or_default();
         instances.iter().chain([self]).filter_map(|one| one.published().guard_pid).collect()
     }
 
-    /// Says that an agent is there; with the attachment it goes. The future ends when the tools of the instance that was
-    /// started for it are published, or will not be.
+    /// Attaches an agent, until the attachment is dropped. The future ends when the instance that was started for the agent
+    /// has listed, or will not list.
     pub fn attach(&self, agent: Agent, cwd: Option<Arc<str>>) -> (Attachment, impl Future<Output = ()> + use<>) {
         let (unlisted, listed) = oneshot::channel();
         let session = agent.session;
@@ -184,56 +182,58 @@ impl ServerHandle {
         (Attachment { server: self.clone(), session }, listed.map(drop))
     }
 
-    /// Says to an instance that has just been started that an agent is there.
+    /// Attaches an agent to an instance that was just started.
     pub(crate) fn introduce_soon(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
         self.send_soon(Command::Attach { agent: Box::new(agent), cwd: None, unlisted });
     }
 
-    /// Says that an agent is there, or wants something else than before, waiting for the turn of the server's task if there
-    /// has to be: an agent may change its mind without end.
+    /// Attaches an agent, or replaces its requirements. Waits for a place in the queue, as an agent may do that endlessly.
     pub(crate) async fn introduce(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
-        // A task that is gone has nothing to tell anybody.
+        // A task that has ended sends no notifications.
         let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, unlisted }).await;
     }
 
-    /// Has an agent go on with a subscription that it had before another task stood in this one's place.
-    pub(crate) fn hear_soon(&self, agent: Agent, subscription: Subscription) {
-        self.send_soon(Command::Hear { agent: Box::new(agent), interest: Box::new(Interest::Resource(subscription)) });
+    /// Renews a subscription that an agent had at the task before this one.
+    pub(crate) fn subscribe_soon(&self, agent: Agent, subscription: Subscription) {
+        self.send_soon(Command::Subscribe {
+            agent: Box::new(agent),
+            interest: Box::new(Interest::Resource(subscription)),
+        });
     }
 
-    /// Has an agent hear of something from now on, or no more, waiting for the turn of the server's task if there has to be.
+    /// Begins or ends a subscription. Waits for a place in the queue.
     pub(crate) async fn hear(&self, agent: Agent, interest: Box<Interest>) {
-        // A task that is gone tells nobody anything.
-        let _ = self.0.commands.send(Command::Hear { agent: Box::new(agent), interest }).await;
+        // A task that has ended sends no notifications.
+        let _ = self.0.commands.send(Command::Subscribe { agent: Box::new(agent), interest }).await;
     }
 
-    /// Says that it has gone.
+    /// Detaches an agent.
     pub(crate) fn take_leave(&self, session: u64) {
         self.send_soon(Command::Detach { session });
     }
 
-    /// Says that the roots of an agent have changed.
+    /// Reports that the roots of an agent have changed.
     pub(crate) async fn roots_changed(&self, session: u64, line: Bytes) {
-        // A task that is gone has no instance.
+        // A task that has ended has no instance.
         let _ = self.0.commands.send(Command::RootsChanged { session, line }).await;
     }
 
-    /// Whether `other` leads to this very server, and not to one that had its name before.
+    /// Whether `other` is a handle of the same task, and not of a former server of that name.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.commands.is_same(&other.0.commands)
     }
 
-    /// What it writes to stderr, over all its instances.
+    /// The stderr of all its instances.
     #[must_use]
     pub fn stderr(&self) -> &Log {
         &self.0.stderr
     }
 }
 
-/// That an agent is there. Dropping it says that it has gone.
+/// An attached agent. Dropping it detaches the agent.
 #[derive(Debug)]
 pub struct Attachment {
     server: ServerHandle,
@@ -241,17 +241,17 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Says that the agent wants something else than before, waiting for the turn of the server's task if there has to be.
+    /// Replaces the requirements of the agent. Waits for a place in the queue.
     pub async fn change(&self, agent: Agent) {
         self.server.introduce(agent).await;
     }
 
-    /// Says that the roots of the agent have changed, waiting for the turn of the server's task if there has to be.
+    /// Reports that its roots have changed. Waits for a place in the queue.
     pub async fn roots_changed(&self, line: Bytes) {
         self.server.roots_changed(self.session, line).await;
     }
 
-    /// Whether it is with this very server, and not with one that had its name before.
+    /// Whether it is attached to this task, and not to that of a former server of that name.
     #[must_use]
     pub fn is_with(&self, server: &ServerHandle) -> bool {
         self.server.is_same(server)

@@ -11,7 +11,7 @@ use crate::log_level::LogLevel;
 #[derive(Debug, Clone)]
 pub enum ServerNotification {
     /// A resource has changed.
-    Updated(Box<Updated>),
+    Updated(Box<ResourceUpdate>),
     /// A log message.
     Logged {
         /// How severe, if it says that in a word of MCP's.
@@ -49,7 +49,7 @@ pub struct TaskStatus {
 
 /// That a resource has changed.
 #[derive(Debug, Clone)]
-pub struct Updated {
+pub struct ResourceUpdate {
     /// The configured server.
     pub server: Arc<str>,
     /// Its URI as text.

@@ -22,10 +22,10 @@ pub struct Subscription {
 
 /// Those of one server, by URI.
 #[derive(Debug, Default)]
-pub(crate) struct Subscriptions(BTreeMap<Bytes, Subscribed>);
+pub(crate) struct Subscriptions(BTreeMap<Bytes, Subscribers>);
 
 #[derive(Debug)]
-struct Subscribed {
+struct Subscribers {
     /// As the first agent spelled the URI.
     raw: Bytes,
     agents: BTreeSet<u64>,
@@ -44,7 +44,7 @@ impl Subscriptions {
     /// The server has accepted that these agents hear of a resource.
     pub(crate) fn insert(&mut self, uri: Bytes, raw: Bytes, agents: impl IntoIterator<Item = u64>) {
         match self.0.entry(uri) {
-            Entry::Vacant(place) => drop(place.insert(Subscribed { raw, agents: agents.into_iter().collect() })),
+            Entry::Vacant(place) => drop(place.insert(Subscribers { raw, agents: agents.into_iter().collect() })),
             Entry::Occupied(mut one) => one.get_mut().agents.extend(agents),
         }
     }

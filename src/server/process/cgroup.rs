@@ -30,18 +30,18 @@ use tokio::time::{sleep, timeout};
 
 use self::tree::Tree;
 use crate::config::Limits;
-use crate::server::exit::LimitReached;
+use crate::server::exit::ReachedLimit;
 
 /// For the given cgroup to be taken over, and for an instance's to be made.
-const MAKING: Duration = Duration::from_secs(2);
+const CREATE_TIMEOUT: Duration = Duration::from_secs(2);
 /// For what happened in one to be read. Whoever asks how a server ended waits no longer than half a second.
-const READING: Duration = Duration::from_millis(300);
+const READ_TIMEOUT: Duration = Duration::from_millis(300);
 /// For one to be removed after its last process.
-const REMOVING: Duration = Duration::from_secs(1);
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Until the next attempt: a process leaves its cgroup a little after it has ended.
-const AGAIN: Duration = Duration::from_millis(10);
+const RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// Whether the limits of an instance hold.
+/// Whether the limits of an instance are in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Enforcement {
     /// All of them.
@@ -52,17 +52,17 @@ pub enum Enforcement {
 
 /// Where cgroups for instances can be made; cheap to clone. The default is nowhere.
 #[derive(Debug, Clone, Default)]
-pub struct Cgroups(Arc<Shared>);
+pub struct Cgroups(Arc<CgroupState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct CgroupState {
     /// The cgroup of this process is given to it.
     given: bool,
     /// The same, taken over, or why it cannot be; by the first instance that has limits.
     tree: OnceCell<Result<Tree, Arc<str>>>,
     made: AtomicU64,
-    /// It was said that limits do not hold.
-    said: AtomicBool,
+    /// A warning that limits are not enforced was logged.
+    has_warned: AtomicBool,
 }
 
 /// The cgroup of one instance. Dropping it ends whatever is in it and removes it as soon as that has gone.
@@ -77,12 +77,12 @@ impl Cgroups {
     /// For a process that has its cgroup to itself, to divide as it likes: systemd gives it with `Delegate=`.
     #[must_use]
     pub fn of_own() -> Self {
-        Self(Arc::new(Shared { given: true, ..Shared::default() }))
+        Self(Arc::new(CgroupState { given: true, ..CgroupState::default() }))
     }
 
     /// Puts the process `guard`, with all that it will start, under `limits`. Returns within a few seconds; until then the
     /// process must not be reaped.
-    pub(super) async fn hold(&self, server: &str, limits: Limits, guard: u32) -> (Option<Cgroup>, Enforcement) {
+    pub(super) async fn create(&self, server: &str, limits: Limits, guard: u32) -> (Option<Cgroup>, Enforcement) {
         let tree = match self.0.tree.get_or_init(|| self.take_over()).await {
             Ok(tree) => tree.clone(),
             Err(reason) => return (None, self.not_enforced(Arc::clone(reason))),
@@ -92,10 +92,10 @@ impl Cgroups {
             return (None, self.not_enforced(reason.into()));
         }
         let name = format!("server-{server}-{}", self.0.made.fetch_add(1, Ordering::Relaxed) + 1);
-        let too_late = Instant::now() + MAKING;
-        let making = spawn_blocking(move || tree.hold(&name, limits, guard, too_late));
+        let too_late = Instant::now() + CREATE_TIMEOUT;
+        let making = spawn_blocking(move || tree.create(&name, limits, guard, too_late));
         // One that comes too late is dropped where it was made, and so removed.
-        let made = match timeout(MAKING, making).await {
+        let made = match timeout(CREATE_TIMEOUT, making).await {
             Ok(Ok(Ok(cgroup))) => cgroup,
             Ok(Ok(Err(error))) => return (None, unmade(server, &error.to_string())),
             Ok(Err(_)) | Err(_) => return (None, unmade(server, "the system does not answer")),
@@ -107,7 +107,7 @@ impl Cgroups {
         if !self.0.given {
             return Err("mcpd has no cgroup of its own: see `mcpd serve --own-cgroup`".into());
         }
-        match timeout(MAKING, spawn_blocking(Tree::take_over)).await {
+        match timeout(CREATE_TIMEOUT, spawn_blocking(Tree::take_over)).await {
             Ok(Ok(taken)) => taken.map_err(Arc::from),
             Ok(Err(_)) | Err(_) => Err("the cgroup of mcpd does not answer".into()),
         }
@@ -115,7 +115,7 @@ impl Cgroups {
 
     /// Says so once: for most reasons it is the same for every instance of every server.
     fn not_enforced(&self, reason: Arc<str>) -> Enforcement {
-        if !self.0.said.swap(true, Ordering::Relaxed) {
+        if !self.0.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!("limits of servers are not enforced: {reason}");
         }
         Enforcement::NotEnforced(reason)
@@ -129,16 +129,16 @@ fn unmade(server: &str, error: &str) -> Enforcement {
 
 impl Cgroup {
     /// The limit that had to do with the end of the instance, if one had.
-    pub(super) async fn limit_reached(&self) -> Option<LimitReached> {
+    pub(super) async fn limit_reached(&self) -> Option<ReachedLimit> {
         let (path, limits) = (self.path.clone()?, self.limits);
         let reading = spawn_blocking(move || {
             let read = |name| fs::read_to_string(path.join(name)).unwrap_or_default();
             events::limit_reached(limits, &read("memory.events"), &read("pids.events"))
         });
-        timeout(READING, reading).await.ok()?.ok()?
+        timeout(READ_TIMEOUT, reading).await.ok()?.ok()?
     }
 
-    /// Ends whatever is left in it, and removes it; gives up after [`REMOVING`], with a warning.
+    /// Ends whatever is left in it, and removes it; gives up after [`REMOVE_TIMEOUT`], with a warning.
     pub(super) async fn remove(mut self) {
         if let Some(path) = self.path.take() {
             removed(path).await;
@@ -156,12 +156,12 @@ impl Drop for Cgroup {
 
 async fn removed(path: PathBuf) {
     let start = Instant::now();
-    while start.elapsed() < REMOVING {
+    while start.elapsed() < REMOVE_TIMEOUT {
         let attempt = path.clone();
-        if let Ok(Ok(Ok(()))) = timeout(REMOVING, spawn_blocking(move || remove(&attempt))).await {
+        if let Ok(Ok(Ok(()))) = timeout(REMOVE_TIMEOUT, spawn_blocking(move || remove(&attempt))).await {
             return;
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_DELAY).await;
     }
     tracing::warn!(cgroup = %path.display(), "this cgroup could not be removed");
 }

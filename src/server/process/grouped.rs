@@ -1,47 +1,47 @@
-//! A server without a guard, in a process group of its own: what an embedding program gets that has no guard to offer.
+//! A server without a guard, in its own process group, for embedding programs without a guard.
 //!
-//! What is given up: a descendant that leaves the group survives the server, and the whole group survives the embedding
-//! program when that is killed.
+//! A descendant that leaves the group survives the server. The whole group survives the embedding program if that is
+//! killed.
 
 use std::os::fd::OwnedFd;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
-use super::{Ended, NotStarted};
+use super::{ProcessEnd, SpawnError};
 use crate::server::exit::Exit;
 use crate::server::guard::{Definition, cannot_run, command};
 
 /// A server that leads its process group.
 #[derive(Debug)]
-pub(super) struct Grouped {
+pub(super) struct GroupProcess {
     leader: Child,
     pid: u32,
-    /// `None` once the leader was waited for: then the number may be another's.
+    /// `None` once the leader was reaped, as its number may be reused then.
     group: Option<Pid>,
 }
 
-pub(super) fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Grouped, NotStarted> {
-    let mut command = Command::from(command(definition, streams).map_err(NotStarted::Error)?);
-    let leader = command.spawn().map_err(|error| NotStarted::Error(cannot_run(command.as_std(), &error)))?;
+pub(super) fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<GroupProcess, SpawnError> {
+    let mut command = Command::from(command(definition, streams).map_err(SpawnError::Error)?);
+    let leader = command.spawn().map_err(|error| SpawnError::Error(cannot_run(command.as_std(), &error)))?;
     let pid = leader.id().unwrap_or_default();
     let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    Ok(Grouped { leader, pid, group })
+    Ok(GroupProcess { leader, pid, group })
 }
 
-impl Grouped {
+impl GroupProcess {
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// May be cancelled without loss.
-    pub(super) async fn ended(&mut self) -> Ended {
+    /// Cancel-safe.
+    pub(super) async fn ended(&mut self) -> ProcessEnd {
         let status = self.leader.wait().await;
-        // At once, while no new process can have been given the number: members of the group keep it taken, and
-        // without members there is nobody to hit.
+        // At once, while the number cannot be reused: members of the group reserve it, and without members the signal has
+        // no effect.
         self.signal(Signal::KILL);
         self.group = None;
-        Ended::Exited(status.map_or_else(|_| Exit::default(), Exit::from))
+        ProcessEnd::Exited(status.map_or_else(|_| Exit::default(), Exit::from))
     }
 
     pub(super) fn terminate(&self) {
@@ -63,7 +63,7 @@ impl Grouped {
     }
 }
 
-impl Drop for Grouped {
+impl Drop for GroupProcess {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }

@@ -1,4 +1,4 @@
-//! A server under its guard: mcpd's side of the guard's socket.
+//! A server under a guard: mcpd's end of the guard's socket.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -16,18 +16,18 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::{Ended, NotStarted};
+use super::{ProcessEnd, SpawnError};
 use crate::deadline_timer::DeadlineTimer;
 use crate::server::guard::{ARGV0, Definition, KILL, Report, TERMINATE};
 use crate::server::start_error::StartError;
 use crate::server::subtree;
 
-/// For a guard to be gone after it was told to kill, before it is killed itself.
+/// Time for a guard to exit after the kill order, before it is killed.
 const KILL_GRACE: Duration = Duration::from_secs(1);
 
-/// A running guard. Dropping it closes its lifeline, and it kills whatever is left of its server.
+/// A running guard. Dropping it closes its lifeline, so that the guard kills its subtree.
 #[derive(Debug)]
-pub(super) struct Guarded {
+pub(super) struct GuardedProcess {
     guard: Child,
     reports: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
@@ -36,8 +36,8 @@ pub(super) struct Guarded {
 
 /// Detects a guard that is stopped and so can neither report nor kill.
 ///
-/// If the daemon then died, the server would be left behind, so such a guard counts as lost. It has to be found stopped at
-/// two checks in a row: a guard may be suspended and continued together with the daemon.
+/// If the daemon died then, the server would survive, so such a guard counts as lost. Two checks in a row have to find it
+/// stopped, as a guard may be suspended and continued together with the daemon.
 #[derive(Debug)]
 struct Suspension {
     timer: DeadlineTimer,
@@ -61,8 +61,8 @@ impl Suspension {
     }
 }
 
-/// Starts a guard, which is checked in each `interval`, and hands it the server's streams. Does not wait for anything.
-pub(super) fn spawn(program: &Path, streams: [&OwnedFd; 3], interval: Duration) -> io::Result<Guarded> {
+/// Starts a guard, which is checked in each `interval`, and sends it the server's streams. Does not wait.
+pub(super) fn spawn(program: &Path, streams: [&OwnedFd; 3], interval: Duration) -> io::Result<GuardedProcess> {
     let suspension = Suspension { timer: DeadlineTimer::new()?, interval };
     let (ours, theirs) = StdUnixStream::pair()?;
     let guard = Command::new(program)
@@ -76,7 +76,7 @@ pub(super) fn spawn(program: &Path, streams: [&OwnedFd; 3], interval: Duration) 
     send_streams(&ours, streams)?;
     ours.set_nonblocking(true)?;
     let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-    Ok(Guarded { guard, reports: BufReader::new(reports).lines(), orders, suspension })
+    Ok(GuardedProcess { guard, reports: BufReader::new(reports).lines(), orders, suspension })
 }
 
 fn send_streams(socket: &StdUnixStream, streams: [&OwnedFd; 3]) -> io::Result<()> {
@@ -88,40 +88,40 @@ fn send_streams(socket: &StdUnixStream, streams: [&OwnedFd; 3]) -> io::Result<()
     Ok(())
 }
 
-/// May be cancelled without loss.
+/// Cancel-safe.
 async fn next_report(reports: &mut Lines<BufReader<OwnedReadHalf>>) -> Option<Report> {
     let line = reports.next_line().await.ok().flatten()?;
     serde_json::from_str(&line).ok()
 }
 
-impl Guarded {
+impl GuardedProcess {
     pub(super) fn guard_pid(&self) -> Option<u32> {
         self.guard.id()
     }
 
-    /// Has the guard start the server, and tells the server's process id.
-    pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, NotStarted> {
+    /// Makes the guard start the server, and returns the server's process id.
+    pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, SpawnError> {
         let mut line =
-            serde_json::to_vec(definition).map_err(|error| NotStarted::Error(StartError::System(error.to_string())))?;
+            serde_json::to_vec(definition).map_err(|error| SpawnError::Error(StartError::System(error.to_string())))?;
         line.push(b'\n');
-        self.orders.write_all(&line).await.map_err(|_| NotStarted::GuardLost)?;
+        self.orders.write_all(&line).await.map_err(|_| SpawnError::GuardLost)?;
         match next_report(&mut self.reports).await {
             Some(Report::Started { pid }) => Ok(pid),
-            Some(Report::NotStarted(error)) => Err(NotStarted::Error(error)),
-            _ => Err(NotStarted::GuardLost),
+            Some(Report::NotStarted(error)) => Err(SpawnError::Error(error)),
+            _ => Err(SpawnError::GuardLost),
         }
     }
 
-    /// How the server has ended. A guard that is stopped counts as lost. May be cancelled without loss.
-    pub(super) async fn ended(&mut self) -> Ended {
-        let Some(guard) = self.guard.id() else { return Ended::GuardLost };
+    /// Waits for the end of the server. A stopped guard counts as lost. Cancel-safe.
+    pub(super) async fn ended(&mut self) -> ProcessEnd {
+        let Some(guard) = self.guard.id() else { return ProcessEnd::GuardLost };
         let Self { reports, suspension, .. } = self;
         tokio::select! {
             report = next_report(reports) => match report {
-                Some(Report::Exited(exit)) => Ended::Exited(exit),
-                _ => Ended::GuardLost,
+                Some(Report::Exited(exit)) => ProcessEnd::Exited(exit),
+                _ => ProcessEnd::GuardLost,
             },
-            () = suspension.detected(guard) => Ended::GuardLost,
+            () = suspension.detected(guard) => ProcessEnd::GuardLost,
         }
     }
 
@@ -129,10 +129,10 @@ impl Guarded {
         self.order(TERMINATE);
     }
 
-    /// Ends the subtree at once; `false` if the guard was stopped or stuck and had to be killed itself.
+    /// Kills the subtree; `false` if the guard was stopped or stuck and had to be killed.
     pub(super) async fn kill(&mut self) -> bool {
         self.order(KILL);
-        // A guard that is stopped reads no order before it is continued.
+        // A stopped guard has to be continued before it reads the order.
         if let Some(guard) = self.guard.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
             let _ = kill_process(guard, Signal::CONT);
         }
@@ -143,7 +143,7 @@ impl Guarded {
         emptied
     }
 
-    /// One byte into an empty socket buffer: it never waits, and a guard that is gone needs no order.
+    /// Sends an order of one byte, which never waits. A guard that is gone needs none.
     fn order(&self, order: u8) {
         let _ = self.orders.try_write(&[order]);
     }

@@ -1,4 +1,4 @@
-//! What a request of a server has to do with the tasks that an agent makes, and the way from those to the server.
+//! Requests of servers about tasks of agents, and the notifications of such tasks.
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`, the client as the receiver.
 
@@ -7,32 +7,31 @@ use tokio::sync::mpsc;
 
 use crate::jsonrpc::members::text;
 
-/// Lines about tasks that the server's task has not taken in. When there are so many, one more is dropped: the server has to ask
-/// how its tasks are in any case.
+/// Pending notifications of tasks; more are dropped, as a server has to poll its tasks anyway.
 const PLACES: usize = 64;
 
-/// A request that has to do with tasks.
+/// The part of a request that is about tasks.
 #[derive(Debug)]
 pub struct TaskContext {
-    /// In which way.
+    /// What the request does.
     pub wish: TaskAction,
-    /// Whose tasks they are.
+    /// The instance whose tasks they are.
     pub asker: TaskRequester,
 }
 
-/// What a server wants with tasks.
+/// What a request does with tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskAction {
-    /// One may be made of the request.
+    /// It may become a task.
     Make,
-    /// Something about the one with this id, as text.
+    /// It is about the task with this id, as text.
     One(Bytes),
-    /// Which there are.
+    /// It lists the tasks.
     List,
 }
 
 impl TaskAction {
-    /// That of a method `tasks/*` with this raw id in its params.
+    /// Parses a request of a method `tasks/*` with this raw id in its params.
     pub(super) fn about(method: &[u8], id: Option<&Bytes>) -> Result<Self, &'static str> {
         if method == b"tasks/list" {
             return Ok(Self::List);
@@ -42,31 +41,31 @@ impl TaskAction {
     }
 }
 
-/// The instance that had a task made, for as long as it runs.
+/// The instance that requested a task, as long as it runs.
 #[derive(Debug, Clone)]
 pub struct TaskRequester(mpsc::Sender<Bytes>);
 
 impl TaskRequester {
-    /// An instance, and where it hears of its tasks. It is there until that is dropped.
+    /// A new instance, and the receiver of its notifications. It counts as running until that is dropped.
     #[must_use]
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
         let (sender, way) = mpsc::channel(PLACES);
         (Self(sender), way)
     }
 
-    /// Whether it runs still.
+    /// Whether the instance still runs.
     #[must_use]
     pub fn is_there(&self) -> bool {
         !self.0.is_closed()
     }
 
-    /// Whether it is this one.
+    /// Whether both are the same instance.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.same_channel(&other.0)
     }
 
-    /// Tells it a whole line about a task, unless it has not taken in what it was told before.
+    /// Sends a notification line, or drops it if too many are pending.
     pub fn tell(&self, line: Bytes) {
         let _ = self.0.try_send(line);
     }

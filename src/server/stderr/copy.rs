@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const COPIES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Characters of a line that are copied.
-const LONGEST: usize = 500;
+const MAX_LINE_LEN: usize = 500;
 
 /// Copies lines at level debug. While that is not logged it costs a look at the level.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Copier {
             return;
         }
         self.copied += 1;
-        let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(end, _)| end);
+        let end = text.char_indices().nth(MAX_LINE_LEN).map_or(text.len(), |(end, _)| end);
         let sign = if end < text.len() { "…" } else { "" };
         tracing::debug!(server, instance = purpose, "stderr: {}{sign}", &text[..end]);
     }

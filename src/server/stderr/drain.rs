@@ -11,7 +11,7 @@ use super::copy::Copier;
 use super::ring::{Line, Log, Ring};
 use crate::clock::Moment;
 
-/// Longest line kept, in bytes; of a longer one the beginning, with `…` behind it.
+/// Longest line line, in bytes; of a longer one the beginning, with `…` behind it.
 const MAX_LINE: usize = 64 << 10;
 /// Bytes read at once.
 const CHUNK: usize = 4 << 10;
@@ -71,7 +71,7 @@ impl Writer {
 #[derive(Default)]
 struct Partial {
     bytes: Vec<u8>,
-    /// It was too long: what is kept of it has been given away, and the rest is dropped.
+    /// It was too long: what is line of it has been given away, and the rest is dropped.
     given: bool,
 }
 
@@ -88,23 +88,23 @@ impl Partial {
             return None;
         }
         let room = MAX_LINE - self.bytes.len();
-        let (kept, is_cut) = (&text[..text.len().min(room)], text.len() > room);
+        let (piece, is_cut) = (&text[..text.len().min(room)], text.len() > room);
         self.given = is_cut && !ends;
         if !ends && !is_cut {
-            self.bytes.extend_from_slice(kept);
+            self.bytes.extend_from_slice(piece);
             return None;
         }
         if self.bytes.is_empty() {
-            return kept_text(kept, is_cut);
+            return line_text(piece, is_cut);
         }
         // One long line is no reason to keep room for another.
         let mut line = std::mem::take(&mut self.bytes);
-        line.extend_from_slice(kept);
-        kept_text(&line, is_cut)
+        line.extend_from_slice(piece);
+        line_text(&line, is_cut)
     }
 }
 
-fn kept_text(line: &[u8], is_cut: bool) -> Option<Box<str>> {
+fn line_text(line: &[u8], is_cut: bool) -> Option<Box<str>> {
     let whole = match std::str::from_utf8(line) {
         // A character was cut in two.
         Err(error) if is_cut && error.error_len().is_none() => &line[..error.valid_up_to()],

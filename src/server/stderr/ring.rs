@@ -72,10 +72,10 @@ impl Log {
         self.last_where(|_, _| true, (count, longest, most))
     }
 
-    /// The same of the lines for which `is_wanted` is true, given their numbers.
+    /// The same of the lines for which `matches_filter` is true, given their numbers.
     pub(crate) fn last_where(
         &self,
-        is_wanted: impl Fn(u64, &Line) -> bool,
+        matches_filter: impl Fn(u64, &Line) -> bool,
         (count, longest, most): (usize, usize, usize),
     ) -> Vec<String> {
         let ring = self.0.borrow();
@@ -84,10 +84,10 @@ impl Log {
             room = room.saturating_sub(text.len());
             room > 0
         };
-        let numbered = (ring.forgotten..).zip(&ring.lines).filter(|(number, line)| is_wanted(*number, line));
-        let wanted: Vec<_> = numbered.map(|(_, line)| line).collect();
-        let newest_pid = wanted.last().map(|line| line.pid);
-        let of_process = wanted.into_iter().rev().filter(|line| Some(line.pid) == newest_pid);
+        let numbered = (ring.forgotten..).zip(&ring.lines).filter(|(number, line)| matches_filter(*number, line));
+        let desired: Vec<_> = numbered.map(|(_, line)| line).collect();
+        let newest_pid = desired.last().map(|line| line.pid);
+        let of_process = desired.into_iter().rev().filter(|line| Some(line.pid) == newest_pid);
         let newest_first = of_process.take(count).map(|line| beginning(&line.text, longest));
         let mut last: Vec<_> = newest_first.take_while(fits).map(str::to_owned).collect();
         last.reverse();

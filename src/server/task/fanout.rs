@@ -1,4 +1,4 @@
-//! What a server's task does for agents that are told what they did not ask for: who is there, and what reaches them.
+//! Delivers notifications of a server to agents, and tracks which agents are attached and subscribed.
 
 use bytes::Bytes;
 
@@ -10,16 +10,16 @@ use crate::printable::one_line;
 use crate::server::instance::{Instance, LogOwner, NewSubscription, Topic, level_of};
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::{Call, RequestKind, ToAgent};
-use crate::server::messages::server_notification::{FollowedTask, ServerNotification, Updated};
+use crate::server::messages::server_notification::{FollowedTask, ResourceUpdate, ServerNotification};
 use crate::server::messages::subscriptions::Subscription;
 use crate::server::messages::task_subscribers::{Interest, TaskSubscription};
 
 impl ServerTask {
-    /// Hands a call to the instance, unless it is about a resource that other agents have subscribed to: then it is
-    /// answered here, and the server goes on as it does.
+    /// Writes a call to the instance, or answers it here: a subscription that other agents already have, too, does not
+    /// concern the server.
     pub(super) fn give(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let wanted = match &call.matter {
-            RequestKind::Subscription(wanted) => wanted,
+        let desired = match &call.matter {
+            RequestKind::Subscription(desired) => desired,
             RequestKind::Task(_) => return instance.ask_about_task(call),
             RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::Stated(_) => {
                 instance.call(call);
@@ -27,23 +27,23 @@ impl ServerTask {
             }
         };
         let agent = call.reply.key.session;
-        if wanted.begins {
-            if self.agents.join(&wanted.uri, agent, call.reply.to()) {
+        if desired.begins {
+            if self.agents.join(&desired.uri, agent, call.reply.to()) {
                 call.grant();
             } else {
                 instance.subscribe(*call);
             }
             return;
         }
-        let is_asked_for = instance.subscriptions.withdraw(agent, &wanted.uri);
-        if self.agents.subscriptions.leave(&wanted.uri, agent) || is_asked_for {
+        let is_subscribed = instance.subscriptions.withdraw(agent, &desired.uri);
+        if self.agents.subscriptions.leave(&desired.uri, agent) || is_subscribed {
             call.grant();
         } else {
             instance.unsubscribe(call);
         }
     }
 
-    /// Takes up what the instance before had been asked for.
+    /// Renews the subscriptions of the former instance.
     pub(super) fn renew(&mut self, instance: &mut Instance) {
         self.agents.task_subscribers.clear();
         instance.logging.set_level(&mut instance.wire, self.agents.level());
@@ -52,7 +52,7 @@ impl ServerTask {
         }
     }
 
-    /// An agent is to hear of something from now on, or no more.
+    /// Begins or ends a subscription without an answer.
     pub(super) fn hear(&mut self, agent: Agent, interest: Interest, instance: &mut Instance) {
         match interest {
             Interest::Resource(subscription) => match self.agents.hear(agent, subscription) {
@@ -72,13 +72,13 @@ impl ServerTask {
         }
     }
 
-    /// An agent is there, or wants something else than before.
+    /// Attaches an agent, or replaces its requirements.
     pub(super) fn join(&mut self, agent: Agent, instance: &mut Instance) {
         self.agents.attach(agent);
         instance.logging.set_level(&mut instance.wire, self.agents.level());
     }
 
-    /// An agent has gone: what only it had subscribed to is given up, and its tasks are cancelled.
+    /// Detaches an agent: ends subscriptions that only it had, and cancels its tasks.
     pub(super) fn leave(&mut self, session: u64, instance: &mut Instance) {
         for raw in self.agents.detach(session) {
             instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
@@ -98,7 +98,7 @@ impl ServerTask {
         }
     }
 
-    /// The server does not tell of this, or no more.
+    /// Reports that the server refuses or has ended a subscription.
     pub(super) fn refused(&mut self, topic: &Topic) {
         match topic {
             Topic::Resource(uri) => self.lapsed(uri),
@@ -114,35 +114,35 @@ impl ServerTask {
         self.agents.subscriptions.forget(uri);
     }
 
-    /// Passes a log message to whom it certainly belongs: to nobody, if that is not known and it is not for all.
+    /// Delivers a log message to its owner, to every agent if `broadcast_logs` is set, or else drops it.
     pub(super) fn logged(&self, line: &Bytes, params: Option<&Bytes>, owner: Option<LogOwner>) {
         let make = || ServerNotification::Logged { level: level_of(params), line: splice(line, &mut []) };
         let Settings { sharing, broadcast_logs, .. } = self.config.settings;
         if broadcast_logs || sharing == Sharing::Session {
             let mut unasked = None;
             for to in self.agents.all() {
-                to.send_unasked(ToAgent::ServerNotification(unasked.get_or_insert_with(make).clone()));
+                to.send_notification(ToAgent::ServerNotification(unasked.get_or_insert_with(make).clone()));
             }
         } else if let Some(LogOwner { session, to }) = owner
             && let Some(to) = to.as_ref().or_else(|| self.agents.find(session))
         {
-            to.send_unasked(ToAgent::ServerNotification(make()));
+            to.send_notification(ToAgent::ServerNotification(make()));
         }
     }
 
-    /// Tells those who follow a task how far it is.
-    pub(super) fn task_told(&mut self, line: Bytes, id: Bytes, ended: bool) {
+    /// Sends the status of a task to its subscribers.
+    pub(super) fn task_updated(&mut self, line: Bytes, id: Bytes, ended: bool) {
         let to: Vec<_> = self.agents.task_subscribers.of(&id).filter_map(|session| self.agents.find(session)).collect();
-        let told = FollowedTask { server: self.config.name.clone(), id, line };
+        let updated = FollowedTask { server: self.config.name.clone(), id, line };
         for to in to {
-            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Followed(Box::new(told.clone()))));
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::Followed(Box::new(updated.clone()))));
         }
         if ended {
-            self.agents.task_subscribers.forget(&told.id);
+            self.agents.task_subscribers.forget(&updated.id);
         }
     }
 
-    /// Tells those whom it concerns that a resource has changed.
+    /// Reports a changed resource to its subscribers.
     pub(super) fn updated(&self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(uri)])) = params.map(|params| members(params, ["uri"])) else { return };
         let Some(uri) = text(&uri) else { return };
@@ -151,9 +151,9 @@ impl ServerTask {
             return;
         }
         let (server, line) = (self.config.name.clone(), splice(line, &mut []));
-        let updated = Updated { server, uri, line };
+        let updated = ResourceUpdate { server, uri, line };
         for to in agents.into_iter().filter_map(|session| self.agents.find(session)) {
-            to.send_unasked(ToAgent::ServerNotification(ServerNotification::Updated(Box::new(updated.clone()))));
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::Updated(Box::new(updated.clone()))));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::ServerTask;
-use super::shutdown::End;
+use super::shutdown::StopReason;
 use crate::config::OnUnhealthy;
 use crate::server::control::HealthOverride;
 use crate::server::error::ServerError;
@@ -15,12 +15,12 @@ impl ServerTask {
     /// How the instance is, unless nobody wants to know.
     pub(super) fn begin_checkups(&self) -> Option<Health> {
         let settings = &self.config.settings;
-        let wanted = settings.on_unhealthy != OnUnhealthy::Ignore;
-        wanted.then(|| Health::new(settings.health_interval, settings.health_timeout, Instant::now()))
+        let desired = settings.on_unhealthy != OnUnhealthy::Ignore;
+        desired.then(|| Health::new(settings.health_interval, settings.health_timeout, Instant::now()))
     }
 
     /// Checks how the instance is; the reason to end it if it is to be replaced.
-    pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<End> {
+    pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<StopReason> {
         let vouched = self.orders.vouched();
         let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
         // A mark set by the operator overrides the checks. A server that is marked down gets no calls.
@@ -43,10 +43,10 @@ impl ServerTask {
         None
     }
 
-    fn ill(&mut self, silence: Silence) -> Option<End> {
+    fn ill(&mut self, silence: Silence) -> Option<StopReason> {
         let reason = ServerError::Unanswered(silence);
         if self.config.settings.on_unhealthy == OnUnhealthy::Restart {
-            return Some(End::Broken(reason));
+            return Some(StopReason::Broken(reason));
         }
         // The reason stays as it was first published; the report has the present numbers.
         if !matches!(self.lifecycle.state(), State::Unresponsive { .. }) {

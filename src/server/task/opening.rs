@@ -1,4 +1,4 @@
-//! How an instance begins: in which era it is opened, and what that finds out about its server.
+//! Opens an instance: chooses its era, performs the handshake and records what that shows about the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
 
 use super::ServerTask;
-use super::shutdown::{End, parted};
+use super::shutdown::{StopReason, disconnected};
 use super::start_limit::StartLimit;
 use crate::era::{self, Era, Eras};
 use crate::server::era_cache::{EraPreference, EraSupport, Support, has_instance_for_each_era, is_remote};
 use crate::server::error::{ServerError, StartTimeout};
-use crate::server::handshake::{HandshakeError, Opened, Opening, ServerInfo, handshake};
+use crate::server::handshake::{HandshakeError, HandshakeResult, Opening, ServerInfo, handshake};
 use crate::server::health::Silence;
 use crate::server::instance::{self, Instance};
 use crate::server::lifecycle::Event;
 use crate::server::link::{Link, RemoteTransport};
 use crate::server::messages::call::Call;
-use crate::server::process::{Activity, Ended, Process};
+use crate::server::process::{Activity, Process, ProcessEnd};
 use crate::server::start_permit::StartPermit;
 
 impl ServerTask {
-    /// Opens the connection, and serves the instance at its end, which has a process if it is one that mcpd has started.
+    /// Performs the handshake on a link, and serves the instance. A stdio server has a process.
     pub(super) async fn with_link(
         &mut self,
         link: Link,
@@ -35,22 +35,22 @@ impl ServerTask {
             scope: self.scope.clone(),
             purpose: self.purpose.clone(),
             stats: Arc::clone(&self.publisher.stats),
-            max_message: self.host.max_message,
+            max_message: self.context.max_message,
         };
         let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), Opening::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
         let opened = Box::pin(permit.during(open(&mut instance, (&mut process, activity), (opening, limit))));
-        let opened = self.while_wanted(opened).await;
+        let opened = self.unless_stopped(opened).await;
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {
             Some(Ok(_)) if self.needs_both_eras() => {
                 if let Link::Http(http) = instance.wire.into_link() {
-                    self.holding(http.close()).await;
+                    self.parking(http.close()).await;
                 }
                 return Event::Ended(ServerError::HasBothEras);
             }
-            Some(Ok(Opened { info, .. })) => {
+            Some(Ok(HandshakeResult { info, .. })) => {
                 self.up(&info, instance.wire.remote());
                 self.is_to_reopen = self.needs_legacy_opening(&instance);
                 instance.logging.declare(info.logs);
@@ -59,7 +59,7 @@ impl ServerTask {
                 self.serve(&mut instance, info.offers, &mut process).await
             }
             Some(Err(end)) => end,
-            None => End::Stop,
+            None => StopReason::Stop,
         };
         Box::pin(self.end(end, instance, process)).await
     }
@@ -69,9 +69,9 @@ impl ServerTask {
         Opening::of(self.config.settings.era, self.preference(), &known, is_remote(&self.config))
     }
 
-    /// A server at a URL is not asked for the legacy era before a legacy agent calls it.
+    /// A server at a URL is sent `initialize` only once a legacy agent calls it.
     fn preference(&self) -> EraPreference {
-        match self.orders.wanted().era {
+        match self.orders.desired().era {
             EraPreference::Shared if is_remote(&self.config) && !self.has_legacy_calls => {
                 EraPreference::Of(Era::Modern)
             }
@@ -79,8 +79,8 @@ impl ServerTask {
         }
     }
 
-    /// Whether a call waits for the next instance, since this one is reopened for legacy calls. It is reopened once it is not busy;
-    /// calls that come while it is busy are bridged.
+    /// Whether a call waits for the next instance, as this one is reopened for legacy calls. While it is busy it is not
+    /// reopened, and calls are bridged.
     pub(super) fn has_to_reopen_for(&mut self, call: &Call, instance: &Instance) -> bool {
         if !self.has_legacy_calls && call.origin.era() == Era::Legacy {
             self.has_legacy_calls = true;
@@ -94,47 +94,47 @@ impl ServerTask {
         self.is_to_reopen && !instance.is_busy()
     }
 
-    /// Whether the next instance has to find out if the server also has the legacy era: this one was opened in the modern era before
-    /// a legacy agent called.
+    /// Whether the next instance has to try the legacy era, as this one was opened in the modern era before a legacy agent
+    /// called.
     fn needs_legacy_opening(&self, instance: &Instance) -> bool {
         self.has_legacy_calls
             && instance.wire.era() == Era::Modern
-            && self.orders.wanted().era == EraPreference::Shared
+            && self.orders.desired().era == EraPreference::Shared
             && has_instance_for_each_era(&self.config)
             && self.publisher.eras.of(&self.config).legacy == Support::Unknown
     }
 
-    /// Whether the next instance will be spoken to in the legacy era, as far as is known.
+    /// Whether the next instance is known to use the legacy era.
     pub(super) fn speaks_legacy(&self) -> bool {
         self.opening().first == Era::Legacy && self.publisher.eras.of(&self.config).legacy == Support::Confirmed
     }
 
-    /// Whether the only instance of a server has to make way for one for each era.
+    /// Whether a single instance has to be replaced by one for each era.
     pub(super) fn needs_both_eras(&self) -> bool {
-        let is_shared = self.orders.wanted().era == EraPreference::Shared;
+        let is_shared = self.orders.desired().era == EraPreference::Shared;
         is_shared && has_instance_for_each_era(&self.config) && self.publisher.eras.of(&self.config).has_both()
     }
 
-    /// Remembers what has shown which eras the server supports.
-    fn learn(&mut self, opened: Option<&Result<Opened, End>>, opening: Opening, instance: &Instance) {
+    /// Records the eras that the handshake has found out.
+    fn learn(&mut self, opened: Option<&Result<HandshakeResult, StopReason>>, opening: Opening, instance: &Instance) {
         match opened {
-            Some(Ok(Opened { info, learned })) => {
+            Some(Ok(HandshakeResult { info, learned })) => {
                 let mut learned = learned.clone();
                 if let Some(era) = self.died_opening.filter(|era| *era != era::of(info.protocol)) {
                     learned.set(era, Support::Doubtful);
                 }
                 self.learn_eras(&learned);
             }
-            Some(Err(End::Ended(Ended::Exited(_))))
+            Some(Err(StopReason::Ended(ProcessEnd::Exited(_))))
                 if opening.is_a_trial() && self.died_opening.is_none() && instance.awaits_opening(opening.first) =>
             {
                 self.died_opening = Some(opening.first);
             }
-            Some(Err(End::Broken(_) | End::Disconnected(_))) => {
+            Some(Err(StopReason::Broken(_) | StopReason::Disconnected(_))) => {
                 let failed = if instance.wire.is_known_modern() { Era::Legacy } else { opening.first };
                 self.publisher.eras.forget(&self.config, failed);
             }
-            Some(Err(End::Ended(_) | End::Stop)) | None => {}
+            Some(Err(StopReason::Ended(_) | StopReason::Stop)) | None => {}
         }
     }
 
@@ -158,12 +158,12 @@ impl ServerTask {
     }
 }
 
-/// The handshake, unless the server ends or shows no sign of life for `limit`.
+/// Performs the handshake, unless the server ends or shows no sign of life for `limit`.
 async fn open(
     instance: &mut Instance,
     (process, activity): (&mut Option<Process>, Option<Activity>),
     (opening, limit): (Opening, Duration),
-) -> Result<Opened, End> {
+) -> Result<HandshakeResult, StopReason> {
     let ended = async {
         match process {
             Some(process) => process.ended().await,
@@ -172,13 +172,13 @@ async fn open(
     };
     let result = tokio::select! {
         result = handshake(instance, opening) => result,
-        ended = ended => return Err(End::Ended(ended)),
-        timeout = too_slow(limit, activity, opening) => return Err(End::Broken(ServerError::Handshake(timeout))),
+        ended = ended => return Err(StopReason::Ended(ended)),
+        timeout = too_slow(limit, activity, opening) => return Err(StopReason::Broken(ServerError::Handshake(timeout))),
     };
     match result {
         Ok(info) => Ok(info),
-        Err(HandshakeError::Refused(reason)) => Err(End::Broken(reason)),
-        Err(HandshakeError::Closed(closed)) => Err(parted(process, closed).await),
+        Err(HandshakeError::Refused(reason)) => Err(StopReason::Broken(reason)),
+        Err(HandshakeError::Closed(closed)) => Err(disconnected(process, closed).await),
     }
 }
 

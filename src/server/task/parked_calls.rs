@@ -75,38 +75,38 @@ pub(crate) fn failure_in(state: &State) -> Failure {
 }
 
 impl ServerTask {
-    /// Waits for `future`, taking in commands meanwhile. `None` if the instance ceased to be wanted first.
-    pub(super) async fn while_wanted<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+    /// Waits for `future`, taking in commands meanwhile. `None` if the instance ceased to be desired first.
+    pub(super) async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
         let (mut orders, revision) = (self.orders.clone(), self.revision);
-        self.holding(async {
+        self.parking(async {
             tokio::select! {
                 output = future => Some(output),
-                () = orders.unwanted(revision) => None,
+                () = orders.obsolete(revision) => None,
             }
         })
         .await
     }
 
     /// Waits for `future`, taking in commands meanwhile.
-    pub(super) async fn holding<T>(&mut self, future: impl Future<Output = T>) -> T {
+    pub(super) async fn parking<T>(&mut self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         loop {
             let due = [self.next_expiry(), self.forget_at].into_iter().flatten().min();
             tokio::select! {
                 output = &mut future => return output,
-                Some(command) = self.commands.recv() => self.hold(command),
+                Some(command) = self.commands.recv() => self.park_command(command),
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.expire_parked(),
             }
         }
     }
 
     /// Takes in a command while no instance can: a call waits, or is refused if none will come.
-    pub(super) fn hold(&mut self, command: Command) {
+    pub(super) fn park_command(&mut self, command: Command) {
         match command {
             Command::Cancel { key, .. } => drop(self.drop_parked(key)),
             Command::Attach { agent, .. } => self.agents.attach(*agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
-            Command::Hear { agent, interest } => match *interest {
+            Command::Subscribe { agent, interest } => match *interest {
                 Interest::Resource(subscription) => drop(self.agents.hear(*agent, subscription)),
                 // A task goes with its instance.
                 Interest::Task(_) => {}
@@ -118,7 +118,7 @@ impl ServerTask {
                 self.has_legacy_calls |= call.origin.era() == Era::Legacy;
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
-                    State::Stopping | State::Stopped if !self.orders.wants_any() => {
+                    State::Stopping | State::Stopped if !self.orders.runs() => {
                         self.refuse(*call, self.unavailable());
                     }
                     State::Failed { .. } | State::NeedsLogin { .. } => self.refuse(*call, self.unavailable()),
@@ -181,7 +181,7 @@ impl ServerTask {
     /// Whether one more call may wait, for an instance or for one of its places.
     pub(super) fn may_wait(&self, call: &Call) -> bool {
         let call = (call.reply.key.session, call.request.line.len());
-        fair_queue::may_wait(&[&self.parked, &self.queued], call, self.host.max_message)
+        fair_queue::may_wait(&[&self.parked, &self.queued], call, self.context.max_message)
     }
 
     /// Hands the calls that may be written now to an instance that is ready, unless the server is marked down.
@@ -226,7 +226,7 @@ impl ServerTask {
         let is_it = |waiting: &ParkedCall| waiting.call.reply.key == key;
         let mut queues = [&mut self.parked, &mut self.queued].into_iter();
         let Some(dropped) = queues.find_map(|queue| queue.remove(key.session, is_it)) else { return false };
-        dropped.item.call.reply.forgive();
+        dropped.item.call.reply.disarm();
         true
     }
 
@@ -266,7 +266,7 @@ impl ServerTask {
     pub(super) fn unavailable(&self) -> Failure {
         match self.lifecycle.state() {
             State::Stopping | State::Stopped if self.orders.stop.now() > Stop::Run => Failure::ShuttingDown,
-            State::Stopping | State::Stopped if !self.orders.wants_any() => {
+            State::Stopping | State::Stopped if !self.orders.runs() => {
                 Failure::Unavailable { reason: ServerError::Disabled, retry_after: None }
             }
             _ if self.orders.vouched() == HealthOverride::Down => {

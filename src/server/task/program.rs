@@ -1,4 +1,4 @@
-//! An instance of a server that is a program: its process, and what it writes to stderr.
+//! An instance of a stdio server: its process and its stderr.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,30 +10,30 @@ use crate::config::{Program, Secrets};
 use crate::server::error::ServerError;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
-use crate::server::process::{self, Activity, NotStarted, StderrBytes};
+use crate::server::process::{self, Activity, SpawnError, StderrBytes};
 use crate::server::start_permit::StartPermit;
 
-/// For what a server that is gone had written to stderr to be taken in.
+/// Time to read the remaining stderr of an ended server.
 const LAST_STDERR: Duration = Duration::from_millis(200);
-/// For a guard to say that its server runs.
+/// Time for a guard to report that its server runs.
 const SPAWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ServerTask {
-    /// Starts the program, serves the instance that it is, and leaves nothing of it behind. Tells what its end means.
+    /// Starts the program, serves the instance, and ends it. Returns the event for the lifecycle.
     pub(super) async fn one_process(&mut self, program: &Program, permit: StartPermit) -> Event {
         let secrets = program.secrets.clone();
-        let host = &self.host;
-        let definition = process::definition(program, host.inherited, own_env());
-        let mut spawned = match process::spawn(&host.guard, &definition, self.config.settings.health_interval) {
+        let context = &self.context;
+        let definition = process::definition(program, context.inherited, own_env());
+        let mut spawned = match process::spawn(&context.guard, &definition, self.config.settings.health_interval) {
             Ok(spawned) => spawned,
             Err(not_started) => return not_started.into_event(&secrets),
         };
-        // Known before anything is waited for: a child of mcpd that is no known guard is taken for a stray.
+        // Published before anything is awaited: an unknown child of mcpd would count as an orphan.
         self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
-        let (cgroups, config) = (self.host.cgroups.clone(), Arc::clone(&self.config));
-        let limits = self.holding(spawned.limit(&cgroups, &config)).await;
+        let (cgroups, config) = (self.context.cgroups.clone(), Arc::clone(&self.config));
+        let limits = self.parking(spawned.limit(&cgroups, &config)).await;
         self.publisher.update(|published| published.limits = limits);
-        let started = self.while_wanted(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
+        let started = self.unless_stopped(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
         drop(definition);
         match started {
             Some(Ok(Ok(pid))) => {
@@ -44,14 +44,14 @@ impl ServerTask {
                 let (process, pipes) = spawned.into_process();
                 let drain = self.stderr.clone().drain(pipes.stderr, pid, stderr_bytes);
                 let mut draining = AbortOnDrop(tokio::spawn(drain));
-                let link = Link::pipes((pipes.stdin, pipes.stdout), self.host.max_message);
+                let link = Link::pipes((pipes.stdin, pipes.stdout), self.context.max_message);
                 let event = self.with_link(link, Some((process, activity)), permit).await;
-                // What it said last says most.
-                let _ = self.holding(timeout(LAST_STDERR, &mut draining.0)).await;
+                // The last lines usually have the reason.
+                let _ = self.parking(timeout(LAST_STDERR, &mut draining.0)).await;
                 event
             }
             not_started => {
-                if !self.holding(spawned.kill()).await {
+                if !self.parking(spawned.kill()).await {
                     self.guard_lost();
                 }
                 match not_started {
@@ -64,7 +64,7 @@ impl ServerTask {
     }
 }
 
-impl NotStarted {
+impl SpawnError {
     fn into_event(self, secrets: &Secrets) -> Event {
         Event::Ended(match self {
             Self::Error(error) => error.masked(|text| secrets.masked(text)).into(),
@@ -74,7 +74,7 @@ impl NotStarted {
     }
 }
 
-/// mcpd's own environment; what is not UTF-8 cannot be passed on.
+/// mcpd's own environment, without variables that are not UTF-8.
 fn own_env() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

@@ -1,4 +1,4 @@
-//! Places of an instance: which calls it is given at once, and which wait in the queue for one of the others to end.
+//! The in-flight limit of an instance: calls beyond it wait in a queue until others end.
 
 use std::time::Instant;
 
@@ -8,8 +8,8 @@ use crate::server::fair_queue::Entry;
 use crate::server::instance::Instance;
 use crate::server::messages::call::{Call, Failure, RequestKind};
 
-/// Whether a call takes a place. Requests about a task must not wait for the request that waits for its end. Subscriptions are
-/// shared by agents.
+/// Whether a call counts against the limit. Requests about a task must not wait for the request that waits for its result.
+/// Subscriptions are shared by agents.
 fn takes_place(call: &Call, instance: &Instance) -> bool {
     match call.matter {
         RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask => !instance.is_resumed_by(call),
@@ -18,7 +18,7 @@ fn takes_place(call: &Call, instance: &Instance) -> bool {
 }
 
 impl ServerTask {
-    /// Hands a call that may be written to the instance, or queues it if the instance has no place for it.
+    /// Writes a call to the instance, or queues it at the limit.
     pub(super) fn give_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
         let session = call.reply.key.session;
         if !takes_place(&call, instance) || self.queued.is_empty() && instance.vacancies().has(session) {
@@ -31,7 +31,7 @@ impl ServerTask {
         }
     }
 
-    /// Looks again at every call that waits. Without `releases` none is written to the instance.
+    /// Re-checks every waiting call. Without `releases` none is written.
     pub(super) fn release_waiting(&mut self, instance: &mut Instance, releases: bool) {
         if !self.parked.is_empty() || !self.queued.is_empty() {
             self.expire_parked();
@@ -43,7 +43,7 @@ impl ServerTask {
         }
     }
 
-    /// Hands queued calls to the instance while it has places. Each is checked once more: policy and lists may have changed.
+    /// Writes queued calls while the limit permits. Each is checked again, as policy and lists may have changed.
     fn release_queued(&mut self, instance: &mut Instance) {
         while !self.queued.is_empty() {
             let vacancies = instance.vacancies();
@@ -59,7 +59,7 @@ impl ServerTask {
         }
     }
 
-    /// Refuses queued calls that have waited for as long as they may.
+    /// Refuses expired queued calls.
     pub(super) fn expire_queued(&mut self, now: Instant) {
         for Entry { item: ParkedCall { call, .. }, .. } in self.queued.expire(now) {
             let after = call.limit.silence;

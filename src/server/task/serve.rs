@@ -1,4 +1,4 @@
-//! What a server's task does while its instance is ready: every event of it, one at a time.
+//! Serves a ready instance: handles its events one at a time.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::ServerTask;
-use super::shutdown::{End, parted};
+use super::shutdown::{StopReason, disconnected};
 use crate::deadline_timer::DeadlineTimer;
 use crate::era;
 use crate::list_kind::{ListKind, PerKind};
@@ -18,40 +18,40 @@ use crate::server::error::ServerError;
 use crate::server::health::{Health, Silence};
 use crate::server::instance::{Effect, FromAgent, Instance};
 use crate::server::lifecycle::Event;
-use crate::server::link::Closed;
+use crate::server::link::LinkError;
 use crate::server::messages::command::Command;
-use crate::server::process::{Ended, Process};
+use crate::server::process::{Process, ProcessEnd};
 use crate::server::stop_order::Stop;
 use crate::transport::{Arrival, Incoming};
 
-/// How long calls in flight may go on when the server is to be stopped.
+/// Time for calls in flight when the server is stopped.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Commands or messages taken in before anything else is done.
+/// Commands or messages that are handled before anything else.
 const BURST: usize = 64;
 
-/// What seldom happens to a server.
+/// Rare events.
 enum Rare {
-    Ended(Ended),
-    /// It is to finish its calls and end.
-    Unwanted,
+    Ended(ProcessEnd),
+    /// The instance has to finish its calls and stop.
+    Obsolete,
     Killed,
     HealthOverride(HealthOverride),
-    /// An agent that the server has asked something says something.
+    /// A reply of an agent to a request of the server.
     FromAgent(FromAgent),
     Deadline,
 }
 
-/// What is kept while an instance is ready.
+/// State while an instance is ready.
 struct Relay<'a> {
-    /// Polled only when woken: what is polled at each turn costs a tenth of a small call.
+    /// Polled only when woken: a future that is polled at each turn costs a tenth of a small call.
     rare: FuturesUnordered<BoxFuture<'a, Rare>>,
     timer: DeadlineTimer,
     health: Option<Health>,
-    /// When it has to be done with its calls, if it is to end.
+    /// The deadline of its calls, once it has to stop.
     drained_by: Option<Instant>,
-    /// Lines wait that the server has not read.
+    /// Lines wait to be written.
     has_backlog: bool,
-    /// Something was taken in since it was looked what is due. Time alone rings the timer, which is taken in as well.
+    /// An event was handled since the deadlines were last checked.
     has_changed: bool,
 }
 
@@ -61,9 +61,9 @@ impl ServerTask {
         instance: &mut Instance,
         offers: PerKind<bool>,
         process: &mut Option<Process>,
-    ) -> End {
+    ) -> StopReason {
         self.renew(instance);
-        // Before the lists, so that no change of them is missed.
+        // Subscribes before it lists, so that no change is missed.
         instance.subscriptions.refresh(&mut instance.wire);
         let offers_any = instance.lists.start(&mut instance.wire, offers);
         self.publisher.update(|published| {
@@ -77,15 +77,15 @@ impl ServerTask {
         self.release_parked(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,
-            Err(closed) => self.holding(parted(process, closed)).await,
+            Err(closed) => self.parking(disconnected(process, closed)).await,
         }
     }
 
-    /// Until it is over, or there is no way to the server any more.
-    async fn relay(&mut self, instance: &mut Instance, process: &mut Option<Process>) -> Result<End, Closed> {
+    /// Relays messages until the instance stops or its link fails.
+    async fn relay(&mut self, instance: &mut Instance, process: &mut Option<Process>) -> Result<StopReason, LinkError> {
         let timer = match DeadlineTimer::new() {
             Ok(timer) => timer,
-            Err(error) => return Ok(End::Broken(ServerError::Internal(format!("cannot be served: {error}")))),
+            Err(error) => return Ok(StopReason::Broken(ServerError::Internal(format!("cannot be served: {error}")))),
         };
         let rare = self.rare_events(process);
         rare.push(vouched(self.orders.clone(), HealthOverride::Auto));
@@ -101,13 +101,13 @@ impl ServerTask {
         poll_fn(|cx| self.poll_relay(cx, instance, &mut relay)).await
     }
 
-    /// Event after event, in one function: a future for each source costs a small call more than what it waits for.
+    /// Handles events in one poll function: a future for each source would cost more than a small call.
     fn poll_relay(
         &mut self,
         cx: &mut Context<'_>,
         instance: &mut Instance,
         relay: &mut Relay<'_>,
-    ) -> Poll<Result<End, Closed>> {
+    ) -> Poll<Result<StopReason, LinkError>> {
         loop {
             if relay.has_backlog {
                 instance.revoke_hidden(&self.publisher.snapshot().lists);
@@ -116,16 +116,16 @@ impl ServerTask {
             relay.has_backlog = instance.wire.has_unwritten();
             if std::mem::take(&mut relay.has_changed) {
                 if self.reopens_now(instance) {
-                    return Poll::Ready(Ok(End::Stop));
+                    return Poll::Ready(Ok(StopReason::Stop));
                 }
-                // What comes while this instance drains waits for the next one, if there is one.
+                // While this instance drains, calls wait for the next one, if there is one.
                 self.release_waiting(instance, relay.drained_by.is_none() || self.finishes());
                 if self.is_over(instance, relay) {
-                    return Poll::Ready(Ok(End::Stop));
+                    return Poll::Ready(Ok(StopReason::Stop));
                 }
             }
             relay.rare.extend(instance.server_requests.take_waits().map(|wait| wait.map(Rare::FromAgent).boxed()));
-            // What can be ready without end comes last.
+            // Sources that can be ready endlessly come last.
             if let Poll::Ready(Some(event)) = relay.rare.poll_next_unpin(cx) {
                 if let Some(end) = self.on_rare(event, instance, relay) {
                     return Poll::Ready(Ok(end));
@@ -147,12 +147,12 @@ impl ServerTask {
         }
     }
 
-    /// Whether the last instance is to do all that waits before it ends.
+    /// Whether the last instance handles all waiting calls before it stops.
     fn finishes(&self) -> bool {
         self.orders.stop.now() == Stop::Finish
     }
 
-    /// Whether the instance may be ended now; if not, the timer is set for the next time to look.
+    /// Whether the instance stops now. If not, sets the timer for the next check.
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
         let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
@@ -172,13 +172,13 @@ impl ServerTask {
         false
     }
 
-    /// How it ends, if it does.
+    /// Handles a rare event. Returns the reason if the instance stops.
     #[cold]
-    fn on_rare(&mut self, event: Rare, instance: &mut Instance, relay: &mut Relay<'_>) -> Option<End> {
+    fn on_rare(&mut self, event: Rare, instance: &mut Instance, relay: &mut Relay<'_>) -> Option<StopReason> {
         match event {
-            Rare::Ended(ended) => return Some(End::Ended(ended)),
-            Rare::Killed => return Some(End::Stop),
-            Rare::Unwanted => {
+            Rare::Ended(ended) => return Some(StopReason::Ended(ended)),
+            Rare::Killed => return Some(StopReason::Stop),
+            Rare::Obsolete => {
                 self.on(Event::Stop);
                 relay.drained_by = Some(Instant::now() + DRAIN);
             }
@@ -188,16 +188,16 @@ impl ServerTask {
                 self.effect(effect);
                 return relay.health.as_mut().and_then(|health| self.check_up(health, instance));
             }
-            Rare::HealthOverride(said) => {
-                self.vouch(said);
-                relay.rare.push(vouched(self.orders.clone(), said));
+            Rare::HealthOverride(mark) => {
+                self.vouch(mark);
+                relay.rare.push(vouched(self.orders.clone(), mark));
             }
             Rare::FromAgent(received) => instance.agent_replied(received),
         }
         None
     }
 
-    /// Any message shows that it is well, which is published at once if it was silent before.
+    /// Records a message as a sign of health, which is published at once after a silence.
     fn received(&mut self, health: Option<&mut Health>, instance: &mut Instance) {
         if let Some(health) = health {
             health.receive(Instant::now());
@@ -213,8 +213,8 @@ impl ServerTask {
         let ended = process.as_mut().map(|process| process.ended().map(Rare::Ended).boxed());
         let orders = [
             async move {
-                orders.unwanted(revision).await;
-                Rare::Unwanted
+                orders.obsolete(revision).await;
+                Rare::Obsolete
             }
             .boxed(),
             async move {
@@ -226,7 +226,7 @@ impl ServerTask {
         ended.into_iter().chain(orders).collect()
     }
 
-    /// Takes what was read in one go, so that it is also written in one; a flood is interrupted for other work.
+    /// Handles the messages of one read together, so that they are written together, up to [`BURST`].
     fn take_all(&mut self, first: Arrival, instance: &mut Instance) {
         self.take_arrival(first, instance);
         for _ in 1..BURST {
@@ -235,7 +235,7 @@ impl ServerTask {
         }
     }
 
-    /// The members of a batch are as good as messages that come alone, if the server may send batches.
+    /// Splits a batch into messages, if the version of the server has batches.
     fn take_arrival(&mut self, arrival: Arrival, instance: &mut Instance) {
         match arrival {
             Arrival::Incoming { incoming: Incoming::Batch(members), within }
@@ -267,9 +267,9 @@ impl ServerTask {
             Command::Attach { agent, .. } => self.join(*agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
-            Command::Hear { agent, interest } => self.hear(*agent, *interest, instance),
-            Command::Call(_) if stopping && !self.finishes() => self.hold(command),
-            Command::Call(ref call) if self.has_to_reopen_for(call, instance) => self.hold(command),
+            Command::Subscribe { agent, interest } => self.hear(*agent, *interest, instance),
+            Command::Call(_) if stopping && !self.finishes() => self.park_command(command),
+            Command::Call(ref call) if self.has_to_reopen_for(call, instance) => self.park_command(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 if self.marked_down() {
@@ -298,7 +298,7 @@ impl ServerTask {
                 refused.iter().for_each(|topic| self.refused(topic));
             }
             Effect::SubscriptionEnded(uri) => self.lapsed(&uri),
-            Effect::TaskStatus { line, id, ended } => self.task_told(line, id, ended),
+            Effect::TaskStatus { line, id, ended } => self.task_updated(line, id, ended),
             Effect::Updated { line, params } => self.updated(&line, params.as_ref()),
             Effect::Logged { line, params, owner } => self.logged(&line, params.as_ref(), owner),
             Effect::NotListed { reason, partial: None, settled } => {
@@ -306,7 +306,7 @@ impl ServerTask {
                 self.publisher.settled(settled);
                 self.keep_lists_if(settled);
             }
-            // What is known to be cut is not kept for the next start.
+            // A truncated list is not stored for the next start.
             Effect::NotListed { reason, partial: Some((kind, list)), settled } => {
                 self.publisher.error(reason);
                 self.publisher.listed(kind, list, settled);
@@ -315,7 +315,7 @@ impl ServerTask {
     }
 }
 
-/// Until a person says something else of the server than `last`.
+/// Waits for another mark of the operator than `last`.
 fn vouched<'a>(mut orders: Orders, last: HealthOverride) -> BoxFuture<'a, Rare> {
     async move { Rare::HealthOverride(orders.vouched_other_than(last).await) }.boxed()
 }

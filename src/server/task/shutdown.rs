@@ -1,4 +1,4 @@
-//! How an instance ends: its calls are answered, and no process of it is left.
+//! Ends an instance: answers its calls, and leaves no process of it.
 
 use std::future::poll_fn;
 use std::time::{Duration, Instant};
@@ -9,61 +9,61 @@ use super::{AbortOnDrop, ServerTask};
 use crate::server::error::{Recovery, ServerError};
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
-use crate::server::link::{Closed, Link};
+use crate::server::link::{Link, LinkError};
 use crate::server::messages::call::Failure;
-use crate::server::process::{Ended, Process};
+use crate::server::process::{Process, ProcessEnd};
 use crate::server::stop_order::Stop;
 use crate::transport::http::Disconnect;
 
 /// How long the tools of a server that is down stay listed.
 pub(super) const LIST_GRACE: Duration = Duration::from_secs(60);
-/// For the reason to arrive when a server lets go of its streams.
+/// Time for the exit status to arrive after a server has closed its streams.
 const EXIT_GRACE: Duration = Duration::from_millis(500);
-/// For what a dead server had written before.
+/// Time to read what a dead server has written.
 const LAST_WORDS: Duration = Duration::from_millis(80);
 
-/// Why an instance is served no longer.
+/// Why an instance stops.
 #[derive(Debug)]
-pub(super) enum End {
-    /// The server ended by itself.
-    Ended(Ended),
-    /// It lives, but cannot be talked to.
+pub(super) enum StopReason {
+    /// Its process ended.
+    Ended(ProcessEnd),
+    /// It still runs, but cannot be used.
     Broken(ServerError),
-    /// It is reached by HTTP, and cannot be any more.
+    /// Its HTTP connection has ended.
     Disconnected(Disconnect),
-    /// It is to be stopped, and its calls have ended or had their time.
+    /// Its stop was requested, and its calls have ended or had their time.
     Stop,
 }
 
 impl ServerTask {
-    /// Leaves nothing of an instance behind. Tells what that means for its server.
-    pub(super) async fn end(&mut self, end: End, mut instance: Instance, mut process: Option<Process>) -> Event {
+    /// Ends an instance. Returns the event for the lifecycle.
+    pub(super) async fn end(&mut self, end: StopReason, mut instance: Instance, mut process: Option<Process>) -> Event {
         if matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. } | State::Stopping) {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
         self.wait_for_next_instance();
-        let is_broken = matches!(end, End::Broken(_));
+        let is_broken = matches!(end, StopReason::Broken(_));
         let error = match end {
-            End::Stop => {
+            StopReason::Stop => {
                 let event = self.stopped();
                 instance.fail_all(&Failure::ShuttingDown, &Failure::ShuttingDown);
                 self.end_politely(instance, process).await;
                 return event;
             }
-            End::Broken(error) => error,
-            End::Disconnected(disconnect) => ServerError::Disconnected(disconnect),
-            End::Ended(how_ended) => {
-                // If mcpd died before the orphans of a lost guard, nobody would kill them: they go first.
-                if how_ended == Ended::GuardLost {
+            StopReason::Broken(error) => error,
+            StopReason::Disconnected(disconnect) => ServerError::Disconnected(disconnect),
+            StopReason::Ended(how_ended) => {
+                // The orphans of a lost guard are killed first: if mcpd died now, they would survive.
+                if how_ended == ProcessEnd::GuardLost {
                     self.kill(process.take()).await;
                 }
                 self.last_words(&mut instance).await;
                 match how_ended {
-                    Ended::Exited(exit) => {
+                    ProcessEnd::Exited(exit) => {
                         self.last_process.exit = Some(exit.clone());
                         ServerError::Exited(exit)
                     }
-                    Ended::GuardLost => ServerError::GuardLost,
+                    ProcessEnd::GuardLost => ServerError::GuardLost,
                 }
             }
         };
@@ -74,30 +74,30 @@ impl ServerTask {
                 Failure::Unavailable { reason: error.clone(), retry_after: None }
             }
         };
-        // The next instance gets what this one has not seen.
+        // Calls that were not written wait for the next instance.
         if instance.wire.is_stdio() && recovery == Recovery::Retry {
             instance.take_unsent(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
         self.kill(process).await;
-        // One that can be talked to no more may still have a session.
+        // The server may still have a session.
         if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
-            self.holding(http.close()).await;
+            self.parking(http.close()).await;
         }
         Event::Ended(error)
     }
 
-    /// Ends what is left of a process, with all that it started.
+    /// Kills a process with its whole subtree.
     async fn kill(&mut self, process: Option<Process>) {
         if let Some(process) = process
-            && !self.holding(process.kill()).await
+            && !self.parking(process.kill()).await
         {
             self.guard_lost();
         }
     }
 
-    /// Tells the server that it is over: closes its stdin and waits for its end, reading on meanwhile so that it can finish what
-    /// it writes, or ends its session.
+    /// Closes the server's stdin and waits for its exit, or ends its HTTP session. Its stdout is read meanwhile, so that it can
+    /// finish writing.
     async fn end_politely(&mut self, instance: Instance, process: Option<Process>) {
         let mut stop = self.orders.stop.clone();
         let _reading = match instance.wire.into_link() {
@@ -115,17 +115,17 @@ impl ServerTask {
                         () = stop.at_least(Stop::Kill) => {}
                     }
                 };
-                return self.holding(closing).await;
+                return self.parking(closing).await;
             }
         };
         if let Some(process) = process
-            && !self.holding(process.stop(&mut stop)).await
+            && !self.parking(process.stop(&mut stop)).await
         {
             self.guard_lost();
         }
     }
 
-    /// Delivers what a dead server wrote before it died. A descendant may hold its stdout open, so there is a limit.
+    /// Delivers what a dead server wrote before it died. A descendant may keep its stdout open, so there is a limit.
     async fn last_words(&mut self, instance: &mut Instance) {
         let _ = timeout(LAST_WORDS, async {
             while let Ok(arrival) = poll_fn(|cx| instance.wire.poll_next(cx)).await {
@@ -141,15 +141,15 @@ impl ServerTask {
     }
 }
 
-/// How a server ended to which there is no way any more. If it is a process, that says so soon, or is ended for what it did.
-pub(super) async fn parted(process: &mut Option<Process>, closed: Closed) -> End {
+/// The reason of a closed link. A process reports its exit status soon, or else is killed for closing the stream.
+pub(super) async fn disconnected(process: &mut Option<Process>, closed: LinkError) -> StopReason {
     let stream = match closed {
-        Closed::Disconnected(disconnect) => return End::Disconnected(disconnect),
-        Closed::Stream(stream) => stream,
+        LinkError::Disconnected(disconnect) => return StopReason::Disconnected(disconnect),
+        LinkError::Stream(stream) => stream,
     };
-    let Some(process) = process else { return End::Broken(ServerError::StreamClosed(stream)) };
+    let Some(process) = process else { return StopReason::Broken(ServerError::StreamClosed(stream)) };
     match timeout(EXIT_GRACE, process.ended()).await {
-        Ok(ended) => End::Ended(ended),
-        Err(_) => End::Broken(ServerError::StreamClosed(stream)),
+        Ok(ended) => StopReason::Ended(ended),
+        Err(_) => StopReason::Broken(ServerError::StreamClosed(stream)),
     }
 }

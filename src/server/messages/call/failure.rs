@@ -69,7 +69,7 @@ pub enum Failure {
     },
     /// The server had to know more first, and does not.
     NotAnswered {
-        /// What it wanted, and what became of that; of the server.
+        /// What it desired, and what became of that; of the server.
         why: String,
     },
     /// The server gave the task that it made an id that another one has.

@@ -15,7 +15,7 @@ pub enum Origin {
     Modern {
         /// Its name.
         profile: Arc<str>,
-        /// From which level on log messages of the call are wanted, if any are.
+        /// From which level on log messages of the call are desired, if any are.
         level: Option<LogLevel>,
     },
 }
@@ -36,7 +36,7 @@ impl Origin {
         matches!(self, Self::Modern { .. })
     }
 
-    /// From which level on log messages of the call are wanted, if it says so itself.
+    /// From which level on log messages of the call are desired, if it says so itself.
     #[must_use]
     pub fn level(&self) -> Option<LogLevel> {
         match self {

@@ -1,17 +1,17 @@
 //! What the kernel counted in the cgroup of an instance, and what that says about its end. Pure.
 
 use crate::config::Limits;
-use crate::server::exit::LimitReached;
+use crate::server::exit::ReachedLimit;
 
 /// The limit that had to do with the end of an instance, if one had. `memory` and `pids` are the texts of `memory.events`
 /// and `pids.events`, empty where there are none.
-pub(super) fn limit_reached(limits: Limits, memory: &str, pids: &str) -> Option<LimitReached> {
+pub(super) fn limit_reached(limits: Limits, memory: &str, pids: &str) -> Option<ReachedLimit> {
     if count(memory, "oom_kill") > 0 {
         // Counted where a limit was reached: here, or further up.
         let own = limits.memory_max.filter(|_| count(memory, "oom") > 0).and_then(|limit| u64::try_from(limit).ok());
-        return Some(LimitReached::Memory(own));
+        return Some(ReachedLimit::Memory(own));
     }
-    limits.tasks_max.filter(|_| count(pids, "max") > 0).map(LimitReached::Tasks)
+    limits.tasks_max.filter(|_| count(pids, "max") > 0).map(ReachedLimit::Tasks)
 }
 
 /// The number that stands behind `key` on a line of its own.

@@ -36,8 +36,9 @@ impl Tree {
             fs::read_to_string(path.join("cgroup.controllers")).map_err(|_| "there is no cgroup v2".to_owned())?;
         let has = |name: &str| controllers.split_ascii_whitespace().any(|one| one == name);
         let tree = Self { memory: has("memory"), pids: has("pids"), path };
-        let wanted: Vec<_> = [("+memory", tree.memory), ("+pids", tree.pids)].into_iter().filter(|one| one.1).collect();
-        if wanted.is_empty() {
+        let desired: Vec<_> =
+            [("+memory", tree.memory), ("+pids", tree.pids)].into_iter().filter(|one| one.1).collect();
+        if desired.is_empty() {
             return Err("its cgroup has neither the `memory` nor the `pids` controller".to_owned());
         }
         let part = tree.path.join(DAEMON);
@@ -45,7 +46,7 @@ impl Tree {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
             _ => {}
         }
-        let order = wanted.iter().map(|one| one.0).collect::<Vec<_>>().join(" ");
+        let order = desired.iter().map(|one| one.0).collect::<Vec<_>>().join(" ");
         for _ in 0..ROUNDS {
             move_family(&tree.path, &part).map_err(refused)?;
             match fs::write(tree.path.join("cgroup.subtree_control"), &order) {
@@ -70,7 +71,7 @@ impl Tree {
         }
     }
 
-    /// Why these limits do not all hold, if they do not.
+    /// Why not all of these limits can be enforced, if that is so.
     pub(super) fn missing(&self, limits: Limits) -> Option<&'static str> {
         let (memory, pids) = (limits.memory_max.is_some(), limits.tasks_max.is_some());
         match (memory && !self.memory, pids && !self.pids) {
@@ -80,14 +81,14 @@ impl Tree {
         }
     }
 
-    /// Whether any of these limits would hold.
+    /// Whether any of these limits can be enforced.
     pub(super) fn has_any(&self, limits: Limits) -> bool {
         limits.memory_max.is_some() && self.memory || limits.tasks_max.is_some() && self.pids
     }
 
     /// Makes the cgroup `name` with as many of these limits as can be had, and moves the process `guard` into it, unless it
     /// is `too_late`: then the number may be another's.
-    pub(super) fn hold(&self, name: &str, limits: Limits, guard: u32, too_late: Instant) -> io::Result<Cgroup> {
+    pub(super) fn create(&self, name: &str, limits: Limits, guard: u32, too_late: Instant) -> io::Result<Cgroup> {
         let path = self.path.join(name);
         fs::create_dir(&path)?;
         let made = Cgroup { limits, path: Some(path.clone()) };
@@ -95,7 +96,7 @@ impl Tree {
             fs::write(path.join("memory.max"), bytes.to_string())?;
             // All of it or nothing: half a server is of no use, and its guard must not take the end for an ordinary one.
             fs::write(path.join("memory.oom.group"), "1")?;
-            // Or the limit would only begin to hold when the swap of the whole machine is used up. Some kernels have none.
+            // Else the limit would apply only when the swap of the whole machine is used up. Some kernels have none.
             let _ = fs::write(path.join("memory.swap.max"), "0");
         }
         if let Some(tasks) = limits.tasks_max.filter(|_| self.pids) {

@@ -1,4 +1,4 @@
-//! The load client: one blocking connection that checks every answer, but never while the clock runs.
+//! The load client: one blocking connection that checks every response, but outside the measured time.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-/// No answer may take longer: a hanging daemon ends the run instead of holding it up.
+/// Time limit of a response, so that a hanging daemon ends the run.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a peer speaks.
+/// The era of a peer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
@@ -22,7 +22,7 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    /// What a request of this era says of itself, a member of its params with the comma behind it.
+    /// The `_meta` member of a request in this era, with a trailing comma.
     fn meta_members(self) -> &'static str {
         match self {
             Self::Legacy => "",
@@ -45,7 +45,7 @@ impl Request {
         Self::call_of(Era::Legacy, tool, message)
     }
 
-    /// The same as an agent of this era sends it.
+    /// The same in this era.
     pub(crate) fn call_of(era: Era, tool: &str, message: &str) -> Self {
         let meta_members = era.meta_members();
         Self::new("tools/call", &format!(r#"{{{meta_members}"name":"{tool}","arguments":{{"message":"{message}"}}}}"#))
@@ -72,7 +72,7 @@ pub(crate) struct Connection {
     reader: BufReader<Box<dyn Read + Send>>,
     writer: Box<dyn Write + Send>,
     sent: u64,
-    /// Ids of what was not answered, oldest first.
+    /// Ids of unanswered requests, oldest first.
     unanswered: VecDeque<u64>,
     line: Vec<u8>,
 }
@@ -101,7 +101,7 @@ impl Connection {
         self.writer.write_all(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")
     }
 
-    /// One call, and how long it took.
+    /// Makes one call and returns its duration.
     pub(crate) fn call(&mut self, request: &Request) -> io::Result<Duration> {
         let start = Instant::now();
         self.send(request)?;
@@ -114,7 +114,7 @@ impl Connection {
         }
     }
 
-    /// `calls` calls with `window` of them unanswered at any time, and how long all of them took.
+    /// Makes `calls` calls with `window` in flight and returns the total duration.
     pub(crate) fn pipeline(&mut self, request: &Request, calls: usize, window: usize) -> io::Result<Duration> {
         let start = Instant::now();
         for _ in 0..window {
@@ -154,7 +154,7 @@ impl Connection {
         }
     }
 
-    /// The stream of answers, to be read on another thread.
+    /// The stream of responses, for another thread.
     pub(crate) fn take_answers(&mut self) -> impl Read + Send + use<> {
         std::mem::replace(&mut self.reader, BufReader::new(Box::new(io::empty())))
     }
@@ -169,7 +169,7 @@ impl Connection {
         &self.line
     }
 
-    /// Reads whatever comes next.
+    /// Reads the next line.
     pub(crate) fn read_line(&mut self) -> io::Result<()> {
         self.line.clear();
         match self.reader.read_until(b'\n', &mut self.line)? {
@@ -178,7 +178,7 @@ impl Connection {
         }
     }
 
-    /// What is said unasked has no id. Each request is answered once, in whichever order.
+    /// Notifications have no id. Responses may come in any order.
     fn is_answer(&mut self) -> io::Result<bool> {
         let reply: Reply<'_> = serde_json::from_slice(&self.line)?;
         let Some(id) = reply.id else { return Ok(false) };

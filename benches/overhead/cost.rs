@@ -1,4 +1,4 @@
-//! What a call costs: time, CPU and throughput, on all three ways in turns.
+//! Cost of a call: time, CPU and throughput, on all three paths in turn.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::table::{Marker, Table};
 /// Calls in flight, and agents.
 const MANY: usize = 32;
 
-/// A row of the table: what it is called, its unit, its marker, and how to get one value for it.
+/// A row of the table: name, unit, marker, and the function that measures one value.
 pub(crate) type Row<Way> = (&'static str, &'static str, Marker, fn(&mut Way, &Effort) -> io::Result<f64>);
 
 /// With a server of three tools.
@@ -23,22 +23,22 @@ const CALLS: [Row<Side>; 7] = [
     ("small call, p99", "µs", Marker::None, p99),
     ("small call, CPU of the middle", "µs", Marker::RatioAtMost(1.3), cpu),
     ("32 in flight, throughput", "1000/s", Marker::RatioAtLeast(0.75), in_flight),
-    // The relay starts a server for each agent, so that the two ways do not do the same.
+    // The relay starts a server for each agent, so the two paths differ.
     ("32 agents, throughput (relay: 32 servers)", "1000/s", Marker::None, many_agents),
     ("request of 1 MB, p50", "µs", Marker::RatioAtMost(1.3), large_requests),
     ("reply of 1 MB, p50", "µs", Marker::RatioAtMost(1.3), large_replies),
 ];
 
-/// All on one core: no waking of another core adds to both sides, so that the ratio is at its worst.
+/// All on one core: without wake-ups of another core on both sides, the ratio is at its worst.
 const CROWDED: [Row<Side>; 2] = [
     ("small call on one core, p50", "µs", Marker::None, p50),
     ("small call on one core, CPU of the middle", "µs", Marker::None, cpu),
 ];
 
-/// By what an agent launches that can open no socket: a copy of bytes that parses nothing, and `mcpd connect`.
+/// Through a launched command: a byte copy without parsing, and `mcpd connect`.
 const LAUNCHED: [Row<Side>; 1] = [("small call by `mcpd connect`, p50", "µs", Marker::RatioAtMost(1.15), p50)];
 
-/// With a server of 1,000 tools. mcpd answers a list itself, so the marker is for the time.
+/// With a server of 1,000 tools. mcpd answers lists itself, so the marker is an absolute time.
 const LISTS: [Row<Side>; 1] = [("list of 1,000 tools, p50", "ms", Marker::AtMost(2.0), long_lists)];
 
 pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
@@ -48,7 +48,7 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
     measure_rows(&LISTS, || Side::all(1000, cores::MIDDLE), effort, table)
 }
 
-/// Every round has processes of its own, so that no luck in how one is laid out in memory lasts.
+/// Every round starts new processes, so that memory layout averages out.
 pub(crate) fn measure_rows<Way, const N: usize>(
     rows: &[Row<Way>; N],
     start: impl Fn() -> io::Result<[Way; 3]>,
@@ -59,7 +59,7 @@ pub(crate) fn measure_rows<Way, const N: usize>(
     for round in 0..effort.rounds {
         let mut ways = start()?;
         for ((_, _, _, measure), values) in rows.iter().zip(&mut values) {
-            // None of the three is always the first.
+            // The order of the three paths rotates.
             for turn in 0..3 {
                 let way = (round + turn) % 3;
                 values[way].push(measure(&mut ways[way], effort)?);

@@ -1,4 +1,4 @@
-//! The server at the far end: one thread, blocking, and no more than the protocol asks for, so that it hides nothing.
+//! The echo server: one blocking thread with the minimum that the protocol requires, so that it hides no cost.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 
@@ -16,7 +16,7 @@ pub(crate) const MODERN_MODE: &str = "modern-echo-server";
 
 /// The size of a large message, in either direction.
 pub(crate) const LARGE: usize = 1 << 20;
-/// The size of a message that is streamed: as large as mcpd takes one, but for its envelope.
+/// The size of a streamed message: the message cap minus its envelope.
 pub(crate) const STREAMED: usize = (16 << 20) - 1024;
 
 #[derive(Deserialize)]
@@ -78,18 +78,18 @@ impl<'a> Request<'a> {
         Ok(serde_json::from_slice(message)?)
     }
 
-    /// Whether it is answered.
+    /// Whether this message gets a response.
     pub(crate) fn is_call(&self) -> bool {
         self.id.is_some()
     }
 
-    /// Whether it is a client's first.
+    /// Whether this is a client's first message.
     pub(crate) fn is_introduction(&self) -> bool {
         self.method == "initialize"
     }
 }
 
-/// What it answers with.
+/// The contents of its responses.
 pub(crate) struct Echo {
     era: Era,
     tools: String,
@@ -97,7 +97,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// One that lists `tools` tools.
+    /// A server with `tools` tools.
     pub(crate) fn new(era: Era, tools: usize) -> Self {
         Self { era, tools: tool_list(tools), large: format!("\"{}\"", "y".repeat(LARGE)) }
     }
@@ -111,7 +111,7 @@ impl Echo {
             Era::Modern => (r#""resultType":"complete","#, r#""ttlMs":60000,"cacheScope":"public","#),
         };
         match request.method {
-            // `initialize` is still answered, which who comes directly begins with; mcpd does not send it any more.
+            // `initialize` is answered for direct clients. mcpd does not send it.
             "server/discover" if self.era == Era::Modern => {
                 write!(
                     output,
@@ -134,12 +134,12 @@ impl Echo {
     }
 }
 
-/// Does what two of the tools are called for, without end.
+/// Runs two of the misbehaving tools, without end.
 fn misbehave(params: Option<&RawValue>, output: &mut impl Write) -> io::Result<()> {
     let Some(params) = params else { return Ok(()) };
     match serde_json::from_str::<Call<'_>>(params.get())?.name {
         "hang" => {
-            // That its client has gone it notices all the same.
+            // It still notices the end of its client.
             let input = io::stdin();
             poll(&mut [PollFd::new(&input, PollFlags::empty())], None)?;
             Err(io::ErrorKind::BrokenPipe.into())
@@ -153,7 +153,7 @@ fn misbehave(params: Option<&RawValue>, output: &mut impl Write) -> io::Result<(
     }
 }
 
-/// The JSON string a call is answered with.
+/// The response text of a call, as a JSON string.
 fn reply_text<'a>(params: Option<&'a RawValue>, large: &'a str) -> io::Result<&'a str> {
     let Some(params) = params else {
         return Ok("\"\"");
@@ -167,7 +167,7 @@ fn reply_text<'a>(params: Option<&'a RawValue>, large: &'a str) -> io::Result<&'
     })
 }
 
-/// The tools that do something, then as many idle ones as make `count`.
+/// The active tools, then idle ones up to `count`.
 fn tool_list(count: usize) -> String {
     let useful = ["echo", "swallow", "large", "flood", "hang"].map(String::from);
     let idle = (0..).map(|number| format!("idle_{number}"));

@@ -1,6 +1,6 @@
-//! What it costs that agent and server are of two eras: each server is called by an agent of its own era, and by one of the other.
+//! Cost of bridging: each server is called by an agent of its own era, and by one of the other era.
 //!
-//! All of it by the one server program, whose own time is in every column.
+//! Every column includes the time of the same server program.
 
 use std::io;
 
@@ -10,12 +10,12 @@ use crate::sides::Side;
 use crate::table::{Marker, Table};
 use crate::{Effort, cores};
 
-/// What a crossed call may take more than one within an era, in µs.
+/// Allowed extra time of a bridged call, in µs.
 const MORE: Marker = Marker::MoreAtMost(15.0);
 
 const CALLS: [Row<Side>; 2] =
     [("small call, p50", "µs", MORE, p50), ("small call, CPU of the middle", "µs", Marker::None, cpu)];
-/// All on one core: nothing is hidden by the waking of another core.
+/// All on one core, so that wake-ups of another core hide nothing.
 const CROWDED: [Row<Side>; 1] = [("small call on one core, p50", "µs", MORE, p50)];
 /// mcpd answers a list itself.
 const LISTS: [Row<Side>; 1] = [("list of 50 tools, p50", "µs", Marker::None, lists)];

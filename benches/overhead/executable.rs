@@ -1,17 +1,17 @@
-//! The mcpd that is measured: the one that users get.
+//! The measured mcpd: built as users install it.
 //!
-//! Not the one that cargo builds beside a bench. That shares crates with the tests, which ask more of them: tables that take
-//! 110 KiB of each guard.
+//! Not the binary that cargo builds for a bench: its crates have features for tests, with tables that take 110 KiB in each
+//! guard.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The variable that names another.
+/// The variable that names another binary.
 const NAMED: &str = "MCPD";
 
-/// Builds it, unless another is named.
+/// Builds it, unless the variable names another one.
 pub(crate) fn build() -> io::Result<()> {
     if std::env::var_os(NAMED).is_some() {
         return Ok(());
@@ -19,7 +19,7 @@ pub(crate) fn build() -> io::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(["build", "--profile", "dist", "--locked", "--bin", "mcpd", "--target-dir"]).arg(directory());
-    // Not with what cargo tells a bench of itself: the build script of ring runs anew when that changes, and all is built again.
+    // Without cargo's variables for benches, which would rerun the build script of ring and rebuild everything.
     for (name, _) in std::env::vars_os().filter(|(name, _)| tells_of_a_package(name)) {
         command.env_remove(name);
     }
@@ -33,7 +33,7 @@ fn tells_of_a_package(name: &OsStr) -> bool {
         .any(|start| name.as_encoded_bytes().starts_with(start.as_bytes()))
 }
 
-/// Where it is.
+/// The path of the binary.
 pub(crate) fn path() -> PathBuf {
     std::env::var_os(NAMED).map_or_else(|| directory().join("dist/mcpd"), PathBuf::from)
 }

@@ -1,4 +1,4 @@
-//! What a fault of one peer costs the others, and how soon what it broke is whole again.
+//! Cost of one peer's fault for others, and time to recovery.
 
 use std::io;
 use std::thread;
@@ -16,14 +16,14 @@ use crate::sides::await_tools;
 use crate::stats::{median, quantile};
 use crate::table::{Marker, Table};
 
-/// All the tools of the echo server that do something.
+/// The active tools of the echo server.
 const TOOLS: usize = 6;
-/// Servers beside each other: one for the calls that are measured, one at fault.
+/// Two servers: one for the measured calls, one with the fault.
 const SERVERS: usize = 2;
-/// Calls that a dead server leaves unanswered.
+/// Calls in flight when the server dies.
 const PENDING: usize = 50;
 
-/// What another agent does beside the calls that are measured, at a server of its own.
+/// Activity of another agent at another server during the measured calls.
 #[derive(Clone, Copy)]
 enum Other {
     Rests,
@@ -71,7 +71,7 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
     Ok(())
 }
 
-/// How long one agent's small calls take while another does what it does, in µs. Each has a server of its own.
+/// Time of one agent's small calls during the other's activity, in µs. Each agent uses another server.
 fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &Effort) -> io::Result<Vec<f64>> {
     let (mut agent, mut neighbour) = (middle.connect()?, middle.connect()?);
     let small = |prefix| Request::call(&format!("{prefix}echo"), "hello");
@@ -114,7 +114,7 @@ fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &E
     Ok(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
 }
 
-/// From the death of a server to the last of the answers it owed.
+/// Time from the death of a server to the last response to its calls.
 fn unanswered() -> io::Result<f64> {
     let mut daemon = Middle::mcpd(1, TOOLS, cores::MIDDLE)?;
     let mut agent = daemon.connect()?;
@@ -122,7 +122,7 @@ fn unanswered() -> io::Result<f64> {
     for _ in 0..PENDING {
         agent.send(&Request::call("echo__hang", "hello"))?;
     }
-    // What was sent before it has been taken in: an agent's messages are read in order.
+    // The daemon reads messages in order, so it has read the calls by now.
     daemon.connect()?.call(&Request::new("ping", "{}"))?;
     let start = kill_server(&daemon)?;
     for _ in 0..PENDING {
@@ -133,7 +133,7 @@ fn unanswered() -> io::Result<f64> {
     Ok(duration.as_secs_f64() * 1e3)
 }
 
-/// From the death of a server to the first answer of the next one.
+/// Time from the death of a server to the first response of the next instance.
 fn restart() -> io::Result<f64> {
     let mut daemon = Middle::mcpd(1, TOOLS, cores::MIDDLE)?;
     let mut agent = daemon.connect()?;
@@ -145,7 +145,7 @@ fn restart() -> io::Result<f64> {
     Ok(duration.as_secs_f64() * 1e3)
 }
 
-/// Until the request is answered with a result.
+/// Repeats the request until it gets a result.
 fn await_answer(agent: &mut Connection, request: &Request) -> io::Result<()> {
     let start = Instant::now();
     while !agent.succeeds(request)? {
@@ -157,7 +157,7 @@ fn await_answer(agent: &mut Connection, request: &Request) -> io::Result<()> {
     Ok(())
 }
 
-/// SIGKILL to the daemon's only server, and when that was.
+/// Kills the daemon's only server and returns the time.
 fn kill_server(daemon: &Middle) -> io::Result<Instant> {
     let servers = procfs::descendants(daemon.pid())?;
     let server = servers.into_iter().find(|&pid| procfs::name(pid).is_ok_and(|name| name != "mcpd-guard"));

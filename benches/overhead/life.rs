@@ -1,4 +1,4 @@
-//! How fast a daemon comes and goes.
+//! Start and stop times of a daemon.
 
 use std::io;
 
@@ -14,10 +14,10 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
     let mut stops = Vec::new();
     for _ in 0..effort.lives {
         let mut daemon = Middle::mcpd(1, 3, cores::MIDDLE)?;
-        // Later than the socket accepts: its first agent has been answered.
+        // Measured until the first agent has a response, which is later than the first accept.
         let mut agent = daemon.connect()?;
         starts.push(daemon.age().as_secs_f64() * 1e3);
-        // A server that is stopped while it starts would be another measurement.
+        // Wait for the server first, since stopping a starting server measures something else.
         await_tools(&mut agent, 1)?;
         stops.push(daemon.stop()?.as_secs_f64() * 1e3);
     }

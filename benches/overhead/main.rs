@@ -1,11 +1,11 @@
-//! What mcpd costs, as ratios: one run measures an echo server reached directly, through a relay that copies bytes and parses
-//! nothing, and through mcpd; agents and servers of two eras ([`eras`]); and one that is reached by URL ([`http`]).
+//! The cost of mcpd as ratios. One run measures an echo server directly, through a relay that copies bytes without parsing,
+//! and through mcpd; agents and servers of both eras ([`eras`]); and a server at a URL ([`http`]).
 //!
-//! `cargo bench` takes about four minutes, `cargo bench -- --quick` about one; `--stdio`, `--eras`, `--http` and `--faults` leave out
-//! the other parts. Rounds of the ways that are compared are interleaved, so that a noisy machine is noisy for all of them, and only the
-//! ratios are worth remembering. Nothing is asserted: a slow machine is no reason to fail a build.
+//! `cargo bench` takes about four minutes, `cargo bench -- --quick` about one. `--stdio`, `--eras`, `--http` and `--faults` select
+//! parts. Rounds of compared paths are interleaved, so that noise affects all of them. Only ratios are comparable between runs.
+//! Nothing is asserted, so a slow machine fails no build.
 //!
-//! What is measured is mcpd as it is installed, which is built first; `MCPD=/usr/bin/mcpd cargo bench` measures that one instead.
+//! The bench builds mcpd as it is installed. `MCPD=/usr/bin/mcpd cargo bench` measures that binary instead.
 
 #![expect(clippy::print_stdout, reason = "the table is what this program is for")]
 
@@ -31,16 +31,16 @@ use std::io;
 use connection::Era;
 use table::Table;
 
-/// What there is to measure: servers over pipes, agents and servers of two eras, servers at a URL, faults of peers.
+/// The parts: servers over pipes, both eras, servers at a URL, faults of peers.
 const PARTS: [&str; 4] = ["--stdio", "--eras", "--http", "--faults"];
 
 /// How much to measure.
 struct Effort {
     /// Interleaved rounds; a reported number is the median over them.
     rounds: usize,
-    /// Small calls a round and a way.
+    /// Small calls per round and path.
     calls: usize,
-    /// Calls with a large message a round and a way.
+    /// Calls with a large message per round and path.
     large_calls: usize,
     /// Starts and stops of a daemon.
     lives: usize,
@@ -72,7 +72,7 @@ fn main() -> io::Result<()> {
 fn measure(effort: &Effort, is_selected: impl Fn(&str) -> bool) -> io::Result<()> {
     executable::build()?;
     cores::pin(None, cores::ENDS);
-    // Whoever else is at work takes a core away, and then only the rows of one core mean anything.
+    // Other load takes a core away. Then only the rows of one core are meaningful.
     println!("load of the machine before the run: {}", procfs::load()?);
     if is_selected("--stdio") {
         println!("Servers over pipes\n{}", stdio(effort)?);

@@ -1,4 +1,4 @@
-//! The processes in the middle: mcpd itself, and the relay it is compared with.
+//! The process between client and server: mcpd, or the relay that it is compared with.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use crate::connection::{Connection, Era};
 use crate::{cores, executable, procfs, relay};
 
-/// Starting or stopping takes milliseconds; this is when to give up.
+/// Time limit of a start or stop, which takes milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The runtime directory of mcpd, in its own.
+/// The runtime directory of mcpd, below the temporary directory.
 const RUN: &str = "run";
 
 /// A running mcpd or relay with its socket; killed when dropped.
@@ -62,7 +62,7 @@ impl Middle {
         // A daemon logs, so what it logs is part of its cost.
         let log = File::create(directory.path().join("log"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // How many files are in that of a person is part of the cost of nobody else.
+        // A separate cache directory, so that the person's files do not affect the result.
         command.env("XDG_CACHE_HOME", directory.path().join("cache"));
         let started = Instant::now();
         let process = command.spawn()?;
@@ -70,7 +70,7 @@ impl Middle {
         Ok(Self { process, started, socket: directory.path().join(socket), directory })
     }
 
-    /// What a client launches that cannot open the socket.
+    /// The command for clients that cannot open the socket.
     pub(crate) fn launched(&self) -> io::Result<Command> {
         let mut command = match self.directory.path().join(RUN) {
             run if self.socket.starts_with(&run) => {
@@ -92,19 +92,19 @@ impl Middle {
         self.process.id()
     }
 
-    /// How long ago it was started.
+    /// Time since its start.
     pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// An agent that has been answered, as soon as one can be.
+    /// Connects an agent as soon as possible, and returns it after its first response.
     pub(crate) fn connect(&mut self) -> io::Result<Connection> {
         let mut connection = self.connect_when_listening()?;
         connection.initialize()?;
         Ok(connection)
     }
 
-    /// An agent that has said nothing yet.
+    /// A connected agent that has sent nothing.
     pub(crate) fn connect_when_listening(&mut self) -> io::Result<Connection> {
         let start = Instant::now();
         loop {
@@ -123,7 +123,7 @@ impl Middle {
         fs::read_to_string(self.directory.path().join("log"))
     }
 
-    /// SIGTERM, and how long it takes until neither the process nor any descendant is left.
+    /// Sends SIGTERM and returns the time until the process and all descendants have ended.
     pub(crate) fn stop(mut self) -> io::Result<Duration> {
         let descendants = procfs::descendants(self.pid())?;
         let pid = Pid::from_child(&self.process);
@@ -147,7 +147,7 @@ impl Drop for Middle {
     }
 }
 
-/// Waits for about as long as nothing interesting can happen in.
+/// Sleeps for one polling interval.
 #[expect(clippy::disallowed_methods, reason = "no runtime here whose thread could be held up")]
 pub(crate) fn pause() {
     std::thread::sleep(Duration::from_micros(100));

@@ -1,10 +1,10 @@
-//! What the kernel says of a process.
+//! Process facts from /proc.
 
 use std::{fs, io};
 
 /// Nanoseconds of CPU time, all threads together.
 ///
-/// `schedstat`, because the ticks of `stat` are 10 ms long: a round would see a handful.
+/// From `schedstat`, since the ticks of `stat` are 10 ms long, too coarse for a round.
 pub(crate) fn cpu_nanos(pid: u32) -> io::Result<u64> {
     let mut sum = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -28,13 +28,13 @@ pub(crate) fn load() -> io::Result<String> {
     Ok(text.split(' ').next().unwrap_or_default().to_owned())
 }
 
-/// What the process calls itself: its first argument.
+/// The first argument of the process.
 pub(crate) fn name(pid: u32) -> io::Result<String> {
     let arguments = fs::read_to_string(format!("/proc/{pid}/cmdline"))?;
     Ok(arguments.split('\0').next().unwrap_or_default().to_owned())
 }
 
-/// Whether the process is there and not merely waiting for its parent to look at its exit code.
+/// Whether the process runs, zombies excluded.
 pub(crate) fn is_running(pid: u32) -> bool {
     stat(pid).is_some_and(|(state, _)| state != "Z")
 }
@@ -47,7 +47,7 @@ pub(crate) fn descendants(pid: u32) -> io::Result<Vec<u32>> {
         let Some(child) = entry.to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        // One that has ended in the meantime is nobody's descendant.
+        // Processes that have ended meanwhile are skipped.
         if let Some((_, parent)) = stat(child) {
             parents.push((child, parent));
         }

@@ -1,5 +1,5 @@
-//! The measure of a middleman: socket to pipe and back, bytes copied, nothing parsed. Built like mcpd (tokio on one thread), so
-//! what mcpd costs beyond it is the price of understanding the messages.
+//! The baseline: copies bytes between socket and pipe without parsing. Built like mcpd (tokio on one thread), so the
+//! difference is the cost of parsing and routing.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -17,10 +17,10 @@ pub(crate) const MODE: &str = "relay";
 /// The one that makes it what a client launches to get there; the socket's path follows it.
 pub(crate) const LAUNCHED_MODE: &str = "relay-launched";
 
-/// What Linux gives a pipe; a smaller buffer would make the relay slow at large messages, and mcpd look good.
+/// The size of a Linux pipe. A smaller buffer would slow the relay at large messages and flatter mcpd.
 const BUFFER: usize = 1 << 16;
 
-/// Serves every connection with a server of its own, until it is killed.
+/// Serves every connection with a new server, until it is killed.
 pub(crate) fn serve(socket: &str, tools: &str) -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let listener = UnixListener::bind(socket)?;
@@ -31,12 +31,12 @@ pub(crate) fn serve(socket: &str, tools: &str) -> io::Result<()> {
     })
 }
 
-/// Joins standard streams to the socket, with two threads that wait for nothing but bytes.
+/// Connects standard streams to the socket, with two threads that copy bytes.
 pub(crate) fn launched(socket: &str) -> io::Result<()> {
     let from_relay = net::UnixStream::connect(socket)?;
     let to_relay = from_relay.try_clone()?;
     std::thread::spawn(move || {
-        // Whichever end leaves first.
+        // Ends with whichever side ends first.
         let _ = copy(io::stdin().lock(), &to_relay);
         let _ = to_relay.shutdown(Shutdown::Write);
     });

@@ -1,4 +1,4 @@
-//! The three ways to an echo server.
+//! The three paths to an echo server.
 
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -8,30 +8,30 @@ use crate::connection::{Connection, Era, Request};
 use crate::middle::{Middle, pause};
 use crate::procfs;
 
-/// How long a server may take until its tools are listed.
+/// Time limit until a server's tools are listed.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// One way to an echo server, with an initialised agent at its end.
+/// One path to an echo server, with an initialised agent.
 pub(crate) struct Side {
     pub(crate) connection: Connection,
-    /// Further agents, each with a connection of its own.
+    /// Further agents, each with its connection.
     pub(crate) agents: Vec<Connection>,
-    /// How the agents speak.
+    /// The era of the agents.
     era: Era,
     prefix: &'static str,
     process: Process,
-    /// What joins the connection to it.
+    /// The launched command between connection and daemon.
     launched: Option<Child>,
 }
 
-/// What has to live as long as the connection.
+/// The process that must live as long as the connection.
 enum Process {
     Server(Child),
     Middle(Middle),
 }
 
 impl Side {
-    /// Direct, relay, mcpd; the servers have `tools` tools, and what is in the middle runs on `core`.
+    /// Direct, relay, mcpd. The servers have `tools` tools; relay and mcpd run on `core`.
     pub(crate) fn all(tools: usize, core: usize) -> io::Result<[Self; 3]> {
         Ok([
             Self::direct(Era::Legacy, tools)?,
@@ -47,7 +47,7 @@ impl Side {
         Ok([Self::direct(server, tools)?, behind(same)?, behind(other)?])
     }
 
-    /// The same for agents that can only launch commands: what is in the middle is reached by `mcpd connect`, or by a copy of bytes.
+    /// The same through launched commands: `mcpd connect`, or a byte copy for the relay.
     pub(crate) fn all_launched(tools: usize, core: usize) -> io::Result<[Self; 3]> {
         let [direct, relay, mcpd] = Self::all(tools, core)?;
         Ok([direct, relay.launched()?, mcpd.launched()?])
@@ -60,7 +60,7 @@ impl Side {
         Ok(Self { connection, agents: Vec::new(), era, prefix: "", process: Process::Server(server), launched: None })
     }
 
-    /// With an agent of this era, which is not introduced if it is modern.
+    /// With an agent of this era. A modern agent needs no handshake.
     fn speaking(mut self, era: Era) -> io::Result<Self> {
         if let (Era::Modern, Process::Middle(middle)) = (era, &mut self.process) {
             self.connection = middle.connect_when_listening()?;
@@ -95,7 +95,7 @@ impl Side {
         Request::list_of(self.era)
     }
 
-    /// CPU time of what is in the middle, if anything is.
+    /// CPU time of relay or mcpd, if in the path.
     pub(crate) fn middle_cpu_nanos(&self) -> io::Result<u64> {
         match &self.process {
             Process::Server(_) => Ok(0),
@@ -103,7 +103,7 @@ impl Side {
         }
     }
 
-    /// More agents; a server of our own has room for one.
+    /// Adds agents. A direct server accepts only one.
     pub(crate) fn add_agents(&mut self, count: usize) -> io::Result<()> {
         if let Process::Middle(middle) = &mut self.process {
             for _ in 0..count {
@@ -128,7 +128,7 @@ impl Drop for Side {
     }
 }
 
-/// Starts a server, or what leads to one, and introduces an agent.
+/// Starts a server, or a command that leads to one, and initialises an agent.
 fn start(mut command: Command) -> io::Result<(Child, Connection)> {
     let mut child = command.spawn()?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
@@ -139,7 +139,7 @@ fn start(mut command: Command) -> io::Result<(Child, Connection)> {
     Ok((child, connection))
 }
 
-/// A daemon serves before its servers are up. `servers` of them have the tool `echo`.
+/// Waits until `servers` servers have listed, since a daemon serves before its servers are ready.
 pub(crate) fn await_tools(connection: &mut Connection, servers: usize) -> io::Result<()> {
     let start = Instant::now();
     loop {

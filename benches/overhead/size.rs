@@ -1,4 +1,4 @@
-//! How much memory a daemon takes that does nothing, and each thing that is added to it.
+//! Memory of an idle daemon, and of each agent, server and tool.
 
 use std::io;
 
@@ -9,10 +9,10 @@ use crate::stats::median;
 use crate::table::{Marker, Table};
 use crate::{cores, procfs};
 
-/// Enough agents for one to weigh something.
+/// Enough agents for a measurable size of one.
 const AGENTS: usize = 100;
 
-/// What a person may well have configured.
+/// A plausible number of servers.
 const SERVERS: usize = 10;
 
 pub(crate) fn measure(table: &mut Table) -> io::Result<()> {
@@ -23,7 +23,7 @@ pub(crate) fn measure(table: &mut Table) -> io::Result<()> {
 
 fn idle(table: &mut Table) -> io::Result<()> {
     let mut daemon = Middle::mcpd(0, 0, cores::MIDDLE)?;
-    // Served once, so that what is set up at the first agent counts as well.
+    // Served once, so that state set up by the first agent is included.
     drop(daemon.connect()?);
     let pid = daemon.pid();
     table.single("idle daemon, RSS", "MiB", procfs::memory_kib(pid, "Rss")? / 1024.0, Marker::AtMost(12.0));
@@ -52,8 +52,8 @@ fn session(table: &mut Table) -> io::Result<()> {
     Ok(())
 }
 
-/// A guard runs the daemon's executable, whose pages are shared out among all that run it: so the proportional size depends on
-/// their number, and what is a guard's own does not.
+/// Guards run the daemon's executable and share its pages, so their proportional size depends on their number. The private
+/// size does not.
 fn guards(table: &mut Table) -> io::Result<()> {
     let mut daemon = Middle::mcpd(SERVERS, 3, cores::MIDDLE)?;
     await_tools(&mut daemon.connect()?, SERVERS)?;

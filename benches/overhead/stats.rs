@@ -1,10 +1,10 @@
-//! Medians: one slow round says something about the machine, not about what is measured.
+//! Medians, since a single slow round reflects the machine.
 
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The value that a share of `rank` lies below.
+/// The quantile at `rank`.
 pub(crate) fn quantile(values: impl IntoIterator<Item = f64>, rank: f64) -> f64 {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! The table: what was measured, beside the marker it is to keep.
+//! The table of results and their markers.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use crate::stats::median;
 /// A distance marker of the design.
 #[derive(Clone, Copy)]
 pub(crate) enum Marker {
-    /// For the ratio of mcpd to what it is compared with.
+    /// For the ratio of mcpd to its baseline.
     RatioAtMost(f64),
     RatioAtLeast(f64),
-    /// For the ratio of what mcpd adds to what it is compared with, in a row of its own.
+    /// For the ratio of added cost to its baseline, in a separate row.
     AddedAtMost(f64),
-    /// For the difference of the last way to the one it is compared with, in the unit of the row and in a row of its own.
+    /// For the difference of the last path to its baseline, in a separate row.
     MoreAtMost(f64),
-    /// For what mcpd itself needs.
+    /// For an absolute value of mcpd.
     AtMost(f64),
-    /// Reported, but nobody promised anything.
+    /// Reported without a marker.
     None,
 }
 
 impl Marker {
-    /// The marker as it is printed, and whether it is kept.
+    /// The printed marker, and whether it is met.
     fn judge(self, value: f64, ratio: f64, unit: &str) -> (String, &'static str) {
         let (text, is_met) = match self {
             Self::RatioAtMost(limit) | Self::AddedAtMost(limit) => (format!("≤ {limit}×"), ratio <= limit),
@@ -37,9 +37,9 @@ impl Marker {
 }
 
 pub(crate) struct Table {
-    /// The last of them is what the markers are for.
+    /// Markers apply to the last path.
     ways: [&'static str; 3],
-    /// Which of them that is compared with.
+    /// The index of the baseline path.
     base: usize,
     rows: Vec<[String; 7]>,
 }
@@ -49,9 +49,9 @@ impl Table {
         Self { ways, base, rows: Vec::new() }
     }
 
-    /// A row of all three ways, with one value a round for each.
+    /// A row of all three paths, with one value per round.
     ///
-    /// The ratio is the median of the rounds' ratios, not the ratio of the medians: neighbours in time share their noise.
+    /// The ratio is the median of the rounds' ratios, since adjacent measurements share noise.
     pub(crate) fn compare(&mut self, what: &str, unit: &str, rounds: &[Vec<f64>; 3], marker: Marker) {
         if let Marker::MoreAtMost(_) = marker {
             self.push_compared(what, unit, rounds, Marker::None);
@@ -75,7 +75,7 @@ impl Table {
         self.push(what, unit, medians, ratio, marker);
     }
 
-    /// A row of the last way alone.
+    /// A row of the last path alone.
     pub(crate) fn single(&mut self, what: &str, unit: &str, value: f64, marker: Marker) {
         self.push(what, unit, [f64::NAN, f64::NAN, value], f64::NAN, marker);
     }
@@ -88,7 +88,7 @@ impl Table {
     }
 }
 
-/// Three significant digits or so, and a dash for what does not exist.
+/// About three significant digits, and a dash for missing values.
 fn number(value: f64) -> String {
     match value {
         value if value.is_nan() || value == 0.0 => "–".to_owned(),

@@ -1,7 +1,6 @@
-//! The pure rooms of mcpd that the fuzz targets enter, compiled from where they are.
+//! The pure modules of mcpd that the fuzz targets use, compiled from their sources.
 //!
-//! Not mcpd as a dependency: with the instruments of a fuzzer that takes minutes to build, most of them for crates that no
-//! target reaches.
+//! mcpd is no dependency: with fuzzer instrumentation it takes minutes to build, mostly for crates that no target uses.
 
 #![allow(dead_code, reason = "the rest of mcpd uses what the targets do not")]
 #![allow(unfulfilled_lint_expectations, reason = "lints that mcpd turns on are not on here")]
@@ -23,14 +22,14 @@ mod mcpd {
     pub mod task_state;
     pub mod token_estimate;
 
-    /// How a call ended, as an answer says it.
+    /// The outcome of a call, as a response reports it.
     pub mod calls {
         mod outcome;
 
         pub use outcome::Outcome;
     }
 
-    /// How long a call may take.
+    /// Time limits of calls.
     pub mod config {
         mod settings;
         mod timeouts;
@@ -39,11 +38,11 @@ mod mcpd {
         pub use timeouts::CallLimit;
     }
 
-    /// Of what HTTP brings.
+    /// HTTP parsing.
     pub mod net {
         /// Bodies of answers.
         pub mod body {
-            /// Where bytes are kept is nothing that a target sees.
+            /// Stub: targets do not observe where bytes are stored.
             #[must_use]
             pub fn by_itself(part: bytes::Bytes) -> bytes::Bytes {
                 part
@@ -51,13 +50,13 @@ mod mcpd {
         }
     }
 
-    /// What of a server's room does no I/O.
+    /// The pure parts of `server`.
     pub mod server {
         pub mod listing;
         pub mod share;
         pub mod stats;
 
-        /// What sessions and servers send each other.
+        /// Messages between sessions and servers.
         pub mod messages {
             pub mod call;
             pub mod server_notification;
@@ -102,7 +101,7 @@ mod mcpd {
             }
         }
 
-        /// What servers ask, of which no target has any.
+        /// Server requests, which no target has.
         pub mod question {
             /// One such request.
             #[derive(Debug)]
@@ -110,12 +109,12 @@ mod mcpd {
         }
     }
 
-    /// What of a session's room does no I/O.
+    /// The pure parts of `session`.
     pub mod session {
         pub mod routed_request;
     }
 
-    /// What of the transports does no I/O.
+    /// The pure parts of `transport`.
     pub mod transport {
         /// Messages over HTTP.
         pub mod http {
@@ -125,16 +124,16 @@ mod mcpd {
 
             mod events;
 
-            /// What a stream of events has told.
+            /// The events and fields parsed from a stream.
             #[derive(Debug, Default, PartialEq, Eq)]
             pub struct Parsed {
-                /// Name and data of each event; nothing in the place of one that is too large.
+                /// Name and data of each event; `None` for an oversized one.
                 pub events: Vec<Option<(Bytes, Bytes)>>,
                 pub last_id: Option<Bytes>,
                 pub retry: Option<Duration>,
             }
 
-            /// Reads a stream that comes in these pieces, of whose events none may have more than `max` bytes.
+            /// Parses a stream in these pieces, with at most `max` bytes per event.
             #[must_use]
             pub fn parsed(pieces: &[&[u8]], max: usize) -> Parsed {
                 let (mut stream, mut parsed) = (events::Events::new(max), Parsed::default());

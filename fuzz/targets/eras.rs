@@ -1,5 +1,5 @@
-//! Whatever a peer sends instead of params, a result, an error or a state: carried into the other era it is well-formed, and what
-//! this is not about is what it was, in the same order.
+//! Arbitrary params, results, errors and states: translated to the other era they are well-formed, and unrelated members
+//! are unchanged, in the same order.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ use rooms::jsonrpc::members::text;
 use rooms::jsonrpc::same::same_apart_from;
 use rooms::jsonrpc::splice::{Change, applied};
 
-/// More members than an input of the fuzzer can have.
+/// More members than a fuzzer input can have.
 const ALL: usize = 10_000;
 
 fuzz_target!(|data: &[u8]| {
@@ -58,7 +58,7 @@ fn requests(raw: &Bytes) {
     }
 }
 
-/// Whether what compares values looks into it: keys that are text, each once.
+/// Whether the comparison applies: text keys without duplicates.
 fn same_keys(raw: &Bytes) -> bool {
     let Ok(found) = entries(raw, ALL) else { return false };
     let mut keys: Vec<_> = found.iter().map(|(key, _)| text(key)).collect();
@@ -122,7 +122,7 @@ fn well_formed(raw: &Bytes, changes: &[Change]) {
     assert!(entries(&applied(raw, changes).into(), ALL).is_ok(), "what comes out is malformed");
 }
 
-/// What comes out is well-formed, and its members but for those `apart` are those that went in.
+/// The output is well-formed, and its members except `apart` equal the input's.
 fn check(raw: &Bytes, changes: &[Change], apart: &[&str]) {
     if changes.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! A `text/event-stream` of a server, whatever it is: cut anyhow, it tells the same, and what the standard says.
+//! Arbitrary `text/event-stream` input: the result does not depend on how it is cut, and follows the standard.
 //!
 //! The first byte is the cap, the second how the rest is cut into reads. Source: WHATWG HTML, 9.2.6, "Interpreting an event stream".
 
@@ -12,7 +12,7 @@ use rooms::transport::http::{Parsed, parsed};
 
 fuzz_target!(|data: &[u8]| {
     let [cap, cut, stream @ ..] = data else { return };
-    // Small ones, and some with room for ids of any length.
+    // Small caps, and some large enough for ids of any length.
     let max = 8 + usize::from(*cap) * 16;
     let whole = parsed(&[stream], max);
     let pieces: Vec<_> = stream.chunks(usize::from(*cut) + 1).collect();
@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(plainly(stream, max), whole, "the stream is misread");
 });
 
-/// What the stream tells, without any of the reader's care for memory.
+/// A reference parser without memory limits.
 fn plainly(stream: &[u8], max: usize) -> Parsed {
     let (mut parsed, mut open, mut id) = (Parsed::default(), Open::default(), Bytes::new());
     let mut rest = stream;
@@ -42,7 +42,7 @@ fn plainly(stream: &[u8], max: usize) -> Parsed {
     parsed
 }
 
-/// An event that has not ended.
+/// An unfinished event.
 #[derive(Default)]
 struct Open {
     name: Vec<u8>,

@@ -1,8 +1,8 @@
-//! Bytes from a peer, whatever they are: framing, the envelope, what is kept of a line over the cap.
+//! Arbitrary bytes of a peer: framing, the envelope, and the retained ends of a line over the cap.
 //!
-//! The first byte is the cap, the second how the rest is cut into reads. Nothing panics; how the stream is cut changes
-//! nothing; what is held stays below the cap; the lines are those of a decoder that has the whole stream at once; and a
-//! line that is a message is the same message to a careless reader.
+//! The first byte is the cap, the second how the rest is cut into reads. Nothing panics, the cut changes nothing, memory
+//! stays below the cap, the lines equal those of a decoder with the whole stream, and a message is the same message to a
+//! lenient reader.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ use rooms::jsonrpc::members::members;
 use rooms::jsonrpc::{Message, is_id, oversize, parse};
 use tokio_util::codec::Decoder;
 
-/// As in the decoder: what is kept of either end of a line over the cap.
+/// Retained bytes at either end of a line over the cap, as in the decoder.
 const KEEP: usize = 1024;
 
 fuzz_target!(|data: &[u8]| {
@@ -58,7 +58,7 @@ fn pieces(mut stream: &[u8], seed: u8) -> Vec<&[u8]> {
     pieces
 }
 
-/// What the stream says, without any of the decoder's care for memory.
+/// A reference decoder without memory limits.
 fn plainly(stream: &[u8], cap: usize) -> Vec<Line> {
     let lines = stream.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
     let read = lines.filter_map(|line| {
@@ -101,7 +101,7 @@ fn check_message(line: &Bytes) {
     }
 }
 
-/// The members of an object to one who folds case and cuts names at a zero.
+/// The members of an object for a reader that folds case and cuts names at a zero byte.
 struct Careless(Vec<(String, Bytes)>);
 
 impl Careless {
@@ -110,7 +110,7 @@ impl Careless {
         Self(members.expect("one object").expect("it was read before").0)
     }
 
-    /// The value of the one member of this name; empty without one.
+    /// The value of the only member of this name; empty without one.
     fn one(&self, name: &str) -> &[u8] {
         let alike = |key: &str| key.trim_end_matches('\0').to_lowercase() == name;
         let mut found = self.0.iter().filter(|(key, _)| alike(key));
@@ -143,7 +143,7 @@ impl<'de> serde::Deserialize<'de> for Members {
     }
 }
 
-/// A key, be it text or, with lone surrogates, not.
+/// A key: text, or bytes with lone surrogates.
 struct Key(String);
 
 impl<'de> serde::Deserialize<'de> for Key {
@@ -162,7 +162,7 @@ impl<'de> serde::Deserialize<'de> for Key {
     }
 }
 
-/// The id found at either end of a line over the cap is the one that a reader of all of it finds.
+/// The id found at either end of a line over the cap equals the id of the whole line.
 fn check_id_of_a_large_one(line: &Bytes) {
     let (head, tail) = (line.slice(..KEEP), line.slice(line.len() - KEEP..));
     if let (Some(found), Ok([id])) = (oversize::id(&head, &tail), members(line, ["id"])) {

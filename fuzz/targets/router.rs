@@ -1,9 +1,8 @@
-//! Two servers, two agents and what stands between them, without any I/O: lists, catalog, requests, answers.
+//! Two servers, two agents and the pure modules between them: lists, catalog, requests, responses.
 //!
-//! The first byte is the naming scheme, the first two lines are what the servers answer when they are asked for their lists. Each further
-//! line is an agent's, or with a `<` before it the servers' answer. Nothing panics; what is listed is callable and what is
-//! denied is neither; what goes out is what came in but for the id, the name and the progress token; every call
-//! ends once, with its own agent.
+//! The first byte is the naming scheme, the first two lines are the servers' lists. Each further line is an agent's, or with
+//! a leading `<` a server's response. Nothing panics; listed names are callable and denied names are neither; messages pass
+//! unchanged except for id, name and progress token; every call ends once, with its agent.
 
 #![no_main]
 
@@ -56,7 +55,7 @@ fn lists(result: &Bytes) -> Lists {
     })
 }
 
-/// Two servers and what is exposed of them.
+/// Two servers and their catalog.
 struct World {
     names: [Arc<str>; 2],
     policies: [Policy; 2],
@@ -76,7 +75,7 @@ impl World {
         Self { names, policies, lists, catalog }
     }
 
-    /// What is listed is what is routed to, is permitted, and is what its server said of it but for the name.
+    /// Every listed item has a route, is permitted, and equals its server's definition except for the name.
     fn check_list(&self) {
         for kind in [ListKind::Tools, ListKind::Prompts] {
             self.check_list_of(kind);
@@ -105,7 +104,7 @@ impl World {
     }
 }
 
-/// What stands before and behind a part of a text.
+/// The text before and after a part.
 fn around(text: &Bytes, part: &Bytes) -> [Bytes; 2] {
     let start = part.as_ptr() as usize - text.as_ptr() as usize;
     [text.slice(..start), text.slice(start + part.len()..)]
@@ -120,15 +119,15 @@ struct Entry {
 
 struct Router {
     world: World,
-    /// Of each server.
+    /// Calls of each server.
     pending: [Pending<Entry>; 2],
-    /// Where each agent's open calls are.
+    /// Open calls of each agent.
     open: HashMap<(usize, Bytes), usize>,
     ended: usize,
 }
 
 impl Router {
-    /// An agent says `line`; whether that was a call which went to a server.
+    /// An agent sends `line`. Returns whether it was a call that went to a server.
     fn ask(&mut self, agent: usize, line: Bytes) -> bool {
         let Ok(Message::Request { id, method, params }) = parse(&line) else { return false };
         let Some(what) = RoutedMethod::named(&method) else { return false };
@@ -165,7 +164,7 @@ impl Router {
         true
     }
 
-    /// A server says `line`.
+    /// A server sends `line`.
     fn answer(&mut self, server: usize, line: &Bytes) {
         let Ok(Message::Response { id, .. }) = parse(line) else { return };
         let Taken::Owner(entry) = self.pending[server].take(&id) else { return };
@@ -181,7 +180,7 @@ impl Router {
     }
 }
 
-/// `sent` is the agent's line but for the id, the name and the token, which are those of the server.
+/// `sent` equals the agent's line except for id, name and token.
 fn check_request(
     request: &RoutedRequest,
     (name, what): (&Bytes, RoutedMethod),
@@ -197,7 +196,7 @@ fn check_request(
     assert_eq!(again.raw_key, route.raw_name);
     assert_eq!(again.key, route.name.as_bytes());
     assert_eq!(again.progress_token.as_ref(), request.progress_token.as_ref().map(|_| &id));
-    // Put back, it is the line that came in.
+    // With these restored, it equals the received line.
     let mut edits = vec![
         Edit { part: &again.id, replacement: &request.id },
         Edit { part: &again.raw_key, replacement: &request.raw_key },

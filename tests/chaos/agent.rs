@@ -1,4 +1,4 @@
-//! How agents live: one connection after another, each with its own way to ask and to leave.
+//! The agents of the storm: one connection after another, each with its pace, era and way to disconnect.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,15 +18,15 @@ use crate::call::ToolCall;
 use crate::ledger::{Fate, Ledger};
 use crate::servers::CALM;
 
-/// For an answer to come, whatever happens to its server: longer than mcpd may hold a call back and wait for it together.
+/// Time limit for a response: longer than mcpd may park a call and wait for its response together.
 const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-/// What all agents share.
+/// State that all agents share.
 pub(crate) struct Crew {
     pub(crate) socket: PathBuf,
     pub(crate) ledger: RefCell<Ledger>,
     pub(crate) max_message: usize,
-    /// Nobody dies, cancels or asks for a fault.
+    /// No agent dies, cancels or requests a fault.
     pub(crate) no_faults: bool,
     pub(crate) until: Instant,
 }
@@ -34,13 +34,13 @@ pub(crate) struct Crew {
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Leaving {
-    /// Once every call is answered.
+    /// When every call is answered.
     InOrder,
-    /// It says no more, and reads to the end.
+    /// Stops writing and reads to the end.
     HalfClosed,
-    /// Says half a line and no more, and reads to the end.
+    /// Writes half a line, stops writing and reads to the end.
     HalfLineHalfClosed,
-    /// At once, whatever is unanswered.
+    /// At once, with unanswered calls.
     Dying,
     /// At once, in the middle of a line.
     DyingMidLine,
@@ -50,7 +50,7 @@ struct Open {
     token: String,
     sent_at: Instant,
     cancelled: bool,
-    /// Its time says how fast a server is to which nothing was done.
+    /// Its time counts as the latency of the calm server.
     measured: bool,
 }
 
@@ -61,16 +61,16 @@ struct Connection {
     agent_era: AgentEra,
     lines: Lines<BufReader<OwnedReadHalf>>,
     write: OwnedWriteHalf,
-    /// Said, and not taken by the daemon yet.
+    /// Bytes that the daemon has not accepted yet.
     unsent: Vec<u8>,
     next_id: u64,
-    /// By the id, as it is spelled.
+    /// By the raw id.
     open: HashMap<String, Open>,
-    /// It did not always read, so that it may be cut off, and is no measure of how fast answers come.
+    /// The agent has paused reading. It may be disconnected, and its latencies do not count.
     neglectful: bool,
 }
 
-/// Lives until the storm is over.
+/// Runs until the storm is over.
 pub(crate) async fn live(crew: Rc<Crew>, number: usize, mut rng: Rng) {
     while Instant::now() < crew.until {
         let Ok(stream) = UnixStream::connect(&crew.socket).await else {
@@ -127,7 +127,7 @@ impl Connection {
                 let line = self.agent_era.list(&mut self.rng);
                 self.queue_line(&line);
             }
-            // More than a connection may have.
+            // More calls than a connection may have in flight.
             7 if !self.crew.no_faults && self.rng.u32(..4) == 0 => (0..280).for_each(|_| self.call()),
             8..20 => (0..self.rng.u32(2..12)).for_each(|_| self.call()),
             20..22 if !self.crew.no_faults => self.call_much_of_one(),
@@ -141,7 +141,7 @@ impl Connection {
         self.start_call(&call);
     }
 
-    /// More than a server that does not read can be given, so that some of it is never sent.
+    /// More bytes than a server that does not read can accept, so some calls are never sent.
     fn call_much_of_one(&mut self) {
         let call = ToolCall::large(&mut self.rng);
         (0..12).for_each(|_| self.start_call(&call));
@@ -150,7 +150,7 @@ impl Connection {
     fn start_call(&mut self, call: &ToolCall) {
         let token = self.crew.ledger.borrow_mut().open(self.number, call.server, Fate::Waiting);
         let id = self.fresh_id();
-        // Nothing of its own makes it wait.
+        // Measured only if no other call of this agent can delay it.
         let measured = call.server == CALM && call.tool == "echo" && self.open.is_empty() && self.unsent.is_empty();
         let era = self.agent_era.era(&mut self.rng);
         self.queue_line(&call.line(era, &id, &token));
@@ -168,7 +168,7 @@ impl Connection {
         self.wait_for(id, token, false);
     }
 
-    /// Numbers and strings that look alike.
+    /// Numbers and strings with equal digits.
     fn fresh_id(&mut self) -> String {
         self.next_id += 1;
         let number = self.next_id / 2;
@@ -179,7 +179,7 @@ impl Connection {
         self.open.insert(id, Open { token, sent_at: Instant::now(), cancelled: false, measured });
     }
 
-    /// An answer may be on its way already.
+    /// The response may be in transit already.
     fn cancel(&mut self) {
         let chosen = self.rng.choice(self.open.iter_mut());
         let Some((id, open)) = chosen else { return };
@@ -219,7 +219,7 @@ impl Connection {
         true
     }
 
-    /// Asks for much and reads nothing for a while.
+    /// Sends many calls and reads nothing for a while.
     async fn neglect(&mut self) -> bool {
         self.neglectful = true;
         for _ in 0..self.rng.u32(1..30) {
@@ -271,10 +271,10 @@ impl Connection {
         }
     }
 
-    /// What is still open is lost, unless the daemon has cut the connection off for a reason.
+    /// Open calls are lost, unless the daemon had a reason to disconnect this agent.
     fn expect_answers(&mut self, ended: bool) {
         if !(ended && self.neglectful) {
-            // The ledger goes on to say that they wait.
+            // The ledger still counts them as waiting.
             let lost: Vec<_> = self.open.extract_if(|_, open| !open.cancelled).map(|(_, open)| open.token).collect();
             if !lost.is_empty() {
                 self.complain(&format!("waits in vain for {lost:?}"));

@@ -1,16 +1,16 @@
-//! Which eras an agent's requests are of, and what it is told for that beside answers.
+//! The eras of an agent's requests, and the notifications that it may receive.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
 use crate::support::{Era, SUBSCRIPTION, meta};
 
-/// What one connection speaks.
+/// The eras of one connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum AgentEra {
     Legacy,
     Modern,
-    /// Each request is of either.
+    /// Each request is in a random era.
     Mixed,
 }
 
@@ -19,7 +19,7 @@ impl AgentEra {
         *rng.choice([Self::Legacy, Self::Modern, Self::Mixed].as_slice()).expect("some")
     }
 
-    /// Of which era the next request is.
+    /// The era of the next request.
     pub(crate) fn era(self, rng: &mut Rng) -> Era {
         match self {
             Self::Legacy => Era::Legacy,
@@ -28,7 +28,7 @@ impl AgentEra {
         }
     }
 
-    /// What is said first.
+    /// The first messages of a connection.
     pub(crate) fn opening(self, rng: &mut Rng) -> Vec<String> {
         let mut lines = Vec::new();
         if self != Self::Modern {
@@ -52,7 +52,7 @@ impl AgentEra {
         json!({"jsonrpc": "2.0", "id": "list", "method": "tools/list", "params": params}).to_string()
     }
 
-    /// Whether it may be told this: of changed lists as one that has introduced itself, or as one that listens.
+    /// Whether the agent may receive this notification: list changes after a handshake, or for its subscription.
     pub(crate) fn may_receive(self, method: &str, message: &Value) -> bool {
         let listens = self != Self::Legacy && message["params"]["_meta"][SUBSCRIPTION] == "listen";
         match method {

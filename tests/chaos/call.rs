@@ -1,4 +1,4 @@
-//! What an agent asks of a server: mostly ordinary things, and every fault that a server can be asked to commit.
+//! Calls of the agents: mostly ordinary ones, and every fault that the scripted server can commit.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -6,43 +6,43 @@ use serde_json::{Value, json};
 use crate::servers::{CALM, Servers};
 use crate::support::{Era, meta};
 
-/// Most bytes of what is usually large. An agent is cut off when four largest messages wait for it, however it reads; as
-/// many answers as one may have open are to be less.
+/// Maximum size of an ordinary large message. mcpd disconnects an agent with four unread messages of the largest size,
+/// so all open responses together must stay below that.
 fn large(max_message: usize) -> usize {
     (max_message / 16).min(64 << 10)
 }
 
-/// More bytes than an answer has around its pad: with them it stays under the cap, which is no fault of its server.
+/// More bytes than a response has around its pad. With this margin it stays under the message cap.
 const ENVELOPE: usize = 4 << 10;
 
 /// One call.
 pub(crate) struct ToolCall {
     pub(crate) server: &'static str,
     pub(crate) tool: &'static str,
-    /// Beside the token.
+    /// Without the token.
     arguments: Value,
-    /// It asks for progress.
+    /// Requests progress.
     pub(crate) progress: bool,
 }
 
-/// What a server does to the bytes it writes, none of which is an answer of another call.
+/// Junk for a server to write. None of it answers another call.
 const JUNK: [&str; 6] = [
     "npm warn deprecated\n\n\r\n",
     "{\"level\":30,\"id\":$ID,\"msg\":\"x\"}\n",
     "[]\n42\nnull\n\u{feff}\n",
     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":999999,\"progress\":1}}\n",
     "{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"roots/list\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n",
-    // Half a frame, which spoils the line behind it.
+    // Half a message, which makes the following line invalid.
     "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"con",
 ];
 
 impl ToolCall {
-    /// Something at random. In good times nothing that is a fault.
+    /// A random call; with `no_faults` an ordinary one.
     pub(crate) fn choose(rng: &mut Rng, no_faults: bool, max_message: usize) -> Self {
         let server = *rng.choice(Servers::names().as_slice()).expect("some");
-        // The tools of the calm one are asked for more than its share, and never for a fault.
+        // The calm server receives more than its share of calls, and never a fault.
         let server = if rng.u32(..5) == 0 { CALM } else { server };
-        // Rare enough for servers to live for seconds, or most calls would only wait for restarts.
+        // Rare, so that servers run for seconds. Otherwise most calls would only wait for restarts.
         let fault = !no_faults && server != CALM && rng.u32(..50) == 0;
         let kind = rng.u32(if fault { 80..100 } else { 0..80 });
         let (tool, arguments) = match kind {
@@ -65,7 +65,7 @@ impl ToolCall {
             90..92 => ("duplicate_reply", json!({})),
             92 => ("wrong_id_reply", json!({})),
             93..95 => ("fail", json!({"code": -5})),
-            // Longer than a call may take, at times.
+            // Sometimes longer than `call_timeout`.
             95 => ("stop_reading", json!({"ms": rng.u32(1..4000)})),
             96 => ("close_stdout", json!({})),
             97 => ("die", json!({"how": "half"})),
@@ -75,14 +75,14 @@ impl ToolCall {
         Self { server, tool, arguments, progress: tool == "progress" || rng.u32(..8) == 0 }
     }
 
-    /// A large request with a small answer.
+    /// A large request with a small response.
     pub(crate) fn large(rng: &mut Rng) -> Self {
         let server = *rng.choice(Servers::names().as_slice()).expect("some");
         let arguments = json!({"code": -5, "filler": "x".repeat(rng.usize(..64 << 10))});
         Self { server, tool: "fail", arguments, progress: false }
     }
 
-    /// The line of the call, of this era, without its newline. The token comes first.
+    /// The line of the call in this era, without a newline. The token comes first.
     pub(crate) fn line(&self, era: Era, id: &str, token: &str) -> String {
         let rest = self.arguments.to_string();
         let comma = if rest == "{}" { "" } else { "," };
@@ -95,7 +95,7 @@ impl ToolCall {
         }
         let meta = if meta.is_empty() { String::new() } else { format!(r#","_meta":{}"#, Value::Object(meta)) };
         let (server, tool) = (self.server, self.tool);
-        // `fail` gives its message back, the others their arguments.
+        // `fail` returns its message, the other tools return their arguments.
         let message = if tool == "fail" { format!(r#""message":"{token}","#) } else { String::new() };
         format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{server}__{tool}","arguments":{{{message}"token":"{token}"{comma}{}{meta}}}}}"#,

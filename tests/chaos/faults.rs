@@ -1,4 +1,4 @@
-//! What is done to servers, guards and the configuration while agents call.
+//! Faults of servers, guards and the configuration while agents call.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,21 +10,21 @@ use tokio::time::sleep;
 use crate::servers::Servers;
 use crate::support::{Daemon, MCPD, Process, signal};
 
-/// The hand that does it.
+/// Commits the faults.
 pub(crate) struct Faults<'a> {
     pub(crate) daemon: &'a mut Daemon,
     pub(crate) servers: &'a mut Servers,
     pub(crate) rng: Rng,
     /// The processes of the calm server.
     pub(crate) spared: Vec<u32>,
-    /// Processes that do not run, until when, and what becomes of them then.
+    /// Suspended processes: until when, and the signal that they get then.
     pub(crate) stopped: Vec<(Instant, Process, Signal)>,
     /// How often each fault was committed.
     pub(crate) tally: BTreeMap<&'static str, usize>,
 }
 
 impl Faults<'_> {
-    /// Goes on until the storm is over; nothing is left stopped.
+    /// Runs until the storm is over. No process stays suspended.
     pub(crate) async fn run_until(&mut self, until: Instant) {
         while Instant::now() < until {
             self.one();
@@ -62,7 +62,7 @@ impl Faults<'_> {
     fn stop(&mut self) {
         let Some(victim) = self.choose(|_| true) else { return };
         signal(victim.pid, Signal::STOP);
-        // Longer than a call may take, at times.
+        // Sometimes longer than `call_timeout`.
         let longest = *self.rng.choice(&[200, 1500, 5000]).expect("some");
         let until = Instant::now() + Duration::from_millis(self.rng.u64(50..longest));
         let end = if self.rng.u32(..5) == 0 { Signal::KILL } else { Signal::CONT };
@@ -85,7 +85,7 @@ impl Faults<'_> {
         }
     }
 
-    /// A process below the daemon, as it is just now; whoever asks for its status is none.
+    /// A current descendant of the daemon, except `mcpd status` clients.
     fn choose(&mut self, matches: impl Fn(&Process) -> bool) -> Option<Process> {
         let candidates: Vec<_> = self
             .daemon

@@ -1,5 +1,5 @@
-//! What became of every call. Each has a token that no other has: servers journal the calls they receive, tokens
-//! included, and give them back with the answer.
+//! The outcome of every call. Each call has a unique token: servers journal received calls with their tokens,
+//! and return the token with the response.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -11,21 +11,21 @@ use serde_json::Value;
 use crate::servers::{CALM, Servers};
 use crate::support::Place;
 
-/// Most complaints that are shown.
+/// Maximum number of complaints that are printed.
 const SHOWN: usize = 30;
 
-/// How a call ended, as its agent saw it.
+/// The end of a call as its agent saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
-    /// Not yet.
+    /// Not ended.
     Waiting,
-    /// The server answered, which is this process if it said so.
+    /// The server responded, from this process if the response has a pid.
     Answered(Option<u64>),
-    /// An error of mcpd's own that says, or means, that no server has the call.
+    /// An error of mcpd that says or implies that no server received the call.
     NotSent(i64),
-    /// An error of mcpd's own that says that a server may have it.
+    /// An error of mcpd with outcome `unknown`.
     Unknown(i64),
-    /// The agent has cancelled it, or died.
+    /// The agent cancelled it or died.
     GivenUp,
     /// The agent died in the middle of its line.
     Half,
@@ -41,7 +41,7 @@ struct Entry {
 pub(crate) struct Ledger {
     entries: HashMap<String, Entry>,
     complaints: Vec<String>,
-    /// From question to answer at the server that nothing was done to.
+    /// Latencies of the calm server.
     pub(crate) calm: Vec<Duration>,
 }
 
@@ -57,14 +57,14 @@ impl Ledger {
         self.complaints.push(complaint);
     }
 
-    /// The agent does not wait any more.
+    /// The agent no longer waits.
     pub(crate) fn give_up(&mut self, token: &str) {
         if let Some(entry) = self.entries.get_mut(token) {
             entry.fate = Fate::GivenUp;
         }
     }
 
-    /// The one answer to the call.
+    /// Records the response to a call.
     pub(crate) fn settle(&mut self, token: &str, answer: &Value) {
         let Some(entry) = self.entries.get_mut(token) else { return self.complain(format!("no such call: {answer}")) };
         match read(token, entry.server, answer) {
@@ -77,7 +77,7 @@ impl Ledger {
         }
     }
 
-    /// Compares what agents were told with what servers have journaled.
+    /// Compares the responses of agents with the journals of servers.
     pub(crate) fn close(mut self, place: &Place) -> Account {
         let mut received: HashMap<String, Vec<&str>> = HashMap::new();
         let mut processes: HashMap<u64, HashSet<&str>> = HashMap::new();
@@ -120,10 +120,10 @@ impl Ledger {
     }
 }
 
-/// Too many calls are open: of the agent itself, or at the server.
+/// Too many open calls of the agent or at the server.
 const OVERLOADED: i64 = -31003;
 
-/// What an answer says of the call, or what is wrong with it.
+/// The fate that a response implies, or the mistake in it.
 fn read(token: &str, server: &str, answer: &Value) -> Result<Fate, &'static str> {
     let (result, error) = (&answer["result"], &answer["error"]);
     if answer["jsonrpc"] != "2.0" || result.is_null() == error.is_null() {
@@ -150,7 +150,7 @@ fn read(token: &str, server: &str, answer: &Value) -> Result<Fate, &'static str>
     }
 }
 
-/// Every text between `start` and the next `end`. A process that is killed may leave half a line, so lines count for nothing.
+/// Every text between `start` and the next `end`. Killed processes may leave half lines, so this does not read line by line.
 fn behind<'t>(text: &'t str, start: &'t str, end: char) -> impl Iterator<Item = &'t str> {
     text.split(start).skip(1).filter_map(move |rest| Some(rest.split_once(end)?.0))
 }
@@ -167,7 +167,7 @@ fn word(fate: Fate, receivers: bool) -> String {
     }
 }
 
-/// The end of it.
+/// The summary of a storm.
 pub(crate) struct Account {
     calls: usize,
     ends: BTreeMap<String, usize>,
@@ -176,7 +176,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Fails unless every call ended exactly once, where it should, and enough of them well.
+    /// Fails unless every call ended exactly once at the right server, and enough calls succeeded.
     pub(crate) fn expect_all_well(&self) {
         let shown = self.complaints.iter().take(SHOWN).map(|complaint| format!("\n  {complaint}")).collect::<String>();
         assert!(self.complaints.is_empty(), "{} complaints of {} calls:{shown}", self.complaints.len(), self.calls);

@@ -1,12 +1,11 @@
-//! A storm with a ledger, and the daemon's death at random moments of its start.
+//! A storm of faults with a ledger of all calls, and `kill -9` of the daemon at random moments of its start.
 //!
-//! `servers` (the servers, and how a reload changes them) · `call` (what an agent asks for) · `agent_era` (in which era) · `agent` (how agents live and
-//! die) · `faults` (what is done to servers and guards meanwhile) · `ledger` (what became of every call) · `usage` (what the
-//! daemon holds, how fast `mcpd status` answers) · `rounds` (`kill -9` of the daemon).
+//! `servers` (configuration and reloads) · `call` (the calls) · `agent_era` (their eras) · `agent` (agents and their connections) ·
+//! `faults` (kills, suspensions, reloads) · `ledger` (the outcome of every call) · `usage` (processes, descriptors and memory of the
+//! daemon, latency of `mcpd status`) · `rounds` (`kill -9` of the daemon).
 //!
-//! `cargo test` runs both for a few seconds with a fixed seed, to see that they run. The environment asks for more:
-//! `CHAOS_SECONDS` of storm, `CHAOS_ROUNDS` of `kill -9`, `CHAOS_SEED`. A seed repeats what is done, not the moments at which
-//! the machine does it. `long.sh` runs many seeds.
+//! `cargo test` runs both for a few seconds with a fixed seed. Variables select more: `CHAOS_SECONDS` of storm,
+//! `CHAOS_ROUNDS` of `kill -9`, `CHAOS_SEED`. A seed repeats the actions, but not their timing. `long.sh` runs many seeds.
 
 mod agent;
 mod agent_era;
@@ -25,18 +24,18 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
-/// A number that the environment asks for.
+/// A number from the environment.
 fn setting(name: &str, otherwise: u64) -> u64 {
     let Ok(text) = std::env::var(name) else { return otherwise };
     text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}"))
 }
 
-/// Says something past the test runner, which shows nothing of a test that passed.
+/// Prints past the test runner, which hides the output of passed tests.
 fn print_line(text: &str) {
     let _ = writeln!(std::io::stderr(), "chaos: {text}");
 }
 
-/// What a run that fails is repeated with.
+/// Prints the seed of a failed run.
 struct Seed(u64);
 
 impl Drop for Seed {

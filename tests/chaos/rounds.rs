@@ -12,12 +12,12 @@ use rustix::process::Signal;
 use crate::support::{Daemon, MCPD, Place, Process, Server, Setup};
 use crate::{Seed, print_line};
 
-/// For every process to be gone.
+/// Time limit for every process to end.
 const LIMIT: Duration = Duration::from_secs(2);
-/// The last moment to be killed at; on an idle machine the start is over by then.
+/// The latest moment of a kill. On an idle machine the start is over by then.
 const LATEST: Duration = Duration::from_millis(400);
 
-/// Eight servers that ignore the end of their input and SIGTERM, wrap themselves in shells, or fork twice.
+/// Eight servers that ignore EOF and SIGTERM, wrap themselves in shells, or fork twice.
 fn stubborn() -> Setup {
     let habits = [
         "--ignore-eof --ignore-term",
@@ -43,7 +43,7 @@ pub(crate) fn run(seed: u64, rounds: u64) {
         let mut daemon = Daemon::spawn(Rc::clone(&place), &stubborn());
         let moment = LATEST.mul_f64(rng.f64());
         thread::park_timeout(moment);
-        // Stopped first in every other round, so that it is known exactly what there was.
+        // Suspended first in every other round, so that the set of processes is known exactly.
         if rng.bool() {
             daemon.signal(Signal::STOP);
         }
@@ -56,14 +56,14 @@ pub(crate) fn run(seed: u64, rounds: u64) {
             assert!(waited < LIMIT, "round {round}, killed after {moment:?}: {waited:?} later there is {:#?}", left());
             thread::park_timeout(Duration::from_millis(10));
         }
-        // One that is ending runs no program any more, and may still be there.
+        // An ending process has no program any more but may still be listed.
         daemon.expect_no_family(LIMIT.saturating_sub(killed.elapsed()));
         slowest = slowest.max(killed.elapsed());
     }
     print_line(&format!("of at most {most} processes, none was left after {slowest:?} at most"));
 }
 
-/// Guards whose daemon has gone. They have nothing of a test's environment, so it is their program that tells them.
+/// Guards without a daemon. They lack the environment of the test and are recognised by their program.
 fn orphans() -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -1,4 +1,4 @@
-//! The servers of the storm, and the configuration as reloads change it.
+//! The servers of the storm, and the configuration changes that reloads apply.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use fastrand::Rng;
 
 use crate::support::{Daemon, Place, Server, Setup};
 
-/// The one server that no fault is done to: it has to work as if there were no storm.
+/// The one server without faults: it must work as if there were no storm.
 pub(crate) const CALM: &str = "calm";
-/// Every server, in file order, with its habits.
+/// Every server, in file order, with its flags.
 const SERVERS: [(&str, &str); 8] = [
     (CALM, ""),
     ("plain", "--era modern"),
@@ -21,10 +21,10 @@ const SERVERS: [(&str, &str); 8] = [
     ("noisy", "--banner --json-log --crlf --announce-on-list"),
     ("moving", "--init-delay 20"),
 ];
-/// Message caps that a storm may have, in bytes: a small one is reached often, a large one has lines parsed elsewhere.
+/// Possible message caps in bytes: small ones are reached often, large ones use the parser threads.
 const CAPS: [usize; 3] = [128 << 10, 512 << 10, 4 << 20];
 
-/// What the configuration file says now.
+/// The current configuration file.
 pub(crate) struct Servers {
     place: Rc<Place>,
     pub(crate) max_message: usize,
@@ -33,13 +33,13 @@ pub(crate) struct Servers {
 
 #[derive(Clone, Default)]
 struct Changes {
-    /// `moving` is configured.
+    /// `moving` is not configured.
     moved_away: bool,
-    /// Of `moving`, `noisy` and `holding`: another one means another process.
+    /// Versions of `moving`, `noisy` and `holding`. A new version means a new process.
     versions: [u32; 3],
-    /// `noisy` is to be run in a way that fails, so it goes on as it was.
+    /// The new definition of `noisy` fails to start, so the old process continues.
     fails: bool,
-    /// `plain` exposes no `fail`: a matter of policy, which costs no process.
+    /// `plain` does not expose `fail`: a policy change without a restart.
     denies: bool,
 }
 
@@ -53,13 +53,13 @@ impl Servers {
         SERVERS.map(|(name, _)| name)
     }
 
-    /// A daemon of this world.
+    /// Starts a daemon with these servers.
     pub(crate) fn start(&self) -> Daemon {
         let file = self.write();
         Setup::new().config(file).start_in(&self.place)
     }
 
-    /// Changes something; a third of the time nothing that a server would notice.
+    /// Changes the configuration. A third of the changes do not affect servers.
     pub(crate) fn change(&mut self, rng: &mut Rng) {
         let changes = &mut self.changes;
         match rng.u32(..8) {
@@ -73,12 +73,12 @@ impl Servers {
         self.write();
     }
 
-    /// Writes a configuration that does not hold, so that nothing may change.
+    /// Writes an invalid configuration, which must change nothing.
     pub(crate) fn write_invalid(&self) {
         self.replace("[servers.calm]\ncommand = 5\n");
     }
 
-    /// Has every server configured as at the start.
+    /// Restores the initial configuration.
     pub(crate) fn restore(&mut self) {
         self.changes = Changes::default();
         self.write();
@@ -92,7 +92,7 @@ impl Servers {
         let server = |(name, habits): (&str, &str)| {
             let server = Server::named(name).flags(habits);
             let server = match name {
-                // However busy the machine is, a timeout there would be a fault of mcpd.
+                // Long enough that a timeout is a fault of mcpd on any machine.
                 CALM => server.line("call_timeout = \"5m\""),
                 "moving" => server.env("VERSION", &versions[0].to_string()),
                 "noisy" if *fails => server.env("VERSION", "-").flags("--no-such-flag"),
@@ -107,7 +107,7 @@ impl Servers {
         self.replace(&there.fold(head, |text, each| text + &server(each)))
     }
 
-    /// By renaming: a file that is read while it is written would be another one.
+    /// By rename, so that no reload reads half a file.
     fn replace(&self, text: &str) -> PathBuf {
         let file = self.place.path("changing.toml");
         fs::rename(self.place.write("new.toml", text), &file).expect("the test's own directory");

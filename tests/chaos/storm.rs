@@ -1,4 +1,4 @@
-//! Twenty agents, eight servers, and everything that can go wrong with either.
+//! The storm: twenty agents, eight servers, and faults of both.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use crate::usage::{StatusWatch, Usage, resident_mib};
 use crate::{Seed, print_line};
 
 const AGENTS: usize = 20;
-/// Good times before the storm, after which the daemon has all that it needs to serve so many agents.
+/// A run without faults before the storm. After it the daemon has allocated what it needs for so many agents.
 const WARMING: Duration = Duration::from_secs(1);
-/// What the allocator may keep after a storm: so many MiB, and so many of the largest messages. It returns memory at the end
-/// of the heap only beyond twice the largest buffer that it has mapped, which is up to twice a message.
+/// Memory that the allocator may retain after a storm, in MiB and in largest messages. It returns memory at the end
+/// of the heap only beyond twice the largest mapped buffer, which is up to twice a message.
 const ALLOWED_MIB: f64 = 16.0;
 const ALLOWED_MESSAGES: f64 = 8.0;
 
@@ -62,7 +62,7 @@ pub(crate) fn run(seed: u64, time: Duration) {
     print_line(&format!("after: {after}, {memory:.1} MiB; {latencies}"));
     let account = ledger.close(&place);
     print_line(&format!("{account}"));
-    // The hardest end of all.
+    // `kill -9` is the hardest way to stop the daemon.
     daemon.kill9();
     daemon.expect_no_family(Duration::from_secs(2));
     account.expect_all_well();
@@ -89,7 +89,7 @@ fn crew(daemon: &Daemon, servers: &Servers, until: Instant, no_faults: bool, led
     Rc::new(Crew { socket, ledger, max_message, no_faults, until })
 }
 
-/// Has the agents live, and `beside` go on meanwhile.
+/// Runs the agents, and `beside` at the same time.
 fn lives(crew: Rc<Crew>, rng: &mut Rng, beside: impl Future<Output = ()>) -> Ledger {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let set = LocalSet::new();
@@ -104,8 +104,8 @@ fn lives(crew: Rc<Crew>, rng: &mut Rng, beside: impl Future<Output = ()>) -> Led
     Rc::into_inner(crew).expect("no agent lives").ledger.into_inner()
 }
 
-/// Ends what servers have become: one may have lost a child of its own, or hang where only a kill helps. One that has ended
-/// often would not be started for half a minute if nobody said so.
+/// Restarts all servers: one may have lost a child process, or hang until it is killed. A server that exited
+/// often would otherwise wait half a minute for its restart.
 fn reconnect(daemon: &Daemon) {
     let status = daemon.status();
     for server in status["servers"].as_array().expect("servers").iter().filter(|server| server["name"] != CALM) {
@@ -126,7 +126,7 @@ fn expect_ready(daemon: &Daemon) {
     });
 }
 
-/// What the daemon holds once it is as `before`.
+/// The daemon's usage once it equals `before`.
 fn expect_as(before: &Usage, daemon: &mut Daemon) -> Usage {
     let start = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What the daemon holds, and how fast `mcpd status` answers.
+//! The daemon's processes, descriptors, threads and memory, and the latency of `mcpd status`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Daemon, field, resident_kib, run};
 
-/// Threads that parse and do work on files: the daemon has so many at most, and keeps those that it needed.
+/// Maximum number of helper threads for parsing and files. The daemon keeps those that it has started.
 const HELPERS: usize = 4;
 
-/// Processes, descriptors and threads: what has to be the same again, but for helper threads.
+/// Processes, descriptors and threads, which must return to their former state except for helper threads.
 #[derive(Debug)]
 pub(crate) struct Usage {
     /// By their command.
@@ -42,7 +42,7 @@ impl Usage {
         }
     }
 
-    /// Whether nothing is there that was not there `before`, when there was one helper at least, and nothing is missing.
+    /// Whether usage equals `before`, except for helper threads.
     pub(crate) fn is_as(&self, before: &Self) -> bool {
         let all = |usage: &Self| (usage.processes.clone(), usage.descriptors.clone(), usage.zombies);
         all(self) == all(before) && self.threads < before.threads + HELPERS
@@ -73,13 +73,13 @@ pub(crate) fn resident_mib(daemon: &Daemon) -> f64 {
     resident_kib(daemon.pid()) as f64 / 1024.0
 }
 
-/// Asks `mcpd status` again and again, as a person would.
+/// Runs `mcpd status` repeatedly.
 pub(crate) struct StatusWatch {
     stop: Sender<()>,
     asking: JoinHandle<Latencies>,
 }
 
-/// How long `mcpd status` took, its own start included.
+/// Durations of `mcpd status`, including process start.
 pub(crate) struct Latencies(Vec<Duration>);
 
 impl StatusWatch {
@@ -105,7 +105,7 @@ impl StatusWatch {
 }
 
 impl Latencies {
-    /// Generous: the machine is busy with other things. What is promised is reported.
+    /// Generous, since the machine is busy. The promised limit is reported.
     pub(crate) fn expect_answers(&self) {
         let slowest = self.0.iter().max().copied().unwrap_or_default();
         assert!(slowest < Duration::from_secs(60), "`mcpd status` took {slowest:?}");

@@ -1,6 +1,6 @@
-//! The MCP server that the tests run: it does what its flags and its callers tell it, the bad things above all.
+//! The scripted MCP server of the tests. Flags and calls select its behaviour, mostly misbehaviour.
 //!
-//! Never installed. It speaks the legacy stdio protocol by hand, so that nothing it says depends on code under test.
+//! Never installed. It implements stdio by hand, so that it does not depend on the code under test.
 
 mod scripted;
 

@@ -1,5 +1,4 @@
-//! The measure of a call over HTTP: a request that was made beforehand is written, and what comes back is read to its end, with
-//! nothing parsed but how long it is.
+//! The baseline over HTTP: writes a prepared request and reads the response to its end, parsing only its length.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,10 +10,10 @@ use memchr::memmem;
 use super::server::Answers;
 use crate::connection::Request;
 
-/// No answer may take longer.
+/// Time limit of a response.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Connections to one server that are kept, each with one request at a time.
+/// Persistent connections to one server, each with one request at a time.
 pub(crate) struct Bare {
     address: SocketAddr,
     connections: Vec<TcpStream>,
@@ -39,7 +38,7 @@ impl Bare {
         (0..calls).map(time).collect()
     }
 
-    /// `calls` calls with one unanswered on each of `window` connections at any time, and how long all of them took.
+    /// Makes `calls` calls on `window` connections, one in flight on each. Returns the total duration.
     pub(crate) fn in_flight(&mut self, request: &Request, calls: usize, window: usize) -> io::Result<Duration> {
         let post = self.post(request, Answers::Whole);
         while self.connections.len() < window {
@@ -59,7 +58,7 @@ impl Bare {
         Ok(start.elapsed())
     }
 
-    /// The body that is at a path.
+    /// Reads the body of a path.
     pub(crate) fn get(&mut self, path: &str) -> io::Result<Vec<u8>> {
         let get = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
         self.connections[0].write_all(get.as_bytes())?;
@@ -67,7 +66,7 @@ impl Bare {
         Ok(self.input[body].to_vec())
     }
 
-    /// With the fields that a client of MCP has to send.
+    /// A request with the headers that an MCP client must send.
     fn post(&self, request: &Request, answers: Answers) -> Vec<u8> {
         let body = request.with_id(1);
         let (path, host, length) = (answers.name(), self.address, body.len());
@@ -87,7 +86,7 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Reads an answer into the buffer in the place of the one before. Where its body is.
+/// Reads a response into the buffer. Returns the range of its body.
 fn read_answer(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<Range<usize>> {
     let mut filled = 0;
     loop {

@@ -1,4 +1,4 @@
-//! What the HTTP library costs by itself, on a runtime of one thread as in mcpd.
+//! Cost of the HTTP library alone, on a single-threaded runtime as in mcpd.
 
 use std::cell::Cell;
 use std::io;
@@ -52,7 +52,7 @@ impl Library {
         })
     }
 
-    /// `calls` calls with `window` of them unanswered at any time, and how long all of them took.
+    /// Makes `calls` calls with `window` in flight and returns the total duration.
     pub(crate) fn in_flight(&mut self, request: &Request, calls: usize, window: usize) -> io::Result<Duration> {
         let (uri, body) = self.prepared(request, Answers::Whole)?;
         let left = Cell::new(calls);

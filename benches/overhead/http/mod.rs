@@ -1,5 +1,4 @@
-//! What a call costs whose server is reached by URL: bare (a connection that is kept, nothing parsed), by the HTTP library that
-//! mcpd uses, and by an agent of mcpd.
+//! Cost of a call at a URL: bare (persistent connection, no parsing), with the HTTP library that mcpd uses, and through mcpd.
 
 mod bare;
 mod library;
@@ -18,7 +17,7 @@ use crate::stats::quantile;
 use crate::table::{Marker, Table};
 use crate::{Effort, cores};
 
-/// What a client of MCP sends with a message, beside where to and how long.
+/// Headers of an MCP client, besides target and length.
 const FIELDS: [(&str, &str); 5] = [
     ("Accept", "application/json, text/event-stream"),
     ("Content-Type", "application/json"),
@@ -27,13 +26,13 @@ const FIELDS: [(&str, &str); 5] = [
     ("User-Agent", "bench"),
 ];
 
-/// The client has one core, the server and mcpd before it the other one: of a call, both bare and mcpd wake another core twice.
+/// The client has one core, server and mcpd the other. A call wakes another core twice, bare and through mcpd.
 const NEAR: [Row<Way>; 2] = [
     ("small call, mcpd on the server's core, p50", "µs", Marker::AddedAtMost(1.3), p50),
     ("the same answered by an event, p50", "µs", Marker::AddedAtMost(1.3), event),
 ];
 
-/// mcpd has a core of its own: of a call, bare wakes another core twice, mcpd four times.
+/// mcpd has its own core. A call wakes another core twice when bare, four times through mcpd.
 const CALLS: [Row<Way>; 8] = [
     ("small call, p50", "µs", Marker::AddedAtMost(1.3), p50),
     ("small call, p99", "µs", Marker::None, p99),
@@ -45,7 +44,7 @@ const CALLS: [Row<Way>; 8] = [
     ("reply of 1 MB, p50", "µs", Marker::None, large_replies),
 ];
 
-/// All on one core: nobody waits for another core to wake.
+/// All on one core, without wake-ups.
 const CROWDED: [Row<Way>; 3] = [
     ("small call on one core, p50", "µs", Marker::None, p50),
     ("small call on one core, CPU of the middle", "µs", Marker::None, cpu),
@@ -54,7 +53,7 @@ const CROWDED: [Row<Way>; 3] = [
 
 pub(crate) fn measure(effort: &Effort) -> io::Result<Table> {
     let mut table = Table::new(["bare", "hyper", "mcpd"], 0);
-    // A third of the rounds: what is to be seen here is no few per cent.
+    // A third of the rounds is enough, since the differences are large.
     let effort = Effort { rounds: effort.rounds / 3, ..*effort };
     let (ends, middle) = (cores::ENDS, cores::MIDDLE);
     measure_rows(&NEAR, || Way::all(middle, middle), &effort, &mut table)?;
@@ -104,7 +103,7 @@ fn large_replies(way: &mut Way, effort: &Effort) -> io::Result<f64> {
     Ok(quantile(way.times(Answers::Whole, ("large", ""), effort.large_calls)?, 0.5))
 }
 
-/// What a head says of the length of its body.
+/// The `Content-Length` of a head.
 fn content_length(head: &[u8]) -> Option<usize> {
     const NAME: &[u8] = b"content-length:";
     let mut lines = head.split(|&byte| byte == b'\n');

@@ -1,5 +1,4 @@
-//! The server at the far end of HTTP, from inside: one thread, and no more of HTTP than its clients here need, so that it hides
-//! nothing.
+//! The HTTP server's loop: one thread with the minimum of HTTP that these clients need, so that it hides no cost.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -65,7 +64,7 @@ async fn converse(mut stream: TcpStream, echo: Arc<Echo>, seen: Arc<Seen>) -> io
         stream.write_all(&output).await?;
         if opens_stream {
             seen.streams.fetch_add(1, Ordering::Relaxed);
-            // Nothing more is said on it, so this is its end.
+            // Ends the stream.
             let _ = stream.read(&mut [0]).await;
             seen.streams.fetch_sub(1, Ordering::Relaxed);
             return Ok(());
@@ -73,7 +72,7 @@ async fn converse(mut stream: TcpStream, echo: Arc<Echo>, seen: Arc<Seen>) -> io
     }
 }
 
-/// Reads a request and its body into the buffer in the place of the one before. Where its head ends, if there is one.
+/// Reads a request with its body into the buffer. Returns the end of its head, if any.
 async fn read_whole(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<Option<usize>> {
     input.clear();
     loop {

@@ -1,4 +1,4 @@
-//! The server at the far end of HTTP: one process, held here, which runs [`super::serve`].
+//! The HTTP server: a child process that runs [`super::serve`].
 
 use std::io::{self, BufRead};
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use super::bare::Bare;
 /// The hidden argument that makes this program the server; a core and how many addresses it listens on follow it.
 pub(crate) const MODE: &str = "http-server";
 
-/// How it answers calls, which is what a path says.
+/// The format of responses, selected by the path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answers {
     /// A body.
@@ -30,13 +30,13 @@ impl Answers {
     }
 }
 
-/// The path that tells what the server has seen: connections, and those that are streams now.
+/// The path that reports the server's connections and open streams.
 pub(super) const SEEN: &str = "/seen";
 
 /// A running server, ended when dropped.
 pub(crate) struct Server {
     process: Child,
-    /// Where it listens.
+    /// Its address.
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
@@ -51,12 +51,12 @@ impl Server {
         Ok(Self { process, addresses })
     }
 
-    /// What mcpd is told of it.
+    /// Its configuration for mcpd.
     pub(crate) fn configured(&self, name: &str, address: SocketAddr, answers: Answers) -> String {
         format!("[servers.{name}]\nurl = 'http://{address}/{}'\n", answers.name())
     }
 
-    /// Connections that it has accepted, and streams that are open; the one that asks is not counted.
+    /// Accepted connections and open streams, without the one that queries.
     pub(crate) fn seen(&self) -> io::Result<(usize, usize)> {
         let answer = Bare::connect(self.addresses[0], 1)?.get(SEEN)?;
         let (accepted, streams) = serde_json::from_slice::<(usize, usize)>(&answer)?;

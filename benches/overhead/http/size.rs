@@ -1,4 +1,4 @@
-//! What a server takes of the daemon's memory that is reached by URL and left alone.
+//! Memory of an idle server at a URL.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::middle::{Middle, pause};
 use crate::table::{Marker, Table};
 use crate::{cores, procfs, sides};
 
-/// Enough for one to weigh something.
+/// Enough servers for a measurable size of one.
 const SERVERS: usize = 50;
 
 pub(crate) fn measure(table: &mut Table) -> io::Result<()> {
@@ -20,7 +20,7 @@ pub(crate) fn measure(table: &mut Table) -> io::Result<()> {
     Ok(())
 }
 
-/// Of a daemon with so many servers, each at an address of its own, whose tools are listed and whose streams are open.
+/// Memory of a daemon with this many servers at separate addresses, with listed tools and open streams.
 fn daemon_kib(servers: usize) -> io::Result<f64> {
     let server = Server::start(cores::ENDS, servers.max(1))?;
     let configured = server.addresses.iter().take(servers).zip(0..);

@@ -1,4 +1,4 @@
-//! The three ways to an HTTP server, each with a server of its own.
+//! The three paths to an HTTP server, each with a separate server.
 
 use std::io;
 use std::time::Duration;
@@ -17,8 +17,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Bare, library, mcpd. `core` is mcpd's, and that of the servers of the others, as far from their clients; mcpd's server is on
-    /// `behind`.
+    /// Bare, library, mcpd. `core` is for mcpd and for the servers of the other two paths. mcpd's server runs on `behind`.
     pub(crate) fn all(core: usize, behind: usize) -> io::Result<[Self; 3]> {
         let (bare, library) = (Server::start(core, 1)?, Server::start(core, 1)?);
         Ok([
@@ -28,7 +27,7 @@ impl Way {
         ])
     }
 
-    /// mcpd with the server configured once for each way in which it answers.
+    /// mcpd with the server configured once per response format.
     pub(crate) fn mcpd(core: usize, behind: usize, ways: &[Answers]) -> io::Result<Self> {
         let server = Server::start(behind, 1)?;
         let configured = ways.iter().map(|&answers| server.configured(answers.name(), server.addresses[0], answers));
@@ -38,7 +37,7 @@ impl Way {
         Ok(Self::Mcpd { agent, daemon, server })
     }
 
-    /// Microseconds of each call of a tool with a message, answered in this way.
+    /// Microseconds of each call of a tool with a message, in this response format.
     pub(crate) fn times(
         &mut self,
         answers: Answers,
@@ -53,7 +52,7 @@ impl Way {
         }
     }
 
-    /// `calls` small calls with `window` of them unanswered at any time, and how long all of them took.
+    /// Makes `calls` small calls with `window` in flight and returns the total duration.
     pub(crate) fn in_flight(&mut self, calls: usize, window: usize) -> io::Result<Duration> {
         let request = self.request(Answers::Whole, "echo", "hello");
         match self {
@@ -63,7 +62,7 @@ impl Way {
         }
     }
 
-    /// How many connections the server has seen beside the streams that stay open, after calls in flight, again and again.
+    /// The number of connections of the server, without open streams, after repeated concurrent calls.
     pub(crate) fn connections(&mut self, window: usize) -> io::Result<usize> {
         for _ in 0..10 {
             self.in_flight(10 * window, window)?;
@@ -73,7 +72,7 @@ impl Way {
         Ok(accepted - streams)
     }
 
-    /// CPU time of what is in the middle, if anything is.
+    /// CPU time of mcpd, if it is in the path.
     pub(crate) fn middle_cpu_nanos(&self) -> io::Result<Option<u64>> {
         match self {
             Self::Mcpd { daemon, .. } => procfs::cpu_nanos(daemon.pid()).map(Some),

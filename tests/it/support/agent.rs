@@ -19,15 +19,15 @@ use super::wait::{WAIT_LIMIT, until};
 /// A connection to `mcp.sock`. Dropping it fails the test if a message is left that the test did not read.
 pub(crate) struct Agent {
     stream: BufReader<UnixStream>,
-    /// Messages that came before the one that was waited for.
+    /// Messages received before an awaited one.
     unread: VecDeque<Value>,
     next_id: u64,
     accountable: bool,
-    /// What each request says of itself in its `_meta`; nothing in the legacy era.
+    /// Members of `_meta` in each request; empty in the legacy era.
     pub(super) meta: Map<String, Value>,
 }
 
-/// Connects as another user to a socket that was handed over, as by a bind mount: no directory is in the way. Root may do that.
+/// Connects as another user to a socket, without access checks on its directory, as through a bind mount. Requires root.
 pub(crate) fn connect_as(uid: u32, path: &Path) -> std::io::Result<UnixStream> {
     let handed = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let connect = move || {
@@ -39,7 +39,7 @@ pub(crate) fn connect_as(uid: u32, path: &Path) -> std::io::Result<UnixStream> {
 }
 
 impl Agent {
-    /// Connects and says nothing.
+    /// Connects and sends nothing.
     pub(crate) fn connect(daemon: &Daemon) -> Self {
         Self::connect_to(&daemon.agent_socket())
     }
@@ -49,7 +49,7 @@ impl Agent {
         Self::from_stream(until("the socket accepts", || UnixStream::connect(socket).ok()))
     }
 
-    /// Has connected and says nothing.
+    /// Uses a connected stream and sends nothing.
     pub(crate) fn from_stream(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
         stream.set_write_timeout(Some(WAIT_LIMIT)).expect("not zero");
@@ -62,33 +62,33 @@ impl Agent {
         Self::ready_at(&daemon.agent_socket())
     }
 
-    /// [`Agent::ready`] on another socket than the default profile's.
+    /// [`Agent::ready`] on another socket.
     pub(crate) fn ready_at(socket: &Path) -> Self {
         let mut agent = Self::connect_to(socket);
         result(&agent.initialize("2025-11-25"));
         agent
     }
 
-    /// [`Agent::ready`], having said where it works, as one in a container has to.
+    /// [`Agent::ready`] with a declared working directory, as agents in containers declare it.
     pub(crate) fn working_in(daemon: &Daemon, directory: &Path) -> Self {
         let mut agent = Self::connect(daemon);
         result(&agent.initialize_with("2025-11-25", &json!({}), &json!({"mcpd/cwd": directory})));
         agent
     }
 
-    /// [`Agent::ready`], and can do this as a client.
+    /// [`Agent::ready`] with these client capabilities.
     pub(crate) fn with_capabilities(daemon: &Daemon, capabilities: &Value) -> Self {
         let mut agent = Self::connect(daemon);
         result(&agent.initialize_as("2025-11-25", capabilities));
         agent
     }
 
-    /// The handshake; the answer to `initialize`.
+    /// Runs the handshake and returns the response to `initialize`.
     pub(crate) fn initialize(&mut self, version: &str) -> Value {
         self.initialize_as(version, &json!({}))
     }
 
-    /// The handshake of an agent that can do this as a client; the answer to `initialize`.
+    /// Runs the handshake with these client capabilities and returns the response to `initialize`.
     pub(crate) fn initialize_as(&mut self, version: &str, capabilities: &Value) -> Value {
         self.initialize_with(version, capabilities, &json!({}))
     }
@@ -109,15 +109,15 @@ impl Agent {
         self.stream.get_mut().write_all(bytes.as_ref()).expect("the daemon takes what an agent writes");
     }
 
-    /// The same where the daemon may close the connection meanwhile.
+    /// [`Agent::send_raw`] while the daemon may close the connection.
     pub(crate) fn try_send_raw(&mut self, bytes: &[u8]) -> bool {
         self.stream.get_mut().write_all(bytes).is_ok()
     }
 
-    /// Writes `line` again and again until the daemon takes no more; how many bytes it took, at most about `limit`.
+    /// Writes `line` repeatedly until the daemon stops reading. Returns the number of bytes written, at most about `limit`.
     pub(crate) fn send_until_blocked(&mut self, line: &str, limit: usize) -> usize {
         let mut stream = self.stream.get_ref();
-        // Far longer than a daemon that still reads lets its agents wait.
+        // Far longer than a reading daemon blocks its agents.
         stream.set_write_timeout(Some(Duration::from_millis(500))).expect("not zero");
         let mut taken = 0;
         while taken < limit {
@@ -133,7 +133,7 @@ impl Agent {
         self.send_raw(format!("{message}\n"));
     }
 
-    /// Sends a request and gives its id.
+    /// Sends a request and returns its id.
     pub(crate) fn start_request(&mut self, method: &str, params: &Value) -> Value {
         let id = Value::from(self.next_id);
         self.next_id += 1;
@@ -148,7 +148,7 @@ impl Agent {
         self.answer(&id)
     }
 
-    /// Sends a call and gives its id.
+    /// Sends a call and returns its id.
     pub(crate) fn start_call(&mut self, tool: &str, arguments: &Value) -> Value {
         self.start_request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
@@ -166,7 +166,7 @@ impl Agent {
         tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
     }
 
-    /// The next line as it came; `None` at the end of the stream.
+    /// The next raw line; `None` at the end of the stream.
     pub(crate) fn next_line(&mut self) -> Option<String> {
         let mut line = Vec::new();
         match self.stream.read_until(b'\n', &mut line) {
@@ -177,7 +177,7 @@ impl Agent {
         }
     }
 
-    /// The next message, those that were passed over first.
+    /// The next message, unread ones first.
     pub(crate) fn next(&mut self) -> Value {
         self.unread.pop_front().unwrap_or_else(|| self.receive())
     }
@@ -211,19 +211,19 @@ impl Agent {
         self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
-    /// Fails if anything was said that the test did not read. What the daemon says, it says in order.
+    /// Fails if the test has not read every message. The response to a ping comes after all earlier messages.
     pub(crate) fn expect_quiet(&mut self) {
         let method = if self.meta.is_empty() { "ping" } else { "server/discover" };
         result(&self.request(method, &json!({})));
         assert!(self.unread.is_empty(), "unread: {:?}", self.unread);
     }
 
-    /// Says no more, and still reads.
+    /// Stops writing, and still reads.
     pub(crate) fn shut_down_writing(&mut self) {
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
     }
 
-    /// Waits until there is something to be read, and leaves it.
+    /// Waits until data arrives, without reading it.
     pub(crate) fn wait_for_more(&self) {
         use rustix::net::{RecvFlags, recv};
         recv(self.stream.get_ref(), &mut [0_u8], RecvFlags::PEEK).expect("more comes");
@@ -235,7 +235,7 @@ impl Agent {
         assert!(line.is_none() && self.unread.is_empty(), "not the end: {line:?}, unread: {:?}", self.unread);
     }
 
-    /// Goes away at once, whatever is left.
+    /// Disconnects at once, with unread messages.
     pub(crate) fn disconnect(mut self) {
         self.accountable = false;
     }
@@ -283,7 +283,7 @@ pub(crate) fn code(answer: &Value) -> i64 {
     answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {answer}"))
 }
 
-/// The arguments that `echo` gave back.
+/// The arguments that `echo` returned.
 #[track_caller]
 pub(crate) fn arguments(answer: &Value) -> &Value {
     &result(answer)["structuredContent"]["params"]["arguments"]

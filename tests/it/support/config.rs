@@ -14,7 +14,7 @@ pub(crate) fn quoted(text: impl AsRef<Path>) -> String {
     serde_json::Value::from(text.as_ref().to_str().expect("text")).to_string()
 }
 
-/// One `[servers.NAME]` table; a scripted server unless told otherwise.
+/// One `[servers.NAME]` table; a scripted server by default.
 pub(crate) struct Server {
     pub(crate) name: String,
     launch: Launch,
@@ -44,7 +44,7 @@ impl Server {
         Self { name: name.into(), launch, lines: Vec::new() }
     }
 
-    /// A server that is reached by a URL.
+    /// A server at a URL.
     pub(crate) fn at(name: &str, url: &str) -> Self {
         Self { name: name.into(), launch: Launch::Url(url.into()), lines: Vec::new() }
     }
@@ -54,7 +54,7 @@ impl Server {
         flags.split_whitespace().fold(self, |server, flag| server.arg(flag))
     }
 
-    /// One argument as it is.
+    /// One argument, unsplit.
     pub(crate) fn arg(mut self, arg: impl AsRef<Path>) -> Self {
         self.program().args.push(arg.as_ref().to_str().expect("text").into());
         self
@@ -101,12 +101,12 @@ impl Program {
     }
 }
 
-/// Where the scripted server `name` writes what it received.
+/// The journal of the scripted server `name`.
 pub(crate) fn journal(place: &Place, name: &str) -> PathBuf {
     place.path(&format!("{name}.journal"))
 }
 
-/// A daemon that is not started yet.
+/// The configuration of a daemon before its start.
 #[derive(Default)]
 pub(crate) struct Setup {
     head: String,
@@ -122,7 +122,7 @@ impl Setup {
         Self::default()
     }
 
-    /// With one scripted server of no particular habits.
+    /// With one scripted server without flags.
     pub(crate) fn with(server: Server) -> Self {
         Self::new().server(server)
     }
@@ -164,13 +164,13 @@ impl Setup {
         self
     }
 
-    /// Serves what the default places have, which is nothing unless the test writes it.
+    /// Serves the default configuration file, which exists only if the test writes it.
     pub(crate) fn without_config(mut self) -> Self {
         self.config = Some(Vec::new());
         self
     }
 
-    /// Writes the config and gives the command that serves it.
+    /// Writes the configuration and returns the command that serves it.
     pub(crate) fn command(&self, place: &Place) -> Command {
         let mut argv = self.launcher.iter().cloned().chain([MCPD.into()]);
         let mut command = place.command(argv.next().expect("at least mcpd"));
@@ -183,10 +183,10 @@ impl Setup {
         command
     }
 
-    /// Writes the config and gives its path.
+    /// Writes the configuration and returns its path.
     pub(crate) fn write(&self, place: &Place) -> PathBuf {
         for server in &self.servers {
-            // Made here, because a server may run under a umask with which it could not open it again.
+            // Created here, because a server's umask may keep it from opening the file again.
             let journal = journal(place, &server.name);
             File::options().create(true).append(true).open(journal).expect("the test's own directory is writable");
         }
@@ -199,19 +199,19 @@ impl Setup {
         self.start_in(&Place::new())
     }
 
-    /// [`Setup::start`], where another daemon may have been before.
+    /// [`Setup::start`] in the place of an earlier daemon.
     pub(crate) fn start_in(self, place: &Rc<Place>) -> Daemon {
         let daemon = self.spawn_in(place);
         daemon.wait_status("settled", |status| status["settled"] == true);
         daemon
     }
 
-    /// [`Setup::spawn`], where another daemon may have been before.
+    /// [`Setup::spawn`] in the place of an earlier daemon.
     pub(crate) fn spawn_in(self, place: &Rc<Place>) -> Daemon {
         Daemon::spawn(Rc::clone(place), &self)
     }
 
-    /// Starts the daemon and waits for nothing.
+    /// Starts the daemon without waiting.
     pub(crate) fn spawn(self) -> Daemon {
         self.spawn_in(&Place::new())
     }

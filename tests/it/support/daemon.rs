@@ -22,7 +22,7 @@ pub(crate) struct Daemon {
     /// `None` once the test has seen it end.
     child: Option<Child>,
     pid: u32,
-    /// Every process that was ever seen below it.
+    /// Every process seen below it so far.
     family: Vec<Process>,
     place: Rc<Place>,
 }
@@ -48,12 +48,12 @@ impl Daemon {
         self.place.runtime_dir().join("mcp.sock")
     }
 
-    /// All that it wrote to stdout and stderr.
+    /// Its stdout and stderr.
     pub(crate) fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.place.path("daemon.log")).unwrap_or_default()).into_owned()
     }
 
-    /// Fails unless its servers were started side by side: all together took less time than each of them by itself, added up.
+    /// Fails unless its servers were started in parallel: the total took less time than the sum of the single starts.
     #[track_caller]
     pub(crate) fn expect_side_by_side(&self) {
         let log = self.log();
@@ -69,12 +69,12 @@ impl Daemon {
         assert!(together < added, "{together} s together, {added} s added up: {log}");
     }
 
-    /// Runs `mcpd` as its client.
+    /// Runs `mcpd` as a client of this daemon.
     pub(crate) fn client(&self, args: &[&str]) -> Ran {
         self.place.client(args)
     }
 
-    /// Everything that runs below it, noted for the check at the end.
+    /// All processes below it, recorded for the check at the end.
     pub(crate) fn family(&mut self) -> Vec<Process> {
         let alive = self.place.processes(Some(self.pid));
         let alive: Vec<_> = alive.into_iter().filter(|process| process.pid != self.pid).collect();
@@ -87,13 +87,13 @@ impl Daemon {
         signal(self.pid, signal_);
     }
 
-    /// Asks it to stop and waits until it has.
+    /// Sends SIGTERM and waits for its end.
     pub(crate) fn term(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.wait_exit()
     }
 
-    /// Ends it with a signal and fails the test unless it says that all went well and only its lock file is left.
+    /// Ends it with a signal. Fails unless it exits with 0 and leaves only its lock file.
     #[track_caller]
     pub(crate) fn stop_in_order(&mut self, signal: Signal) {
         self.signal(signal);
@@ -103,7 +103,7 @@ impl Daemon {
         self.expect_no_family(WAIT_LIMIT);
     }
 
-    /// Kills it and waits until it is gone.
+    /// Kills it and waits for its end.
     pub(crate) fn kill9(&mut self) {
         self.signal(Signal::KILL);
         self.wait_exit();
@@ -114,7 +114,7 @@ impl Daemon {
         wait_exit(&mut child)
     }
 
-    /// Waits until nothing that ran below it is left.
+    /// Waits until every process below it has ended.
     #[track_caller]
     pub(crate) fn expect_no_family(&self, limit: Duration) {
         let left = || -> Vec<_> { self.family.iter().filter(|process| process.is_alive()).collect() };
@@ -123,7 +123,7 @@ impl Daemon {
         self.place.expect_no_process(limit);
     }
 
-    /// What is in the runtime directory.
+    /// The contents of the runtime directory.
     pub(crate) fn runtime_files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.place.runtime_dir()).into_iter().flatten().flatten();
         let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -151,7 +151,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Of a time as `2026-11-23T13:36:41.925200`.
+/// Seconds of the day of a time such as `2026-11-23T13:36:41.925200`.
 fn seconds_of_day(time: &str) -> f64 {
     let (_, time) = time.split_once('T').expect("a time");
     time.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))

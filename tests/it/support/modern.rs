@@ -10,7 +10,7 @@ pub(crate) const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// How a peer speaks.
+/// The era of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
@@ -20,12 +20,12 @@ pub(crate) enum Era {
 impl Era {
     pub(crate) const BOTH: [Self; 2] = [Self::Legacy, Self::Modern];
 
-    /// Every pair of an agent's and a server's.
+    /// Every pair of an agent's and a server's era.
     pub(crate) fn pairs() -> impl Iterator<Item = (Self, Self)> {
         Self::BOTH.into_iter().flat_map(|agent| Self::BOTH.map(|server| (agent, server)))
     }
 
-    /// An agent that is ready to call, and can do this as a client.
+    /// An agent of this era that is ready to call, with these client capabilities.
     pub(crate) fn agent(self, daemon: &Daemon, capabilities: &Value) -> Agent {
         match self {
             Self::Legacy => Agent::with_capabilities(daemon, capabilities),
@@ -33,7 +33,7 @@ impl Era {
         }
     }
 
-    /// A scripted server that speaks so.
+    /// A scripted server of this era.
     pub(crate) fn server(self, name: &str) -> Server {
         match self {
             Self::Legacy => Server::named(name),
@@ -42,7 +42,7 @@ impl Era {
     }
 }
 
-/// What a request of a client that can do this says of itself.
+/// `_meta` of a modern request with these client capabilities.
 pub(crate) fn meta(capabilities: &Value) -> Map<String, Value> {
     let meta = json!({
         PROTOCOL: "2026-07-28",
@@ -52,7 +52,7 @@ pub(crate) fn meta(capabilities: &Value) -> Map<String, Value> {
     meta.as_object().expect("it is one").clone()
 }
 
-/// The request that input is asked for with, by its key.
+/// The input requests of a result, by key.
 #[track_caller]
 pub(crate) fn inputs(answer: &Value) -> &Map<String, Value> {
     let required = result(answer);
@@ -60,13 +60,13 @@ pub(crate) fn inputs(answer: &Value) -> &Map<String, Value> {
     required["inputRequests"].as_object().unwrap_or_else(|| panic!("no inputs: {answer}"))
 }
 
-/// The state that goes with it.
+/// The `requestState` of a result.
 #[track_caller]
 pub(crate) fn state(answer: &Value) -> &str {
     result(answer)["requestState"].as_str().unwrap_or_else(|| panic!("no state: {answer}"))
 }
 
-/// A result without what the modern era adds to each.
+/// A result without the members that the modern era adds to each.
 pub(crate) fn plain(result: &Value) -> Value {
     let mut plain = result.clone();
     let members = plain.as_object_mut().unwrap_or_else(|| panic!("no object: {result}"));
@@ -77,29 +77,29 @@ pub(crate) fn plain(result: &Value) -> Value {
 }
 
 impl Agent {
-    /// Connects and speaks as of the modern era, as a client that can do this.
+    /// Connects as a modern agent with these client capabilities.
     pub(crate) fn modern(daemon: &Daemon, capabilities: &Value) -> Self {
         let mut agent = Self::connect(daemon);
         agent.speak_modern(capabilities);
         agent
     }
 
-    /// Has each further request say that it is of the modern era, and what its client can do.
+    /// Makes further requests modern, with these client capabilities.
     pub(crate) fn speak_modern(&mut self, capabilities: &Value) {
         self.meta = meta(capabilities);
     }
 
-    /// Has no further request say anything of itself.
+    /// Makes further requests legacy.
     pub(crate) fn speak_legacy(&mut self) {
         self.meta.clear();
     }
 
-    /// Has each further request ask for log messages from this level on.
+    /// Sets the log level of further requests.
     pub(crate) fn log_from(&mut self, level: &str) {
         self.meta.insert(LEVEL.into(), level.into());
     }
 
-    /// `params` with what this agent's requests say of themselves; what is there already stays.
+    /// `params` with this agent's `_meta`. Existing members stay.
     pub(crate) fn with_meta(&self, params: &Value) -> Value {
         let mut params = params.clone();
         if !self.meta.is_empty() {
@@ -112,7 +112,7 @@ impl Agent {
         params
     }
 
-    /// Sends a request again with what was asked for, and with the state that came with the question.
+    /// Retries a request with input responses, and with the state of the `input_required` result.
     pub(crate) fn start_retry(&mut self, method: &str, params: &Value, required: &Value, responses: &Value) -> Value {
         let mut params = params.clone();
         params["inputResponses"] = responses.clone();
@@ -122,21 +122,21 @@ impl Agent {
         self.start_request(method, &params)
     }
 
-    /// [`Agent::start_retry`] for a call; waits for the response.
+    /// [`Agent::start_retry`] for a call, and waits for the response.
     pub(crate) fn retry_call(&mut self, tool: &str, arguments: &Value, required: &Value, responses: &Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         let id = self.start_retry("tools/call", &params, required, responses);
         self.answer(&id)
     }
 
-    /// Listens for this, and gives the subscription with what of it was granted.
+    /// Subscribes with this filter. Returns the subscription id and the granted filter.
     pub(crate) fn listen(&mut self, filter: &Value) -> (Value, Value) {
         let id = self.start_request("subscriptions/listen", &json!({"notifications": filter}));
         let acknowledged = self.subscription_notification(&id, "notifications/subscriptions/acknowledged");
         (id, acknowledged["notifications"].clone())
     }
 
-    /// Waits for this notification, which has to be the next of the subscription; its params.
+    /// Waits for the next notification of a subscription, which must be this one. Returns its params.
     pub(crate) fn subscription_notification(&mut self, subscription: &Value, method: &str) -> Value {
         let message = self.find(|message| message["params"]["_meta"][SUBSCRIPTION] == *subscription);
         assert_eq!(message["method"], method, "{message}");

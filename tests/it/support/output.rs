@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::thread;
 
-/// Shown by the test runner for tests that failed, and only for them.
+/// Prints a line that the test runner shows for failed tests only.
 #[expect(clippy::print_stderr, reason = "the test runner captures what this macro prints")]
 pub(crate) fn print_line(text: &str) {
     eprintln!("{text}");
 }
 
-/// Says that the test checks nothing on this machine, past the test runner, which shows nothing of a test that passed.
+/// Reports that the test is skipped on this machine, past the test runner, which hides the output of passed tests.
 pub(crate) fn skipped(why: &str) {
     let test = thread::current().name().unwrap_or_default().to_owned();
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");

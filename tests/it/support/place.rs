@@ -18,14 +18,14 @@ use super::wait::{WAIT_LIMIT, poll};
 
 /// The binary under test.
 pub(crate) const MCPD: &str = env!("CARGO_BIN_EXE_mcpd");
-/// The server that does what its flags say.
+/// The scripted server.
 pub(crate) const SCRIPTED: &str = env!("CARGO_BIN_EXE_scripted-server");
 /// The variable that marks everything a test starts.
 pub(crate) const TAG: &str = "MCPD_TEST_TAG";
-/// The tag of what a test starts beside what it tests, and ends itself.
+/// The tag of processes that the test itself starts and ends.
 pub(crate) const STRANGER: &str = "stranger";
 
-/// Where a test lives. Dropping it fails the test if a process that it started is left.
+/// The directory and environment of a test. Dropping it fails the test if a process is left.
 pub(crate) struct Place {
     dir: TempDir,
     tag: String,
@@ -58,13 +58,13 @@ impl Place {
     pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, text).expect("the test's own directory is writable");
-        // Whatever the umask: a configuration that others may write is refused.
+        // Independent of the umask, since a configuration that others may write is refused.
         let mode = fs::metadata(&path).expect("it is there").permissions().mode();
         fs::set_permissions(&path, Permissions::from_mode(mode & !0o022)).expect("it is the test's own");
         path
     }
 
-    /// `program` in this place's environment, and nothing of the environment that runs the tests but `PATH`.
+    /// `program` in the test's environment, with only `PATH` of the outer environment.
     pub(crate) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command.env_clear().env("PATH", std::env::var_os("PATH").expect("PATH is set")).env("RUST_BACKTRACE", "1");
@@ -74,8 +74,8 @@ impl Place {
         command
     }
 
-    /// A copy of the binary. Another program writes it: a descriptor of ours could be inherited by a process that another test
-    /// starts at that moment, and a file that is open for writing cannot be run.
+    /// A copy of the binary, written by another program: a process that another test starts could inherit our descriptor,
+    /// and a file that is open for writing cannot be executed.
     pub(crate) fn copy_of_mcpd(&self) -> PathBuf {
         let copy = self.path("mcpd");
         run(self.command("cp").arg(MCPD).arg(&copy)).expect_code(0);
@@ -97,7 +97,7 @@ impl Place {
         alive(&format!("{TAG}={}", self.tag), &format!("{TAG}={STRANGER}"), root)
     }
 
-    /// Waits until nothing that this place started is left, and ends what stays.
+    /// Waits until every process of this place has ended, and kills the rest.
     pub(crate) fn expect_no_process(&self, limit: Duration) {
         poll(limit, || self.processes(None).is_empty().then_some(()));
         let left = self.processes(None);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// One process; the start time tells it from a later one with the same id.
+/// One process. Its start time distinguishes it from a later one with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
@@ -41,12 +41,12 @@ fn all() -> impl Iterator<Item = Process> {
     entries.filter_map(|entry| Process::find(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// The processes whose environment has `tag`, and those below `root`, but for those with the tag of a `stranger`.
+/// The processes with `tag` in their environment, and those below `root`, except those with `STRANGER`.
 pub(crate) fn alive(tag: &str, stranger: &str, root: Option<u32>) -> Vec<Process> {
     let all: Vec<_> = all().filter(|process| !tagged(process, stranger)).collect();
     let mut family: Vec<u32> = root.into_iter().collect();
     let mut found = Vec::new();
-    // A child may come before its parent in the listing, so until no pass finds more.
+    // A child may precede its parent in the listing, so passes repeat until none finds more.
     while let Some(next) =
         all.iter().find(|p| !family.contains(&p.pid) && (family.contains(&p.parent) || tagged(p, tag)))
     {
@@ -91,6 +91,6 @@ pub(crate) fn cpu_time(pid: u32) -> Duration {
 /// Sends a signal, by the id of one process that the test started.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
-    // Gone is as good as hit: what the test waits for next tells the difference.
+    // A process that has ended already is no error.
     let _ = kill_process(pid, signal);
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::wait::until;
 
-/// What a command said and how it ended.
+/// Output and exit code of a command.
 pub(crate) struct Ran {
     /// The exit code; `None` after a signal.
     pub(crate) code: Option<i32>,
@@ -52,7 +52,7 @@ pub(crate) fn wait_exit(child: &mut Child) -> ExitStatus {
     until("the process ends", || child.try_wait().expect("one's own child"))
 }
 
-/// A pipe has to be emptied while its writer lives.
+/// A pipe must be read while its writer runs.
 fn reader(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
     let mut pipe = pipe.expect("a piped stream");
     thread::spawn(move || {

@@ -16,10 +16,10 @@ use super::place::{MCPD, Place, STRANGER, TAG};
 use super::run::wait_exit;
 use super::wait::until;
 
-/// An agent with a running `mcpd connect`. Dropping it has the agent say no more, and fails the test unless all was read and the
-/// process leaves with 0.
+/// An agent with a running `mcpd connect`. Dropping it ends the agent's input, and fails the test unless everything was read and the
+/// process exits with 0.
 pub(crate) struct Shim {
-    /// `None` once it was let go.
+    /// `None` once it was taken.
     agent: Option<Agent>,
     child: Child,
     log: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Shim {
 }
 
 impl Shim {
-    /// With one socket as its stdin and stdout, as some clients have it.
+    /// With one socket as its stdin and stdout, like some clients.
     pub(crate) fn start(place: &Place, options: &[&str]) -> Self {
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         let input = theirs.try_clone().expect("a descriptor");
@@ -39,7 +39,7 @@ impl Shim {
         Self { agent: Some(Agent::from_stream(ours)), child, log, has_ended: Cell::new(false) }
     }
 
-    /// The command by itself. Daemons come and go beside it.
+    /// The command, independent of any daemon.
     pub(crate) fn command(place: &Place) -> Command {
         let mut command = place.command(MCPD);
         command.arg("connect").arg("--runtime-dir").arg(place.runtime_dir()).env(TAG, STRANGER);
@@ -51,14 +51,14 @@ impl Shim {
         Self::with_capabilities(place, &json!({}))
     }
 
-    /// The same, which can do this as a client.
+    /// The same with these client capabilities.
     pub(crate) fn with_capabilities(place: &Place, capabilities: &Value) -> Self {
         let mut shim = Self::start(place, &[]);
         result(&shim.initialize_as("2025-11-25", capabilities));
         shim
     }
 
-    /// What it wrote to stderr.
+    /// Its stderr.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("text")
     }
@@ -75,7 +75,7 @@ impl Shim {
         wait_exit(&mut self.child)
     }
 
-    /// The agent, to be moved elsewhere. The process ends with it.
+    /// Takes the agent out. The process ends with it.
     pub(crate) fn take_agent(&mut self) -> Agent {
         self.agent.take().expect("it was not taken before")
     }

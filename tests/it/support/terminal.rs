@@ -11,18 +11,18 @@ use super::run::{Ran, run};
 use super::wait::poll;
 use super::{WAIT_LIMIT, quoted};
 
-/// How many were opened so far.
+/// The number of terminals so far.
 static OPENED: AtomicUsize = AtomicUsize::new(0);
 
 /// A terminal with a shell, in which `m` is `mcpd` as a client of the place's daemon. Dropping it closes it.
 pub(crate) struct Terminal {
     place: Rc<Place>,
-    /// One of its own: the server of a terminal that was closed before may still be about to end.
+    /// A separate tmux server, since that of an earlier terminal may still be ending.
     socket: PathBuf,
 }
 
 impl Terminal {
-    /// Opens one. `None` where there is no tmux, and then it says so.
+    /// Opens a terminal. Without tmux it reports that and returns `None`.
     pub(crate) fn open(place: &Rc<Place>, width: usize, height: usize) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             skipped("there is no tmux");
@@ -56,29 +56,29 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
 
-    /// What is seen, without blanks at the ends of lines and empty lines at the end.
+    /// The screen, without trailing blanks and empty lines.
     pub(crate) fn screen(&self) -> String {
         let text = self.tmux(&["capture-pane", "-p"]).stdout;
         text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }
 
-    /// The same with the codes of colours.
+    /// The screen with colour codes.
     pub(crate) fn colours(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"]).stdout
     }
 
-    /// What `format` stands for in tmux.
+    /// The value of a tmux format.
     pub(crate) fn asks(&self, format: &str) -> String {
         self.tmux(&["display-message", "-p", format]).stdout.trim().to_owned()
     }
 
-    /// Waits until `text` is seen, and returns all that is.
+    /// Waits until `text` is on the screen, and returns the screen.
     #[track_caller]
     pub(crate) fn wait(&self, text: &str) -> String {
         self.wait_for(text, |screen| screen.contains(text))
     }
 
-    /// Waits until what is seen is as wanted, and returns it.
+    /// Waits until the screen fulfils a condition, and returns it.
     #[track_caller]
     pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let seen = poll(WAIT_LIMIT, || Some(self.screen()).filter(|screen| is_so(screen)));

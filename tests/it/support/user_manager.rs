@@ -23,7 +23,7 @@ const SCRIPT: &str = include_str!("user_manager.sh");
 const SYSTEMD: [&str; 2] = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"];
 const UNIT: &str = "mcpd.service";
 
-/// A running user manager. Dropping it ends everything below it and fails the test if the unit had left something.
+/// A running user manager. Dropping it ends everything below it and fails the test if the unit left files or processes.
 pub(crate) struct UserManager {
     child: Child,
     /// A process in its namespaces.
@@ -32,21 +32,21 @@ pub(crate) struct UserManager {
 }
 
 impl UserManager {
-    /// Starts one for which `setup` is configured. `None` where that is impossible, and then it says why.
+    /// Starts a manager with this configuration. Where that is impossible, it reports the reason and returns `None`.
     pub(crate) fn start(setup: &Setup) -> Option<Self> {
         Self::start_with(setup, &["mcpd.service", "mcpd.socket", "mcpd@.socket"])
     }
 
-    /// Starts one that does not know mcpd.
+    /// Starts a manager without mcpd.
     pub(crate) fn bare(setup: &Setup) -> Option<Self> {
         Self::start_with(setup, &[])
     }
 
-    /// Starts one, and installs mcpd as its user does.
+    /// Starts a manager, and installs mcpd as its user would.
     pub(crate) fn installed(setup: &Setup) -> Option<Self> {
         let manager = Self::bare(setup)?;
         let tag = manager.place.tag();
-        // Whatever the shell's files start is the test's, too.
+        // Processes of the shell's startup files belong to the test, too.
         manager.place.write("home/.bash_profile", format!("export {TAG}={tag}\n"));
         manager.mcpd(&["service", "install", "--no-linger"]).expect_code(0);
         Some(manager)
@@ -60,7 +60,7 @@ impl UserManager {
                 let manager = Self { child, inside, place };
                 until("the user manager runs", || {
                     let state = manager.systemctl(&["is-system-running"]).stdout;
-                    // Degraded is what other units of the machine may make it.
+                    // Other units of the machine may make it degraded.
                     matches!(state.trim(), "running" | "degraded").then_some(())
                 });
                 Some(manager)
@@ -86,12 +86,12 @@ impl UserManager {
         run(self.command(MCPD).args(args))
     }
 
-    /// Has an agent say hello through `mcpd connect` and leave.
+    /// Runs the handshake through `mcpd connect` and disconnects.
     pub(crate) fn connect(&self) -> Ran {
         self.send_through(MCPD, &[hello()])
     }
 
-    /// Has an agent say hello through `connect` of this program, ask something, and leave.
+    /// Sends these messages through `connect` of this program and disconnects.
     pub(crate) fn converse(&self, program: &str, request: &Value) -> Ran {
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         self.send_through(program, &[hello(), ready, request.clone()])
@@ -130,7 +130,7 @@ impl UserManager {
         self.place.path("xdg-run/mcpd/mcp.sock")
     }
 
-    /// What is in the runtime directory of mcpd.
+    /// The contents of mcpd's runtime directory.
     pub(crate) fn runtime_files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.place.path("xdg-run/mcpd")).into_iter().flatten().flatten();
         let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -138,7 +138,7 @@ impl UserManager {
         names
     }
 
-    /// All that mcpd wrote.
+    /// The log of mcpd.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.place.path("unit.log")).unwrap_or_default()
     }
@@ -153,7 +153,7 @@ impl UserManager {
         all
     }
 
-    /// The parts of the unit's cgroup, in order, but for what systemd itself made there.
+    /// The cgroups below the unit's, in order, without those of systemd.
     pub(crate) fn cgroups(&self) -> Vec<String> {
         let root = PathBuf::from(format!("/proc/{}/root/sys/fs/cgroup", self.inside));
         let entries = fs::read_dir(root.join(self.property("ControlGroup").trim_start_matches('/')));
@@ -174,7 +174,7 @@ impl UserManager {
         })
     }
 
-    /// Fails the test unless mcpd has left nothing but its lock.
+    /// Fails unless only the lock of mcpd is left.
     #[track_caller]
     pub(crate) fn expect_nothing_left(&self) {
         let left = self.unit_processes();
@@ -200,7 +200,7 @@ impl Drop for UserManager {
         if thread::panicking() {
             print_line(&format!("--- the unit's log\n{}---", self.log()));
         } else if self.property("ActiveState") == "active" {
-            // Not every test has it.
+            // Some tests do not install it.
             self.systemctl(&["stop", "mcpd.socket"]);
             self.systemctl(&["stop", UNIT]).expect_code(0);
             self.expect_nothing_left();
@@ -210,13 +210,13 @@ impl Drop for UserManager {
     }
 }
 
-/// Puts units as they are shipped, the program and the configuration where their user would.
+/// Installs the shipped units, the program and the configuration where a user would.
 fn install(setup: &Setup, place: &Place, units: &[&str]) {
     let shipped = |unit: &&str| {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd").join(unit);
         (file, format!("xdg-config/systemd/user/{unit}"))
     };
-    // Without a journal systemd has nowhere to write to.
+    // Without a journal systemd has no place for output.
     let log = place.path("unit.log");
     let log = log.display();
     let drop_in =
@@ -235,7 +235,7 @@ fn install(setup: &Setup, place: &Place, units: &[&str]) {
     }
 }
 
-/// The script that runs a user manager, and a process id in its namespaces; or why there is none.
+/// Starts the script that runs a user manager. Returns it with a process id in its namespaces, or the reason of a failure.
 fn launch(place: &Place) -> Result<(Child, u32), String> {
     let systemd = SYSTEMD.into_iter().find(|path| Path::new(path).exists()).ok_or("systemd is not installed")?;
     let log = fs::File::create(place.path("manager.log")).expect("the test's own directory is writable");

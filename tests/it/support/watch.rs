@@ -10,7 +10,7 @@ use super::processes::Process;
 use super::wait::{WAIT_LIMIT, poll, until};
 
 impl Daemon {
-    /// What `mcpd status --json` says.
+    /// The output of `mcpd status --json`.
     pub(crate) fn status(&self) -> Value {
         self.client(&["status", "--json"]).json()
     }
@@ -20,12 +20,12 @@ impl Daemon {
         row(&self.status(), server)
     }
 
-    /// The process id of a server that runs.
+    /// The process id of a running server.
     pub(crate) fn server_pid(&self, server: &str) -> u32 {
         pid(&self.row(server)["pid"])
     }
 
-    /// The process id of the guard of a server that runs.
+    /// The process id of a running server's guard.
     pub(crate) fn guard_pid(&self, server: &str) -> u32 {
         pid(&self.row(server)["guard_pid"])
     }
@@ -51,7 +51,7 @@ impl Daemon {
         row(&self.wait_status(what, |status| holds(&row(status, server))), server)
     }
 
-    /// The lines that a scripted server received, in order, and the events of its life.
+    /// The journal of a scripted server: received lines and process events, in order.
     pub(crate) fn journal(&self, server: &str) -> Vec<String> {
         let text = fs::read_to_string(journal(self.place(), server)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()

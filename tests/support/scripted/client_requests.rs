@@ -1,4 +1,4 @@
-//! What it asks its client as of the legacy era, for a call that waits for that.
+//! Requests to the client in the legacy era, during a call that waits for the response.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::server::Server;
 use super::tools::{Call, structured};
 use super::wire::quoted;
 
-/// What the client was asked for a call, and is asked once more so many times after it has answered.
+/// A request to the client for a call. It is repeated `again` times after each response.
 #[derive(Clone)]
 pub(crate) struct ClientRequest {
     pub(crate) call: String,
@@ -19,9 +19,9 @@ pub(crate) struct ClientRequest {
     fails: bool,
 }
 
-/// Sends the client a request with the `params` given, as often as `times` says; the call is answered with what the client
-/// answers last. With `again` it is sent so many times more, each when the one before is answered; with `hang` there is no answer, and with
-/// `fail` the tool fails if the client refuses.
+/// The tool `send_request`: sends `times` requests with `params` to the client, and answers the call with the client's last
+/// response. `again` repeats the request that many times, each after the response to the one before. With `hang` the call
+/// is never answered. With `fail` the tool fails if the client refuses.
 pub(crate) fn tool(server: &mut Server, call: &Call) {
     let method = quoted(call.text("method"));
     let params = call.raw_argument("params").unwrap_or_else(|| "{}".to_owned());
@@ -36,7 +36,7 @@ fn send(server: &mut Server, request: ClientRequest) {
     server.pending_requests.insert(question, request);
 }
 
-/// The client has answered this, and nothing else is asked for the call.
+/// Handles the client's response to the last open request of a call.
 pub(crate) fn answered(server: &mut Server, request: ClientRequest, answer: &Value) {
     match request {
         ClientRequest { again: 0, hangs: true, .. } => {}

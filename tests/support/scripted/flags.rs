@@ -1,28 +1,28 @@
-//! The command line, so that a test's config shows how its server behaves.
+//! The command line: a test's configuration shows how its server behaves.
 
 use std::path::PathBuf;
 
-/// How it speaks.
+/// The eras that the server supports.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Era {
     Legacy,
     Modern,
-    /// In each as it is asked.
+    /// Both eras, per request.
     Both,
-    /// In the era of its first request; it refuses the other one from then on, as the Python SDK does.
+    /// The era of its first request. It refuses the other era from then on, like the Python SDK.
     Dual,
 }
 
-/// How it takes `server/discover`.
+/// Response to `server/discover`.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// As its era has it.
+    /// Normal for its era.
     Served,
-    /// Without an answer.
+    /// No response.
     Silent,
-    /// It ends.
+    /// Exit.
     Fatal,
-    /// With a result that is none.
+    /// A malformed result.
     Garbage,
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct Flags {
     /// Answer `initialize` after this many milliseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) init_delay: u64,
-    /// Speak as of this era.
+    /// Support this era.
     #[arg(long, value_enum, default_value_t = Era::Legacy)]
     pub(crate) era: Era,
-    /// A version of the modern era that it has.
+    /// Supported versions of the modern era.
     #[arg(long, default_value = "2026-07-28")]
     pub(crate) supported_version: Vec<String>,
-    /// Take `server/discover` so.
+    /// Response to `server/discover`.
     #[arg(long, value_enum, default_value_t = Probe::Served)]
     pub(crate) probe: Probe,
     /// Answer `server/discover` with an error of this code.
@@ -47,16 +47,16 @@ pub(crate) struct Flags {
     /// Answer `server/discover` after this many milliseconds.
     #[arg(long, default_value_t = 0)]
     pub(crate) discover_delay: u64,
-    /// In the modern era, for how many milliseconds its lists and resources may be kept.
+    /// Cache lifetime of lists and resources in milliseconds, in the modern era.
     #[arg(long, default_value_t = 0)]
     pub(crate) ttl: u64,
-    /// In the modern era, for whom they may be kept.
+    /// Cache scope of lists and resources, in the modern era.
     #[arg(long, default_value = "private")]
     pub(crate) cache_scope: String,
     /// Refuse `subscriptions/listen`.
     #[arg(long)]
     pub(crate) no_subscriptions: bool,
-    /// Refuse each `subscriptions/listen` that has this resource among others.
+    /// Refuse each `subscriptions/listen` that contains this resource.
     #[arg(long)]
     pub(crate) refuse_uri: Option<String>,
     /// Never acknowledge a `subscriptions/listen`.
@@ -65,79 +65,79 @@ pub(crate) struct Flags {
     /// Never answer `initialize`.
     #[arg(long)]
     pub(crate) init_never: bool,
-    /// Answer `initialize` with a result that is none.
+    /// Answer `initialize` with a malformed result.
     #[arg(long)]
     pub(crate) init_garbage: bool,
-    /// End at `initialize`.
+    /// Exit on `initialize`.
     #[arg(long)]
     pub(crate) init_fatal: bool,
     /// Answer `initialize` with an error of this code.
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) init_error: Option<i64>,
-    /// Answer `initialize` with this version, whatever was asked for.
+    /// Answer `initialize` with this version, whatever the client requested.
     #[arg(long)]
     pub(crate) protocol: Option<String>,
-    /// The name to introduce itself with.
+    /// The name in `serverInfo`.
     #[arg(long, default_value = "scripted")]
     pub(crate) server_name: String,
-    /// What to tell a model when introduced.
+    /// `instructions` for the model.
     #[arg(long)]
     pub(crate) instructions: Option<String>,
-    /// Leave with this code before a word is said.
+    /// Exit with this code before any message.
     #[arg(long)]
     pub(crate) exit_at_start: Option<u8>,
-    /// Leave with code 3 before a word is said, for as long as this file is missing.
+    /// Exit with code 3 before any message while this file is missing.
     #[arg(long)]
     pub(crate) exit_unless: Option<PathBuf>,
-    /// Write prose and other lines that are no messages first.
+    /// First write lines that are not messages.
     #[arg(long)]
     pub(crate) banner: bool,
-    /// Do nothing else while a call sleeps.
+    /// Block while a call sleeps.
     #[arg(long)]
     pub(crate) one_at_a_time: bool,
-    /// Answer each call of `sleep` with the parameters of the last one that has begun.
+    /// Answer each call of `sleep` with the parameters of the latest one.
     #[arg(long)]
     pub(crate) mix_up_replies: bool,
-    /// Leave pings unanswered.
+    /// Do not answer pings.
     #[arg(long)]
     pub(crate) no_pings: bool,
-    /// Ask the client with this method when it is introduced.
+    /// Send the client a request with this method after the handshake.
     #[arg(long)]
     pub(crate) ask_at_start: Option<String>,
     /// End each line with `\r\n`.
     #[arg(long)]
     pub(crate) crlf: bool,
-    /// Tools, prompts or resources on one page of a list; 0 is all of them.
+    /// Items on one page of a list; 0 means all.
     #[arg(long, default_value_t = 0)]
     pub(crate) page_size: usize,
-    /// Answer what asks for any page of a list but the first with an error, as long as this file is missing.
+    /// While this file is missing, answer requests for later pages of a list with an error.
     #[arg(long)]
     pub(crate) one_page_unless: Option<PathBuf>,
-    /// Every page has a next one.
+    /// Every page has a new cursor.
     #[arg(long)]
     pub(crate) endless_cursor: bool,
-    /// Every page names the same next one.
+    /// Every page has the same cursor.
     #[arg(long)]
     pub(crate) repeat_cursor: bool,
-    /// Announce a changed list whenever the list is asked for.
+    /// Announce a list change at each list request.
     #[arg(long)]
     pub(crate) announce_on_list: bool,
-    /// Stay after the end of stdin.
+    /// Ignore the end of stdin.
     #[arg(long)]
     pub(crate) ignore_eof: bool,
-    /// Leave so many milliseconds after the end of stdin, and say so in the journal.
+    /// Exit this many milliseconds after the end of stdin, and note it in the journal.
     #[arg(long)]
     pub(crate) leave_delay: Option<u64>,
     /// Block SIGTERM, SIGINT and SIGHUP.
     #[arg(long)]
     pub(crate) ignore_term: bool,
-    /// Run as the grandchild of this process, below a shell, as npx does it.
+    /// Run as a grandchild, below a shell, like npx.
     #[arg(long)]
     pub(crate) wrap: bool,
-    /// Leave a stubborn process behind in a session of its own.
+    /// Leave a process that ignores signals in a new session.
     #[arg(long)]
     pub(crate) double_fork: bool,
-    /// Leave the process group it was started in for that of its parent.
+    /// Move to the process group of the parent.
     #[arg(long)]
     pub(crate) join_parents_group: bool,
     /// Start a child that keeps stdout open.
@@ -146,49 +146,49 @@ pub(crate) struct Flags {
     /// Register the tool `late` this many milliseconds after the handshake and announce it.
     #[arg(long)]
     pub(crate) late_tools: Option<u64>,
-    /// One more tool, which does what `echo` does.
+    /// A further tool that behaves like `echo`.
     #[arg(long = "tool")]
     pub(crate) tools: Vec<String>,
-    /// List only what `--tool` names.
+    /// List only the tools that `--tool` names.
     #[arg(long)]
     pub(crate) bare: bool,
     /// Answer `tools/list` with the contents of this file.
     #[arg(long)]
     pub(crate) tool_list: Option<PathBuf>,
-    /// Offer the prompts, resources and templates in this file too, and echo what asks for one of them.
+    /// Offer the prompts, resources and templates in this file, and echo requests for them.
     #[arg(long)]
     pub(crate) library: Option<PathBuf>,
-    /// Make tasks of calls that ask for one.
+    /// Create tasks for calls that request one.
     #[arg(long)]
     pub(crate) tasks: bool,
-    /// One more tool, which does what `echo` does, but as a task only.
+    /// A further tool that behaves like `echo`, as a task only.
     #[arg(long)]
     pub(crate) task_only: Vec<String>,
     /// Do not declare that tasks can be cancelled.
     #[arg(long)]
     pub(crate) no_task_cancel: bool,
-    /// Declare no tools, and take the question for them as an error.
+    /// Declare no tools, and answer `tools/list` with an error.
     #[arg(long)]
     pub(crate) no_tools_capability: bool,
-    /// Declare no tools if this file is there at the start.
+    /// Declare no tools if this file exists at the start.
     #[arg(long)]
     pub(crate) no_tools_if: Option<PathBuf>,
-    /// Take so many questions for the tools as an error first.
+    /// Answer the first requests for `tools/list` with an error, this many times.
     #[arg(long, default_value_t = 0)]
     pub(crate) list_errors: u64,
-    /// Write a line of a JSON log at the start, and one with its id before each request is looked at.
+    /// Write a JSON log line at the start, and one with the id before each request.
     #[arg(long)]
     pub(crate) json_log: bool,
     /// Append each line received to this file, and `# start PID`, `# eof` and `# left`.
     #[arg(long)]
     pub(crate) journal: Option<PathBuf>,
-    /// Be the process in the middle of a double fork.
+    /// Internal: the process in the middle of a double fork.
     #[arg(long, hide = true)]
     pub(crate) daemonize: bool,
-    /// Ask on this socket, leave the connection to `cat`, and go.
+    /// Internal: send a request on this socket, hand the connection to `cat`, and exit.
     #[arg(long, hide = true)]
     pub(crate) hand_over: Option<PathBuf>,
-    /// Be a process that only stays.
+    /// Internal: stay alive and do nothing.
     #[arg(long, hide = true)]
     pub(crate) stay_alive: bool,
 }

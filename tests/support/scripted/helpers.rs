@@ -1,4 +1,4 @@
-//! The processes a server may drag along: wrappers above it, daughters below it.
+//! Processes around a server: wrappers above it, children below it.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -14,10 +14,10 @@ use nix::sys::signal::{SigSet, Signal};
 
 use super::flags::Flags;
 
-/// A stubborn process leaves by itself after this time, so that a failed test does not fill the machine.
+/// A process that ignores signals exits after this time, so that failed tests do not fill the machine.
 const LIFETIME: Duration = Duration::from_secs(120);
 
-/// Plays a part that is no server's, if the flags ask for one, and starts the daughters of one that is.
+/// Runs a helper role if a flag selects one, and starts the children of a server.
 pub(crate) fn run_helper(flags: &Flags) -> Option<ExitCode> {
     if flags.stay_alive {
         block_signals();
@@ -47,7 +47,7 @@ pub(crate) fn run_helper(flags: &Flags) -> Option<ExitCode> {
     None
 }
 
-/// Blocks what politely asks to leave. A mask, unlike a handler, is passed on to the children.
+/// Blocks SIGTERM, SIGINT and SIGHUP. A mask, unlike a handler, is inherited by children.
 pub(crate) fn block_signals() {
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].into_iter().collect();
     signals.thread_block().expect("a valid signal set");
@@ -72,7 +72,7 @@ pub(crate) fn stay_without_stdout() -> std::io::Error {
     own_command("--stay-alive").stdout(Stdio::null()).exec()
 }
 
-/// The same for stdin.
+/// Closes stdin in the same way.
 pub(crate) fn stay_without_stdin() -> std::io::Error {
     own_command("--stay-alive").stdin(Stdio::null()).exec()
 }
@@ -83,12 +83,12 @@ fn daemonize() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Whatever is answered on the connection goes to stdout when the process that made it is gone.
+/// Responses on the connection go to stdout after this process has exited.
 fn hand_over(socket: &Path) -> ExitCode {
     let mut stream = UnixStream::connect(socket).expect("the socket accepts");
     let question = r#"{"jsonrpc":"2.0","id":1,"method":"status","params":{"version":"0"}}"#;
     writeln!(stream, "{question}").expect("there is room for a line");
-    // With nothing more to come, whoever answers also ends the connection.
+    // The peer ends the connection after its response, since no more requests can come.
     stream.shutdown(Shutdown::Write).expect("it is connected");
     leave_behind(Command::new("cat").stdin(OwnedFd::from(stream)));
     ExitCode::SUCCESS
@@ -97,7 +97,7 @@ fn hand_over(socket: &Path) -> ExitCode {
 fn wrap() -> ExitCode {
     let args = std::env::args().skip(1).filter(|arg| arg != "--wrap");
     let executable = std::env::current_exe().expect("the path of this program");
-    // With a command after it, the shell does not replace itself by the server.
+    // The second command keeps the shell from replacing itself with the server.
     let script = r#""$0" "$@"; exit $?"#;
     let status = Command::new("sh").args(["-c", script]).arg(executable).args(args).status().expect("sh starts");
     ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))

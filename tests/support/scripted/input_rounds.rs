@@ -1,6 +1,6 @@
-//! Requests that need more than they came with: results that ask for input, in as many rounds as the test says.
+//! Results that require input, in as many rounds as the test configures.
 //!
-//! Stateless: what a round is, is told by what the retry brings.
+//! Stateless: the contents of a retry identify its round.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,30 +11,30 @@ use super::server::Server;
 use super::tools::Call;
 use super::wire::response;
 
-/// What is asked for once.
+/// One round of input requests.
 #[derive(Deserialize)]
 struct Round<'a> {
-    /// `inputRequests` as they are to be sent.
+    /// `inputRequests`, sent as given.
     #[serde(borrow)]
     inputs: Option<&'a RawValue>,
-    /// `requestState` likewise.
+    /// `requestState`, sent as given.
     #[serde(borrow)]
     state: Option<&'a RawValue>,
-    /// Asks for what the client has not said that it can.
+    /// Ignores the client's declared capabilities.
     #[serde(default)]
     unchecked: bool,
 }
 
-/// What a request is answered with.
+/// The next response to a request.
 pub(crate) enum Step {
-    /// It has all that it needs.
+    /// All input is there.
     Complete,
-    /// The whole result that asks for more.
+    /// The complete `input_required` result.
     Required(String),
     Refused(Refusal),
 }
 
-/// What comes next for a request with these `params`, of which `rounds` (JSON) says what it needs.
+/// The response to a request with these `params`, for these `rounds` (JSON).
 pub(crate) fn step(rounds: &str, params: &Value) -> Step {
     let rounds: Vec<Round> = from_str(rounds).expect("the rounds of a test are a list of objects");
     let brings_some = ["inputResponses", "requestState"].iter().any(|key| !params[key].is_null());
@@ -46,7 +46,7 @@ pub(crate) fn step(rounds: &str, params: &Value) -> Step {
     rounds.get(next).map_or(Step::Complete, |round| round.ask(&params["_meta"][CAPABILITIES]))
 }
 
-/// The tool `need_input`: asks for what `rounds` says, one after another.
+/// The tool `need_input`: requires the input of `rounds`, one round after another.
 pub(crate) fn tool(server: &mut Server, call: &Call) {
     let rounds = call.raw_argument("rounds").unwrap_or_else(|| "[]".to_owned());
     let params: Value = from_str(&call.params).expect("it was read before");
@@ -86,7 +86,7 @@ impl Round<'_> {
     }
 }
 
-/// The capability that this request takes and the client has not.
+/// The capability that this request needs and the client lacks.
 fn missing(request: &Value, capabilities: &Value) -> Option<Value> {
     match request["method"].as_str().expect("a method") {
         "elicitation/create" if request["params"]["mode"] == "url" => {

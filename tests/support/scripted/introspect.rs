@@ -1,4 +1,4 @@
-//! Tools that tell what the server sees of its own process.
+//! Tools that report on the server's own process.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-/// What the tool `name` reports; `None` if there is no such tool.
+/// The report of the tool `name`; `None` if there is no such tool.
 pub(crate) fn report(name: &str, arguments: &Value) -> Option<Value> {
     Some(match name {
         "env" => std::env::vars().map(|(name, value)| (name, Value::from(value))).collect::<Map<_, _>>().into(),
@@ -38,7 +38,7 @@ fn status_line(key: &str) -> String {
     value.unwrap_or_default().trim().to_owned()
 }
 
-/// Says one thing on a Unix socket and tells what became of it.
+/// Sends one message on a Unix socket and reports the outcome.
 fn connect(path: &str) -> String {
     let Ok(mut stream) = UnixStream::connect(path) else {
         return "refused".into();

@@ -1,4 +1,4 @@
-//! What the scripted server offers beside tools: what a file says, and an echo for whoever asks for one of it.
+//! Prompts, resources and templates of a file. Requests for them are echoed.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::modern::Request;
 use super::server::Server;
 use super::wire::{error, response};
 
-/// What it declares: what it has in the file.
+/// Capabilities for the contents of the file.
 pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
     let offered = read(file);
     let has = |key: &str| offered.get(key).is_some();
@@ -30,7 +30,7 @@ pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
     all
 }
 
-/// Answers what is asked of it, once it has been given what it needs for that.
+/// Answers a request, after the input rounds that the file defines for it.
 pub(crate) fn serve(server: &mut Server, request: &Request, params: &Value) {
     let file = server.flags.library.as_deref();
     let rounds = file.filter(|_| request.is_modern()).and_then(|file| rounds(file, params));
@@ -44,12 +44,12 @@ pub(crate) fn serve(server: &mut Server, request: &Request, params: &Value) {
     server.output.line(&line);
 }
 
-/// The result for a method that the file has something for; a list comes in pages of so many, if there are to be any.
+/// The result of a method that the file supports. Lists are paged if `page_size` is set.
 fn answer(file: &Path, method: &str, params: Option<&RawValue>, page: usize) -> Option<String> {
     let key = match method {
         "prompts/list" => "prompts",
         "resources/list" => "resources",
-        // As with many servers, who has none does not know the method.
+        // Like many servers, it does not know the methods of a kind that it lacks.
         "resources/templates/list" if read(file).get("resourceTemplates").is_some() => "resourceTemplates",
         "logging/setLevel" if read(file).get("logging").is_some() => return Some("{}".to_owned()),
         "resources/subscribe" if refuses(file, params) => return None,
@@ -74,13 +74,13 @@ fn answer(file: &Path, method: &str, params: Option<&RawValue>, page: usize) -> 
     Some(format!(r#"{{"{key}":[{}]{next}}}"#, items.join(",")))
 }
 
-/// What it takes to be given the prompt or resource asked for (JSON), which the file has under `rounds` by its name or URI.
+/// The input rounds (JSON) of a prompt or resource: `rounds` of the file, by name or URI.
 fn rounds(file: &Path, params: &Value) -> Option<String> {
     let name = params["name"].as_str().or(params["uri"].as_str())?;
     read(file)["rounds"].get(name).map(Value::to_string)
 }
 
-/// Whether this is one that the file has under `refused`.
+/// Whether the file lists this URI under `refused`.
 fn refuses(file: &Path, params: Option<&RawValue>) -> bool {
     let requested: Value = params.and_then(|params| serde_json::from_str(params.get()).ok()).unwrap_or_default();
     read(file)["refused"].as_array().is_some_and(|refused| refused.contains(&requested["uri"]))

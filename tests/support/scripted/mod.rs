@@ -1,9 +1,8 @@
-//! What the scripted server is made of.
+//! The parts of the scripted server.
 //!
-//! `flags` (what the test's config asks for) → `helpers` (wrappers and daughters, before any protocol) → `server` (lines,
-//! timers, methods) → `tool_list`, `tasks`, `tools` and `client_requests` (what a call does), over `wire` (bytes out, messages in) and `introspect` (what it sees
-//! of the process it is). Of the modern era alone: `modern` (what a request says of itself), `input_rounds` (results that ask for more),
-//! `modern_tasks` (tasks) and `subscriptions` (subscriptions).
+//! `flags` → `helpers` (wrappers and children, before any protocol) → `server` (lines, timers, methods) → `tool_list`, `tasks`,
+//! `tools` and `client_requests` (calls), over `wire` (bytes out, messages in) and `introspect` (the process itself).
+//! Modern era only: `modern` (request metadata), `input_rounds` (`input_required`), `modern_tasks` and `subscriptions`.
 
 mod client_requests;
 mod flags;
@@ -31,7 +30,7 @@ use self::flags::Flags;
 use self::server::Server;
 use self::wire::Output;
 
-/// Plays the part the command line gives.
+/// Runs the role that the command line selects.
 pub(crate) fn run() -> ExitCode {
     let mut flags = Flags::parse();
     if flags.ignore_term {
@@ -56,13 +55,13 @@ pub(crate) fn run() -> ExitCode {
     Server::new(flags, output).serve(&stdin_lines())
 }
 
-/// The exit code to leave with before a word is said, if it is to be so.
+/// The exit code of a server that exits before any message.
 fn refusal(flags: &Flags) -> Option<u8> {
     let unfixed = flags.exit_unless.as_ref().is_some_and(|path| !path.exists());
     flags.exit_at_start.or(unfixed.then_some(3))
 }
 
-/// Lines of stdin. A rendezvous, so that a server which takes no line leaves the rest in the pipe.
+/// Lines of stdin. The channel has no buffer, so a server that does not read leaves the rest in the pipe.
 fn stdin_lines() -> Receiver<Vec<u8>> {
     let (sender, lines) = sync_channel(0);
     thread::spawn(move || {

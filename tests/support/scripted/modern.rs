@@ -1,4 +1,4 @@
-//! The modern era (2026-07-28): what a request has to say of itself, how it is answered, and `server/discover`.
+//! The modern era (2026-07-28): request metadata, result members and `server/discover`.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilitie
 pub(crate) const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// What the modern era has no more.
+/// Methods that the modern era removed.
 const REMOVED: [&str; 8] = [
     "initialize",
     "ping",
@@ -26,18 +26,18 @@ const REMOVED: [&str; 8] = [
     "tasks/result",
     "roots/list",
 ];
-/// What answers to be kept for a while have to say how long for.
+/// Methods whose results have cache hints.
 const CACHEABLE: [&str; 6] =
     ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
 
-/// As what a request is taken.
+/// The era in which a request is served, or its refusal.
 pub(crate) enum RequestEra {
     Legacy,
     Modern,
     Refused(Refusal),
 }
 
-/// An error to be answered.
+/// An error response.
 pub(crate) struct Refusal {
     pub(crate) code: i64,
     pub(crate) message: &'static str,
@@ -51,7 +51,7 @@ impl Refusal {
     }
 }
 
-/// As what a request is to be taken.
+/// Decides in which era a request is served.
 ///
 /// Source: MCP 2026-07-28, `basic`, "`_meta`", and `basic/versioning`.
 pub(crate) fn request_era(flags: &Flags, era: Era, method: &str, params: &Value) -> RequestEra {
@@ -72,12 +72,12 @@ pub(crate) fn request_era(flags: &Flags, era: Era, method: &str, params: &Value)
     }
 }
 
-/// The era that a request claims.
+/// The era that the metadata of a request names.
 pub(crate) fn era_of(params: &Value) -> Era {
     if params["_meta"][PROTOCOL].is_null() { Era::Legacy } else { Era::Modern }
 }
 
-/// The members that each result of the modern era begins with, with a comma after them.
+/// The leading members of each modern result, with a trailing comma.
 pub(crate) fn head(flags: &Flags, method: &str) -> String {
     let server_name = quoted(&flags.server_name);
     let caching = if CACHEABLE.contains(&method) {
@@ -89,7 +89,7 @@ pub(crate) fn head(flags: &Flags, method: &str) -> String {
     format!(r#""resultType":"complete",{caching}{who},"#)
 }
 
-/// A result with `head` at its beginning.
+/// A result with `head` as its first members.
 pub(crate) fn with_head(head: &str, result: &str) -> String {
     match result.strip_prefix('{') {
         Some("}") => format!("{{{}}}", head.trim_end_matches(',')),
@@ -98,12 +98,12 @@ pub(crate) fn with_head(head: &str, result: &str) -> String {
     }
 }
 
-/// One request, and how it is to be answered.
+/// One request, and the members that its result begins with.
 pub(crate) struct Request<'a> {
     pub(crate) id: &'a str,
     pub(crate) method: &'a str,
     pub(crate) params: Option<&'a RawValue>,
-    /// What each result begins with, and its comma.
+    /// The leading members of the result, with a trailing comma.
     pub(crate) head: String,
 }
 
@@ -117,7 +117,7 @@ impl Request<'_> {
     }
 }
 
-/// Answers `server/discover`, or does what the flags say instead.
+/// Answers `server/discover`, or misbehaves as the flags select.
 pub(crate) fn discover(server: &mut Server, id: &str, request_era: &RequestEra) {
     let line = match (server.flags.probe, server.flags.discover_error, request_era) {
         (Probe::Silent, ..) => return,
@@ -146,7 +146,7 @@ fn found(server: &Server) -> String {
 /// The levels of log messages, the least severe first.
 const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
-/// The tool `log`: says each of `messages` (`level`, `data`) that is as severe as the call asks for.
+/// The tool `log`: sends each of `messages` (`level`, `data`) that the call's log level admits.
 pub(crate) fn log(server: &mut Server, call: &Call) {
     let rank = |level: &Value| LEVELS.iter().position(|known| *level == *known);
     let least = rank(&call.meta[LEVEL]);

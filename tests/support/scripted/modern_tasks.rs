@@ -1,4 +1,4 @@
-//! Tasks as the modern era has them: made of calls that say so by clients that understand them.
+//! Tasks of the modern era, for calls that request one by clients that support them.
 
 use serde_json::{Value, from_str, json};
 
@@ -8,17 +8,17 @@ use super::tasks::Task;
 use super::tools::Call;
 use super::wire::{error, response};
 
-/// What a client declares that understands them.
+/// The capability that a supporting client declares.
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// What is declared to clients.
+/// The capability that the server declares.
 pub(crate) const CAPABILITY: &str = r#""extensions":{"io.modelcontextprotocol/tasks":{}}"#;
 
-/// Whether a call is to become one: its argument `as_task` says so, and its client understands it.
+/// Whether a call becomes a task: its argument `as_task` is set, and its client supports tasks.
 pub(crate) fn creates_task(call: &Call) -> bool {
     (call.arguments["as_task"] == true || is_one_always(call)) && is_understood(&call.meta)
 }
 
-/// Whether a call is refused since its client does not understand them: its argument `as_task` is `always`.
+/// Whether a call is refused because its client lacks task support: its argument `as_task` is `always`.
 pub(crate) fn is_refused(call: &Call) -> bool {
     is_one_always(call) && !is_understood(&call.meta)
 }
@@ -27,7 +27,7 @@ fn is_one_always(call: &Call) -> bool {
     call.arguments["as_task"] == "always"
 }
 
-/// Whether the client that says this in `_meta` understands tasks.
+/// Whether the client with this `_meta` supports tasks.
 pub(crate) fn is_understood(meta: &Value) -> bool {
     meta[CAPABILITIES]["extensions"][EXTENSION].is_object()
 }
@@ -37,15 +37,14 @@ pub(crate) fn refusal(id: &str) -> String {
     error(id, -32021, "Missing required client capability", &format!(r#","data":{data}"#))
 }
 
-/// Tells those who listen to the task with this id, as JSON, how it is.
+/// Sends the status of the task with this JSON id to its subscribers.
 pub(crate) fn tell(server: &mut Server, id: &str) {
     let Some(task) = server.tasks.all.get(id) else { return };
     server.subscriptions.task(&mut server.output, id, &members(task, id));
 }
 
-/// Makes a task of a call, with the id that its argument `id` says: it waits for an answer if it is to `ask`, for those that it names
-/// there or for one. It ends with `isError` if it is to `fail`, does not heed cancellation if it is `stubborn`, and takes no answers if
-/// it is `deaf`.
+/// Creates a task for a call. Arguments: `id`; `ask` (input requests, or `true` for a default one);
+/// `fail` (end with `isError`); `ignore_cancel`; `deaf` (refuse `tasks/update`).
 pub(crate) fn create(server: &mut Server, call: &Call) {
     let id = call.arguments["id"].to_string();
     let asks = call.arguments["ask"] == true || call.arguments["ask"].is_object();
@@ -85,7 +84,7 @@ pub(crate) fn request(server: &mut Server, request: &Request, params: &Value) {
     }
 }
 
-/// What the call of a task says.
+/// An argument of the call that created a task.
 fn argument(task: &Task, key: &str) -> Value {
     from_str::<Value>(task.result()).expect("JSON")["params"]["arguments"][key].clone()
 }

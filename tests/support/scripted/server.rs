@@ -1,4 +1,4 @@
-//! One loop over stdin's lines and the timers; the protocol's methods.
+//! The main loop over stdin lines and timers, and the protocol methods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
@@ -20,11 +20,11 @@ use super::tool_list;
 use super::tools::{self, Call};
 use super::wire::{Message, Output, error, quoted, response};
 
-/// What is to happen later.
+/// A timed action.
 pub(crate) enum Later {
-    /// Write a line for a call, unless the call is cancelled and the server heeds that.
+    /// Write a line for a call, unless the call is cancelled and the line does not ignore that.
     Answer { call: String, line: String, stubborn: bool },
-    /// Answer this call with the parameters of the last one that has begun.
+    /// Answer this call with the parameters of the latest call.
     MixedUpReply(Call),
     /// Register the tool `late`.
     Register,
@@ -37,17 +37,17 @@ pub(crate) struct Server {
     pub(crate) flags: Flags,
     pub(crate) output: Output,
     pub(crate) tools: Vec<String>,
-    /// Calls that wait for the client's answer, by the id of the question.
+    /// Calls that wait for a response of the client, by the id of the request.
     pub(crate) pending_requests: HashMap<String, client_requests::ClientRequest>,
     pub(crate) tasks: Tasks,
     pub(crate) subscriptions: Subscriptions,
     /// The parameters of the last call of `sleep`.
     pub(crate) last_params: String,
-    /// Set to leave the loop.
+    /// The exit code, once the loop must end.
     pub(crate) leave: Option<ExitCode>,
-    /// The client has opened as in the legacy era.
+    /// The client has sent `initialize`.
     initialized: bool,
-    /// The era of the first request, once there was one.
+    /// The era of the first request.
     opened: Option<Era>,
     timers: BTreeMap<(Instant, u64), Later>,
     count: u64,
@@ -93,7 +93,7 @@ impl Server {
         self.leave.unwrap_or(ExitCode::SUCCESS)
     }
 
-    /// A number that no other caller of this was given.
+    /// A unique number.
     pub(crate) fn fresh(&mut self) -> u64 {
         self.count += 1;
         self.count
@@ -171,7 +171,7 @@ impl Server {
         self.serve_request(&Request { id, method, params, head }, &pending_requests);
     }
 
-    /// Leaves `initialize` without a result, if the flags say so.
+    /// Leaves `initialize` without a result if the flags say so.
     fn refuses_initialize(&mut self, id: &str) -> bool {
         if let Some(code) = self.flags.init_error {
             self.output.line(&error(id, code, "not like that", ""));
@@ -182,7 +182,7 @@ impl Server {
         self.flags.init_never || self.flags.init_fatal || self.flags.init_error.is_some()
     }
 
-    /// As what a request is to be taken, which the first one may have decided.
+    /// The era of a request, which the first request may have decided.
     fn request_era(&mut self, method: &str, params: &Value) -> RequestEra {
         let era = match self.flags.era {
             Era::Dual => *self.opened.get_or_insert_with(|| modern::era_of(params)),
@@ -247,7 +247,7 @@ impl Server {
         }
     }
 
-    /// The members of what it declares as of this era.
+    /// The members of the declared capabilities in this era.
     pub(crate) fn capabilities(&self, era: Era) -> String {
         let mut capabilities = self.flags.library.as_deref().map(library::capabilities).unwrap_or_default();
         if !self.flags.no_tools_capability {

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: who is told what, until it is cancelled, or ended by a tool.
+//! `subscriptions/listen`: notifications until the client cancels or a tool ends the subscription.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::server::Server;
 use super::tools::Call;
 use super::wire::{Output, error, response};
 
-/// What each open request asked for, by its id as JSON.
+/// The filter of each open subscription, by its JSON id.
 #[derive(Default)]
 pub(crate) struct Subscriptions(BTreeMap<String, Value>);
 
 impl Subscriptions {
-    /// The client wants no more of it.
+    /// The client has cancelled the subscription.
     pub(crate) fn cancel(&mut self, id: &str) {
         self.0.remove(id);
     }
 
-    /// Tells those who have asked for `kind` of changed lists.
+    /// Notifies subscribers of `kind` of a list change.
     pub(crate) fn list_changed(&self, output: &mut Output, kind: &str) {
         let (key, method) = (format!("{kind}ListChanged"), format!("notifications/{kind}/list_changed"));
         for (id, _) in self.0.iter().filter(|(_, filter)| filter[&key] == true) {
@@ -28,7 +28,7 @@ impl Subscriptions {
         }
     }
 
-    /// Tells those who have asked for the task with this id, as JSON, how it is.
+    /// Notifies subscribers of the task with this JSON id.
     pub(crate) fn task(&self, output: &mut Output, task: &str, state: &str) {
         let task: Value = serde_json::from_str(task).expect("JSON");
         let wants = |filter: &Value| filter["taskIds"].as_array().is_some_and(|ids| ids.contains(&task));
@@ -40,7 +40,7 @@ impl Subscriptions {
     fn updated(&self, output: &mut Output, uri: &Value) {
         let wants = |filter: &Value| filter["resourceSubscriptions"].as_array().is_some_and(|uris| uris.contains(uri));
         for (id, _) in self.0.iter().filter(|(_, filter)| wants(filter)) {
-            // What a careless relay alters comes first.
+            // Members that a careless relay would alter come first.
             output.notify("notifications/resources/updated", &format!(r#"{{"zeta":1.10,{},"uri":{uri}}}"#, meta(id)));
         }
     }
@@ -50,7 +50,7 @@ fn meta(id: &str) -> String {
     format!(r#""_meta":{{"{SUBSCRIPTION}":{id}}}"#)
 }
 
-/// Opens one, and acknowledges what of it the server has.
+/// Opens a subscription, and acknowledges the supported part of its filter.
 ///
 /// Source: MCP 2026-07-28, `subscriptions/listen`.
 pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
@@ -76,7 +76,7 @@ pub(crate) fn open(server: &mut Server, id: &str, params: &Value) {
     server.subscriptions.0.insert(id.to_owned(), granted);
 }
 
-/// The tool `touch`: says that the `lists` and the resources at `uris` have changed, and how `tasks` are.
+/// The tool `touch`: notifies of changed `lists` and `uris`, and of the status of `tasks`.
 pub(crate) fn touch(server: &mut Server, call: &Call) {
     for kind in call.names("lists") {
         server.subscriptions.list_changed(&mut server.output, &kind);
@@ -90,7 +90,7 @@ pub(crate) fn touch(server: &mut Server, call: &Call) {
     server.output.line(&call.echo());
 }
 
-/// The tool `end_subscriptions`: ends all in the way `how`: by `cancelled`, or else by results.
+/// The tool `end_subscriptions`: ends all subscriptions by `cancelled` notifications or by results (`how`).
 pub(crate) fn end(server: &mut Server, call: &Call) {
     for (id, _) in std::mem::take(&mut server.subscriptions.0) {
         if call.arguments["how"] == "cancelled" {

@@ -1,4 +1,4 @@
-//! Tasks: made of calls that ask for one, told of, waited for, cancelled, finished and forgotten when a call says so.
+//! Tasks of the legacy era: created, reported, awaited, cancelled, finished and forgotten as calls request.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::wire::{error, response};
 /// The tools that a server with tasks has beside the others.
 pub(crate) const TOOLS: [&str; 2] = ["finish_task", "forget_task"];
 
-/// All of a server, by their ids as JSON.
+/// All tasks of a server, by JSON id.
 #[derive(Default)]
 pub(crate) struct Tasks {
     pub(crate) all: BTreeMap<String, Task>,
     made: u64,
-    /// Tasks that wait for the client's answers, by the ids of the questions.
+    /// Tasks that wait for responses of the client, by request id.
     pending_inputs: BTreeMap<String, String>,
 }
 
@@ -24,29 +24,29 @@ pub(crate) struct Task {
     status: String,
     ttl: String,
     result: String,
-    /// What it ends with in its place.
+    /// The kind of its end.
     end: Ending,
-    /// Requests for the client, which are sent when its result is asked for: it waits for their answers.
+    /// Requests to the client, sent with `tasks/result`. The task waits for their responses.
     asks: Vec<Value>,
     answers: Vec<Value>,
-    /// Leaves the question how it is unanswered.
+    /// Does not answer `tasks/get`.
     mute: bool,
-    /// Goes on though it is to be cancelled.
+    /// Refuses cancellation.
     stubborn: bool,
-    /// Requests that wait for its result.
+    /// Open `tasks/result` requests.
     waiting: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Result,
-    /// A result that says that the tool has failed.
+    /// A result with `isError`.
     Refusal,
-    /// An error of JSON-RPC.
+    /// A JSON-RPC error.
     Error,
 }
 
-/// What is declared.
+/// The declared capability.
 pub(crate) fn capability(cancels: bool) -> &'static str {
     if cancels {
         r#""tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}"#
@@ -55,9 +55,9 @@ pub(crate) fn capability(cancels: bool) -> &'static str {
     }
 }
 
-/// Makes a task of a call: with the id that its argument `id` says, in the status `status`, said first
-/// if `early`, done after `ms`, ending with what `end` says, an error or a refusal. It `asks` these requests. The answer comes
-/// after `delay` ms, whatever is cancelled.
+/// Creates a task for a call. Arguments: `id`; `status`; `early` (notify before the response);
+/// `ms` (complete after this time); `end` (`error` or `refusal`); `asks` (requests to the client);
+/// `delay` (answer after this many ms, even if cancelled).
 pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
     server.tasks.made += 1;
     let id = match &call.arguments["id"] {
@@ -119,7 +119,7 @@ pub(crate) fn request(server: &mut Server, method: &str, id: &str, params: &Valu
     }
 }
 
-/// Ends a task: answers who waits for its result and, unless that is to be quiet, says so.
+/// Ends a task: answers open `tasks/result` requests and, unless `quiet`, sends the status.
 pub(crate) fn finish(server: &mut Server, id: &str, status: &str, quiet: bool) {
     let Some(task) = server.tasks.all.get_mut(id) else { return };
     status.clone_into(&mut task.status);
@@ -150,7 +150,7 @@ fn ask(server: &mut Server, task: &str, requests: &[Value]) {
     }
 }
 
-/// Takes in what the client answers, if it was asked that for a task, which is done with the last answer.
+/// Handles a response of the client to a task's request. The last response completes the task.
 pub(crate) fn answered(server: &mut Server, question: &str, line: &[u8]) -> bool {
     let Some(id) = server.tasks.pending_inputs.remove(question) else { return false };
     let answer: Value = serde_json::from_slice(line).expect("it was read before");
@@ -164,7 +164,7 @@ pub(crate) fn answered(server: &mut Server, question: &str, line: &[u8]) -> bool
     true
 }
 
-/// What the tools of this room do.
+/// The tools `finish_task` and `forget_task`.
 pub(crate) fn tool(server: &mut Server, call: &Call) {
     let id = call.arguments["id"].to_string();
     if call.name == "forget_task" {
@@ -201,7 +201,7 @@ impl Task {
         &self.result
     }
 
-    /// Ends it, with another result if there is one.
+    /// Ends the task, with another result if there is one.
     pub(crate) fn end(&mut self, status: &str, result: Option<String>) {
         status.clone_into(&mut self.status);
         if let Some(result) = result {
@@ -213,7 +213,7 @@ impl Task {
         ["completed", "failed", "cancelled"].contains(&self.status.as_str())
     }
 
-    /// With what a careless relay alters.
+    /// The task object, with members that a careless relay would alter.
     fn object(&self, id: &str) -> String {
         let (status, ttl) = (json!(self.status), &self.ttl);
         format!(
@@ -221,7 +221,7 @@ impl Task {
         )
     }
 
-    /// The answer to the request for its result.
+    /// The response to `tasks/result`.
     fn answer_to(&self, request: &str, id: &str) -> String {
         match self.end {
             Ending::Error => error(request, -32007, "it broke", r#","data":{"zeta":1.10}"#),

@@ -1,4 +1,4 @@
-//! What the scripted server says it can do.
+//! The tool list of the scripted server.
 
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ fn definition_of(server: &Server, name: &str) -> String {
     }
 }
 
-/// A tool with everything that a careless relay alters: numbers, key order, fields of other makers.
+/// A tool definition with everything that a careless relay alters: numbers, key order, vendor members.
 fn definition(name: &str) -> String {
     let name = quoted(name);
     format!(

@@ -1,4 +1,4 @@
-//! What a call does.
+//! The tools.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -42,7 +42,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
     "run",
 ];
 
-/// Those that a server of the modern era has beside them.
+/// Further tools in the modern era.
 pub(crate) const MODERN: [&str; 4] = ["need_input", "log", "touch", "end_subscriptions"];
 
 /// One `tools/call`, with the raw text it came in.
@@ -51,7 +51,7 @@ pub(crate) struct Call {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) params: String,
-    /// What its result begins with, and its comma.
+    /// The leading members of its result, with a trailing comma.
     head: String,
     pub(crate) meta: Value,
     pub(crate) arguments: Value,
@@ -95,12 +95,12 @@ impl Call {
         names.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// The parameters as they came, byte for byte, who answered, and as much filler as `pad` says.
+    /// The received parameters byte for byte, the pid, and `pad` bytes of filler.
     pub(crate) fn echo(&self) -> String {
         self.structured(&self.echo_content())
     }
 
-    /// An answer whose structured content is `content`.
+    /// A response with this structured content.
     fn structured(&self, content: &str) -> String {
         self.response(&format!(r#"{{"content":[],"structuredContent":{content}}}"#))
     }
@@ -118,12 +118,12 @@ impl Call {
     }
 }
 
-/// A result whose structured content is `content`.
+/// A response with this structured content.
 pub(crate) fn structured(id: &str, content: &str) -> String {
     response(id, &format!(r#"{{"content":[],"structuredContent":{content}}}"#))
 }
 
-/// Does what the call asks for.
+/// Executes a call.
 pub(crate) fn call(server: &mut Server, call: &Call) {
     let id = &call.id;
     match call.name.as_str() {
@@ -177,7 +177,7 @@ fn sleep(server: &mut Server, call: &Call) {
     server.after(call.number("ms"), answer);
 }
 
-/// For as long as `ms` says; for ever without it.
+/// Stops reading for `ms`, or for ever.
 fn stop_reading(server: &mut Server, call: &Call) {
     match call.number("ms") {
         0 => server.leave = Some(helpers::stay_alive()),
@@ -188,7 +188,7 @@ fn stop_reading(server: &mut Server, call: &Call) {
     }
 }
 
-/// By SIGKILL, in the middle of its answer, or with an exit code.
+/// Exits by SIGKILL, in the middle of the response, or with an exit code.
 fn die(server: &mut Server, call: &Call) {
     match call.text("how") {
         "kill" => kill_process(getpid(), Signal::KILL).expect("one may kill oneself"),
@@ -201,7 +201,7 @@ fn die(server: &mut Server, call: &Call) {
     server.leave = Some(ExitCode::FAILURE);
 }
 
-/// Writes `text` as often as `times` says, `$ID` in it replaced by the call's id and `$FILL` by so many bytes, or the bytes that `hex` spells.
+/// Writes `text` `times` times, with `$ID` replaced by the call's id and `$FILL` by `fill` bytes, then the bytes of `hex`.
 fn raw(server: &mut Server, call: &Call) {
     let text = call.text("text").replace("$ID", &call.id).replace("$FILL", &"x".repeat(call.number("fill") as usize));
     let times = call.arguments["times"].as_u64().unwrap_or(1);
@@ -216,7 +216,7 @@ fn unhex(text: &str) -> Vec<u8> {
     text.as_bytes().chunks(2).filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Writes `text` as a line, as often as `times` says, or so many `bytes` of complaints, in `lines` or without an end.
+/// Writes the line `text` `times` times to stderr, or `bytes` of filler, in `lines` or as one line.
 fn stderr(server: &mut Server, call: &Call) {
     if !call.text("text").is_empty() {
         let times = call.arguments["times"].as_u64().unwrap_or(1);
@@ -238,7 +238,7 @@ fn mutate_tools(server: &mut Server, call: &Call) {
     server.output.line(&call.echo());
 }
 
-/// Answers to ids that nobody asked with, before the right one.
+/// Responses with unknown ids, then the right response.
 fn wrong_id_reply(server: &mut Server, call: &Call) {
     for wrong in ["987654", "-1", "1.5", "\"1\"", "null", "18446744073709551615"] {
         server.output.line(&structured(wrong, r#""stray""#));
@@ -246,7 +246,7 @@ fn wrong_id_reply(server: &mut Server, call: &Call) {
     server.output.line(&call.echo());
 }
 
-/// `n` progress notifications, `every` ms apart, with the caller's token and `message`, if there is one, then the answer.
+/// `n` progress notifications, `every` ms apart, with the caller's token and optional `message`, then the response.
 fn progress(server: &mut Server, call: &Call) {
     let (n, every) = (call.number("n"), call.number("every"));
     let message = call.arguments.get("message").map(|message| format!(r#","message":{message}"#)).unwrap_or_default();
@@ -259,7 +259,7 @@ fn progress(server: &mut Server, call: &Call) {
     server.after(every * n, Later::Answer { call: call.id.clone(), line: call.echo(), stubborn: false });
 }
 
-/// The error that the arguments spell.
+/// The error that the arguments define.
 fn fail(server: &mut Server, call: &Call) {
     let code = call.arguments["code"].as_i64().unwrap_or(-32000);
     let data = match &call.arguments["data"] {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Any JSON-RPC message; what it is, is told by the fields it has.
+/// Any JSON-RPC message. Its members tell its kind.
 #[derive(Deserialize)]
 pub(crate) struct Message<'a> {
     #[serde(borrow)]
@@ -19,7 +19,7 @@ pub(crate) struct Message<'a> {
     pub(crate) params: Option<&'a RawValue>,
 }
 
-/// Stdout and the journal. A peer that is gone is no reason to leave: stubborn servers stay.
+/// Stdout and the journal. Write errors are ignored, since some servers must outlive their peer.
 pub(crate) struct Output {
     journal: Option<PathBuf>,
     end: &'static str,
@@ -30,7 +30,7 @@ impl Output {
         Self { journal, end: if crlf { "\r\n" } else { "\n" } }
     }
 
-    /// Writes bytes as they are.
+    /// Writes raw bytes.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         let mut stdout = io::stdout().lock();
         let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
@@ -41,7 +41,7 @@ impl Output {
         self.raw(format!("{message}{}", self.end).as_bytes());
     }
 
-    /// Writes one message with a system call for each byte.
+    /// Writes one message byte by byte, with a system call each.
     pub(crate) fn dribble(&mut self, message: &str) {
         for byte in message.bytes().chain(self.end.bytes()) {
             self.raw(&[byte]);
@@ -52,12 +52,12 @@ impl Output {
         self.line(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#));
     }
 
-    /// Notes an event of the process's life.
+    /// Writes an event of the process to the journal.
     pub(crate) fn note(&mut self, event: &str) {
         self.append(format!("# {event}\n").as_bytes());
     }
 
-    /// Notes a line received.
+    /// Writes a received line to the journal.
     pub(crate) fn received(&mut self, line: &[u8]) {
         self.append(&[line.trim_ascii_end(), b"\n"].concat());
     }
@@ -74,7 +74,7 @@ pub(crate) fn response(id: &str, result: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// A response with an error; `rest` is what comes behind the message, with its comma.
+/// An error response. `rest` follows the message, with a leading comma.
 pub(crate) fn error(id: &str, code: i64, message: &str, rest: &str) -> String {
     let message = quoted(message);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}{rest}}}}}"#)

@@ -1,10 +1,10 @@
-//! What the servers have in common.
+//! Shared parts of the servers.
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, ElicitRequest, ElicitRequestParams, InputRequest};
 use serde_json::json;
 
-/// The question who that is.
+/// The input request for a name.
 pub fn who() -> Result<InputRequest, ErrorData> {
     let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
     let form = ElicitRequestParams::FormElicitationParams {

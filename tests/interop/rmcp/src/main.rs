@@ -1,6 +1,6 @@
-//! A server over streamable HTTP as people write them with rmcp, on loopback. It has the tools of `checks/http_server.py`.
+//! A typical server on rmcp over streamable HTTP on loopback, with the tools of `checks/http_server.py`.
 //!
-//! usage: PORT=N rmcp-http-server   (0: a free one; a line "PORT n" says which)
+//! usage: PORT=N rmcp-http-server   (0: a free port; the line "PORT n" reports it)
 
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ const TOOLS: [(&str, Option<(&str, &str)>); 5] = [
     ("was_given_up", Some(("name", "string"))),
 ];
 
-/// The server of every session; they share what was given up.
+/// The server of one session. Sessions share the list of cancelled calls.
 #[derive(Clone, Default)]
 struct Server {
     given_up: Arc<Mutex<Vec<String>>>,
@@ -73,7 +73,7 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// Until it is given up.
+    /// Waits until the call is cancelled.
     async fn wait(&self, name: String, context: &RequestContext<RoleServer>) -> CallToolResult {
         report(context, 0).await;
         tokio::select! {

@@ -19,28 +19,28 @@ use super::message::{Request, Response};
 use super::server::HttpServer;
 use crate::support::wait::until;
 
-/// What it does, until the test says otherwise.
+/// Its configurable behaviour.
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
-    /// Seconds for which a token is good, as it says.
+    /// Lifetime of a token in seconds, as announced.
     pub(crate) expires_in: Option<u64>,
-    /// Gives what renews a token, and another each time.
+    /// Issues refresh tokens, a new one each time.
     pub(crate) renews: bool,
-    /// Says this instead of renewing, or of giving a program a token for itself: status, body.
+    /// Answers refresh and client credentials requests with this status and body.
     pub(crate) refuses_to_renew: Option<(u16, &'static str)>,
-    /// Has people say no.
+    /// The person refuses.
     pub(crate) denies: bool,
-    /// How its clients say who they are; the first is given to those that register.
+    /// Client authentication methods. Registered clients get the first one.
     pub(crate) methods: Vec<&'static str>,
-    /// Members of its metadata that are other than they are; null takes one away.
+    /// Changed members of its metadata; null removes a member.
     pub(crate) metadata: Value,
-    /// The same for what it sends the browser back with.
+    /// Changed parameters of the redirect to the client.
     pub(crate) answer: Value,
-    /// The same for the metadata of the MCP server; `None`: it has none.
+    /// Changed members of the MCP server's metadata; `None`: no metadata.
     pub(crate) resource: Option<Value>,
-    /// What the MCP server wants a token to allow, and says so.
+    /// The scopes that the MCP server requires.
     pub(crate) scope: Option<&'static str>,
-    /// Whether it says where its metadata is.
+    /// Whether responses name the metadata URL.
     pub(crate) names_metadata: bool,
 }
 
@@ -71,15 +71,15 @@ pub(crate) struct Authorization {
 struct State {
     habits: Locked<Habits>,
     given: Locked<Given>,
-    /// Whether answers that give tokens are kept back.
+    /// Whether token responses are delayed.
     holds: AtomicBool,
 }
 
-/// What is out, by its text.
+/// Issued tokens.
 #[derive(Default)]
 struct Given {
     count: usize,
-    /// What was asked for with it.
+    /// The authorization request of each code.
     codes: BTreeMap<String, BTreeMap<String, String>>,
     tokens: BTreeSet<String>,
     refresh_tokens: BTreeSet<String>,
@@ -100,12 +100,12 @@ impl Authorization {
         &self.http
     }
 
-    /// From now on it is otherwise.
+    /// Changes the behaviour.
     pub(crate) fn habits(&self, change: impl FnOnce(&mut Habits)) {
         change(&mut self.state.habits.lock());
     }
 
-    /// A program that is known to it without having registered itself.
+    /// Adds a client that is known without registration.
     pub(crate) fn knows(&self, id: &str, secret: &str, method: &str) {
         let mut client = json!({"token_endpoint_auth_method": method});
         if !secret.is_empty() {
@@ -114,33 +114,33 @@ impl Authorization {
         self.state.given.lock().clients.insert(id.into(), client);
     }
 
-    /// From now on whoever asks for a token waits, or does not any more.
+    /// Starts or stops delaying token responses.
     pub(crate) fn hold_tokens(&self, holds: bool) {
         self.state.holds.store(holds, Ordering::SeqCst);
     }
 
-    /// Takes every token back. What renews them is good as before.
+    /// Revokes every access token. Refresh tokens stay valid.
     pub(crate) fn take_tokens_back(&self) {
         self.state.given.lock().tokens.clear();
     }
 
-    /// What renews tokens, as far as it was not used.
+    /// Unused refresh tokens.
     pub(crate) fn refresh_tokens(&self) -> Vec<String> {
         self.state.given.lock().refresh_tokens.iter().cloned().collect()
     }
 
-    /// How often tokens were asked for in this way (`authorization_code`, `refresh_token`, `client_credentials`).
+    /// The number of token requests with this grant type (`authorization_code`, `refresh_token`, `client_credentials`).
     pub(crate) fn request_count(&self, grant: &str) -> usize {
         self.http.count(|request| request.path == "/token" && request.form()["grant_type"] == grant)
     }
 
-    /// What it does itself, for one that does it under another name.
+    /// Its handler, for a second server under another name.
     pub(crate) fn own(&self) -> impl Fn(&Request) -> Response + Send + Sync + 'static {
         let state = Arc::clone(&self.state);
         move |request| state.answer(request)
     }
 
-    /// What stands before an MCP server at `url`: lets in whom it has let in, and says who does.
+    /// A guard for an MCP server at `url`: admits valid tokens, and names the authorization server otherwise.
     pub(crate) fn guard(&self, url: &str) -> impl Fn(&Request) -> Option<Response> + Send + Sync + 'static {
         let (state, issuer) = (Arc::clone(&self.state), self.http.url(""));
         let url = Url::parse(url).expect("a URL");
@@ -214,7 +214,7 @@ impl State {
         Response::json(&with(client, &json!({"client_id": id}))).with_status(201)
     }
 
-    /// Somebody agrees, or does not.
+    /// The person agrees or refuses.
     fn authorize(&self, request: &Request, habits: &Habits) -> Response {
         let query = request.query();
         let mut given = self.given.lock();
@@ -270,7 +270,7 @@ impl State {
                 if let Some((status, body)) = habits.refuses_to_renew {
                     return Ok(Response::body("application/json", body).with_status(status));
                 }
-                // One that was used is good for nothing any more.
+                // A used code is invalid.
                 let was_good = given.refresh_tokens.remove(field("refresh_token"));
                 if !was_good || field("resource").is_empty() {
                     return Err("invalid_grant");
@@ -307,7 +307,7 @@ impl State {
         Ok(Response::status(200))
     }
 
-    /// Who asks, if it says so as it was told to.
+    /// The client, if it authenticated with its method.
     fn client(&self, request: &Request) -> Result<String, &'static str> {
         let form = request.form();
         let basic = request.header("authorization").and_then(|value| value.strip_prefix("Basic "));
@@ -345,7 +345,7 @@ fn metadata(issuer: &str, habits: &Habits) -> Value {
     with(known, &habits.metadata)
 }
 
-/// `known` with the members of `other` in the place of its own; null takes one away.
+/// `known` with the members of `other`; null removes a member.
 fn with(mut known: Value, other: &Value) -> Value {
     let members = known.as_object_mut().expect("an object");
     for (name, value) in other.as_object().expect("an object") {
@@ -361,7 +361,7 @@ fn refused(error: &str) -> Response {
     Response::json(&json!({"error": error, "error_description": "the test's authorization server"})).with_status(400)
 }
 
-/// What a browser sees at a page: the last of those that it was sent on to, as status and text.
+/// Follows redirects like a browser and returns status and text of the last page.
 pub(crate) fn visit(url: &str) -> (u16, String) {
     let mut url = Url::parse(url).expect("a URL");
     loop {
@@ -373,7 +373,7 @@ pub(crate) fn visit(url: &str) -> (u16, String) {
     }
 }
 
-/// Where a browser is sent on to that does not go there.
+/// The redirect target, without following it.
 pub(crate) fn sent_on(url: &str) -> Url {
     get(&Url::parse(url).expect("a URL")).1.expect("it is sent on")
 }
@@ -391,7 +391,7 @@ fn get(url: &Url) -> (u16, Option<Url>, String) {
     (status, next.map(|next| url.join(next).expect("a URL")), text)
 }
 
-/// The head of an answer; its body goes to `body`. The test's own server does not close by itself.
+/// The head of a response; its body goes to `body`. The test server does not close the connection.
 fn read_answer(stream: &mut TcpStream, body: &mut String) -> String {
     let mut all = Vec::new();
     let mut room = [0; 4096];

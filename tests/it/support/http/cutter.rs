@@ -10,20 +10,20 @@ use rustix::net::connect_unspec;
 
 use super::locked::Locked;
 
-/// Which way bytes go.
+/// Direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     ToServer,
     FromServer,
 }
 
-/// Where a connection is cut.
+/// The point of a cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
     pub(crate) direction: Direction,
-    /// Bytes that still pass that way, over all connections from now on; the connection that has the next one is cut.
+    /// Bytes that still pass in that direction, over all connections. The connection with the next byte is cut.
     pub(crate) after: u64,
-    /// With a reset, which may overtake what was passed, rather than with an end.
+    /// With a reset, which may overtake passed bytes, instead of an orderly end.
     pub(crate) resets: bool,
 }
 
@@ -51,7 +51,7 @@ struct Plan {
 }
 
 impl Cutter {
-    /// Passes all that comes to `upstream`.
+    /// Forwards connections to `upstream`.
     pub(crate) fn before(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -73,17 +73,17 @@ impl Cutter {
         self.address
     }
 
-    /// Cuts once, counting from now. Whatever was planned before is not done.
+    /// Plans one cut, counted from now, and drops an earlier plan.
     pub(crate) fn plan(&self, cut: Cut) {
         self.shared.plan.lock().cut = Some(cut);
     }
 
-    /// Whether the cut that was planned is still to come; it is given up.
+    /// Drops the planned cut. Returns whether it was still pending.
     pub(crate) fn give_up(&self) -> bool {
         self.shared.plan.lock().cut.take().is_some()
     }
 
-    /// Cuts all connections that there are.
+    /// Cuts all connections.
     pub(crate) fn cut_all(&self) {
         self.shared.end_all();
     }
@@ -113,7 +113,7 @@ impl Shared {
             if self.is_stopping.load(Ordering::SeqCst) {
                 return;
             }
-            // Without an upstream it is as if nobody had accepted.
+            // Without an upstream the connection ends at once.
             let Ok(server) = TcpStream::connect(self.upstream) else { continue };
             for stream in [&client, &server] {
                 stream.set_nodelay(true).expect("a socket");
@@ -153,7 +153,7 @@ impl Shared {
 }
 
 impl Plan {
-    /// How many of so many bytes pass, and what happens then.
+    /// How many of these bytes pass, and the following action.
     fn take(&mut self, direction: Direction, read: usize) -> (usize, Option<Cut>) {
         let passed = match direction {
             Direction::ToServer => &mut self.to_server,

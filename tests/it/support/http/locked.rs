@@ -12,7 +12,7 @@ impl<T> Locked<T> {
         Self(Mutex::new(value))
     }
 
-    /// The value; what a panicking thread left is still to be looked at.
+    /// Locks the value, even after a panic of another thread.
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::stream::{Pieces, Writer, stream};
 
-/// A request, read to the end of its body.
+/// A request with its body.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    /// The number of the connection that it came on, from 0.
+    /// The number of its connection, from 0.
     pub(crate) connection: usize,
     pub(crate) method: String,
     pub(crate) path: String,
@@ -27,7 +27,7 @@ impl Request {
         let (Some(method), Some(target), Some(_)) = (words.next(), words.next(), words.next()) else {
             return Err(io::Error::other(format!("no request: {first}")));
         };
-        // As a proxy is asked. Source: RFC 9112, 3.2.2, `absolute-form`.
+        // A request to a proxy. Source: RFC 9112, 3.2.2, `absolute-form`.
         let whole = target.strip_prefix("http://").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
         let (path, query) = whole.unwrap_or(target).split_once('?').unwrap_or((whole.unwrap_or(target), ""));
         let mut headers = Vec::new();
@@ -67,7 +67,7 @@ impl Request {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
     }
 
-    /// The head as text, to look for what must not stand in it.
+    /// The head as text, for checks of forbidden contents.
     pub(crate) fn head(&self) -> String {
         let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         format!("{} {}?{}\n{headers}", self.method, self.path, self.query)
@@ -108,7 +108,7 @@ fn pairs(text: &[u8]) -> BTreeMap<String, String> {
     url::form_urlencoded::parse(text).into_owned().collect()
 }
 
-/// What a handler answers.
+/// A response of a handler.
 pub(crate) struct Response {
     status: u16,
     headers: Vec<(String, String)>,
@@ -118,25 +118,25 @@ pub(crate) struct Response {
 enum Body {
     /// With its length.
     Whole(Vec<u8>),
-    /// In chunks of so many bytes.
+    /// In chunks of this many bytes.
     Chunks(Vec<u8>, usize),
     /// Until the connection ends.
     UntilEnd(Vec<u8>),
-    /// In chunks, when somebody writes them.
+    /// In chunks from a [`Writer`].
     Stream(Pieces),
-    /// These bytes and nothing else, not even a head; then the connection ends.
+    /// These bytes without a head; then the connection ends.
     Raw(Vec<u8>),
-    /// The same with bytes that come when somebody writes them.
+    /// Bytes from a [`Writer`], without a head.
     RawStream(Pieces),
-    /// As [`Body::Raw`] without a byte, and the test fails at its end.
+    /// Closes the connection, and fails the test at its end.
     Unexpected,
 }
 
-/// How the connection goes on.
+/// The state of the connection after a response.
 pub(super) enum After {
     NextRequest,
     End,
-    /// The request was not to come.
+    /// The request was unexpected.
     Failed,
 }
 
@@ -156,34 +156,34 @@ impl Response {
         Self::body("application/json", value.to_string())
     }
 
-    /// 200 with an event stream, and what writes it.
+    /// 200 with an event stream, and its writer.
     pub(crate) fn events() -> (Writer, Self) {
         Self::stream("text/event-stream")
     }
 
-    /// 200 with a body of this type, and what writes it.
+    /// 200 with a body of this type, and its writer.
     pub(crate) fn stream(content_type: &str) -> (Writer, Self) {
         let (writer, pieces) = stream();
         (writer, Self { body: Body::Stream(pieces), ..Self::body(content_type, "") })
     }
 
-    /// The whole answer as bytes, head included; then the connection is closed.
+    /// The whole response as bytes with its head; then the connection is closed.
     pub(crate) fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self { body: Body::Raw(bytes.into()), ..Self::status(0) }
     }
 
-    /// The same, written when the test wants.
+    /// The whole response, written by the test.
     pub(crate) fn raw_stream() -> (Writer, Self) {
         let (writer, pieces) = stream();
         (writer, Self { body: Body::RawStream(pieces), ..Self::status(0) })
     }
 
-    /// No answer, but the end of the connection.
+    /// Closes the connection without a response.
     pub(crate) fn disconnect() -> Self {
         Self::raw("")
     }
 
-    /// For what must not be asked: no answer, and the test fails.
+    /// For requests that must not come: closes the connection and fails the test.
     pub(crate) fn unexpected() -> Self {
         Self { body: Body::Unexpected, ..Self::status(0) }
     }
@@ -214,13 +214,13 @@ impl Response {
         }
     }
 
-    /// Writes it to a connection; `is_there` says whether the peer still listens.
+    /// Writes it to a connection. `is_there` checks whether the peer is connected.
     pub(super) fn write(mut self, out: &mut impl Write, is_there: impl Fn() -> bool) -> io::Result<After> {
         let closes = self.headers.iter().any(|(name, value)| name == "connection" && value == "close");
         let mut after = if closes { After::End } else { After::NextRequest };
         match std::mem::replace(&mut self.body, Body::Unexpected) {
             Body::Whole(body) => {
-                // One write, as servers do it; and 204 has no length.
+                // One write, as servers do. 204 has no length.
                 let length =
                     if self.status == 204 { String::new() } else { format!("content-length: {}\r\n", body.len()) };
                 out.write_all(&[self.head(&length).as_bytes(), &body].concat())?;

@@ -22,12 +22,12 @@ struct Shared {
     threads: Locked<Vec<JoinHandle<()>>>,
 }
 
-/// What ends with the relay.
+/// Connections that end with the relay.
 #[derive(Clone)]
 pub(super) struct Keeper(Arc<Shared>);
 
 impl Relay {
-    /// Has each connection served on a thread of its own.
+    /// Serves each connection on its own thread.
     pub(super) fn start(host: IpAddr, serve: impl Fn(TcpStream, &Keeper) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((host, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -58,7 +58,7 @@ impl Drop for Relay {
         drop(TcpStream::connect(self.address));
         let _ = self.acceptor.take().map(JoinHandle::join);
         loop {
-            // A thread may have made another one.
+            // A thread may have started another thread.
             self.shared.streams.lock().drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
             let threads = std::mem::take(&mut *self.shared.threads.lock());
             if threads.is_empty() {
@@ -82,7 +82,7 @@ impl Keeper {
         self.0.threads.lock().push(thread::spawn(work));
     }
 
-    /// Connects to where a connection is to lead.
+    /// Connects to the target of a connection.
     pub(super) fn connect(&self, to: impl std::net::ToSocketAddrs) -> Option<TcpStream> {
         TcpStream::connect(to).inspect(|stream| self.keep(stream)).ok()
     }

@@ -22,25 +22,25 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) struct Http2 {
     address: SocketAddr,
     accepted: Arc<AtomicUsize>,
-    /// How many requests are refused before they are processed.
+    /// The number of requests to refuse before processing.
     refusals: Arc<AtomicUsize>,
-    /// How often all connections were cut.
+    /// The number of cuts of all connections.
     cuts: Option<watch::Sender<usize>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What each connection knows.
+/// State of each connection.
 #[derive(Clone)]
 struct Front {
     server: SocketAddr,
-    /// After so many requests a connection takes no more, and is closed when these are answered.
+    /// Limit of requests per connection, which then closes in order.
     requests: usize,
     refusals: Arc<AtomicUsize>,
     cuts: watch::Receiver<usize>,
 }
 
 impl Http2 {
-    /// One that wants a new connection after so many requests.
+    /// A server that requires a new connection after this many requests.
     pub(crate) fn closing_after(requests: usize, server: SocketAddr) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
@@ -58,7 +58,7 @@ impl Http2 {
         format!("https://localhost:{}{path}", self.address.port())
     }
 
-    /// How many connections there have been.
+    /// The number of accepted connections.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
@@ -68,12 +68,12 @@ impl Http2 {
         self.refusals.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether all requests were refused that were to be.
+    /// Whether every planned refusal has happened.
     pub(crate) fn has_refused(&self) -> bool {
         self.refusals.load(Ordering::SeqCst) == 0
     }
 
-    /// Ends all connections, in the middle of whatever they are about.
+    /// Cuts all connections at once.
     pub(crate) fn cut(&self) {
         self.cuts.as_ref().expect("it is there").send_modify(|times| *times += 1);
     }
@@ -93,7 +93,7 @@ async fn accept(listener: &TcpListener, accepted: &AtomicUsize, front: Front) {
     loop {
         let (stream, _) = tokio::select! {
             connection = listener.accept() => connection.expect("a listening socket"),
-            // A cut is nothing to wait for here; that nobody can cut any more is the end.
+            // Ends when no further cut is possible.
             cut = cuts.changed() => if cut.is_ok() { continue } else { return },
         };
         accepted.fetch_add(1, Ordering::SeqCst);
@@ -103,7 +103,7 @@ async fn accept(listener: &TcpListener, accepted: &AtomicUsize, front: Front) {
         tokio::spawn(async move {
             let mut cuts = front.cuts.clone();
             tokio::select! {
-                // Clients come and go as they like.
+                // Errors of client connections are ignored.
                 _ = serve(acceptor, stream, front) => {}
                 _ = cuts.changed() => {}
             }

@@ -16,8 +16,8 @@ use crate::support::wait::until;
 
 type Handler = dyn Fn(&Request) -> Response + Send + Sync;
 
-/// An HTTP/1.1 server. Dropping it ends every connection, and fails the test if a request came that was not to come or the
-/// handler panicked.
+/// An HTTP/1.1 server. Dropping it ends every connection, and fails the test after an unexpected request or a panic of
+/// the handler.
 pub(crate) struct HttpServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -35,17 +35,17 @@ struct Shared {
 }
 
 impl HttpServer {
-    /// Serves on a port that is free. The handler runs on the thread of the connection and may wait there.
+    /// Serves on a free port. The handler runs on the thread of the connection and may block.
     pub(crate) fn start(handler: impl Fn(&Request) -> Response + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0".parse().expect("an address"), handler)
     }
 
-    /// Serves where another one has been before.
+    /// Serves at the address of an earlier server.
     pub(crate) fn start_at(
         address: SocketAddr,
         handler: impl Fn(&Request) -> Response + Send + Sync + 'static,
     ) -> Self {
-        // Where one has been before, somebody may have the port just now who connects to somewhere.
+        // The port of an earlier server may be in use by an outgoing connection.
         let listener = until("a free port", || TcpListener::bind(address).ok());
         let shared = Arc::new(Shared {
             handler: Box::new(handler),
@@ -72,7 +72,7 @@ impl HttpServer {
         format!("http://{}{path}", self.address)
     }
 
-    /// What came so far, in order.
+    /// The requests so far, in order.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().clone()
     }
@@ -83,17 +83,17 @@ impl HttpServer {
         until(what, || self.shared.requests.lock().iter().find(|request| is_it(request)).cloned())
     }
 
-    /// How many requests of a kind came so far.
+    /// The number of matching requests so far.
     pub(crate) fn count(&self, is_it: impl Fn(&Request) -> bool) -> usize {
         self.shared.requests.lock().iter().filter(|request| is_it(request)).count()
     }
 
-    /// How many connections there have been.
+    /// The number of accepted connections.
     pub(crate) fn accepted(&self) -> usize {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
-    /// How many connections there are.
+    /// The number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.shared.open.lock().len()
     }
@@ -101,7 +101,7 @@ impl HttpServer {
     fn stop(&mut self) -> Result<(), String> {
         let Some(acceptor) = self.acceptor.take() else { return Ok(()) };
         self.shared.is_stopping.store(true, Ordering::SeqCst);
-        // Only to have the acceptor look up.
+        // Wakes the acceptor.
         drop(TcpStream::connect(self.address));
         let accepting = acceptor.join();
         for stream in self.shared.open.lock().values() {
@@ -134,7 +134,7 @@ impl Shared {
                 return;
             }
             let number = self.accepted.fetch_add(1, Ordering::SeqCst);
-            // Small writes are what the tests are about.
+            // Tests depend on small writes.
             stream.set_nodelay(true).expect("a socket");
             self.open.lock().insert(number, stream.try_clone().expect("a descriptor"));
             let shared = Arc::clone(self);
@@ -161,7 +161,7 @@ impl Shared {
     }
 }
 
-/// Ends a connection, whatever its thread ended with.
+/// Ends a connection, even after a panic of its thread.
 struct Closed<'a> {
     shared: &'a Shared,
     number: usize,
@@ -175,7 +175,7 @@ impl Drop for Closed<'_> {
     }
 }
 
-/// Whether the peer has not ended the connection.
+/// Whether the peer is still connected.
 fn is_there(stream: &TcpStream) -> bool {
     match recv(stream, &mut [0_u8], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((read, _)) => read > 0,

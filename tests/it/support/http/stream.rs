@@ -6,26 +6,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// How often it is looked whether a peer to whom nothing is said is still there.
+/// Interval of checks whether an idle peer is still connected.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Pieces that wait for the connection. Who writes without end is held up by a peer that does not read.
+/// Capacity for pieces. A writer blocks while the peer does not read.
 const WAITING: usize = 1024;
 
 enum Piece {
     Bytes(Vec<u8>),
-    /// The connection ends here, the body does not.
+    /// Cuts the connection inside the body.
     Cut,
 }
 
-/// Writes one body. Dropping it ends the body as is proper.
+/// Writes one body. Dropping it ends the body in order.
 #[derive(Clone)]
 pub(crate) struct Writer {
     pieces: SyncSender<Piece>,
     is_read: Arc<AtomicBool>,
 }
 
-/// What a connection takes from a [`Writer`].
+/// The receiving end of a [`Writer`].
 pub(super) struct Pieces {
     pieces: Receiver<Piece>,
     is_read: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ pub(super) fn stream() -> (Writer, Pieces) {
 }
 
 impl Pieces {
-    /// Writes pieces as they come; whether they came to a regular end.
+    /// Writes pieces as they arrive. Returns whether the body ended in order.
     pub(super) fn write_to(
         &self,
         is_there: impl Fn() -> bool,
@@ -63,20 +63,20 @@ impl Drop for Pieces {
 }
 
 impl Writer {
-    /// Whether the peer was still there to be written to.
+    /// Whether the peer was still connected.
     pub(crate) fn write(&self, bytes: impl AsRef<[u8]>) -> bool {
         // An empty chunk would be the end.
         bytes.as_ref().is_empty() || self.pieces.send(Piece::Bytes(bytes.as_ref().to_vec())).is_ok()
     }
 
-    /// One event, with its id unless that is empty.
+    /// Writes one event, with its id unless that is empty.
     pub(crate) fn event(&self, id: &str, data: &str) -> bool {
         let id = if id.is_empty() { String::new() } else { format!("id: {id}\n") };
         let data: String = data.lines().map(|line| format!("data: {line}\n")).collect();
         self.write(format!("{id}{data}\n"))
     }
 
-    /// Whether there is still a connection that takes what is written.
+    /// Whether the connection still accepts data.
     pub(crate) fn is_read(&self) -> bool {
         self.is_read.load(Ordering::SeqCst)
     }

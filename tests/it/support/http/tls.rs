@@ -27,7 +27,7 @@ impl Tls {
         Self::start(host, server, config(b"http/1.1"))
     }
 
-    /// Presents another certificate than that of the tests' authority, and signs with `key`, which need not be the certificate's.
+    /// Presents another certificate than the test authority's, and signs with `key`, which may belong to another certificate.
     pub(crate) fn presenting(certificate: &str, key: &str, server: SocketAddr) -> Self {
         let certificate = CertificateDer::from_pem_file(fixture(&format!("{certificate}.pem"))).expect("a certificate");
         let key = PrivateKeyDer::from_pem_file(fixture(&format!("{key}.key"))).expect("a key");
@@ -58,7 +58,7 @@ impl Tls {
     }
 }
 
-/// Where a certificate is: that of `authority`, which the server's is of, or of `another`, or one of the self-signed.
+/// The file of a certificate: `authority` (which signed the server's), `another`, or a self-signed one.
 pub(crate) fn authority(name: &str) -> PathBuf {
     fixture(&format!("{name}.pem"))
 }
@@ -67,7 +67,7 @@ fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/fixtures/tls", name].iter().collect()
 }
 
-/// What such a server speaks TLS with, over which clients and it speak `protocol`.
+/// The TLS configuration of such a server, with `protocol` in ALPN.
 pub(super) fn config(protocol: &[u8]) -> Arc<ServerConfig> {
     let certificates = CertificateDer::pem_file_iter(fixture("server.pem")).expect("a file");
     let certificates = certificates.map(|certificate| certificate.expect("a certificate")).collect();
@@ -95,7 +95,7 @@ impl Ends {
             while !rest.is_empty() {
                 connection.read_tls(&mut rest).expect("bytes in memory");
                 let is_fine = connection.process_new_packets().is_ok();
-                // All there is, to where there is no more for now.
+                // Copies all available bytes.
                 let _ = connection.reader().read_to_end(&mut plain);
                 if self.flush(&mut connection).is_err() || !is_fine {
                     return self.end();

@@ -14,12 +14,12 @@ pub(crate) struct Tunnel {
 }
 
 impl Tunnel {
-    /// Whatever host is asked for, it connects to that port of this machine.
+    /// Connects every host to the requested port of this machine.
     pub(crate) fn start() -> Self {
         Self::leading_to(None)
     }
 
-    /// Whatever is asked for, it connects there.
+    /// Connects every target to this address.
     pub(crate) fn to(server: SocketAddr) -> Self {
         Self::leading_to(Some(server))
     }
@@ -28,7 +28,7 @@ impl Tunnel {
         let targets = Arc::new(Locked::new(Vec::new()));
         let log = Arc::clone(&targets);
         let relay = Relay::start(Ipv4Addr::LOCALHOST.into(), move |client, keeper| {
-            // A client that does not say what it wants is none.
+            // Malformed requests are ignored.
             let _ = serve((&client, server), keeper, &log);
         });
         Self { relay, targets }
@@ -38,7 +38,7 @@ impl Tunnel {
         self.relay.address()
     }
 
-    /// What was asked for: `connect HOST:PORT` or `socks HOST PORT`, with what came as `Proxy-Authorization`.
+    /// The requested targets: `connect HOST:PORT` or `socks HOST PORT`, with `Proxy-Authorization`.
     pub(crate) fn targets(&self) -> Vec<String> {
         self.targets.lock().clone()
     }

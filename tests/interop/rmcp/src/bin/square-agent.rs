@@ -1,6 +1,6 @@
-//! An agent on rmcp, which says as JSON what it saw of each server.
+//! An agent on rmcp that reports as JSON what it sees of each server.
 //!
-//! usage: square-agent JSON, which holds what `checks/square_agent.py` is told; `mode` is modern or legacy
+//! usage: square-agent JSON, with the members of `checks/square_agent.py`; `mode` is modern or legacy
 
 #![expect(deprecated, reason = "logging and subscribing, as servers and agents do them that are in use")]
 
@@ -24,12 +24,12 @@ use tokio::time::{sleep, timeout};
 
 type Seen = Result<Value, Box<dyn Error>>;
 
-/// For each check.
+/// Time limit of a check.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(10);
 const CHANGED: &str = "changed";
 
-/// What it was told so far. It is Ada to whoever asks.
+/// The received messages so far. It answers elicitations as Ada.
 #[derive(Debug, Clone, Default)]
 struct Received {
     progress: Vec<Value>,
@@ -217,7 +217,7 @@ impl Agent {
         }
     }
 
-    /// What it sees of one server.
+    /// The checks of one server.
     async fn see(&self, checks: &[&str]) -> Value {
         let mut seen = Map::new();
         for check in checks {
@@ -248,7 +248,7 @@ async fn connect(notification: &Value) -> Result<(RunningService<RoleClient, Ada
 }
 
 async fn set_level(client: &RunningService<RoleClient, Ada>) {
-    // Servers log that cannot be told from which level on.
+    // Servers without a settable level log everything.
     let _ = client.set_level(SetLevelRequestParams::new(LoggingLevel::Info)).await;
 }
 

@@ -1,4 +1,4 @@
-//! A server on stdio as people write them with rmcp. It has what `checks/square_server.py` has.
+//! A typical stdio server on rmcp, with the features of `checks/square_server.py`.
 //!
 //! usage: square-server NAME
 
@@ -33,7 +33,7 @@ const TOOLS: [(&str, Option<(&str, &str)>); 10] = [
 ];
 /// The tool that comes and goes.
 const CHANGED: &str = "changed";
-/// How a question is named.
+/// The key of an input request.
 const WHO: &str = "who";
 
 #[derive(Default)]
@@ -120,7 +120,7 @@ impl ServerHandler for Server {
 }
 
 impl Server {
-    /// Until it is given up.
+    /// Waits until the call is cancelled.
     async fn wait(&self, name: String, context: &RequestContext<RoleServer>) -> CallToolResult {
         report(context, 0, 1).await;
         tokio::select! {
@@ -130,7 +130,7 @@ impl Server {
         text_result("waited".to_owned())
     }
 
-    /// All who listen, or did.
+    /// All subscribers, including former ones.
     async fn listening(&self) -> Vec<SubscriptionSink> {
         loop {
             {
@@ -149,7 +149,7 @@ impl Server {
             state.has_changed = !state.has_changed;
         }
         for sink in self.listening().await {
-            // It may listen to something else, or no longer.
+            // A subscriber may have ended or use another filter.
             let _ = sink.notify_tool_list_changed().await;
         }
         text_result("changed".to_owned())
@@ -163,7 +163,7 @@ impl Server {
     }
 }
 
-/// Asks who that is, in the result.
+/// Requests the name in an `input_required` result.
 fn ask(request: &CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
     if let Some(answer) = request.input_responses.as_ref().and_then(|responses| responses.get(WHO)) {
         let name = answer["content"]["name"].as_str().unwrap_or_default();
@@ -188,7 +188,7 @@ async fn count(to: &Value, context: &RequestContext<RoleServer>) -> CallToolResu
         report(context, number, to).await;
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
-    // Agents that are slow to hear of it should not hear of it with the result: some would not tell.
+    // Delay, so that slow agents receive the notification before the result.
     tokio::time::sleep(Duration::from_millis(150)).await;
     text_result(format!("counted to {to}"))
 }

@@ -1,6 +1,6 @@
-//! A stateless agent on rmcp that has tools called as tasks of the extension, and says as JSON what became of them.
+//! A modern agent on rmcp that calls tools as tasks of the extension and reports their outcome as JSON.
 //!
-//! usage: task-agent JSON, which holds what `checks/task_agent.py` is told
+//! usage: task-agent JSON, with the members of `checks/task_agent.py`
 
 use std::error::Error;
 use std::process::Stdio;
@@ -19,9 +19,9 @@ use tokio::time::{sleep, timeout};
 
 type Seen = Result<Value, Box<dyn Error>>;
 
-/// For each check.
+/// Time limit of a check.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
-/// For a server that says no better.
+/// Polling interval of a server that names none.
 const TICK: Duration = Duration::from_millis(50);
 
 struct Agent;
@@ -35,7 +35,7 @@ impl ClientHandler for Agent {
 
 type Client = RunningService<RoleClient, Agent>;
 
-/// The id of the task that a call of this tool has made.
+/// Calls a tool and returns the id of its task.
 async fn make(client: &Client, tool: String) -> Result<String, Box<dyn Error>> {
     match client.call_tool_once(CallToolRequestParams::new(tool)).await? {
         CallToolResponse::Task(made) => Ok(made.task.task_id),
@@ -43,7 +43,7 @@ async fn make(client: &Client, tool: String) -> Result<String, Box<dyn Error>> {
     }
 }
 
-/// How a task ends. It is Ada to whoever asks, once for each key.
+/// Follows a task to its end. It answers each input request once, as Ada.
 async fn end(client: &Client, id: &str) -> Result<TaskPayload, Box<dyn Error>> {
     let mut answered = InputRequests::new();
     loop {
@@ -63,7 +63,7 @@ async fn end(client: &Client, id: &str) -> Result<TaskPayload, Box<dyn Error>> {
     }
 }
 
-/// Whether the tool says that it failed, and what it says.
+/// `isError` of the result, and its text.
 async fn result(client: &Client, tool: String) -> Seen {
     let id = make(client, tool).await?;
     let TaskPayload::Completed { result } = end(client, &id).await? else { return Err("not completed".into()) };

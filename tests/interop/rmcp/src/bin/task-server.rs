@@ -1,4 +1,4 @@
-//! A stateless server on rmcp whose tools are made tasks of the extension, as its SDK makes them.
+//! A modern server on rmcp whose SDK makes tools tasks of the extension.
 
 use std::time::Duration;
 

@@ -35,23 +35,23 @@ pub(crate) enum Answers {
     Old,
 }
 
-/// What kind of server it is.
+/// Behaviour of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Behavior {
     pub(crate) answers: Answers,
-    /// Takes each request by itself, all of them with one child.
+    /// Stateless, with one child for all requests.
     pub(crate) is_stateless: bool,
-    /// Takes requests of the modern era by themselves, and has sessions for all others.
+    /// Stateless for modern requests, with sessions for all others.
     pub(crate) is_dual: bool,
-    /// Gives session ids, and wants them.
+    /// Issues and requires session ids.
     pub(crate) has_sessions: bool,
-    /// Gives ids to events, and sends again what came after one.
+    /// Sends event ids and supports resumption.
     pub(crate) has_event_ids: bool,
-    /// Has a stream for what is not about a request.
+    /// Supports the GET stream for messages outside a request.
     pub(crate) has_stream: bool,
-    /// The status that says that it has none.
+    /// The status of a GET without stream support.
     pub(crate) no_stream_status: u16,
-    /// Milliseconds after which it wants to be asked again for a stream that ended.
+    /// `retry` of event streams in milliseconds.
     pub(crate) retry: Option<u64>,
 }
 
@@ -75,12 +75,12 @@ impl Behavior {
         Self { answers: Answers::Json, ..Self::default() }
     }
 
-    /// Of the modern era, as its flags have to say, too.
+    /// Modern. The scripted server's flags must agree.
     pub(crate) fn stateless(answers: Answers) -> Self {
         Self { answers, is_stateless: true, has_sessions: false, has_event_ids: false, ..Self::default() }
     }
 
-    /// Of both eras, as its flags have to say, too.
+    /// Both eras. The scripted server's flags must agree.
     pub(crate) fn dual() -> Self {
         Self { is_dual: true, ..Self::default() }
     }
@@ -97,13 +97,13 @@ pub(crate) struct Front {
     sessions: Arc<Sessions>,
 }
 
-/// Answers a request in the server's place, or leaves it to the server.
+/// Answers a request instead of the server, or returns `None`.
 type Interceptor = dyn Fn(&Request) -> Option<Response> + Send + Sync;
 
 struct Sessions {
     launch: Launch,
     behavior: Behavior,
-    /// `None` once the front is dropped: no child is started any more.
+    /// `None` after the front is dropped, when no child may start.
     all: Locked<Option<HashMap<String, Arc<Session>>>>,
     intercept: Locked<Option<Arc<Interceptor>>>,
 }
@@ -114,7 +114,7 @@ impl Front {
         Self::start_at("127.0.0.1:0".parse().expect("an address"), place, name, flags, behavior)
     }
 
-    /// Serves where another one has been before.
+    /// Serves at the address of an earlier server.
     pub(crate) fn start_at(
         address: SocketAddr,
         place: &Rc<Place>,
@@ -146,22 +146,22 @@ impl Front {
         self.http.url(if self.sessions.behavior.answers == Answers::Old { "/sse" } else { "/mcp" })
     }
 
-    /// What it was asked.
+    /// The HTTP server with its recorded requests.
     pub(crate) fn http(&self) -> &HttpServer {
         &self.http
     }
 
-    /// From now on this answers, where it does.
+    /// From now on this handler answers first.
     pub(crate) fn intercept(&self, intercept: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static) {
         *self.sessions.intercept.lock() = Some(Arc::new(intercept));
     }
 
-    /// From now on calls of this tool of the server's are answered so, by the id of the request.
+    /// From now on this handler answers calls of this tool, by request id.
     pub(crate) fn answer_tool(&self, tool: &'static str, answer: impl Fn(&Value) -> Response + Send + Sync + 'static) {
         self.intercept(move |request| is_call(request, tool).then(|| answer(&request.json()["id"])));
     }
 
-    /// How often calls of this tool came.
+    /// The number of calls of this tool.
     pub(crate) fn calls(&self, tool: &str) -> usize {
         self.http.count(|request| is_call(request, tool))
     }
@@ -171,38 +171,38 @@ impl Front {
         *self.sessions.intercept.lock() = None;
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions.all().len()
     }
 
-    /// Ends all sessions as a server does that was restarted: their ids say nothing from now on.
+    /// Ends all sessions, like a restart of the server. Their ids become invalid.
     pub(crate) fn forget_sessions(&self) {
         self.forget_sessions_but("");
     }
 
-    /// The same, but for one.
+    /// Ends all sessions except one.
     pub(crate) fn forget_sessions_but(&self, kept_id: &str) {
         let all = self.sessions.all();
         all.iter().filter(|(id, _)| id != kept_id).for_each(|(id, _)| self.sessions.end(id));
     }
 
-    /// Cuts every stream of events that is open. What would have gone to it is kept.
+    /// Cuts every open event stream. Its events are retained.
     pub(crate) fn cut_streams(&self) {
         self.sessions.all().iter().for_each(|(_, session)| session.routes().cut());
     }
 
-    /// Ends every stream of events that is open in the proper way.
+    /// Ends every open event stream in order.
     pub(crate) fn end_streams(&self) {
         self.sessions.all().iter().for_each(|(_, session)| session.routes().end_streams());
     }
 
-    /// Says this where what is not about a request is said.
+    /// Sends this message on the stream for messages outside a request.
     pub(crate) fn notify(&self, message: &str) {
         self.sessions.all().iter().for_each(|(_, session)| session.routes().take(message));
     }
 
-    /// How many streams are open that are not about a request.
+    /// The number of open streams for messages outside a request.
     pub(crate) fn stream_listeners(&self) -> usize {
         self.sessions.all().iter().filter(|(_, session)| session.routes().has_listener()).count()
     }
@@ -235,7 +235,7 @@ impl Sessions {
     fn all(&self) -> Vec<(String, Arc<Session>)> {
         let own = |(id, session): (&String, &Arc<Session>)| (id.clone(), Arc::clone(session));
         let all: Vec<_> = self.all.lock().iter().flatten().map(own).collect();
-        // A session of HTTP+SSE is its stream.
+        // An HTTP+SSE session ends with its stream.
         let is_old = self.behavior.answers == Answers::Old;
         let (left, there): (Vec<_>, _) =
             all.into_iter().partition(|(_, session)| is_old && session.routes().is_closed());
@@ -247,7 +247,7 @@ impl Sessions {
         self.all.lock().as_ref()?.get(id).filter(|session| !session.has_ended()).cloned()
     }
 
-    /// A session with a server of its own; `None` at the end of the test.
+    /// A session with a new child; `None` at the end of the test.
     fn open(&self) -> Option<(String, Arc<Session>)> {
         self.open_as(format!("{:016x}", fastrand::u64(..)), self.behavior)
     }

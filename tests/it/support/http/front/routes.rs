@@ -9,7 +9,7 @@ use super::streams::{Stream, Style};
 use super::{Answers, Behavior};
 use crate::support::http::stream::Writer;
 
-/// The stream of what is not about a request.
+/// The stream for messages outside a request.
 pub(super) const COMMON: usize = 0;
 
 /// Where the answer to a request goes.
@@ -20,7 +20,7 @@ enum ResponseTarget {
     Stream(usize),
 }
 
-/// What is open in one session.
+/// Open requests and streams of one session.
 pub(super) struct Routes {
     behavior: Behavior,
     /// By the id of the request, as JSON.
@@ -36,12 +36,12 @@ impl Routes {
         Self { behavior, requests: HashMap::new(), progress: HashMap::new(), streams }
     }
 
-    /// The answer to this request is waited for.
+    /// Registers a thread that waits for the response to this request.
     pub(super) fn wait(&mut self, request: &Value, answer: Sender<String>) {
         self.requests.insert(request["id"].to_string(), ResponseTarget::Waiting(answer));
     }
 
-    /// All about this request goes to a stream of its own.
+    /// Opens a stream for this request and its messages.
     pub(super) fn stream(&mut self, request: &Value, writer: Writer) {
         let number = self.streams.len();
         self.requests.insert(request["id"].to_string(), ResponseTarget::Stream(number));
@@ -58,20 +58,20 @@ impl Routes {
         place(event).is_some_and(|(stream, _)| self.streams.contains_key(&stream))
     }
 
-    /// Goes on with the stream of an event.
+    /// Resumes the stream of an event.
     pub(super) fn resume(&mut self, event: &str, writer: Writer) {
         let Some((number, after)) = place(event) else { return };
         let style = self.style(number);
         self.streams.entry(number).or_default().listen(writer, Some(after), style);
     }
 
-    /// Has somebody listen to what is not about a request.
+    /// Opens the stream for messages outside a request.
     pub(super) fn listen(&mut self, writer: Writer) {
         let style = self.style(COMMON);
         self.common().listen(writer, None, style);
     }
 
-    /// Takes a line of the server.
+    /// Routes a line of the server.
     pub(super) fn take(&mut self, line: &str) {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let id = message["id"].to_string();
@@ -106,7 +106,7 @@ impl Routes {
         self.requests.contains_key(&id.to_string())
     }
 
-    /// Whether nobody reads the stream of this request any more.
+    /// Whether the client has closed the stream of this request.
     pub(super) fn is_stream_closed(&self, id: &Value) -> bool {
         self.stream_of(id).and_then(|number| self.streams.get(&number)).is_some_and(Stream::is_closed)
     }
@@ -130,12 +130,12 @@ impl Routes {
         self.streams.get(&COMMON).is_some_and(Stream::is_open)
     }
 
-    /// Whether who listened to what is not about a request does so no more.
+    /// Whether the client has closed the stream for messages outside a request.
     pub(super) fn is_closed(&self) -> bool {
         self.streams.get(&COMMON).is_some_and(Stream::is_closed)
     }
 
-    /// The server is gone.
+    /// The server has ended.
     pub(super) fn end(&mut self) {
         self.cut();
         self.requests.clear();

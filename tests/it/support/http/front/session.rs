@@ -22,7 +22,7 @@ pub(super) struct Launch {
 
 pub(super) struct Session {
     child: Locked<Child>,
-    /// `None` once it is to leave.
+    /// `None` once it must exit.
     stdin: Locked<Option<ChildStdin>>,
     routes: Locked<Routes>,
     has_ended: AtomicBool,
@@ -61,28 +61,28 @@ impl Session {
         self.routes.lock()
     }
 
-    /// Whether its server has left.
+    /// Whether its server has exited.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::SeqCst)
     }
 
-    /// Passes a message on, in one line.
+    /// Forwards a message as one line.
     pub(super) fn write(&self, message: &[u8]) {
-        // No string has a line end in it, so what is one is white space.
+        // JSON strings contain no line ends, so every line end is white space.
         let mut line: Vec<_> =
             message.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
         line.push(b'\n');
         if let Some(stdin) = &mut *self.stdin.lock() {
-            // That the server is gone is heard of by its reader.
+            // The reader notices the end of the server.
             let _ = stdin.write_all(&line);
         }
     }
 
-    /// Ends the server and all that is open.
+    /// Ends the server and all open requests.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
         self.routes().end();
-        // One that has stopped reading does not see the end of its stdin, and nobody may wait for it.
+        // A server that stopped reading does not see the end of stdin, so it is killed.
         let _ = self.child.lock().kill();
         self.stdin.lock().take();
         let _ = self.child.lock().wait();

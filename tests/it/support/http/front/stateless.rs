@@ -12,13 +12,13 @@ use super::session::Session;
 use super::{Answers, Behavior, Sessions, streamable};
 use crate::support::http::{Request, Response};
 
-/// How often it is looked whether a request is still waited for.
+/// Interval of checks whether the client still waits.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// What the child is called that serves all stateless requests beside sessions.
+/// The name of the child that serves all stateless requests.
 const SHARED: &str = "stateless";
 
-/// Whether a request says that it is of this era.
+/// Whether a request is modern.
 pub(super) fn claims(request: &Request) -> bool {
     request.header("mcp-method").is_some()
 }
@@ -42,13 +42,13 @@ pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
     let Some(session) = only(sessions) else { return Response::disconnect() };
     match sessions.behavior.answers {
         Answers::Events => stream(&session, request, &message),
-        // A stream of its own, whatever else.
+        // Always a stream.
         _ if request.rpc() == "subscriptions/listen" => stream(&session, request, &message),
         _ => whole(&session, request, &message),
     }
 }
 
-/// The one child, or another where it has left.
+/// The one child, or a new one if it has exited.
 fn only(sessions: &Sessions) -> Option<Arc<Session>> {
     if sessions.behavior.is_dual {
         let behavior = Behavior { is_stateless: true, ..sessions.behavior };
@@ -64,7 +64,7 @@ fn stream(session: &Arc<Session>, request: &Request, message: &Value) -> Respons
     session.routes().stream(message, writer);
     session.write(&request.body);
     let (session, id) = (Arc::clone(session), message["id"].clone());
-    // Whoever closes the stream cancels the request.
+    // Closing the stream cancels the request.
     thread::spawn(move || {
         while session.routes().is_awaited(&id) {
             if session.routes().is_stream_closed(&id) {
@@ -89,7 +89,7 @@ fn whole(session: &Session, request: &Request, message: &Value) -> Response {
     Response::body("application/json", line).with_status(status)
 }
 
-/// Which header does not say what the message says.
+/// The header that contradicts the message.
 fn mismatch(request: &Request, message: &Value) -> Option<&'static str> {
     let params = &message["params"];
     let name = match request.rpc().as_str() {
@@ -108,7 +108,7 @@ fn mismatch(request: &Request, message: &Value) -> Option<&'static str> {
     .map(|(header, _)| header)
 }
 
-/// The text that a header stands for.
+/// The decoded value of a header.
 fn decoded(value: Option<&str>) -> Option<String> {
     match value?.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) {
         Some(encoded) => String::from_utf8(STANDARD.decode(encoded).ok()?).ok(),

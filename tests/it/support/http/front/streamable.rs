@@ -21,7 +21,7 @@ pub(super) fn answer(sessions: &Sessions, request: &Request) -> Response {
     }
 }
 
-/// What is said to a message that is not sent as every one is.
+/// The refusal of a message with wrong headers.
 pub(super) fn refusal(request: &Request) -> Option<Response> {
     let accept = request.header("accept").unwrap_or_default();
     let accepts_both = accept.contains("application/json") && accept.contains("text/event-stream");
@@ -48,7 +48,7 @@ fn post(sessions: &Sessions, request: &Request) -> Response {
     }
 }
 
-/// Without ids there is one session, the last that was opened.
+/// Without ids there is one session, the latest.
 fn find(sessions: &Sessions, request: &Request) -> Result<(String, std::sync::Arc<Session>), Response> {
     if !sessions.behavior.has_sessions {
         let alive = sessions.all().into_iter().filter(|(_, session)| !session.has_ended());
@@ -69,7 +69,7 @@ fn forward(sessions: &Sessions, session: &Session, request: &Request, message: &
         session.write(&request.body);
         return response;
     }
-    // The server has left if there is none.
+    // `None` if the server has exited.
     ask(session, request, message).map_or_else(Response::disconnect, |line| Response::body("application/json", line))
 }
 

@@ -7,16 +7,16 @@ use crate::support::http::stream::Writer;
 pub(super) struct Stream {
     /// The data of each event.
     events: Vec<String>,
-    /// So many were handed to a writer.
+    /// The number of events given to a writer.
     sent: usize,
     writer: Option<Writer>,
-    /// Nothing more will be said.
+    /// No event will follow.
     is_done: bool,
-    /// Somebody has listened.
+    /// A client has opened the stream.
     was_open: bool,
 }
 
-/// What is written in front of events.
+/// The fields of events.
 #[derive(Clone, Copy)]
 pub(super) struct Style {
     pub(super) number: usize,
@@ -31,17 +31,17 @@ impl Style {
 }
 
 impl Stream {
-    /// Says this to who listens, or to who will.
+    /// Sends an event to the client, or stores it until one listens.
     pub(super) fn send(&mut self, data: &str, style: Style) {
         self.events.push(data.to_owned());
         self.tell(style);
     }
 
-    /// Has somebody else listen, beginning with the event after this number, or with what nobody was told.
+    /// Attaches a new writer, from the event after this number or the first undelivered one.
     pub(super) fn listen(&mut self, writer: Writer, after: Option<usize>, style: Style) {
         if style.has_ids {
-            // Source: MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server": an id and no data, so that whoever is
-            // cut off before the first message can ask for it.
+            // Source: MCP 2025-11-25, `basic/transports`, "Sending Messages to the Server": an id without data, so that a client
+            // that is disconnected before the first message can resume.
             let retry = style.retry.map(|ms| format!("retry: {ms}\n")).unwrap_or_default();
             writer.write(format!("{retry}id: {}\ndata:\n\n", style.id(after.unwrap_or(self.sent))));
         } else if let Some(ms) = style.retry {
@@ -56,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// Nothing more comes.
+    /// No event follows.
     pub(super) fn finish(&mut self) {
         self.is_done = true;
         self.writer = None;
@@ -70,7 +70,7 @@ impl Stream {
         self.writer.as_ref().is_some_and(Writer::is_read)
     }
 
-    /// Whether who listened does so no more.
+    /// Whether the client has closed the stream.
     pub(super) fn is_closed(&self) -> bool {
         self.was_open && !self.is_open()
     }

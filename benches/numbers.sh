@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All figures of docs/numbers.md: what mcpd saves, and what it costs over pipes, between the eras and at a URL. For a quiet machine with
-# two cores; needs Node 20, Python 3.11 and, the first time, package registries.
+# Measures all figures of docs/numbers.md: savings, and cost over pipes, between eras and at a URL. Needs a quiet machine with
+# two cores, Node 20, Python 3.11 and, the first time, package registries.
 #
 # usage: numbers.sh [cargo bench's arguments, such as --quick]
 set -euo pipefail

@@ -36,12 +36,12 @@ HOW_TO_INSTALL = """{missing} is not there. This installs mcpd and the servers:
     cp tests/interop/package.json tests/interop/package-lock.json tests/interop/.npmrc {installed}/
     (cd {installed} && npm ci --ignore-scripts)
     cargo build --profile dist --locked --bin mcpd --target-dir {target}/installed"""
-# Of who can do nothing that a server may ask for.
+# Capabilities of a client that supports no server requests.
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "savings", "version": "1"}}
 
 
 class Peer:
-    """A client of whatever speaks MCP in lines."""
+    """A client for an MCP peer that uses lines."""
 
     def __init__(self, reading, writing):
         self._reading, self._writing, self._ids = reading, writing, itertools.count()
@@ -63,7 +63,7 @@ class Peer:
 
 
 class Agents:
-    """Those of one kind, and all that they start; nothing of it is left after `with`."""
+    """Agents of one kind and their processes, which end with `with`."""
 
     def __init__(self):
         self._mark = ("MCPD_SAVINGS", uuid.uuid4().hex)
@@ -115,13 +115,13 @@ class Agents:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of all agents of one kind, when the last of them has its tools."""
+    """Figures of all agents of one kind, once the last has its tools."""
 
     processes: int
     pss: int
-    # Seconds from an agent's first step until it has every tool, for each agent in turn.
+    # Seconds until an agent has every tool, for each agent in turn.
     waits: list[float]
-    # How many the last one has.
+    # The number of tools of the last agent.
     tools: int
 
     def row(self, kind):
@@ -136,7 +136,7 @@ def cost(agents, arrive, since, every_tool=1):
     for _ in range(agents):
         peers = arrive()
         greet(peers)
-        # Servers that are slow to start are missing in a first list.
+        # Slow servers are missing in a first list.
         eventually(lambda: count_tools(peers) >= every_tool, "an agent has every tool", 60)
         now = time.monotonic()
         waits.append(now - since)
@@ -159,7 +159,7 @@ def count_tools(peers):
 
 
 def pss(process):
-    """In bytes; nothing of a process that has just ended."""
+    """Memory in bytes; 0 for a process that has just ended."""
     try:
         lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -168,7 +168,7 @@ def pss(process):
 
 
 def node_servers(installed, data):
-    """By the names that mcpd is to know them by."""
+    """The servers, by their names in mcpd."""
     commands = {
         "everything": ["mcp-server-everything"],
         "filesystem": ["mcp-server-filesystem", data],
@@ -201,7 +201,7 @@ def with_mcpd(mcpd, servers, agents, door, every_tool):
 
 
 def compare(mcpd, servers, agents):
-    """What each kind costs, in the order of the table."""
+    """The figures of each kind, in the order of the table."""
     own = without(servers, agents)
     return {
         "each agent starts its own servers": own,
@@ -241,7 +241,7 @@ def main():
     for needed in (arguments.mcpd, installed / "node_modules/.bin/playwright-mcp"):
         if not needed.exists():
             sys.exit(HOW_TO_INSTALL.format(missing=needed, installed=installed, target=TARGET))
-    # A server that never answers ends the run, and what ends the run ends the servers.
+    # A server that does not answer fails the run, which ends all servers.
     signal.signal(signal.SIGALRM, lambda *_: sys.exit("not done within 5 minutes"))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     signal.alarm(300)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets with the toolchain that is there, a stable one, and runs them side by side for so many seconds.
+# Builds the fuzz targets with the installed stable toolchain, and runs them in parallel for a number of seconds.
 #
-#   fuzz/run.sh [SECONDS] [TARGET...]      40 seconds and every target, if nothing is said
+#   fuzz/run.sh [SECONDS] [TARGET...]      default: 40 seconds, every target
 #
-# What a target fails on is kept in fuzz/artifacts/TARGET; the program it names, with that file, does it again.
+# A failing input is stored in fuzz/artifacts/TARGET. The printed program repeats it with that file.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -12,15 +12,15 @@ targets=("${@:2}")
 [ ${#targets[@]} -gt 0 ] || targets=(eras events frames router)
 build=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
 
-# libFuzzer, which its crate brings along as source, is C++.
+# The crate compiles libFuzzer, which is C++.
 if ! command -v "${CXX:-c++}" >/dev/null; then
     echo "skipped: fuzz targets: this machine has no C++ compiler"
     exit 0
 fi
 
 host=$(rustc --version --verbose | sed -n 's/^host: //p')
-# What `cargo fuzz` passes as well: coverage for the fuzzer, and the checks that a release build leaves out. No address
-# sanitizer, which takes a nightly compiler: there is no unsafe code in mcpd for it to watch.
+# The flags of `cargo fuzz`: coverage, and checks that a release build omits. No address sanitizer, which requires a
+# nightly compiler: mcpd has no unsafe code for it to check.
 flags=(
     --cfg fuzzing
     -Cpasses=sancov-module
@@ -33,7 +33,7 @@ flags=(
 )
 RUSTFLAGS="${flags[*]}" cargo build --locked --release --target "$host" --target-dir "$build" --bins
 
-# What is found on the way is not kept: the seeds are ours, and small.
+# New inputs are not stored, so the corpus stays small.
 found=$(mktemp -d)
 running=()
 trap 'kill "${running[@]}" 2>/dev/null || true; rm -r "$found"' EXIT
@@ -51,7 +51,7 @@ for at in "${!targets[@]}"; do
         echo "fuzz target $target failed: $program FILE does it again" >&2
         exit 1
     fi
-    # A fuzzer that did nothing has shown nothing.
+    # Fail if a fuzzer ran no input.
     executed=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     if [ "${executed:-0}" -lt 1000 ]; then
         echo "fuzz target $target took ${executed:-no} inputs in $seconds s: that is no run" >&2

@@ -15,7 +15,7 @@ use crate::table::{Marker, Table};
 const MANY: usize = 32;
 
 /// A row of the table: name, unit, marker, and the function that measures one value.
-pub(crate) type Row<Way> = (&'static str, &'static str, Marker, fn(&mut Way, &Effort) -> io::Result<f64>);
+pub(crate) type Row<Route> = (&'static str, &'static str, Marker, fn(&mut Route, &Effort) -> io::Result<f64>);
 
 /// With a server of three tools.
 const CALLS: [Row<Side>; 7] = [
@@ -49,9 +49,9 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
 }
 
 /// Every round starts new processes, so that memory layout averages out.
-pub(crate) fn measure_rows<Way, const N: usize>(
-    rows: &[Row<Way>; N],
-    start: impl Fn() -> io::Result<[Way; 3]>,
+pub(crate) fn measure_rows<Route, const N: usize>(
+    rows: &[Row<Route>; N],
+    start: impl Fn() -> io::Result<[Route; 3]>,
     effort: &Effort,
     table: &mut Table,
 ) -> io::Result<()> {
@@ -61,8 +61,8 @@ pub(crate) fn measure_rows<Way, const N: usize>(
         for ((_, _, _, measure), values) in rows.iter().zip(&mut values) {
             // The order of the three paths rotates.
             for turn in 0..3 {
-                let way = (round + turn) % 3;
-                values[way].push(measure(&mut ways[way], effort)?);
+                let route = (round + turn) % 3;
+                values[route].push(measure(&mut ways[route], effort)?);
             }
         }
     }

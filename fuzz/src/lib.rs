@@ -126,7 +126,7 @@ mod mcpd {
 
             /// The events and fields parsed from a stream.
             #[derive(Debug, Default, PartialEq, Eq)]
-            pub struct Parsed {
+            pub struct EventStreamResult {
                 /// Name and data of each event; `None` for an oversized one.
                 pub events: Vec<Option<(Bytes, Bytes)>>,
                 pub last_id: Option<Bytes>,
@@ -135,18 +135,18 @@ mod mcpd {
 
             /// Parses a stream in these pieces, with at most `max` bytes per event.
             #[must_use]
-            pub fn parsed(pieces: &[&[u8]], max: usize) -> Parsed {
-                let (mut stream, mut parsed) = (events::Events::new(max), Parsed::default());
+            pub fn parse_events(pieces: &[&[u8]], max: usize) -> EventStreamResult {
+                let (mut stream, mut parse_events) = (events::Events::new(max), EventStreamResult::default());
                 for piece in pieces {
                     stream.read(Bytes::copy_from_slice(piece));
                     assert!(stream.held() <= 2 * max, "{} bytes are held", stream.held());
-                    parsed.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
+                    parse_events.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
                         events::Event::Data { name, data } => Some((name, data)),
                         events::Event::TooLarge => None,
                     }));
                 }
-                (parsed.last_id, parsed.retry) = (stream.last_id().cloned(), stream.retry());
-                parsed
+                (parse_events.last_id, parse_events.retry) = (stream.last_id().cloned(), stream.retry());
+                parse_events
             }
         }
     }

@@ -5,17 +5,17 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use rooms::era::error::{self, ErrorToModern};
-use rooms::era::input::{self, RequiredInputs};
-use rooms::era::result::{Caching, ToLegacy};
-use rooms::era::speaker::Speaker;
-use rooms::era::subscription::Filter;
-use rooms::era::task::{self, Detail, Status};
-use rooms::era::{notification, request, result};
-use rooms::jsonrpc::entries::entries;
-use rooms::jsonrpc::members::text;
-use rooms::jsonrpc::same::same_apart_from;
-use rooms::jsonrpc::splice::{Change, applied};
+use pure_modules::era::error::{self, ErrorToModern};
+use pure_modules::era::input::{self, RequiredInputs};
+use pure_modules::era::result::{Caching, ToLegacy};
+use pure_modules::era::speaker::Speaker;
+use pure_modules::era::subscription::Filter;
+use pure_modules::era::task::{self, Detail, Status};
+use pure_modules::era::{notification, request, result};
+use pure_modules::jsonrpc::entries::entries;
+use pure_modules::jsonrpc::members::text;
+use pure_modules::jsonrpc::same::same_apart_from;
+use pure_modules::jsonrpc::splice::{Change, applied};
 
 /// More members than a fuzzer input can have.
 const ALL: usize = 10_000;

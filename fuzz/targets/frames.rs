@@ -8,9 +8,9 @@
 
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use rooms::jsonrpc::codec::{Line, NdJson, Oversized};
-use rooms::jsonrpc::members::members;
-use rooms::jsonrpc::{Message, is_id, oversize, parse};
+use pure_modules::jsonrpc::codec::{Line, NdJson, Oversized};
+use pure_modules::jsonrpc::members::members;
+use pure_modules::jsonrpc::{Message, is_id, oversize, parse};
 use tokio_util::codec::Decoder;
 
 /// Retained bytes at either end of a line over the cap, as in the decoder.

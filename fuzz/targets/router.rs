@@ -11,21 +11,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use rooms::catalog::{Catalog, Item, Lists, Names, Route, Source};
-use rooms::config::Settings;
-use rooms::jsonrpc::members::{members, text};
-use rooms::jsonrpc::pending::{Pending, Taken};
-use rooms::jsonrpc::request_line::{Rename, RequestLine};
-use rooms::jsonrpc::splice::{Edit, splice};
-use rooms::jsonrpc::{Message, parse};
-use rooms::list_kind::{ListKind, PerKind};
-use rooms::moment::Moment;
-use rooms::naming::{Naming, Scheme};
-use rooms::policy::{self, Policy};
-use rooms::server::listing::{Listing, Next};
-use rooms::server::messages::call::{Call, CallKey, Origin, Reply, ReplySender, RequestKind};
-use rooms::server::stop_order::StopOrder;
-use rooms::session::routed_request::{RoutedMethod, RoutedRequest, Target};
+use pure_modules::catalog::{Catalog, Item, Lists, Names, Route, Source};
+use pure_modules::config::Settings;
+use pure_modules::jsonrpc::members::{members, text};
+use pure_modules::jsonrpc::pending::{Pending, Taken};
+use pure_modules::jsonrpc::request_line::{Rename, RequestLine};
+use pure_modules::jsonrpc::splice::{Edit, splice};
+use pure_modules::jsonrpc::{Message, parse};
+use pure_modules::list_kind::{ListKind, PerKind};
+use pure_modules::moment::Moment;
+use pure_modules::naming::{Naming, Scheme};
+use pure_modules::policy::{self, Policy};
+use pure_modules::server::listing::{Listing, Next};
+use pure_modules::server::messages::call::{Call, CallKey, Origin, Reply, ReplySender, RequestKind};
+use pure_modules::server::stop_order::StopOrder;
+use pure_modules::session::routed_request::{RoutedMethod, RoutedRequest, Target};
 use serde_json::value::RawValue;
 
 fuzz_target!(|data: &[u8]| {

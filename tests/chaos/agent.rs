@@ -115,7 +115,7 @@ impl Connection {
             self.complain("was cut off, though it has read everything");
         }
         let mut ledger = self.crew.ledger.borrow_mut();
-        self.open.values().for_each(|open| ledger.give_up(&open.token));
+        self.open.values().for_each(|open| ledger.mark_cancelled(&open.token));
     }
 
     fn do_something(&mut self) {
@@ -187,7 +187,7 @@ impl Connection {
         let line = format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"r"}}}}"#
         );
-        self.crew.ledger.borrow_mut().give_up(&open.token);
+        self.crew.ledger.borrow_mut().mark_cancelled(&open.token);
         self.queue_line(&line);
     }
 

@@ -26,7 +26,7 @@ pub(crate) enum Fate {
     /// An error of mcpd with outcome `unknown`.
     Unknown(i64),
     /// The agent cancelled it or died.
-    GivenUp,
+    Cancelled,
     /// The agent died in the middle of its line.
     Half,
 }
@@ -58,9 +58,9 @@ impl Ledger {
     }
 
     /// The agent no longer waits.
-    pub(crate) fn give_up(&mut self, token: &str) {
+    pub(crate) fn mark_cancelled(&mut self, token: &str) {
         if let Some(entry) = self.entries.get_mut(token) {
-            entry.fate = Fate::GivenUp;
+            entry.fate = Fate::Cancelled;
         }
     }
 
@@ -162,7 +162,7 @@ fn word(fate: Fate, receivers: bool) -> String {
         Fate::NotSent(code) => format!("{code} not sent"),
         Fate::Unknown(code) if receivers => format!("{code} unknown, received"),
         Fate::Unknown(code) => format!("{code} unknown, not received"),
-        Fate::GivenUp => "given up".to_owned(),
+        Fate::Cancelled => "given up".to_owned(),
         Fate::Half => "half a line".to_owned(),
     }
 }

@@ -1,8 +1,9 @@
 //! A storm of faults with a ledger of all calls, and `kill -9` of the daemon at random moments of its start.
 //!
-//! `servers` (configuration and reloads) · `call` (the calls) · `agent_era` (their eras) · `agent` (agents and their connections) ·
-//! `faults` (kills, suspensions, reloads) · `ledger` (the outcome of every call) · `usage` (processes, descriptors and memory of the
-//! daemon, latency of `mcpd status`) · `rounds` (`kill -9` of the daemon).
+//! - `servers`: configuration and reloads. `call`: the calls. `agent_era`: their eras.
+//! - `agent`: agents and their connections. `faults`: kills, suspensions, reloads.
+//! - `ledger`: the outcome of every call. `usage`: processes, descriptors and memory of the daemon, latency of `mcpd status`.
+//! - `rounds`: `kill -9` of the daemon.
 //!
 //! `cargo test` runs both for a few seconds with a fixed seed. Variables select more: `CHAOS_SECONDS` of storm,
 //! `CHAOS_ROUNDS` of `kill -9`, `CHAOS_SEED`. A seed repeats the actions, but not their timing. `long.sh` runs many seeds.

@@ -1,13 +1,13 @@
-"""HTTP on loopback, which the conformance suite speaks, as far as it is the same in both eras."""
+"""HTTP on loopback for the conformance suite: the part that both eras share."""
 
 import functools
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import urlsplit
 
-# For each line of an answer, in seconds. The suite would wait for a minute.
-PATIENCE = 10
-# The last of a stream.
+# Time limit for each line of a response, in seconds. The suite would wait for a minute.
+TIMEOUT = 10
+# Marks the end of a stream.
 END = None
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -17,13 +17,13 @@ def is_answer(message):
 
 
 def silence(id):
-    """The answer to a request that its peer has not answered."""
-    error = {"code": -32000, "message": f"the peer said nothing for {PATIENCE} s, or is gone"}
+    """The error response for a request that its peer did not answer."""
+    error = {"code": -32000, "message": f"the peer said nothing for {TIMEOUT} s, or is gone"}
     return {"jsonrpc": "2.0", "id": id, "error": error}
 
 
 class Bridge(ThreadingHTTPServer):
-    """Listening between `with` and its end; then no peer is left."""
+    """Listens inside `with`, and ends every peer after it."""
 
     daemon_threads = True
 
@@ -40,11 +40,11 @@ class Bridge(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, *_):
-        """The suite hangs up amid streams, and is right to."""
+        """Ignores disconnects of the suite during streams."""
 
 
 def local(method):
-    """Refuses what a page from elsewhere sends, whose own name was made to lead here."""
+    """Refuses requests of foreign pages (DNS rebinding)."""
 
     @functools.wraps(method)
     def guarded(handler):
@@ -73,10 +73,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def status(self, status):
         self.send_response(status)
-        # A body that was not read would be taken for the next request.
+        # An unread body would be parsed as the next request.
         self.send_header("Connection", "close")
         self.send_header("Content-Length", "0")
         self.end_headers()
 
     def log_message(self, *_):
-        """The suite says enough."""
+        """Logs nothing, since the suite logs enough."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A browser whose user agrees to everything: follows a URL to wherever it leads, which is back to mcpd."""
+"""A browser whose user accepts everything: follows redirects from a URL back to mcpd."""
 
 import sys
 import urllib.request

@@ -18,27 +18,27 @@ from pathlib import Path
 from daemon import Daemon, eventually
 from peers import Socket
 
-# In seconds. The suite waits for 30, and what it ends then could leave a daemon behind.
-PATIENCE = 60
+# In seconds. The suite ends this program after 30 s, which could leave a daemon behind.
+TIMEOUT = 60
 # One to be let in, one for what was refused after that. A third time the server will not be content either.
 LOGINS = 2
 SERVER = "suite"
-# The one that the suite wants to see of a client that has a document about itself.
+# The client id metadata document that the suite expects.
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 
 
 class Refused(Exception):
-    """A request was answered with an error."""
+    """An error response."""
 
 
 def accepted(request):
-    """The result that accepts an elicitation with the values that it proposes."""
+    """The result that accepts an elicitation with its default values."""
     fields = request["params"]["requestedSchema"]["properties"].items()
     return {"action": "accept", "content": {name: field["default"] for name, field in fields if "default" in field}}
 
 
 class Agent:
-    """Connected to the daemon. It accepts whatever it is asked, with the values that are proposed."""
+    """An agent of the daemon that accepts every server request with the default values."""
 
     _META = "io.modelcontextprotocol/"
     _CAPABILITIES = {"elicitation": {}}
@@ -55,7 +55,7 @@ class Agent:
             self._send(method="notifications/initialized")
 
     def request(self, method, **params):
-        """The result. What the server asks meanwhile is answered."""
+        """Returns the result, and answers server requests meanwhile."""
         if not self._is_modern:
             return self._request(method, **params)
         meta = {"protocolVersion": "2026-07-28", "clientCapabilities": self._CAPABILITIES, "clientInfo": self._SOFTWARE}
@@ -95,7 +95,7 @@ class Agent:
 
 
 def configuration(url, scenario, context):
-    """Of one server, under the names that it gives its tools."""
+    """A face of one server, with its own tool names."""
     oauth = {name: context[name] for name in ("client_id", "client_secret") if name in context}
     if scenario == "auth/basic-cimd":
         oauth["client_id"] = CLIENT_DOCUMENT
@@ -106,7 +106,7 @@ def configuration(url, scenario, context):
 
 
 def calls(scenario, context, tools):
-    """Which tools the scenario wants to see called, and with what."""
+    """The tool calls that the scenario expects, with their arguments."""
     match scenario:
         case "http-custom-headers":
             return [(call["name"], call["arguments"]) for call in context["toolCalls"]]
@@ -127,7 +127,7 @@ def calls(scenario, context, tools):
 
 
 def act(agent, scenario, context):
-    """What the agent does of the scenario."""
+    """The agent's part of the scenario."""
     tools = {tool["name"]: tool for tool in agent.request("tools/list")["tools"]}
     for name, arguments in calls(scenario, context, tools):
         agent.request("tools/call", name=name, arguments=arguments)
@@ -139,7 +139,7 @@ def act(agent, scenario, context):
 
 
 def play(daemon, era, scenario, context):
-    """All of it, with the logins that it takes."""
+    """Runs the scenario, with the necessary logins."""
     for _ in range(LOGINS):
         if not needs_login(daemon):
             with closing(Agent(daemon.socket, era)) as agent:
@@ -149,14 +149,14 @@ def play(daemon, era, scenario, context):
                     print(refused)
                     if f"`mcpd login {SERVER}`" not in str(refused) and not comes_to_need_login(daemon):
                         raise
-        # The server may refuse the new token at once, with what it is asked first.
+        # The server may refuse the new token at the first request.
         run(daemon, "login", SERVER, is_fine=(0, 1))
     with closing(Agent(daemon.socket, era)) as agent:
         act(agent, scenario, context)
 
 
 def comes_to_need_login(daemon):
-    """A server that has not even listed its tools is known a little later for one that needs a login."""
+    """Waits until the daemon knows whether the server needs a login."""
     try:
         eventually(lambda: needs_login(daemon), "it needs a login", seconds=15)
     except AssertionError:
@@ -165,7 +165,7 @@ def comes_to_need_login(daemon):
 
 
 def needs_login(daemon):
-    """Whether that is so, as soon as the server was tried; otherwise it is ready. It ends this program if it is neither."""
+    """Whether the server needs a login, once it was tried. Exits if the server is neither ready nor in need of a login."""
     state = None
 
     def was_tried():
@@ -181,15 +181,15 @@ def needs_login(daemon):
 
 
 def run(daemon, *arguments, is_fine=(0,)):
-    """What a command of mcpd prints. It ends this program if it does."""
+    """The output of a command of mcpd. Exits on failure."""
     command = [daemon.mcpd, *arguments, "--runtime-dir", daemon.runtime]
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT)
     if ended.returncode not in is_fine:
         sys.exit(f"mcpd {' '.join(arguments)} ended with {ended.returncode}: {ended.stdout}{ended.stderr}")
     return ended.stdout
 
 
-def give_up(number, _):
+def exit_on_signal(number, _):
     sys.exit(f"ended by signal {number}")
 
 
@@ -197,9 +197,9 @@ def main():
     mcpd, era, url = sys.argv[1:]
     scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
-    signal.signal(signal.SIGTERM, give_up)
-    signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE)
+    signal.signal(signal.SIGTERM, exit_on_signal)
+    signal.signal(signal.SIGALRM, exit_on_signal)
+    signal.alarm(TIMEOUT)
 
     with tempfile.TemporaryDirectory() as home:
         for name in [name for name in os.environ if name.startswith("XDG_") or name.lower().endswith("_proxy")]:

@@ -15,13 +15,13 @@ from pathlib import Path
 from suite import EDITIONS, Suite, listed, stop
 
 HERE = Path(__file__).parent
-# Scenarios about requests of the modern era, which the suite also plays with an earlier revision. A legacy agent would have mcpd
-# look for the legacy era, by a request that has no such headers.
+# Scenarios about modern requests, which the suite also runs with an earlier revision. For a legacy agent mcpd would
+# probe the legacy era, with a request that lacks these headers.
 OF_MODERN_AGENTS = {"http-standard-headers", "request-metadata"}
 
 
 def play_all(suite, mcpd):
-    """How each scenario ended, by name and edition."""
+    """The outcome of each scenario, by name and edition."""
 
     def client(name, edition):
         era = "modern" if name in OF_MODERN_AGENTS else edition.era
@@ -34,7 +34,7 @@ def play_all(suite, mcpd):
 
 
 def failures(outcomes):
-    """For each scenario why it fails in which edition; nothing if it passes in all that have it."""
+    """For each scenario its failures by edition; empty if it passes in all editions that have it."""
     found = {}
     for (name, edition), outcome in outcomes.items():
         where = found.setdefault(name, [])
@@ -45,7 +45,7 @@ def failures(outcomes):
 
 
 def judge(passing, cannot, found):
-    """Says a line of each scenario that ends otherwise than it is listed. How many of those listed pass, how many do not."""
+    """Prints each scenario whose outcome differs from the list. Returns the numbers of listed scenarios that pass and fail."""
     wrong = set()
     for name in sorted(passing | cannot | found.keys()):
         if name not in found:

@@ -21,17 +21,17 @@ from suite import EDITIONS, NOT_RUN, Suite, listed, stop
 
 HERE = Path(__file__).parent
 BRIDGES = {"legacy": SessionBridge, "modern": StatelessBridge}
-# The scenarios call bare names.
+# The scenarios use bare tool names.
 SETTINGS = '[daemon]\nnaming = "{tool}"\n'
-# A fixture that speaks in the era of its first request.
+# A fixture in the era of its first request.
 DUAL = "dual"
-# As cannot.txt calls the ways by mcpd.
+# The names of the paths through mcpd in cannot.txt.
 SHARED, SESSION, CROSSED = KINDS = ("shared", "session", "crossed")
 
 
 @dataclass(frozen=True)
 class Way:
-    """How the suite comes to the fixture, which speaks `era`: by mcpd if it is shared somehow."""
+    """A path of the suite to the fixture of this era: through mcpd if it has a `sharing`."""
 
     era: str
     sharing: str | None = None
@@ -52,7 +52,7 @@ def ways(edition):
 
 
 def run(suite, edition, way, mcpd):
-    """What one edition finds. Each run has a daemon of its own, so that none is another's neighbour."""
+    """The results of one edition. Each run has a separate daemon."""
     name = f"{edition}-{way}".replace(",", "").replace(" ", "-")
     bridge = BRIDGES[edition.era]
     fixture = [sys.executable, "-S", "-B", str(HERE / "fixture/server.py"), way.era]
@@ -65,7 +65,7 @@ def run(suite, edition, way, mcpd):
 
 
 class Comparison:
-    """What the suite finds by each way, and where that is worse than what it finds directly."""
+    """The results of the suite on each path, and where they are worse than the direct ones."""
 
     def __init__(self, suite, mcpd):
         self._suite = suite
@@ -73,7 +73,7 @@ class Comparison:
         self._results = {}
 
     def run(self):
-        """All of it, printed as it comes."""
+        """Runs everything and prints progress."""
         runs = [(edition, way) for edition in EDITIONS for way in ways(edition)]
         with ThreadPoolExecutor(2) as pool:
             for one, result in zip(runs, pool.map(lambda one: run(self._suite, *one, self._mcpd), runs)):
@@ -81,7 +81,7 @@ class Comparison:
                 self._results[one] = result
 
     def found(self, kind):
-        """For each scenario that finds no fault directly: where it ends worse by mcpd, with the checks and why."""
+        """For each scenario that passes directly: the paths where it fails through mcpd, with checks and reasons."""
         found = {}
         for edition, way in self._results:
             if kind_of(edition, way) == kind:
@@ -92,12 +92,12 @@ class Comparison:
         return found
 
     def faults(self):
-        """The editions that find fault with the fixture itself, with what they say."""
+        """The editions in which the fixture itself fails, with messages."""
         direct = ((edition, self._results[edition, directly(edition)]) for edition in EDITIONS)
         return {edition: result.log for edition, result in direct if not result.is_fine}
 
     def _clean(self, edition):
-        """The scenarios that find something directly, and no fault."""
+        """The scenarios that check something and pass directly."""
         scenarios = self._results[edition, directly(edition)].scenarios
         return {name: outcome for name, outcome in scenarios.items() if outcome.passed and not outcome.failures}
 
@@ -114,7 +114,7 @@ def kind_of(edition, way):
 
 
 def without(found, cannot):
-    """What is found, but for the checks that cannot pass; says which of those do."""
+    """The results without the checks in cannot.txt; prints those that pass."""
     met = {f"{name}/{check}" for name, where in found.items() for worse in where.values() for check in worse}
     for check in sorted(cannot - met):
         print(f"new {check}: passes, so that cannot.txt need not have it")
@@ -128,12 +128,12 @@ def without(found, cannot):
 
 
 def listed_for(kind, cannot):
-    """The checks of one way in cannot.txt."""
+    """The checks of one path in cannot.txt."""
     return {line.removeprefix(f"{kind} ") for line in cannot if line.startswith(f"{kind} ")}
 
 
 def judge(passing, found):
-    """Says a line of each scenario that differs or is not listed. How many of those listed pass, how many do not."""
+    """Prints each scenario that differs or is not listed. Returns the numbers of listed scenarios that pass and fail."""
     failed = 0
     for name in sorted(passing | found.keys()):
         where = found.get(name, {"the list": {"": "there is no such scenario"}})

@@ -12,7 +12,7 @@ NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 def mismatch(headers, message):
-    """Which header does not say what the body does; nothing if all do."""
+    """The header that contradicts the body, or `None`."""
     method, params = message.get("method"), message.get("params", {})
     version = metadata(message).get(RESERVED + "protocolVersion", headers["MCP-Protocol-Version"])
     expected = {"Mcp-Method": method, "MCP-Protocol-Version": version}
@@ -33,7 +33,7 @@ def lacks_metadata(request):
 
 
 def _decoded(value):
-    """A header's value, which is in base64 where it would not fit into a header; `None` if that is no base64."""
+    """The decoded value of a header that may be in base64; `None` if the base64 is invalid."""
     if not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     try:

@@ -1,4 +1,4 @@
-"""What the bridge can stand in front of: a server's own pipes, or a socket of mcpd."""
+"""The peers behind the bridge: a server's pipes, or a socket of mcpd."""
 
 import socket
 import subprocess
@@ -43,7 +43,7 @@ class Socket:
         self._socket.sendall(line)
 
     def close(self):
-        # The end alone: its reader is still at it.
+        # Only ends writing, since the reader is still active.
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

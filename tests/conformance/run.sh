@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# The conformance suite of the protocol's authors, two versions of it, against a fixture server with and without mcpd in
-# between, and with mcpd as the client of the suite's own servers: installs the suite as pinned by the lock file, with the
-# Node that it needs, builds mcpd, and compares. Needs Node 20 for its npm, Python 3.11 and, to install, a package registry;
-# leaves no process.
+# Runs two versions of the official conformance suite against a fixture server, directly and through mcpd, and with mcpd
+# as the client of the suite's servers. Installs the suite pinned by the lock file with the Node that it needs, builds
+# mcpd, and compares. Needs Node 20 for npm, Python 3.11 and, for installation, a package registry. Leaves no process.
 #
 # usage: run.sh [SCRATCH]   (default: conformance in cargo's target directory)
 set -euo pipefail

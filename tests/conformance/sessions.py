@@ -11,11 +11,11 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 
-from bridge import END, PATIENCE, Bridge, Handler, is_answer, local, silence
+from bridge import END, TIMEOUT, Bridge, Handler, is_answer, local, silence
 
 
 class Session:
-    """A peer, and the streams that its lines are sorted into."""
+    """A peer, and the streams for its lines."""
 
     def __init__(self, peer):
         self.unasked = SimpleQueue()
@@ -30,7 +30,7 @@ class Session:
             self._peer.write(line + b"\n")
 
     def request(self, line, message):
-        """Sends a request; the lines that belong to it, its answer last."""
+        """Sends a request and yields its lines, the response last."""
         id = json.dumps(message["id"])
         token = json.dumps(message.get("params", {}).get("_meta", {}).get("progressToken"))
         stream = SimpleQueue()
@@ -38,7 +38,7 @@ class Session:
             self._by_id[id] = self._by_token[token] = stream
         try:
             self.send(line)
-            while (part := stream.get(timeout=PATIENCE)) is not END:
+            while (part := stream.get(timeout=TIMEOUT)) is not END:
                 yield part
         except (Empty, OSError):
             yield json.dumps(silence(message["id"])).encode()
@@ -71,7 +71,7 @@ class Session:
 
 
 class SessionBridge(Bridge):
-    """`connect` makes the peer of a session."""
+    """`connect` creates the peer of a session."""
 
     def __init__(self, connect):
         super().__init__(SessionHandler)
@@ -87,7 +87,7 @@ class SessionBridge(Bridge):
 class SessionHandler(Handler):
     @local
     def do_POST(self):
-        # A newline in JSON stands between tokens, where a space does as well.
+        # A newline in JSON is white space between tokens.
         line = self.body().replace(b"\n", b" ")
         message = json.loads(line)
         if message.get("method") == "initialize":
@@ -117,7 +117,7 @@ class SessionHandler(Handler):
         self.stream(session.request(line, message), {"Mcp-Session-Id": id})
 
     def _session(self):
-        """The session that the request names; a request that names none is answered with that."""
+        """The session of the request, or an error response."""
         session = self.server.sessions.get(self.headers["Mcp-Session-Id"])
         if not session:
             self.status(404 if "Mcp-Session-Id" in self.headers else 400)

@@ -16,19 +16,19 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from time import monotonic
 
-from bridge import END, PATIENCE, Bridge, Handler, is_answer, local, silence
+from bridge import END, TIMEOUT, Bridge, Handler, is_answer, local, silence
 from headers import RESERVED, lacks_metadata, metadata, mismatch
 
 SUBSCRIPTION = RESERVED + "subscriptionId"
 LISTEN = "subscriptions/listen"
 HEADER_MISMATCH = -32020
 STATUS = {HEADER_MISMATCH: 400, -32021: 400, -32022: 400, -32600: 400, -32601: 404, -32700: 400}
-# How often it is looked whether the client has hung up, in seconds.
+# Interval of checks for a disconnected client, in seconds.
 LOOK = 0.05
 
 
 class Exchange:
-    """A request of a client, and the messages that belong to it, its answer last."""
+    """A request of a client and its messages, the response last."""
 
     def __init__(self, request):
         self.is_listening = request["method"] == LISTEN
@@ -38,7 +38,7 @@ class Exchange:
 
 
 class Exchanges:
-    """A peer, and what is under way there, by the ids that it knows."""
+    """A peer and its open requests, by the ids sent to it."""
 
     def __init__(self, peer):
         self._peer = peer
@@ -48,7 +48,7 @@ class Exchanges:
         Thread(target=self._sort, daemon=True).start()
 
     def begin(self, request):
-        """Sends it under an id of its own, which is given, with what belongs to it from then on."""
+        """Sends a request under a new id. Returns the id and the request's messages."""
         exchange = Exchange(request)
         with self._lock:
             id = next(self._ids)
@@ -63,7 +63,7 @@ class Exchanges:
             self._write(notification)
 
     def cancel(self, id):
-        """For one whose client has gone; it may be over."""
+        """Cancels a request of a disconnected client, unless it has ended."""
         with self._lock:
             if self._open.pop(id, None):
                 self._write({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
@@ -104,7 +104,7 @@ class Exchanges:
 
 
 class StatelessBridge(Bridge):
-    """`connect` makes the one peer."""
+    """`connect` creates the one peer."""
 
     def __init__(self, connect):
         super().__init__(StatelessHandler)
@@ -150,8 +150,8 @@ class StatelessHandler(Handler):
             self.server.exchanges.cancel(id)
 
     def _next(self, exchange, patient=False):
-        """The next message of a stream, if its client is there to hear it."""
-        deadline = monotonic() + PATIENCE
+        """The next message of a stream, while its client is connected."""
+        deadline = monotonic() + TIMEOUT
         while patient or monotonic() < deadline:
             with suppress(Empty):
                 return exchange.stream.get(timeout=LOOK)
@@ -161,7 +161,7 @@ class StatelessHandler(Handler):
         return silence(exchange.id)
 
     def _answer(self, answer, request):
-        """With a status that says what is wrong, where there is one for it."""
+        """Responds with the HTTP status for an error, where one is defined."""
         code = answer["error"]["code"]
         self.send_response(400 if code == -32602 and lacks_metadata(request) else STATUS.get(code, 200))
         body = json.dumps({"jsonrpc": "2.0", **answer}).encode()

@@ -1,4 +1,4 @@
-"""The conformance suite: the versions of it that there are, what they have of which revision, and what they find."""
+"""The conformance suite: its versions, their scenarios by revision, and their results."""
 
 import json
 import re
@@ -9,13 +9,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# For a whole run, in seconds.
-PATIENCE = 60
+# Time limit of a whole run, in seconds.
+TIMEOUT = 60
 
 
 @dataclass(frozen=True)
 class Edition:
-    """What a version of the suite, as installed, has of a revision of the protocol, which is of an era."""
+    """The scenarios of an installed suite version for a protocol revision and its era."""
 
     version: str
     revision: str
@@ -41,7 +41,7 @@ EDITIONS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one scenario, by the ids of its checks: those that passed, and what is said of those that failed."""
+    """The result of one scenario: ids of passed checks, and messages of failed checks."""
 
     passed: frozenset
     failures: dict
@@ -52,7 +52,7 @@ NOT_RUN = Outcome(frozenset(), {"the end": "it was not run to its end"})
 
 @dataclass(frozen=True)
 class Result:
-    """What became of all scenarios. `is_fine` if none failed that is scored."""
+    """The results of all scenarios. `is_fine` if no scored scenario failed."""
 
     scenarios: dict
     is_fine: bool
@@ -65,7 +65,7 @@ class Result:
 
 
 class Suite:
-    """Installed in a directory, where what it finds is kept too."""
+    """A suite installed in a directory, which also stores its results."""
 
     def __init__(self, installed):
         self._modules = installed / "node_modules"
@@ -79,18 +79,18 @@ class Suite:
         return Result(dict(map(_server_outcome, directory.glob("server-*"))), status == 0, directory / "log")
 
     def client_scenarios(self, edition):
-        """The names of what it has for clients."""
+        """The names of its client scenarios."""
         of = () if "--force" in edition.client_options else edition.client_options
         command = [*self._command(edition.version), "list", "--client", *of]
-        listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+        listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=TIMEOUT).stdout
         return re.findall(r"^  - (\S+)", listed, re.MULTILINE)
 
     def play(self, scenario, edition, client):
-        """Runs one scenario with a client, a shell's command that is given the URL of the suite's server."""
+        """Runs one scenario with a client: a shell command that gets the URL of the suite's server."""
         directory = self._empty(f"client-{edition}-{scenario}".replace("/", "-").replace(" ", "-"))
         options = ["--scenario", scenario, "--command", client, *edition.client_options]
         status = self._conduct(edition.version, directory, "client", *options)
-        # Below a directory that is named after the time.
+        # Below a directory named after the time.
         checks = next(directory.rglob("checks.json"), directory / "checks.json")
         outcome = _outcome(checks, {"FAILURE", "WARNING"})
         if status != 0 and not outcome.failures:
@@ -105,11 +105,11 @@ class Suite:
         return directory
 
     def _conduct(self, version, directory, *arguments):
-        """Its exit status, if it ends in time. What it says is in a `log` then."""
+        """Its exit status, if it ends in time. Its output is in `log`."""
         with (directory / "log").open("w") as output:
             command = [*self._command(version), *arguments, "--output-dir", directory]
             try:
-                return subprocess.run(command, stdout=output, stderr=output, timeout=PATIENCE).returncode
+                return subprocess.run(command, stdout=output, stderr=output, timeout=TIMEOUT).returncode
             except subprocess.TimeoutExpired:
                 return None
 
@@ -118,13 +118,13 @@ class Suite:
 
 
 def _server_outcome(directory):
-    """By name, from the directory that the suite makes as a scenario begins: server-NAME-DATE."""
+    """The results by name, from the directory that the suite creates for a scenario: server-NAME-DATE."""
     name = re.fullmatch(r"server-(.+)-\d{4}-\d\d-\d\dT.*", directory.name)[1]
     return name, _outcome(directory / "checks.json", {"FAILURE"})
 
 
 def _outcome(checks, failing):
-    """From the file that the suite writes as a scenario ends. `failing`: what it says of checks that failed."""
+    """The result in the file that the suite writes for a scenario. `failing`: messages of failed checks."""
     if not checks.exists():
         return NOT_RUN
     checks = json.loads(checks.read_text())
@@ -134,11 +134,11 @@ def _outcome(checks, failing):
 
 
 def listed(file):
-    """The lines of a list, without what is said of it."""
+    """The lines of a list without comments."""
     return {line for line in file.read_text().splitlines() if line and not line.startswith("#")}
 
 
 def stop(*_):
-    """Ends with what was begun cleared away, which another signal does not disturb: `timeout` sends two."""
+    """Cleans up and exits, even if `timeout` sends a second signal."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(1)

@@ -16,7 +16,7 @@ use fastrand::Rng;
 use serde_json::json;
 
 use self::actions::{Action, Effect, TABLE, URIS};
-use self::test_agent::{Received, TestAgent};
+use self::test_agent::{ReceivedCounts, TestAgent};
 use self::updates::Updates;
 use crate::support::{Agent, Daemon, Place, Server, Setup, print_line};
 
@@ -61,7 +61,7 @@ fn two_agents_that_choose_everything_alike_share_a_server_for_10_000_requests_an
         agents.each_ref().map(|test_agent| test_agent.received),
         updates.deliveries()
     ));
-    for Received { progress, logs, cancelled } in agents.map(|test_agent| test_agent.received) {
+    for ReceivedCounts { progress, logs, cancelled } in agents.map(|test_agent| test_agent.received) {
         assert!(progress > 100 && logs > 10 && cancelled > 100 && updates.deliveries() > 100, "this shows little");
     }
 }

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use crate::support::{LEVEL, PROTOCOL, Place, SCRIPTED, SUBSCRIPTION, code, inputs, meta, plain, result, wait_exit};
 
 /// A scripted server, over pipes.
-struct Scripted {
+struct ScriptedServer {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     _place: Rc<Place>,
 }
 
-impl Scripted {
+impl ScriptedServer {
     fn start(flags: &str) -> Self {
         Self::start_in(&Place::new(), flags)
     }
@@ -62,7 +62,7 @@ impl Scripted {
     }
 }
 
-impl Drop for Scripted {
+impl Drop for ScriptedServer {
     fn drop(&mut self) {
         drop(self.input.take());
         wait_exit(&mut self.child);
@@ -71,7 +71,7 @@ impl Drop for Scripted {
 
 #[test]
 fn modern_agent_rejects_a_result_without_a_result_type() {
-    let mut server = Scripted::start("--era modern");
+    let mut server = ScriptedServer::start("--era modern");
     assert_eq!(code(&server.bare("initialize", &json!({"protocolVersion": "2025-11-25"}))), -32022);
     assert_eq!(code(&server.bare("tools/list", &json!({}))), -32602);
     assert_eq!(code(&server.bare("tools/list", &json!({"_meta": {PROTOCOL: "2026-07-28"}}))), -32602);
@@ -88,7 +88,7 @@ fn modern_agent_rejects_a_result_without_a_result_type() {
 
 #[test]
 fn server_of_both_eras_answers_in_the_era_of_each_request() {
-    let mut server = Scripted::start("--era both --ttl 50 --cache-scope public");
+    let mut server = ScriptedServer::start("--era both --ttl 50 --cache-scope public");
     let found = server.modern("server/discover", &json!({}));
     assert_eq!(result(&found)["supportedVersions"], json!(["2026-07-28"]));
     assert_eq!(result(&found)["capabilities"], json!({"tools": {"listChanged": true}}));
@@ -104,20 +104,20 @@ fn probe_is_answered_as_the_flags_say() {
     for (flags, expected) in
         [("", -32601), ("--discover-error=-32602", -32602), ("--era modern --supported-version x", -32022)]
     {
-        assert_eq!(code(&Scripted::start(flags).modern("server/discover", &json!({}))), expected, "{flags}");
+        assert_eq!(code(&ScriptedServer::start(flags).modern("server/discover", &json!({}))), expected, "{flags}");
     }
-    assert_eq!(Scripted::start("--probe garbage").modern("server/discover", &json!({}))["result"], 7);
-    let mut mortal = Scripted::start("--era modern --probe fatal");
+    assert_eq!(ScriptedServer::start("--probe garbage").modern("server/discover", &json!({}))["result"], 7);
+    let mut mortal = ScriptedServer::start("--era modern --probe fatal");
     mortal.send(&json!(1), "server/discover", &json!({}));
     assert!(!wait_exit(&mut mortal.child).success());
-    let mut silent = Scripted::start("--probe silent");
+    let mut silent = ScriptedServer::start("--probe silent");
     silent.send(&json!(1), "server/discover", &json!({}));
     assert_eq!(silent.bare("ping", &json!({}))["result"], json!({}));
 }
 
 #[test]
 fn scripted_server_requires_input_in_several_rounds() {
-    let mut server = Scripted::start("--era modern");
+    let mut server = ScriptedServer::start("--era modern");
     let name = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "who?"}});
     let rounds =
         json!([{"inputs": {"name": name}}, {"inputs": {"a": {"method": "roots/list"}}, "state": "s"}, {"state": "t"}]);
@@ -144,7 +144,7 @@ fn scripted_server_requires_input_in_several_rounds() {
 
 #[test]
 fn scripted_server_logs_at_the_level_of_each_request() {
-    let mut server = Scripted::start("--era modern");
+    let mut server = ScriptedServer::start("--era modern");
     let messages = json!([{"level": "info", "data": 1}, {"level": "error", "data": 2}]);
     let mut params = json!({"name": "log", "arguments": {"messages": messages}, "_meta": meta(&json!({}))});
     assert_eq!(server.bare("tools/call", &params)["id"], 1);
@@ -157,7 +157,7 @@ fn scripted_server_logs_at_the_level_of_each_request() {
 fn scripted_server_notifies_subscribers_until_it_ends() {
     let place = Place::new();
     let library = place.write("library.json", r#"{"resources":[],"rounds":{"p":[{"state":"s"}]}}"#);
-    let mut server = Scripted::start_in(&place, &format!("--era modern --library {}", library.display()));
+    let mut server = ScriptedServer::start_in(&place, &format!("--era modern --library {}", library.display()));
     assert_eq!(result(&server.modern("prompts/get", &json!({"name": "p"})))["requestState"], "s");
     let mut listen = |id: &str, filter: Value| {
         server.send(&json!(id), "subscriptions/listen", &json!({"notifications": filter, "_meta": meta(&json!({}))}));

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::support::http::{Behavior, Cut, Cutter, Direction, Front, HttpServer, Locked, Response};
+use crate::support::http::{Behavior, Cut, Cutter, Direction, Front, HttpServer, Lock, Response};
 use crate::support::{Place, WAIT_LIMIT, until};
 
 /// A connection on which a request was sent: method, path and further headers, and a body.
@@ -78,7 +78,7 @@ fn scripted_http_server_writes_every_kind_of_body_and_records_requests() {
 #[test]
 fn stream_is_written_while_it_is_read_and_cut_on_request() {
     let (events, raw) = (Response::events(), Response::raw_stream());
-    let answers = Locked::new(vec![raw.1, events.1]);
+    let answers = Lock::new(vec![raw.1, events.1]);
     let http = HttpServer::start(move |_| answers.lock().pop().expect("two requests"));
     let mut first = ask(http.address(), "GET /", &[], "");
     assert!(events.0.event("1", "one\ntwo") && events.0.event("", "three"));

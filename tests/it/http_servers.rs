@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::support::http::{Behavior, Front, Locked, Response};
+use crate::support::http::{Behavior, Front, Lock, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments};
 
 /// A scripted server behind HTTP as `a`, and a daemon that has it and `good`, which is run by a command. The daemon is to be
@@ -48,7 +48,7 @@ fn beside(server: Server, place: &Rc<Place>) -> Daemon {
 
 /// Answers that do not come, for as long as this is there.
 fn silence() -> impl Fn() -> Response + Send + Sync {
-    let writers = Locked::new(Vec::new());
+    let writers = Lock::new(Vec::new());
     move || {
         let (writer, response) = Response::raw_stream();
         writers.lock().push(writer);

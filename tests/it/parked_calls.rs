@@ -14,7 +14,7 @@ const LIBRARY: &str = r#"{"prompts":[{"name":"danger"}],"resources":[{"uri":"x:/
     "resourceTemplates":[{"uriTemplate":"y://{id}","name":"any"}]}"#;
 
 /// A lazy server whose lists are known and that starts only once the test lets it.
-struct Parked {
+struct ParkedCalls {
     daemon: Daemon,
     place: Rc<Place>,
     gate: PathBuf,
@@ -25,7 +25,7 @@ fn gated(gate: &PathBuf, lines: &[&str]) -> Server {
     lines.iter().fold(server.line("start = \"lazy\"").line("idle_timeout = \"1s\""), |server, line| server.line(*line))
 }
 
-impl Parked {
+impl ParkedCalls {
     fn new(head: &str, lines: &[&str]) -> Self {
         Self::with(head, |gate, place| gated(gate, lines).arg("--library").arg(place.write("library", LIBRARY)))
     }
@@ -74,7 +74,7 @@ const NAMES: [&str; 3] = ["s__danger", "s__danger", "x://danger"];
 const NEVER: [&str; 3] = ["s__never00", "s__never00", "x://never0"];
 
 /// Fails unless calls that wait are answered as unknown after `change`, and the server sees none of them.
-fn expect_unknown(parked: &mut Parked, change: impl FnOnce(&mut Parked)) {
+fn expect_unknown(parked: &mut ParkedCalls, change: impl FnOnce(&mut ParkedCalls)) {
     let mut agent = Agent::ready(&parked.daemon);
     let pending = ask(&mut agent, NAMES);
     parked.wait_parked(4);
@@ -91,7 +91,7 @@ fn expect_unknown(parked: &mut Parked, change: impl FnOnce(&mut Parked)) {
 
 #[test]
 fn parked_calls_are_released_when_nothing_has_changed() {
-    let parked = Parked::new("", &[]);
+    let parked = ParkedCalls::new("", &[]);
     let mut agent = Agent::ready(&parked.daemon);
     let pending = ask(&mut agent, NAMES);
     parked.wait_parked(4);
@@ -106,14 +106,14 @@ fn parked_calls_are_released_when_nothing_has_changed() {
 #[test]
 fn server_disabled_while_calls_are_parked_hides_its_tools() {
     for option in [&["disable", "s"][..], &["disable", "--stop", "s"]] {
-        let mut parked = Parked::new("", &[]);
+        let mut parked = ParkedCalls::new("", &[]);
         expect_unknown(&mut parked, |parked| drop(parked.daemon.client(option).expect_code(0)));
     }
 }
 
 #[test]
 fn tool_disabled_while_its_call_is_parked_is_not_called() {
-    let parked = Parked::new("", &[]);
+    let parked = ParkedCalls::new("", &[]);
     let mut agent = Agent::ready(&parked.daemon);
     let (danger, other) = (agent.start_call("s__danger", &json!({})), agent.start_call("s__other", &json!({})));
     parked.wait_parked(2);
@@ -129,7 +129,7 @@ fn tool_disabled_while_its_call_is_parked_is_not_called() {
 #[test]
 fn names_denied_by_a_reload_while_calls_are_parked_are_not_called() {
     let deny = "deny = ['danger']\nprompts = { deny = ['danger'] }\nresources = { deny = ['x://danger'] }";
-    let mut parked = Parked::new("", &[]);
+    let mut parked = ParkedCalls::new("", &[]);
     expect_unknown(&mut parked, |parked| {
         let file = parked.place.path("changing.toml");
         let before = fs::read_to_string(file).expect("it is there");
@@ -140,7 +140,7 @@ fn names_denied_by_a_reload_while_calls_are_parked_are_not_called() {
 #[test]
 fn profile_that_denies_more_by_a_reload_hides_parked_calls() {
     let profile = "[profiles.default]\n";
-    let mut parked = Parked::new(profile, &[]);
+    let mut parked = ParkedCalls::new(profile, &[]);
     expect_unknown(&mut parked, |parked| {
         let file = parked.place.path("changing.toml");
         let before = fs::read_to_string(file).expect("it is there");
@@ -152,7 +152,7 @@ fn profile_that_denies_more_by_a_reload_hides_parked_calls() {
 #[test]
 fn profile_removed_while_calls_are_parked_hides_its_tools() {
     let profile = "[profiles.reviewer]\nservers = ['s']\n";
-    let mut parked = Parked::new(profile, &[]);
+    let mut parked = ParkedCalls::new(profile, &[]);
     let mut agent = Agent::ready_at(&parked.place.runtime_dir().join("reviewer.sock"));
     let pending = ask(&mut agent, NAMES);
     parked.wait_parked(4);
@@ -170,7 +170,7 @@ fn profile_removed_while_calls_are_parked_hides_its_tools() {
 
 #[test]
 fn server_removed_while_calls_are_parked_hides_its_tools() {
-    let mut parked = Parked::new("", &[]);
+    let mut parked = ParkedCalls::new("", &[]);
     expect_unknown(&mut parked, |parked| change(&mut parked.daemon, "", "reloaded: "));
 }
 
@@ -183,7 +183,7 @@ fn parked_call_is_judged_by_the_list_of_the_server_that_has_started() {
         r#"{"tools":[]}"#,
         r#"{"tools":[{"name":"danger","inputSchema":{},"annotations":{"readOnlyHint":true}},{"name":"danger","inputSchema":{}}]}"#,
     ] {
-        let parked = Parked::with("[profiles.default.tools]\nread_only = true", |gate, place| {
+        let parked = ParkedCalls::with("[profiles.default.tools]\nread_only = true", |gate, place| {
             gated(gate, &[]).arg("--tool-list").arg(place.write("listing", READS))
         });
         let mut agent = Agent::ready(&parked.daemon);
@@ -201,7 +201,7 @@ fn parked_call_is_judged_by_the_list_of_the_server_that_has_started() {
 
 #[test]
 fn tool_that_a_server_registers_late_is_called_once_it_is_listed() {
-    let parked = Parked::with("", |gate, _| gated(gate, &[]).flags("--late-tools 200"));
+    let parked = ParkedCalls::with("", |gate, _| gated(gate, &[]).flags("--late-tools 200"));
     let mut agent = Agent::ready(&parked.daemon);
     let late = agent.start_call("s__late", &json!({}));
     parked.wait_parked(1);

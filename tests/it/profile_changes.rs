@@ -105,7 +105,7 @@ fn agents_of_a_removed_profile_get_their_answers_first_for_a_bounded_time() {
     let daemon = start("[profiles.p]");
     let [mut soon, mut late] = [(); 2].map(|()| agent(&daemon, "p"));
     let answered = soon.start_call("a__sleep", &json!({ "ms": 700 }));
-    let given_up = late.start_call("b__sleep", &json!({ "ms": 600_000 }));
+    let cancelled = late.start_call("b__sleep", &json!({ "ms": 600_000 }));
     daemon.wait_journal("a", "700");
     daemon.wait_journal("b", "600000");
     reload(&daemon, "");
@@ -113,7 +113,7 @@ fn agents_of_a_removed_profile_get_their_answers_first_for_a_bounded_time() {
     assert_eq!((code(&refused), &refused["error"]["data"]["outcome"]), (-31005, &json!("not_sent")), "{refused}");
     arguments(&soon.answer(&answered));
     soon.expect_end();
-    let end = late.answer(&given_up);
+    let end = late.answer(&cancelled);
     assert_eq!((code(&end), &end["error"]["data"]["outcome"]), (-31005, &json!("unknown")), "{end}");
     late.expect_end();
     daemon.wait_journal("b", "notifications/cancelled");

@@ -190,10 +190,10 @@ fn unsubscribe_before_the_response_leaves_no_subscription() {
     daemon.wait_row("s", "was sent both", |row| row["in_flight"] == 2);
     one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
     let pending = one.start_request("resources/subscribe", &json!({"uri": "x://2"}));
-    let given_up = one.start_request("resources/unsubscribe", &json!({"uri": "x://2"}));
+    let unsubscribe = one.start_request("resources/unsubscribe", &json!({"uri": "x://2"}));
     arguments(&other.answer(&busy));
     result(&one.answer(&pending));
-    result(&one.answer(&given_up));
+    result(&one.answer(&unsubscribe));
     change(&mut other, &["x://1", "x://2"]);
     one.expect_quiet();
     // The server may have heeded the subscription and not its cancellation.

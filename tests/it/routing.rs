@@ -44,8 +44,8 @@ fn name_that_is_almost_listed_reaches_no_server() {
     }
     arguments(&agent.call("a__x", &json!({})));
     arguments(&agent.call("b__y", &json!({})));
-    for (server, heard) in [("a", 1), ("b", 1)] {
-        assert_eq!(daemon.journal(server).iter().filter(|line| line.contains("tools/call")).count(), heard);
+    for (server, count) in [("a", 1), ("b", 1)] {
+        assert_eq!(daemon.journal(server).iter().filter(|line| line.contains("tools/call")).count(), count);
     }
 }
 

@@ -88,9 +88,9 @@ fn log_message_with_several_possible_owners_is_dropped() {
 fn call_that_was_cancelled_counts_until_the_server_has_answered_it() {
     let daemon = started();
     let [mut one, mut other] = [(); 2].map(|()| Agent::ready(&daemon));
-    let given_up = other.start_call("s__sleep", &json!({"ms": 400, "ignore_cancel": true}));
+    let cancelled = other.start_call("s__sleep", &json!({"ms": 400, "ignore_cancel": true}));
     daemon.wait_journal("s", "\"ms\":400");
-    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": given_up}}));
+    other.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": cancelled}}));
     daemon.wait_journal("s", "notifications/cancelled");
     log(&mut one, "error", "whose?");
     daemon.wait_row("s", "has answered after all", |row| row["stray_responses"] == 1);

@@ -2,15 +2,15 @@
 
 mod bare;
 mod library;
+mod route;
 pub(crate) mod serve;
 pub(crate) mod server;
 mod size;
-mod way;
 
 use std::io;
 
+use self::route::Route;
 use self::server::Answers;
-use self::way::Way;
 use crate::cost::{Row, measure_rows, thousands_a_second};
 use crate::echo::LARGE;
 use crate::stats::quantile;
@@ -27,13 +27,13 @@ const FIELDS: [(&str, &str); 5] = [
 ];
 
 /// The client has one core, server and mcpd the other. A call wakes another core twice, bare and through mcpd.
-const NEAR: [Row<Way>; 2] = [
+const NEAR: [Row<Route>; 2] = [
     ("small call, mcpd on the server's core, p50", "µs", Marker::AddedAtMost(1.3), p50),
     ("the same answered by an event, p50", "µs", Marker::AddedAtMost(1.3), event),
 ];
 
 /// mcpd has its own core. A call wakes another core twice when bare, four times through mcpd.
-const CALLS: [Row<Way>; 8] = [
+const CALLS: [Row<Route>; 8] = [
     ("small call, p50", "µs", Marker::AddedAtMost(1.3), p50),
     ("small call, p99", "µs", Marker::None, p99),
     ("small call, CPU of the middle", "µs", Marker::None, cpu),
@@ -45,7 +45,7 @@ const CALLS: [Row<Way>; 8] = [
 ];
 
 /// All on one core, without wake-ups.
-const CROWDED: [Row<Way>; 3] = [
+const CROWDED: [Row<Route>; 3] = [
     ("small call on one core, p50", "µs", Marker::None, p50),
     ("small call on one core, CPU of the middle", "µs", Marker::None, cpu),
     ("100 in flight on one core, throughput", "1000/s", Marker::None, in_flight_100),
@@ -56,11 +56,11 @@ pub(crate) fn measure(effort: &Effort) -> io::Result<Table> {
     // A third of the rounds is enough, since the differences are large.
     let effort = Effort { rounds: effort.rounds / 3, ..*effort };
     let (ends, middle) = (cores::ENDS, cores::MIDDLE);
-    measure_rows(&NEAR, || Way::all(middle, middle), &effort, &mut table)?;
-    measure_rows(&CALLS, || Way::all(middle, ends), &effort, &mut table)?;
-    measure_rows(&CROWDED, || Way::all(ends, ends), &effort, &mut table)?;
+    measure_rows(&NEAR, || Route::all(middle, middle), &effort, &mut table)?;
+    measure_rows(&CALLS, || Route::all(middle, ends), &effort, &mut table)?;
+    measure_rows(&CROWDED, || Route::all(ends, ends), &effort, &mut table)?;
     for window in [32, 100] {
-        let connections = Way::mcpd(middle, ends, &[Answers::Whole])?.connections(window)? as f64;
+        let connections = Route::mcpd(middle, ends, &[Answers::Whole])?.connections(window)? as f64;
         let what = format!("connections of {window} in flight");
         table.single(&what, "connections", connections, Marker::AtMost(window as f64));
     }
@@ -68,39 +68,39 @@ pub(crate) fn measure(effort: &Effort) -> io::Result<Table> {
     Ok(table)
 }
 
-fn p50(way: &mut Way, effort: &Effort) -> io::Result<f64> {
-    Ok(quantile(way.times(Answers::Whole, ("echo", "hello"), effort.calls)?, 0.5))
+fn p50(route: &mut Route, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(route.times(Answers::Whole, ("echo", "hello"), effort.calls)?, 0.5))
 }
 
-fn p99(way: &mut Way, effort: &Effort) -> io::Result<f64> {
-    Ok(quantile(way.times(Answers::Whole, ("echo", "hello"), effort.calls)?, 0.99))
+fn p99(route: &mut Route, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(route.times(Answers::Whole, ("echo", "hello"), effort.calls)?, 0.99))
 }
 
-fn event(way: &mut Way, effort: &Effort) -> io::Result<f64> {
-    Ok(quantile(way.times(Answers::Events, ("echo", "hello"), effort.calls)?, 0.5))
+fn event(route: &mut Route, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(route.times(Answers::Events, ("echo", "hello"), effort.calls)?, 0.5))
 }
 
-fn cpu(way: &mut Way, effort: &Effort) -> io::Result<f64> {
-    let Some(before) = way.middle_cpu_nanos()? else { return Ok(f64::NAN) };
-    way.times(Answers::Whole, ("echo", "hello"), effort.calls)?;
-    let after = way.middle_cpu_nanos()?.unwrap_or(before);
+fn cpu(route: &mut Route, effort: &Effort) -> io::Result<f64> {
+    let Some(before) = route.middle_cpu_nanos()? else { return Ok(f64::NAN) };
+    route.times(Answers::Whole, ("echo", "hello"), effort.calls)?;
+    let after = route.middle_cpu_nanos()?.unwrap_or(before);
     Ok((after - before) as f64 / 1e3 / effort.calls as f64)
 }
 
-fn in_flight_32(way: &mut Way, effort: &Effort) -> io::Result<f64> {
-    Ok(thousands_a_second(effort.calls, way.in_flight(effort.calls, 32)?))
+fn in_flight_32(route: &mut Route, effort: &Effort) -> io::Result<f64> {
+    Ok(thousands_a_second(effort.calls, route.in_flight(effort.calls, 32)?))
 }
 
-fn in_flight_100(way: &mut Way, effort: &Effort) -> io::Result<f64> {
-    Ok(thousands_a_second(effort.calls, way.in_flight(effort.calls, 100)?))
+fn in_flight_100(route: &mut Route, effort: &Effort) -> io::Result<f64> {
+    Ok(thousands_a_second(effort.calls, route.in_flight(effort.calls, 100)?))
 }
 
-fn large_requests(way: &mut Way, effort: &Effort) -> io::Result<f64> {
-    Ok(quantile(way.times(Answers::Whole, ("swallow", &"x".repeat(LARGE)), effort.large_calls)?, 0.5))
+fn large_requests(route: &mut Route, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(route.times(Answers::Whole, ("swallow", &"x".repeat(LARGE)), effort.large_calls)?, 0.5))
 }
 
-fn large_replies(way: &mut Way, effort: &Effort) -> io::Result<f64> {
-    Ok(quantile(way.times(Answers::Whole, ("large", ""), effort.large_calls)?, 0.5))
+fn large_replies(route: &mut Route, effort: &Effort) -> io::Result<f64> {
+    Ok(quantile(route.times(Answers::Whole, ("large", ""), effort.large_calls)?, 0.5))
 }
 
 /// The `Content-Length` of a head.

@@ -1,4 +1,4 @@
-"""Copies of server-everything that one mcpd has, which differ in what leads to them alone."""
+"""Copies of server-everything behind one mcpd, which differ only in their transport."""
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace

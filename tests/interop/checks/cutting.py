@@ -1,4 +1,4 @@
-"""What stands between a client and a server, and cuts their connections when it is told to."""
+"""A proxy between client and server that cuts connections on request."""
 
 import socket
 import threading
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 
 class Cutting:
-    """A server that listens, reached by another port, between `with` and its end."""
+    """A listening server behind another port, inside `with`."""
 
     def __init__(self, listening, era="auto"):
         self._server = listening

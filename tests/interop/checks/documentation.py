@@ -1,4 +1,4 @@
-"""Checks that the exchange in docs/connect.md goes as printed there."""
+"""Checks that the exchange in docs/connect.md works as printed."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What is left when the daemon ends: nothing."""
+"""Checks that nothing is left when the daemon ends."""
 
 import signal
 from pathlib import Path
@@ -8,7 +8,7 @@ import anyio
 
 import sdk
 from daemon import Daemon, Server, eventually
-from doors import Socket
+from entry_points import Socket
 from software import Software, memory_file
 from world import HERE
 

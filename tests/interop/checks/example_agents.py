@@ -1,4 +1,4 @@
-"""Checks that each agent in examples/agents does what it says, with real servers and with a daemon that is odd where it may be."""
+"""Checks each agent in examples/agents with real servers, and with a daemon that uses every freedom of the protocol."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from household import NOTE, Household
 from odd_daemon import TOOLS, OddDaemon
 
 EXAMPLES = Path(__file__).parents[3] / "examples/agents"
-PATIENCE = 60
+TIMEOUT = 60
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Example:
 
     def run(self, environment, *words):
         command = [*self.command, *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
 
 
 def examples(built):

@@ -1,4 +1,4 @@
-"""A client on line 1 of the Python SDK that keeps what it is told, and answers what it declares that it can be asked."""
+"""A client on line 1 of the Python SDK that records notifications and answers the server requests that it supports."""
 
 import os
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, ty
 from mcp.client.experimental.task_handlers import ExperimentalTaskHandlers
 from mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
 
-# The second is there once the client has said that its roots have changed.
+# The second root appears once the client has announced a change of its roots.
 ROOTS = [types.Root(uri="file:///one", name="one"), types.Root(uri="file:///two", name="two")]
 
 

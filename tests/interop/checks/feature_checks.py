@@ -23,7 +23,7 @@ from features import ALL, DIRECTLY, OWN, SHARED
 from software import Software
 
 # One check, however it hangs.
-PATIENCE = 60
+TIMEOUT = 60
 
 
 class Python:
@@ -74,7 +74,7 @@ class TypeScript:
             yield see
         finally:
             process.stdin.close()
-            with anyio.move_on_after(PATIENCE, shield=True) as waiting:
+            with anyio.move_on_after(TIMEOUT, shield=True) as waiting:
                 await process.wait()
             if waiting.cancelled_caught:
                 process.kill()
@@ -125,7 +125,7 @@ async def check_way(sdk, kept, way, expected):
         async with sdk.agent(way.command, way.prefix, declares) as see:
             for feature in features:
                 name = f"{sdk.name}, {way.name}: an agent{declaring} {feature.check.__doc__}"
-                with kept.check(name), anyio.fail_after(PATIENCE):
+                with kept.check(name), anyio.fail_after(TIMEOUT):
                     seen = await see(feature.check)
                     assert seen, "nothing"
                     seen = re.sub(SESSION, "", repr(seen))

@@ -212,8 +212,8 @@ const features = {
   },
 
   async cancellation(agent) {
-    const given_up = new AbortController();
-    const options = { onprogress: () => given_up.abort("enough"), signal: given_up.signal };
+    const cancelled = new AbortController();
+    const options = { onprogress: () => cancelled.abort("enough"), signal: cancelled.signal };
     const refusal = await agent.refusal(agent.call(LONG, { duration: 0.4, steps: 4 }, options));
     // By the end of this one the other would have ended too, and its answer be a stray.
     const ended = await agent.texts(LONG, { duration: 0.4, steps: 1 });

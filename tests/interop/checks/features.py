@@ -1,4 +1,4 @@
-"""What server-everything has, one check for each feature. A check gives what it saw, which is the same whichever way it went."""
+"""One check for each feature of server-everything. A check returns its observations, which must be equal on every path."""
 
 from dataclasses import dataclass
 from typing import Callable

@@ -1,4 +1,4 @@
-"""Checks that agent frameworks list and call through `mcpd connect`, set up as docs/agents.md shows. No model is asked."""
+"""Checks that agent frameworks list and call through `mcpd connect`, set up as in docs/agents.md. Uses no model."""
 
 import asyncio
 import importlib.util
@@ -11,7 +11,7 @@ import results
 from household import NOTE, Household
 
 PAGE = Path(__file__).parents[3] / "docs/agents.md"
-PATIENCE = 60
+TIMEOUT = 60
 
 
 async def langchain(mcpd, tool, arguments):
@@ -63,7 +63,7 @@ def shown(title):
 
 
 async def check(title, use, household):
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         tools, answer = await use(shown(title), *household.call)
     assert sorted(tools) == sorted(household.tools()), tools
     assert answer == NOTE, answer

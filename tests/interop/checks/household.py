@@ -1,4 +1,4 @@
-"""A daemon with two servers, and a home in which it is found as docs/connect.md says, with mcpd on the PATH."""
+"""A daemon with two servers, in a home directory set up as in docs/connect.md, with mcpd in PATH."""
 
 import json
 import os

@@ -17,7 +17,7 @@ from cutting import Cutting
 from daemon import Daemon, alone, alone_each, eventually
 from software import Software
 
-TOOLS = ["echo", "fail", "count", "wait", "was_given_up"]
+TOOLS = ["echo", "fail", "count", "wait", "was_cancelled"]
 AT_ONCE = 20
 # The daemon's own errors, while a server is away.
 AWAY = range(-31006, -31000)
@@ -42,7 +42,7 @@ class Asked:
         self._peer.send(json.dumps(call).encode())
         return self._last
 
-    def give_up(self, id):
+    def cancel(self, id):
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}
         self._peer.send(json.dumps(cancelled).encode())
 
@@ -50,7 +50,7 @@ class Asked:
         """The next message that is no news of lists or logs."""
         while True:
             message = json.loads(self._peer.receive())
-            if message.get("method") not in lines.NEWS:
+            if message.get("method") not in lines.NOTIFICATIONS:
                 return message
 
     def call(self, tool, **arguments):
@@ -82,13 +82,13 @@ def calls(asked, _listening):
     assert unknown["error"]["code"] == -32602, unknown
 
 
-def gives_up(asked, _listening):
+def cancels_call(asked, _listening):
     """is told of calls that are given up, which are not answered"""
     id = asked.start("wait", name="given up")
     assert asked.hear()["params"]["progressToken"] == id
-    asked.give_up(id)
+    asked.cancel(id)
     # Nothing else may be heard of it, which `text` sees to.
-    eventually(lambda: asked.text("was_given_up", name="given up") == "true", "the server is told")
+    eventually(lambda: asked.text("was_cancelled", name="given up") == "true", "the server is told")
 
 
 def at_once(asked, _listening):
@@ -108,7 +108,7 @@ def at_once(asked, _listening):
 
 def starts_anew(asked, listening):
     """may be started anew: what was under way ends once, and then it is asked as before"""
-    answer = _after_restart(asked, listening, ("wait", {"name": "lost"}), ("was_given_up", {"name": "given up"}))
+    answer = _after_restart(asked, listening, ("wait", {"name": "lost"}), ("was_cancelled", {"name": "given up"}))
     assert answer == "false", "it has forgotten nothing"
     calls(asked, listening)
 
@@ -142,7 +142,7 @@ def _begun(asked, to):
     return call
 
 
-ALIKE = (calls, gives_up, at_once, starts_anew)
+ALIKE = (calls, cancels_call, at_once, starts_anew)
 
 
 def everything_starts_anew(asked, listening):

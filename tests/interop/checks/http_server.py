@@ -1,6 +1,6 @@
-"""A server over HTTP as people write them in Python, on loopback: with FastMCP, or with either line of the SDK.
+"""A typical Python server over HTTP on loopback: with FastMCP, or with either line of the SDK.
 
-usage: PORT=N http_server.py fastmcp|mcp http|sse   (0: a free one; a line "PORT n" says which)
+usage: PORT=N http_server.py fastmcp|mcp http|sse   (0: a free port; the line "PORT n" reports it)
 """
 
 import asyncio
@@ -20,7 +20,7 @@ else:
         from mcp.server.fastmcp import Context, FastMCP as Server
 
 server = Server("http")
-given_up = []
+cancelled = []
 
 
 @server.tool()
@@ -48,14 +48,14 @@ async def wait(name: str, context: Context) -> str:
     try:
         await asyncio.sleep(60)
     except asyncio.CancelledError:
-        given_up.append(name)
+        cancelled.append(name)
         raise
     return "nobody gave it up"
 
 
 @server.tool()
-def was_given_up(name: str) -> bool:
-    return name in given_up
+def was_cancelled(name: str) -> bool:
+    return name in cancelled
 
 
 def app():

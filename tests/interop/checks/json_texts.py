@@ -1,4 +1,4 @@
-"""JSON as peers may spell it, which is not how a parser would print it again."""
+"""JSON in spellings that a parser would not print again."""
 
 import random
 

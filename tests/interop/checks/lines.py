@@ -1,13 +1,13 @@
-"""A peer spoken to in raw lines, by no library: a server on its pipes, or the daemon on its socket."""
+"""A peer used in raw lines without a library: a server on its pipes, or the daemon on its socket."""
 
 import json
 import socket
 import subprocess
 from contextlib import contextmanager
 
-PATIENCE = 60
-# What a server says when it likes to.
-NEWS = [f"notifications/{what}" for what in ("message", "tools/list_changed", "prompts/list_changed", "resources/list_changed")]
+TIMEOUT = 60
+# Notifications that a server may send at any time.
+NOTIFICATIONS = [f"notifications/{what}" for what in ("message", "tools/list_changed", "prompts/list_changed", "resources/list_changed")]
 
 
 class Peer:
@@ -24,7 +24,7 @@ class Peer:
         assert line.endswith(b"\n"), f"the stream ended with {line!r}"
         return line[:-1]
 
-    def ask(self, method, params, id, skipped=NEWS):
+    def ask(self, method, params, id, skipped=NOTIFICATIONS):
         """Sends a request; all lines up to the one that answers it, but for notifications that are skipped."""
         self.send(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode())
         lines = []
@@ -57,7 +57,7 @@ def server(command):
 @contextmanager
 def daemon(path):
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         connection.connect(path)
         with connection.makefile("rwb") as stream:
             yield Peer(stream, stream).shake_hands()

@@ -1,4 +1,4 @@
-"""Servers that are reached by URL: started on a free port of loopback, and ended by id."""
+"""Servers at URLs, started on a free loopback port and ended by id."""
 
 import os
 import re
@@ -10,11 +10,11 @@ from daemon import Remote, eventually
 
 
 class Listening:
-    """Listens between `with` and its end. It is told a port by PORT, 0 for a free one, and says "PORT n" when it listens."""
+    """A server that listens inside `with`. PORT selects a port (0: a free one), and it prints "PORT n" once it listens."""
 
     def __init__(self, command, path):
         self._command, self._path = command, path
-        # Found at the first start.
+        # Known after the first start.
         self.port = 0
         self._log = None
         self._process = None
@@ -34,11 +34,11 @@ class Listening:
         self._log.close()
 
     def remote(self, port=None, **more):
-        """As mcpd is told of it; by another port, if that leads to it."""
+        """Its configuration for mcpd; at another port if a proxy leads to it."""
         return Remote(f"http://127.0.0.1:{port or self.port}{self._path}", **more)
 
     def restart(self):
-        """Has it forget everything: another process, on the same port."""
+        """Restarts it on the same port, so that it forgets everything."""
         self._end()
         # Which is where the next one writes, too.
         self._log.seek(0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @asynccontextmanager
 async def agent(modules, sdk, way, calls):
-    """What one agent saw, while it is still there."""
+    """The observations of one agent, while it is still connected."""
     calls = [{"name": name, "arguments": arguments} for name, arguments in calls]
     told = {"modules": str(modules), "sdk": sdk, "calls": calls, **way}
     command = ["node", str(Path(__file__).with_name("agent.js")), json.dumps(told)]

@@ -1,4 +1,4 @@
-"""Checks mcpd with both lines of the TypeScript SDK, each by each way in."""
+"""Checks mcpd with both lines of the TypeScript SDK, at each entry point."""
 
 import json
 
@@ -10,7 +10,7 @@ from world import World
 
 SDKS = {"@modelcontextprotocol/sdk": "sdk", "@modelcontextprotocol/client": "client"}
 DENIED = ["filesystem__write_file", "git__git_reset", "filesystem__unknown"]
-PATIENCE = 60
+TIMEOUT = 60
 
 
 def ways_in(world):
@@ -19,7 +19,7 @@ def ways_in(world):
 
 
 def known_to(sdk, tools):
-    """What the SDK shows of tools: line 2 speaks the modern era, in which they do not say whether they make tasks."""
+    """Tools as the SDK shows them. Line 2 uses the modern era, where tools do not declare task support."""
     unknown = {"execution"} if sdk == "client" else set()
     return [{key: value for key, value in tool.items() if key not in unknown} for tool in tools]
 
@@ -29,7 +29,7 @@ async def check(world, modules, sdk, way):
     refused = [(name, {}) for name in DENIED]
     async with agent(modules, sdk, way, calls + refused) as one, agent(modules, sdk, way, calls) as other:
         for seen in (one, other):
-            # A peer that leaves `server/discover` unanswered holds line 2 up for a minute.
+            # If a peer does not answer `server/discover`, line 2 waits for a minute.
             assert seen["seconds"] < 3, seen["seconds"]
             assert seen["tools"] == known_to(sdk, world.expected), [tool["name"] for tool in seen["tools"]]
             for (name, _, part), outcome in zip(world.calls, seen["outcomes"]):
@@ -50,7 +50,7 @@ async def main():
             for name, way in ways_in(world).items():
                 what = "lists and calls what direct clients do, but nothing denied, on one shared copy of each server"
                 with kept.check(f"{package} {version}, {name}: an agent {what}"), world.log_shown():
-                    with anyio.fail_after(PATIENCE):
+                    with anyio.fail_after(TIMEOUT):
                         await check(world, modules, sdk, way)
 
 

@@ -1,4 +1,4 @@
-"""A daemon for one agent that pages its list, and says before each answer what the protocol lets it say."""
+"""A daemon for one agent that pages its list, and sends every permitted message before each response."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ TOOLS = ["first", "second", "third"]
 
 
 class OddDaemon:
-    """Serves between `with` and its end."""
+    """Serves inside `with`."""
 
     def __init__(self):
         self._directory = TemporaryDirectory(prefix="mcpd-odd-")
@@ -30,7 +30,7 @@ class OddDaemon:
         self._directory.cleanup()
 
     def environment(self):
-        """What has an agent find it."""
+        """The environment with which an agent finds it."""
         return {"XDG_RUNTIME_DIR": self._directory.name}
 
     def _serve(self):
@@ -47,7 +47,7 @@ class OddDaemon:
         if method != "initialize":
             assert self._said[:2] == ["initialize", "notifications/initialized"], self._said
             yield {"method": "notifications/tools/list_changed"}
-            # Each side counts for itself, so this may be the id of what the other has asked.
+            # Each side counts separately, so this may equal the id of a request of the other side.
             yield {"id": id, "method": "ping"}
         yield {"id": id, "result": _result(method, params)}
 
@@ -61,7 +61,7 @@ def _result(method, params):
         }
     if method == "tools/call":
         return {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
-    # A cursor is whatever the server likes.
+    # A cursor is opaque.
     page = int((params or {}).get("cursor", "0"))
     more = {"nextCursor": str(page + 1)} if page + 1 < len(TOOLS) else {}
     return {"tools": [{"name": TOOLS[page], "inputSchema": {"type": "object"}}], **more}

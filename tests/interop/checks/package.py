@@ -1,4 +1,4 @@
-"""Checks the Debian package: installs it below a directory of its own, runs what is there, and removes it again."""
+"""Checks the Debian package: installs it below a separate directory, runs its programs, and removes it."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ SHELLS = {
 
 
 class Root:
-    """A directory that dpkg takes for the whole system; it is never asked about any other."""
+    """A directory that dpkg uses as the root of the system."""
 
     def __init__(self, path):
         self.path = Path(path)
@@ -41,7 +41,7 @@ class Root:
 
 
 def quiet(*command, **more):
-    """Runs what has nothing to say if all is well."""
+    """Runs a command that prints nothing on success."""
     said = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, **more)
     assert (said.returncode, said.stdout, said.stderr) == (0, "", ""), said
 
@@ -75,7 +75,7 @@ def check_units(root):
         for unit, copy in zip(units, copies):
             text = unit.read_text()
             assert ".cargo" not in text and (program in text or unit.suffix != ".service"), text
-            # Verification wants the program to be there.
+            # Verification requires the program.
             copy.write_text(text.replace(program, f"{root.path}{program}"))
         quiet("systemd-analyze", "--user", "--man=no", "verify", *copies, env={**os.environ, "XDG_RUNTIME_DIR": directory})
 

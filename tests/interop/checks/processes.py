@@ -1,4 +1,4 @@
-"""What /proc says of the daemon and those that it started."""
+"""The daemon and its descendants in /proc."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """A process for good: a pid is given away again, but not together with its start time."""
+    """A unique process: a pid may be reused, but not together with its start time."""
 
     pid: int
     started: int
@@ -37,7 +37,7 @@ def descendants(pid):
 
 
 def running_with_environment(entry):
-    """Processes that were started with an environment variable, NAME=VALUE, wherever they are by now."""
+    """Processes with an environment variable NAME=VALUE, anywhere in the process tree."""
     return {process for process, _ in _all() if entry in _environment(process.pid)}
 
 

@@ -1,4 +1,4 @@
-"""Agents that work in different directories, with servers that have a copy for each directory."""
+"""Agents in different directories, with one server instance per directory."""
 
 import fnmatch
 import subprocess
@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import sdk
 from daemon import Daemon
-from doors import Connect
+from entry_points import Connect
 from software import Software
 
 
@@ -47,7 +47,7 @@ async def _sees_only(agent, own, foreign):
 
 
 def _project(directory):
-    """A repository with one file and one commit, both of which say its name."""
+    """A repository with one file and one commit that contain its name."""
     directory.mkdir()
     (directory / "note").write_text(directory.name)
     author = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
@@ -57,6 +57,6 @@ def _project(directory):
 
 
 def _copies(daemon, server, project):
-    """Processes of the server that work in a project, which is its last argument."""
+    """Processes of the server for a project, which is the last argument."""
     running = [process.arguments() for process in daemon.descendants()]
     return sum(fnmatch.fnmatch("".join(line[1:2]), server.script) and line[-1] == str(project) for line in running)

@@ -9,11 +9,11 @@ import projects
 import results
 import sdk
 import seen_by_agents
-from doors import Connect, Socket
+from entry_points import Connect, Socket
 from world import World
 
-# One check, however it hangs.
-PATIENCE = 60
+# Time limit of one check.
+TIMEOUT = 60
 
 
 async def check_agents(arguments, results):
@@ -21,7 +21,7 @@ async def check_agents(arguments, results):
         for door in (Socket, Connect):
             for check in seen_by_agents.ALL:
                 with results.check(f"mcp {sdk.VERSION}, {door.__name__.lower()}: an agent {check.__doc__}"), world.log_shown():
-                    with anyio.fail_after(PATIENCE):
+                    with anyio.fail_after(TIMEOUT):
                         await check(world, door)
         with results.check(f"mcp {sdk.VERSION}: the filesystem server never hears of a denied tool"):
             called = {message["params"]["name"] for message in world.heard("filesystem") if message["method"] == "tools/call"}
@@ -30,7 +30,7 @@ async def check_agents(arguments, results):
 
 async def check_projects(arguments, results):
     with results.check(f"mcp {sdk.VERSION}: agents in two directories each see their own project, and share a copy of each server where they are in one"):
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             await projects.check(arguments.mcpd, arguments.installed)
 
 

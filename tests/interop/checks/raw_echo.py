@@ -1,4 +1,4 @@
-"""A server that answers a call with the line it received, byte for byte."""
+"""A server that answers a call with the received line, byte for byte."""
 
 import json
 import re
@@ -12,12 +12,12 @@ RESULTS = {
     },
     "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "fail")]},
 }
-# Spelled as no library would spell an answer.
+# An unusual spelling of a response.
 ANSWERS = {
     "echo": b'{"jsonrpc":"2.0" ,"id":%(id)b,"result" : %(line)b}',
     "fail": b' { "x-\\u0061":1e400,"id"\t: %(id)b,"error" :{"code":-32000,"message":"","data":%(line)b },"jsonrpc":"2.0"}  ',
 }
-# Lines are not parsed, because what is in them may be too much for a parser.
+# Lines are not parsed, since their contents may exceed a parser.
 ID = re.compile(rb'"id"\s*:\s*(\d+)')
 FAIL = re.compile(rb'"name"\s*:\s*"fail"')
 

@@ -1,4 +1,4 @@
-"""What was checked and how it ended: a line for each, printed and kept for `run.sh` to count."""
+"""Results of checks: one line each, printed and stored for `run.sh` to count."""
 
 import argparse
 import traceback
@@ -12,7 +12,7 @@ class Results:
 
     @contextmanager
     def check(self, name):
-        """Whatever is raised within fails this check and no other."""
+        """An exception inside fails only this check."""
         try:
             yield
         except Exception:
@@ -28,7 +28,7 @@ class Results:
 
 
 def arguments(description):
-    """The command line of every group of checks."""
+    """The command line that all groups of checks share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--mcpd", type=Path, required=True)
     parser.add_argument("--installed", type=Path, required=True, help="the directory that run.sh installs in")

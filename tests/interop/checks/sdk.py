@@ -1,4 +1,4 @@
-"""One face for both lines of the Python SDK, which differ in names but not in what they do here."""
+"""One interface for both lines of the Python SDK, which differ only in names."""
 
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -21,7 +21,7 @@ else:
 
 
 class Agent:
-    """A connected client, which deals in plain JSON values."""
+    """A connected client with plain JSON values."""
 
     def __init__(self, client):
         self._client = client
@@ -33,11 +33,11 @@ class Agent:
         return _json(await self._client.call_tool(tool, arguments, progress_callback=on_progress))
 
     async def text(self, tool, arguments, on_progress=None):
-        """The text that a tool answers with."""
+        """The text result of a tool."""
         return (await self.call(tool, arguments, on_progress))["content"][0]["text"]
 
     async def refusal(self, tool, arguments, on_progress=None):
-        """The error that a call is answered with, as code and message."""
+        """The error of a call, as code and message."""
         try:
             result = await self.call(tool, arguments, on_progress)
         except Error as error:
@@ -64,7 +64,7 @@ async def connect(transport, **answers):
             await session.initialize()
             yield Agent(session)
     else:
-        # Without its cache, so that a list is what the peer says now.
+        # Without its cache, so that lists are current.
         async with mcp.Client(transport, cache=None, **answers) as client:
             yield Agent(client)
 

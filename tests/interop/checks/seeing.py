@@ -1,14 +1,14 @@
-"""What an agent saw, or why it saw nothing."""
+"""The observation of an agent, or the reason of its failure."""
 
 import anyio
 
-# For each check.
-PATIENCE = 60
+# Time limit of a check.
+TIMEOUT = 60
 
 
 async def see(check, *of):
     try:
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             return await check(*of)
     except BaseException as error:
         return f"{type(error).__name__}: {error}"

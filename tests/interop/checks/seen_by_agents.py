@@ -1,4 +1,4 @@
-"""What agents see, each check once by each way in."""
+"""Checks of an agent's view, once at each entry point."""
 
 import json
 import time

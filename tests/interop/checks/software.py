@@ -1,4 +1,4 @@
-"""The servers under test, started in every way that people start servers."""
+"""The servers under test, started in every usual way."""
 
 import os
 import subprocess
@@ -9,12 +9,12 @@ from listening import Listening
 
 WRITING = ["write_*", "move_file"]
 COMMITTING = ["git_commit", "git_reset"]
-# Where servers over HTTP are, by what they call their transport.
+# Paths of HTTP servers, by transport name.
 PATHS = {"http": "/mcp", "streamableHttp": "/mcp", "sse": "/sse"}
 
 
 class Software:
-    """What `run.sh` has installed in one directory."""
+    """Software that `run.sh` has installed in one directory."""
 
     def __init__(self, installed):
         self._installed = Path(installed)

@@ -9,7 +9,7 @@ const { createRequire } = require("node:module");
 const told = JSON.parse(process.argv[2]);
 const sdk = createRequire(`${told.modules}/`);
 const LEVEL = "io.modelcontextprotocol/logLevel";
-const PATIENCE = 60_000;
+const TIMEOUT = 60_000;
 
 const { Client, StdioClientTransport, asked } = {
   sdk: () => ({
@@ -40,7 +40,7 @@ class Agent {
     this.client.fallbackNotificationHandler = async (notification) => this.heard.push(notification);
     await this.client.connect(new StdioClientTransport({ command: told.command[0], args: told.command.slice(1) }));
     this.isModern = (this.client.getNegotiatedProtocolVersion?.() ?? "") >= "2026-07-28";
-    // Servers log that cannot be told from which level on.
+    // Servers without a settable level log everything.
     if (!this.isModern) await this.client.setLoggingLevel("info").catch(() => {});
   }
 
@@ -122,19 +122,19 @@ const CHECKS = {
     });
     return "updated";
   },
-  // The last one: for all that anybody knows, a server that was told of it may be at that call for ever after.
+  // Last, since the server may still work on a cancelled call.
   cancels: async (agent) => {
     const name = `${told.sdk}-${performance.now()}`;
     const giveUp = new AbortController();
     const options = { onprogress: () => giveUp.abort("enough"), signal: giveUp.signal };
     await agent.call("wait", { name }, options).catch(() => {});
-    await until(async () => (await agent.text("was_given_up", { name })).toLowerCase() === "true");
+    await until(async () => (await agent.text("was_cancelled", { name })).toLowerCase() === "true");
     return "given up";
   },
 };
 
 async function see(agent, check) {
-  const late = pause(PATIENCE).then(() => "nothing in time");
+  const late = pause(TIMEOUT).then(() => "nothing in time");
   try {
     return await Promise.race([check(agent), late]);
   } catch (error) {

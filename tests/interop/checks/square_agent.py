@@ -25,7 +25,7 @@ else:
 
 
 class Agent:
-    """Connected, with what it was told so far. It is Ada to whoever asks."""
+    """A connected agent with its received messages. It answers elicitations as Ada."""
 
     def __init__(self):
         self.heard = []
@@ -56,7 +56,7 @@ class Agent:
             yield self
 
     async def _set_level(self):
-        # Servers log that cannot be told from which level on.
+        # Servers without a settable level log everything.
         with suppress(Exception):
             await self.client.set_logging_level("info")
 
@@ -85,7 +85,7 @@ class Agent:
 
     @asynccontextmanager
     async def listening(self, uri=None):
-        """Hears of the tools, and of the resource, in the way of the era."""
+        """Subscribes to tool changes and the resource, as the era requires."""
         if not self.is_modern:
             if uri:
                 await self.client.subscribe_resource(uri)
@@ -151,11 +151,11 @@ async def cancels(agent, prefix):
         calls.start_soon(wait)
         await under_way.wait()
         if IS_1:
-            # This line does not cancel what it gives up by itself.
+            # This SDK line does not send a cancellation by itself.
             cancelled = types.CancelledNotification(params=types.CancelledNotificationParams(requestId=id))
             await agent.client.send_notification(types.ClientNotification(cancelled))
         calls.cancel_scope.cancel()
-    while (await agent.text(f"{prefix}was_given_up", arguments={"name": name})).lower() != "true":
+    while (await agent.text(f"{prefix}was_cancelled", arguments={"name": name})).lower() != "true":
         await anyio.sleep(0.01)
     return "given up"
 
@@ -192,7 +192,7 @@ async def updates(agent, prefix):
     return "updated"
 
 
-# The last one: for all that anybody knows, a server that was told of it may be at that call for ever after.
+# Last, since the server may still work on a cancelled call.
 CHECKS = [lists, calls, errors, progress, asks, logs, changes, updates, cancels]
 
 

@@ -13,9 +13,9 @@ from daemon import Daemon, Server
 
 HERE = Path(__file__).parent
 TEE = str(HERE.parent / "tee.sh")
-# For all that one agent does.
-PATIENCE = 120
-TOOLS = ["ask", "change", "count", "echo", "fail", "log", "touch", "wait", "was_given_up"]
+# Time limit of one agent.
+TIMEOUT = 120
+TOOLS = ["ask", "change", "count", "echo", "fail", "log", "touch", "wait", "was_cancelled"]
 # By what it is that an agent does with a server. It gives up a call last: for all that anybody knows, a server that was
 # told of that may be at the call for ever after.
 SEEN = {
@@ -97,7 +97,7 @@ def look(mcpd, known, agent):
                 "checks": {name: list(expected(name)) for name in known},
             }
             command = [*agent.command, json.dumps(told)]
-            ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
         heard = {name: [json.loads(line).get("method") for line in log.open()] for name, log in logs.items()}
         return ended, {name: "notifications/initialized" not in methods for name, methods in heard.items()}
 

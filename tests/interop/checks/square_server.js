@@ -11,7 +11,7 @@ const { z } = sdk("zod");
 const WATCHED = `square://${name}/watched`;
 const PERSON = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
 const QUESTION = { mode: "form", message: "Who are you?", requestedSchema: PERSON };
-const givenUp = new Set();
+const cancelled = new Set();
 
 const text = (said) => ({ content: [{ type: "text", text: String(said) }] });
 const hello = (content) => text(`Hello, ${content.name}!`);
@@ -69,19 +69,19 @@ function make(McpServer) {
       await progress(context, number, to);
       await pause(30);
     }
-    // Agents that are slow to hear of it should not hear of it with the result: some would not tell.
+    // Delay, so that slow agents receive the notification before the result.
     await pause(150);
     return text(`counted to ${to}`);
   });
-  // Until it is given up.
+  // Waits until the call is cancelled.
   tool("wait", { name: z.string() }, async ({ name }, context) => {
     const over = new Promise((over) => of(context).signal.addEventListener("abort", over));
     await progress(context, 0, 1);
     await over;
-    givenUp.add(name);
+    cancelled.add(name);
     return text("given up");
   });
-  tool("was_given_up", { name: z.string() }, async ({ name }) => text(givenUp.has(name)));
+  tool("was_cancelled", { name: z.string() }, async ({ name }) => text(cancelled.has(name)));
   tool("ask", {}, (_, context) => ask(server, context));
   tool("log", { text: z.string() }, async (given, context) => {
     await log(server, context, given.text);

@@ -26,7 +26,7 @@ except ImportError:
 
 WATCHED = f"square://{sys.argv[1]}/watched"
 server = Server("square")
-given_up = []
+cancelled = []
 
 
 class Person(BaseModel):
@@ -48,26 +48,26 @@ async def count(to: int, context: Context) -> str:
     for number in range(1, to + 1):
         await context.report_progress(number, to)
         await asyncio.sleep(0.03)
-    # Agents that are slow to hear of it should not hear of it with the result: some would not tell.
+    # Delay, so that slow agents receive the notification before the result.
     await asyncio.sleep(0.15)
     return f"counted to {to}"
 
 
 @server.tool()
 async def wait(name: str, context: Context) -> str:
-    """Until it is given up."""
+    """Waits until the call is cancelled."""
     await context.report_progress(0, 1)
     try:
         await asyncio.sleep(30)
     except asyncio.CancelledError:
-        given_up.append(name)
+        cancelled.append(name)
         raise
     return "nobody gave it up"
 
 
 @server.tool()
-def was_given_up(name: str) -> bool:
-    return name in given_up
+def was_cancelled(name: str) -> bool:
+    return name in cancelled
 
 
 @server.tool()

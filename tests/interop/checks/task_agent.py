@@ -24,11 +24,11 @@ async def make(client, tool):
 
 
 async def result(client, tool):
-    """Whether the tool says that it failed, and what it says."""
+    """`isError` of the result, and its text."""
     id = await make(client, tool)
     async for state in client.experimental.poll_task(id):
         if state.status == "input_required":
-            # Whoever is to be asked has to wait for the result.
+            # The agent must wait for the result to receive input requests.
             break
     ended = await client.experimental.get_task_result(id, CallToolResult)
     return [bool(ended.isError), ended.content[0].text]

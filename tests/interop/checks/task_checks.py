@@ -1,4 +1,4 @@
-"""Checks tasks with the SDKs on both ends: those of 2025-11-25 and those of the extension, each with each."""
+"""Checks tasks with SDKs on both ends: tasks of 2025-11-25 and of the extension, in all combinations."""
 
 import json
 import subprocess
@@ -8,8 +8,8 @@ import results
 from daemon import Daemon, Server
 
 HERE = Path(__file__).parent
-PATIENCE = 60
-# By what it is that becomes of a task.
+TIMEOUT = 60
+# By the outcome of a task.
 SEEN = {"runs": [False, "built"], "errors": [True, "on purpose"], "asks": [False, "Hello, Ada!"], "cancels": "cancelled"}
 
 
@@ -30,7 +30,7 @@ def main():
         saw = {}
         with Daemon(arguments.mcpd, servers) as daemon, kept.check(f"tasks: {name} goes through its part"):
             told = {"command": daemon.connecting(), "servers": {server: f"{server}__" for server in servers}}
-            ended = subprocess.run([*command, json.dumps(told)], capture_output=True, text=True, timeout=PATIENCE)
+            ended = subprocess.run([*command, json.dumps(told)], capture_output=True, text=True, timeout=TIMEOUT)
             assert ended.returncode == 0, ended.stderr[-4000:]
             saw = json.loads(ended.stdout)
         for server in servers:

@@ -1,4 +1,4 @@
-"""Checks that mcpd alters nothing in passing: byte for byte, without an SDK, which would not notice."""
+"""Checks byte for byte, without an SDK, that mcpd does not alter messages."""
 
 import os
 import random
@@ -20,7 +20,7 @@ MESSAGES, SECONDS = 2000, 8
 
 
 def check_generated(mcpd, seed):
-    """A server receives what was sent, and the agent what was answered, whatever it looks like."""
+    """Requests and responses pass unchanged in any spelling."""
     texts = Texts(seed)
     with Daemon(mcpd, {"raw": Server([sys.executable, str(Path(__file__).with_name("raw_echo.py"))])}) as process:
         with lines.daemon(process.socket) as agent:

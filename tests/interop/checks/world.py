@@ -1,4 +1,4 @@
-"""Real servers behind one daemon, and what each of them looks like without it."""
+"""Real servers behind one daemon, and their direct view."""
 
 import fnmatch
 import json
@@ -62,12 +62,12 @@ class World:
             raise
 
     def copies(self):
-        """How many processes of each server the daemon has."""
+        """The number of processes of each server."""
         running = [argument for process in self.daemon.descendants() for argument in process.arguments()[1:2]]
         return {name: len(fnmatch.filter(running, server.script)) for name, server in self._servers.items()}
 
     def heard(self, server):
-        """The messages that a server was sent."""
+        """The messages sent to a server."""
         lines = self._log(server).read_text().splitlines()
         return [json.loads(line) for line in lines]
 

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 
 use super::actions::{Action, Choice, Effect, LEVELS, URIS, level, steps};
-use super::updates::{Subscribed, Updates};
+use super::updates::{SubscriptionState, Updates};
 use crate::support::Agent;
 
 /// The agents, by their number. Neither name is a part of what is not marked.
@@ -14,7 +14,7 @@ const NAMES: [&str; 2] = ["alder", "birch"];
 
 /// How much of each an agent has met.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Received {
+pub(super) struct ReceivedCounts {
     pub(super) progress: u64,
     pub(super) logs: u64,
     pub(super) cancelled: u64,
@@ -32,7 +32,7 @@ pub(super) struct TestAgent {
     number: usize,
     agent: Agent,
     pub(super) sent: u64,
-    pub(super) received: Received,
+    pub(super) received: ReceivedCounts,
     /// The marks of what a server has answered.
     pub(super) served: Vec<String>,
     /// By the id, as it is spelled.
@@ -46,7 +46,16 @@ pub(super) struct TestAgent {
 impl TestAgent {
     pub(super) fn new(number: usize, agent: Agent) -> Self {
         let (open, logs_due) = (HashMap::new(), HashSet::new());
-        Self { number, agent, sent: 0, received: Received::default(), served: Vec::new(), open, level: 0, logs_due }
+        Self {
+            number,
+            agent,
+            sent: 0,
+            received: ReceivedCounts::default(),
+            served: Vec::new(),
+            open,
+            level: 0,
+            logs_due,
+        }
     }
 
     /// Requests that it waits for.
@@ -63,14 +72,14 @@ impl TestAgent {
         let uri = *rng.choice(&URIS).expect("some");
         let choice = Choice { mark, token: spelled(n + 1), uri, random: rng.u64(..) };
         let changes = matches!(action.effect, Effect::Subscribe | Effect::Unsubscribe);
-        if changes && updates.of(self.number, uri) == Subscribed::Perhaps {
+        if changes && updates.of(self.number, uri) == SubscriptionState::Perhaps {
             return;
         }
         self.sent = n;
         let (id, params) = (spelled(n), (action.params)(&choice));
         self.agent.send(&json!({"jsonrpc": "2.0", "id": id, "method": action.method, "params": params}));
         match action.effect {
-            Effect::Subscribe | Effect::Unsubscribe => updates.set(self.number, uri, Subscribed::Perhaps),
+            Effect::Subscribe | Effect::Unsubscribe => updates.set(self.number, uri, SubscriptionState::Perhaps),
             Effect::Update => updates.begin(&choice.mark, uri),
             Effect::Level => self.level = self.level.min(level(&choice)),
             Effect::Log if alone && level(&choice) >= self.level => drop(self.logs_due.insert(choice.mark.clone())),
@@ -159,8 +168,8 @@ impl TestAgent {
             open.unwrap_or_else(|| panic!("answered again, or unasked: {answer}"));
         assert!((action.is_answer)(&choice, answer), "{} to {} is answered {answer}", action.method, choice.mark);
         match action.effect {
-            Effect::Subscribe => updates.set(self.number, choice.uri, Subscribed::Yes),
-            Effect::Unsubscribe => updates.set(self.number, choice.uri, Subscribed::No),
+            Effect::Subscribe => updates.set(self.number, choice.uri, SubscriptionState::Yes),
+            Effect::Unsubscribe => updates.set(self.number, choice.uri, SubscriptionState::No),
             Effect::Update => updates.end(&choice.mark),
             Effect::Level => self.level = level(&choice),
             Effect::Progress => assert!(cancelled || progress == steps(&choice), "{}: {progress}", choice.mark),

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 /// What is known of an agent's subscription to a resource.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Subscribed {
+pub(super) enum SubscriptionState {
     #[default]
     No,
     /// It has asked for one or given it up, and has no answer yet.
@@ -30,17 +30,17 @@ struct Listener {
 /// The subscriptions of both agents, and every update that a server was made to tell of, by its mark.
 #[derive(Default)]
 pub(super) struct Updates {
-    subscribed: [HashMap<&'static str, Subscribed>; 2],
+    subscribed: [HashMap<&'static str, SubscriptionState>; 2],
     all: HashMap<String, Update>,
 }
 
 impl Updates {
-    pub(super) fn of(&self, number: usize, uri: &str) -> Subscribed {
+    pub(super) fn of(&self, number: usize, uri: &str) -> SubscriptionState {
         self.subscribed[number].get(uri).copied().unwrap_or_default()
     }
 
     /// What is known now of the subscription of an agent.
-    pub(super) fn set(&mut self, number: usize, uri: &'static str, now: Subscribed) {
+    pub(super) fn set(&mut self, number: usize, uri: &'static str, now: SubscriptionState) {
         self.subscribed[number].insert(uri, now);
         for update in self.all.values_mut().filter(|update| update.uri == uri && !update.is_over) {
             (update.listeners[number].must, update.listeners[number].may) = (false, true);
@@ -49,7 +49,7 @@ impl Updates {
 
     /// The resources that somebody has subscribed to.
     pub(super) fn subscribed_uris(&self) -> HashSet<&'static str> {
-        let all = self.subscribed.iter().flatten().filter(|(_, subscribed)| **subscribed == Subscribed::Yes);
+        let all = self.subscribed.iter().flatten().filter(|(_, subscribed)| **subscribed == SubscriptionState::Yes);
         all.map(|(uri, _)| *uri).collect()
     }
 
@@ -57,7 +57,11 @@ impl Updates {
     pub(super) fn begin(&mut self, mark: &str, uri: &'static str) {
         let listeners = [0, 1].map(|number| {
             let subscribed = self.of(number, uri);
-            Listener { must: subscribed == Subscribed::Yes, may: subscribed != Subscribed::No, received: 0 }
+            Listener {
+                must: subscribed == SubscriptionState::Yes,
+                may: subscribed != SubscriptionState::No,
+                received: 0,
+            }
         });
         self.all.insert(mark.to_owned(), Update { uri, is_over: false, listeners });
     }

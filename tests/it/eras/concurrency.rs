@@ -13,7 +13,7 @@ const REQUESTS: usize = 10_000;
 const AT_ONCE: usize = 50;
 
 /// What a request has to be answered with.
-struct Expected {
+struct Expectation {
     server: Era,
     mark: String,
     kind: Kind,
@@ -46,7 +46,7 @@ const KINDS: [Kind; 8] = [
 struct Worker {
     agent: Agent,
     era: Era,
-    waiting: HashMap<u64, Expected>,
+    waiting: HashMap<u64, Expectation>,
     cancelled: usize,
     done: usize,
 }
@@ -82,7 +82,7 @@ impl Worker {
             self.cancelled += 1;
         } else {
             let id = id.as_u64().expect("a number");
-            self.waiting.insert(id, Expected { server, mark, kind });
+            self.waiting.insert(id, Expectation { server, mark, kind });
         }
         self.done += 1;
     }
@@ -101,7 +101,7 @@ impl Worker {
         self.check(&message, &expected);
     }
 
-    fn check(&self, message: &Value, Expected { server, mark, kind }: &Expected) {
+    fn check(&self, message: &Value, Expectation { server, mark, kind }: &Expectation) {
         let content = match kind {
             Kind::Failure => {
                 assert_eq!((code(message), &message["error"]["message"]), (7, &json!(mark)));

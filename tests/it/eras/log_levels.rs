@@ -43,10 +43,10 @@ fn after_the_call_the_server_logs_as_before() {
 fn default_log_level_applies_if_no_agent_sets_one() {
     let daemon = start();
     let mut agent = Agent::modern(&daemon, &json!({}));
-    for (level, given_up) in [("debug", false), ("info", false), ("debug", true)] {
+    for (level, cancelled) in [("debug", false), ("info", false), ("debug", true)] {
         agent.log_from(level);
-        let call = agent.start_call("old__sleep", &json!({"ms": if given_up { 60_000 } else { 100 }, "level": level}));
-        if given_up {
+        let call = agent.start_call("old__sleep", &json!({"ms": if cancelled { 60_000 } else { 100 }, "level": level}));
+        if cancelled {
             daemon.wait_journal("old", "60000");
             agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
         } else {

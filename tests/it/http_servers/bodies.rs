@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::{beside, expect_error, expect_well, start, start_with};
-use crate::support::http::{Behavior, Front, Locked, Response, Writer};
+use crate::support::http::{Behavior, Front, Lock, Response, Writer};
 use crate::support::{Agent, Daemon, Place, Server, Setup, code, field, resident_kib, result};
 
 fn answer(id: &Value) -> Value {
@@ -224,7 +224,7 @@ fn many_large_answers_that_do_not_end_take_bounded_memory() {
         expect_well(&mut agent);
         let before = resident_kib(daemon.pid());
         // Neither ended nor cut.
-        let writers = Arc::new(Locked::new(Vec::new()));
+        let writers = Arc::new(Lock::new(Vec::new()));
         front.answer_tool("echo", move |_| {
             let (writer, response) = Response::stream(kind);
             let writers = Arc::clone(&writers);

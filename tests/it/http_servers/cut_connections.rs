@@ -17,23 +17,23 @@ const CALLS: usize = 4;
 /// Steps that each second call tells of.
 const STEPS: u64 = 3;
 
-struct World {
+struct Fixture {
     agent: Agent,
     daemon: Daemon,
     cutter: Cutter,
     front: Front,
     /// How each call has ended, by its mark.
-    ended: HashMap<String, Ended>,
+    ended: HashMap<String, CallEnd>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
+enum CallEnd {
     Done,
     NotSent,
     Unknown,
 }
 
-impl World {
+impl Fixture {
     fn new(behavior: Behavior) -> Self {
         let place = Place::new();
         let front = Front::start(&place, "a", "", behavior);
@@ -115,9 +115,9 @@ impl World {
             let quoted = format!("\"mark\":\"{mark}\"");
             let made = journal.matches(&quoted).count();
             let is_right = match ended {
-                Ended::Done => made == 1,
-                Ended::NotSent => made == 0,
-                Ended::Unknown => made <= 1,
+                CallEnd::Done => made == 1,
+                CallEnd::NotSent => made == 0,
+                CallEnd::Unknown => made <= 1,
             };
             assert!(is_right, "{mark} was made {made} times and ended {ended:?}");
         }
@@ -125,14 +125,14 @@ impl World {
 }
 
 /// How a call ended by this answer.
-fn ended(answer: &Value) -> Ended {
+fn ended(answer: &Value) -> CallEnd {
     match answer["error"]["data"]["outcome"].as_str() {
         None => {
             assert!(answer["error"].is_null() && !answer["result"].is_null(), "{answer}");
-            Ended::Done
+            CallEnd::Done
         }
-        Some("not_sent") => Ended::NotSent,
-        Some(_) => Ended::Unknown,
+        Some("not_sent") => CallEnd::NotSent,
+        Some(_) => CallEnd::Unknown,
     }
 }
 
@@ -145,8 +145,8 @@ fn cut_everywhere(behavior: Behavior) {
     let seed = from_environment("CUTS_SEED", 1);
     print_line(&format!("CUTS_SEED={seed}"));
     let (mut rng, is_old) = (Rng::with_seed(seed), behavior.answers == Answers::Old);
-    let mut world = World::new(behavior);
-    let sizes = [world.measure(false), world.measure(true)];
+    let mut fixture = Fixture::new(behavior);
+    let sizes = [fixture.measure(false), fixture.measure(true)];
     let end = Instant::now() + Duration::from_secs(from_environment("CUTS_SECONDS", 5));
     let (mut rounds, mut cuts) = (0, 0);
     while rounds < 10 || Instant::now() < end {
@@ -159,19 +159,19 @@ fn cut_everywhere(behavior: Behavior) {
             Cut { direction: Direction::FromServer, after: rng.u64(..from_server), resets: rng.bool() }
         };
         print_line(&format!("{rounds}: {cut:?}, introduced: {is_introduced}"));
-        world.cutter.plan(cut);
-        world.exchange(is_introduced);
-        cuts += u32::from(!world.cutter.give_up());
-        world.recover();
+        fixture.cutter.plan(cut);
+        fixture.exchange(is_introduced);
+        cuts += u32::from(!fixture.cutter.give_up());
+        fixture.recover();
         rounds += 1;
     }
-    world.expect_made_once();
-    let count = |what: Ended| world.ended.values().filter(|ended| **ended == what).count();
-    let [done, not_sent, unknown] = [Ended::Done, Ended::NotSent, Ended::Unknown].map(count);
+    fixture.expect_made_once();
+    let count = |what: CallEnd| fixture.ended.values().filter(|ended| **ended == what).count();
+    let [done, not_sent, unknown] = [CallEnd::Done, CallEnd::NotSent, CallEnd::Unknown].map(count);
     print_line(&format!("{rounds} rounds, {cuts} cuts; {done} calls done, {not_sent} not sent, {unknown} unknown"));
     assert!(cuts * 2 > rounds, "{cuts} cuts in {rounds} rounds show little");
-    assert_eq!(world.daemon.row("a")["in_flight"], 0);
-    world.agent.disconnect();
+    assert_eq!(fixture.daemon.row("a")["in_flight"], 0);
+    fixture.agent.disconnect();
 }
 
 /// Case I4.

@@ -124,8 +124,8 @@ fn detected_era_is_detected_again_once_it_is_wrong() {
 
 #[test]
 fn undetected_era_is_probed_again_at_the_next_start() {
-    type Way = fn() -> Response;
-    let ways: [(Way, _); 3] = [
+    type ProbeResponse = fn() -> Response;
+    let ways: [(ProbeResponse, _); 3] = [
         (Response::disconnect, [1, 2, 2]),
         (|| Response::status(500), [1, 2, 2]),
         (|| Response::status(400), [1, 1, 1]),

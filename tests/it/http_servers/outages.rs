@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{beside, expect_error, expect_well, start, start_with};
-use crate::support::http::{Behavior, Front, HttpServer, Locked, Response};
+use crate::support::http::{Behavior, Front, HttpServer, Lock, Response};
 use crate::support::{Agent, Place, Server, arguments, until};
 
 /// Case I1.
@@ -55,7 +55,7 @@ fn server_that_goes_away_and_comes_back_is_served_again() {
 /// How long after the first attempt the second comes, of a server that answers `initialize` so, and what its row says.
 fn second_attempt(response: fn() -> Response) -> (Duration, String) {
     let place = Place::new();
-    let attempts = Arc::new(Locked::new(Vec::new()));
+    let attempts = Arc::new(Lock::new(Vec::new()));
     let http = HttpServer::start({
         let attempts = Arc::clone(&attempts);
         move |_| {
@@ -234,7 +234,7 @@ fn silent_server_costs_its_call_the_timeout_and_affects_no_others() {
     let (front, daemon) =
         start_with(Behavior::default(), "", |server| server.line("tool_timeouts = { echo = \"300ms\" }"));
     let mut agent = Agent::ready(&daemon);
-    let writers = Arc::new(Locked::new(Vec::new()));
+    let writers = Arc::new(Lock::new(Vec::new()));
     front.answer_tool("echo", {
         let writers = Arc::clone(&writers);
         move |_| {
@@ -256,7 +256,7 @@ fn silent_server_costs_its_call_the_timeout_and_affects_no_others() {
 #[test]
 fn server_that_never_completes_the_handshake_blocks_nothing_and_leaves_no_connection() {
     let place = Place::new();
-    let writers = Arc::new(Locked::new(Vec::new()));
+    let writers = Arc::new(Lock::new(Vec::new()));
     let http = HttpServer::start(move |_| {
         let (writer, response) = Response::events();
         writers.lock().push(writer);

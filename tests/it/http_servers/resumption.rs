@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{expect_error, expect_well, start};
-use crate::support::http::{Behavior, Front, Locked, Response};
+use crate::support::http::{Behavior, Front, Lock, Response};
 use crate::support::{Agent, Daemon, arguments, result, until};
 
 /// A server that wants to be asked again soon.
@@ -162,7 +162,7 @@ fn call_may_be_answered_on_a_stream_that_is_not_its_own() {
     let (front, daemon) = start(quick());
     let mut agent = Agent::ready(&daemon);
     until("mcpd listens", || (front.stream_listeners() == 1).then_some(()));
-    let get_count = Arc::new(Locked::new(None));
+    let get_count = Arc::new(Lock::new(None));
     front.answer_tool("echo", {
         let get_count = Arc::clone(&get_count);
         move |id| {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{beside, expect_well, start, start_with};
-use crate::support::http::{Answers, Behavior, Front, Locked, Response};
+use crate::support::http::{Answers, Behavior, Front, Lock, Response};
 use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, result, until};
 
 const BEHAVIORS: [fn() -> Behavior; 3] = [Behavior::default, Behavior::json, Behavior::old];
@@ -106,7 +106,7 @@ fn request_on_the_stream_of_a_call_reaches_the_agent_of_that_call() {
 fn stream_that_never_opens_blocks_nothing() {
     let place = Place::new();
     let front = Front::start(&place, "a", "", Behavior::json());
-    let writers = Locked::new(Vec::new());
+    let writers = Lock::new(Vec::new());
     front.intercept(move |request| {
         let (writer, response) = Response::raw_stream();
         (request.method == "GET").then(|| {
@@ -135,7 +135,7 @@ fn stream_behind_a_long_head_and_comments_is_read() {
         let hints = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n";
         let policy = "x".repeat(40 << 10);
         let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Policy: {policy}\r\n{framing}\r\n");
-        let (whole, writers) = (format!("{hints}{head}{body}"), Locked::new(Vec::new()));
+        let (whole, writers) = (format!("{hints}{head}{body}"), Lock::new(Vec::new()));
         front.intercept(move |request| {
             (request.method == "GET").then(|| {
                 let (writer, response) = Response::raw_stream();

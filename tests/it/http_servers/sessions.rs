@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{beside, expect_well, start};
-use crate::support::http::{Behavior, Front, Locked, Response};
+use crate::support::http::{Behavior, Front, Lock, Response};
 use crate::support::{Agent, Place, Server, Setup, arguments, code, result, until};
 
 const LIBRARY: &str = r#"{"resources":[{"uri":"x://1","name":"one"}]}"#;
@@ -88,7 +88,7 @@ fn daemon_that_is_stopped_ends_calls_and_sessions_and_waits_for_no_server() {
     front.http().wait_request("the call", |request| request.rpc() == "tools/call");
     // It never answers that the session is over.
     let writers = Response::raw_stream();
-    let (writer, response) = (writers.0, Locked::new(Some(writers.1)));
+    let (writer, response) = (writers.0, Lock::new(Some(writers.1)));
     front.intercept(move |request| if request.method == "DELETE" { response.lock().take() } else { None });
     daemon.signal(Signal::TERM);
     assert_eq!(code(&agent.answer(&call)), -31005);

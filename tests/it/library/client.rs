@@ -8,13 +8,13 @@ use mcpd::{Client, ClientError, ClientState, Guard, ServerConfig};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Owned, guards, run};
+use super::{ServerFixture, guards, run};
 use crate::support::{MCPD, WAIT_LIMIT, until};
 
 #[test]
 fn program_lists_calls_and_closes_with_a_guard_or_without() {
     for guard in guards() {
-        let owned = Owned::new();
+        let owned = ServerFixture::new();
         run(async {
             let client = Client::spawn_with(owned.server("s", &[]), guard);
             assert_eq!(client.state(), ClientState::Created);
@@ -36,7 +36,7 @@ fn program_lists_calls_and_closes_with_a_guard_or_without() {
 
 #[test]
 fn server_of_a_client_receives_no_agent_capabilities() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let client = Client::spawn_with(owned.server("s", &[]), Guard::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
@@ -52,7 +52,7 @@ fn server_of_a_client_receives_no_agent_capabilities() {
 
 #[test]
 fn server_without_a_handshake_is_used_like_any_other() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let client = Client::spawn_with(owned.server("s", &["--era", "modern"]), Guard::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
@@ -91,7 +91,7 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn lazy_client_is_usable_while_its_server_sleeps_and_ends_when_it_is_dropped() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let settings = Settings { start: Start::Lazy, idle_timeout: Duration::from_millis(20), ..Settings::default() };
         let server = owned.server("s", &[]).settings(settings);
@@ -111,7 +111,7 @@ fn lazy_client_is_usable_while_its_server_sleeps_and_ends_when_it_is_dropped() {
 
 #[test]
 fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     let deny = Policy::new(None, &[pattern("di*").expect("a glob")]).expect("a policy");
     run(async {
         let client = Client::spawn_with(owned.server("s", &[]).policy(deny), Guard::Program(MCPD.into()));
@@ -133,7 +133,7 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
 
 #[test]
 fn call_takes_no_longer_than_its_tool_may() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     let tool_timeouts = ToolTimeouts::new([(pattern("sl*").expect("a glob"), Duration::from_millis(200))]);
     let server = owned.server("s", &[]).settings(Settings { tool_timeouts, ..Settings::default() });
     run(async {
@@ -149,7 +149,7 @@ fn call_takes_no_longer_than_its_tool_may() {
 #[test]
 fn server_that_exits_or_never_starts_is_reported_as_not_connected() {
     for guard in guards() {
-        let owned = Owned::new();
+        let owned = ServerFixture::new();
         run(async {
             let client = Client::spawn_with(owned.server("s", &[]), guard.clone());
             client.initialize().await.expect("initialized");
@@ -171,7 +171,7 @@ fn server_that_exits_or_never_starts_is_reported_as_not_connected() {
 
 #[test]
 fn dropped_call_is_cancelled_at_the_server() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let client = Client::spawn_with(owned.server("s", &[]), Guard::None);
         client.initialize().await.expect("initialized");
@@ -187,7 +187,7 @@ fn dropped_call_is_cancelled_at_the_server() {
 #[test]
 fn dropped_client_leaves_no_process() {
     for guard in guards() {
-        let owned = Owned::new();
+        let owned = ServerFixture::new();
         run(async {
             let client = Client::spawn_with(owned.server("s", &["--ignore-eof", "--ignore-term"]), guard);
             client.initialize().await.expect("initialized");
@@ -214,7 +214,7 @@ impl std::io::Write for Lines {
 
 #[test]
 fn each_call_of_a_client_has_a_span_with_its_outcome() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     let (sender, lines) = std::sync::mpsc::channel();
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_ansi(false);
     // Of the whole process, in which other tests log too: they have no server of this name.

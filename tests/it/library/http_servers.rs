@@ -4,7 +4,7 @@ use mcpd::manager::Setup;
 use mcpd::{Client, ClientError, ClientState, Guard, Manager, ServerConfig};
 use serde_json::json;
 
-use super::{Owned, run};
+use super::{ServerFixture, run};
 use crate::support::http::{Behavior, Front, Response};
 use crate::support::{MCPD, Place};
 
@@ -49,7 +49,7 @@ fn client_authenticates_with_a_header_and_receives_the_reason_of_a_refusal() {
 
 #[test]
 fn manager_has_servers_of_both_kinds() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     let front = Front::start(&owned.place, "away", "--bare --tool y", Behavior::json());
     run(async {
         let setup = Setup::default().guard(Guard::Program(MCPD.into()));

@@ -6,7 +6,7 @@ use mcpd::policy::{ListKind, Policy, pattern};
 use mcpd::{ClientError, Guard, HealthOverride, Manager, ManagerError, ResourceTool, ServerConfig};
 use serde_json::{Value, json};
 
-use super::{Owned, run};
+use super::{ServerFixture, run};
 use crate::support::{MCPD, WAIT_LIMIT, until};
 
 fn start(servers: impl IntoIterator<Item = ServerConfig>) -> Manager {
@@ -28,7 +28,7 @@ async fn echo(manager: &Manager, server: &str) -> Result<(), ManagerError> {
 
 #[test]
 fn many_servers_are_one_list_and_each_call_finds_its_own() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.server("a", &["--bare", "--tool", "x"]), owned.demo("b")]);
         let names = names(&manager).await;
@@ -47,7 +47,7 @@ fn many_servers_are_one_list_and_each_call_finds_its_own() {
 
 #[test]
 fn call_of_a_tool_that_its_lazy_server_has_changed_since_is_decided_by_the_new_list() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     let list = |only_reads: bool| {
         json!({"tools": [{"name": "x", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": only_reads}}]})
             .to_string()
@@ -77,7 +77,7 @@ fn call_of_a_tool_that_its_lazy_server_has_changed_since_is_decided_by_the_new_l
 
 #[test]
 fn denied_tools_disappear_at_once_without_a_restart() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.demo("s")]);
         echo(&manager, "s").await.expect("permitted");
@@ -96,7 +96,7 @@ fn denied_tools_disappear_at_once_without_a_restart() {
 
 #[test]
 fn each_misuse_of_a_manager_returns_its_own_error() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.demo("s")]);
         let bad_name = ServerConfig::new("a__b", "true");
@@ -127,7 +127,7 @@ fn each_misuse_of_a_manager_returns_its_own_error() {
 
 #[test]
 fn server_that_cannot_connect_is_not_added() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([]);
         for server in [ServerConfig::new("s", "no-such-program"), owned.server("s", &["--init-garbage"])] {
@@ -149,7 +149,7 @@ fn server_that_cannot_connect_is_not_added() {
 
 #[test]
 fn new_set_of_servers_restarts_only_changed_ones() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.demo("same"), owned.demo("changed"), owned.demo("gone")]);
         names(&manager).await;
@@ -177,7 +177,7 @@ fn new_set_of_servers_restarts_only_changed_ones() {
 
 #[test]
 fn stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.demo("s")]);
         echo(&manager, "s").await.expect("enabled");
@@ -197,7 +197,7 @@ fn stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
 
 #[test]
 fn disabled_server_keeps_its_process_and_its_tools_are_unknown() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.demo("s")]);
         let listed = names(&manager).await;
@@ -223,7 +223,7 @@ fn disabled_server_keeps_its_process_and_its_tools_are_unknown() {
 
 #[test]
 fn debug_of_a_manager_shows_no_secret() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let canary = "canary-3f1a";
         let bad = ServerConfig::new("bad", "/nowhere").args([canary]).env("TOKEN", canary);
@@ -238,7 +238,7 @@ fn debug_of_a_manager_shows_no_secret() {
 
 #[test]
 fn server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let fixed = owned.place.path("fixed");
         let broken = owned.server("s", &["--exit-unless", fixed.to_str().expect("text")]);
@@ -265,7 +265,7 @@ fn server_is_restarted_by_hand_even_while_it_waits_for_its_next_attempt() {
 
 #[test]
 fn dropped_call_of_a_manager_is_cancelled_at_the_server() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.server("s", &[])]);
         names(&manager).await;
@@ -280,7 +280,7 @@ fn dropped_call_of_a_manager_is_cancelled_at_the_server() {
 
 #[test]
 fn dropping_the_last_clone_of_a_manager_stops_its_servers() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.server("s", &["--ignore-eof", "--ignore-term"]), owned.demo("t")]);
         names(&manager).await;
@@ -296,7 +296,7 @@ fn dropping_the_last_clone_of_a_manager_stops_its_servers() {
 
 #[test]
 fn manager_is_used_from_many_threads() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.demo("a"), owned.demo("b")]);
         let (done, mut sums) = tokio::sync::mpsc::channel(1);
@@ -327,7 +327,7 @@ fn manager_is_used_from_many_threads() {
 
 #[test]
 fn resources_are_read_by_two_tools() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let manager = start([owned.demo("d"), owned.server("without", &[])]);
         let list = ResourceTool::List.call(&manager, &json!({})).await.expect("listed").value().expect("JSON");
@@ -355,7 +355,7 @@ fn resources_are_read_by_two_tools() {
 
 #[test]
 fn resource_hidden_by_policy_is_neither_listed_nor_readable() {
-    let owned = Owned::new();
+    let owned = ServerFixture::new();
     run(async {
         let deny = [pattern("demo://*").expect("a glob")];
         let policy = Policy::default().with(ListKind::Resources, None, &deny).expect("a policy");

@@ -12,11 +12,11 @@ use mcpd::{Guard, ServerConfig};
 use crate::support::{MCPD, Place, SCRIPTED, TAG, WAIT_LIMIT};
 
 /// Servers in a place of their own, whose end checks that no process is left.
-struct Owned {
+struct ServerFixture {
     place: Rc<Place>,
 }
 
-impl Owned {
+impl ServerFixture {
     fn new() -> Self {
         Self { place: Place::new() }
     }
@@ -38,7 +38,7 @@ impl Owned {
     }
 }
 
-impl Drop for Owned {
+impl Drop for ServerFixture {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.place.expect_no_process(WAIT_LIMIT);

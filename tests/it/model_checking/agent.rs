@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::model::{Kind, Listed, SERVERS};
+use super::model::{Kind, ListedItem, SERVERS};
 use crate::support::{Agent, code, result};
 
 /// A call that does not end by itself.
@@ -18,7 +18,7 @@ pub(super) struct Seat {
     pub(super) profile: usize,
     pub(super) holds: Vec<Hold>,
     /// What it has listed last, once it was as expected.
-    has: Option<[Vec<Listed>; 4]>,
+    has: Option<[Vec<ListedItem>; 4]>,
 }
 
 impl Seat {
@@ -69,7 +69,7 @@ impl Seat {
     }
 
     /// What is listed now.
-    pub(super) fn list(&mut self) -> [Vec<Listed>; 4] {
+    pub(super) fn list(&mut self) -> [Vec<ListedItem>; 4] {
         let answers = self.ask_all(&Kind::ALL.map(|kind| (kind.words()[0], json!({}))));
         let mut answers = answers.iter();
         Kind::ALL.map(|kind| {
@@ -83,7 +83,7 @@ impl Seat {
 
     /// It lists what the model says, and was told of just those lists that are not what it had; of others only if lists from memory
     /// may have been shown in between.
-    pub(super) fn expect_lists(&mut self, expected: [Vec<Listed>; 4], shows_remembered: bool) {
+    pub(super) fn expect_lists(&mut self, expected: [Vec<ListedItem>; 4], shows_remembered: bool) {
         let announced = self.announced();
         let seen = self.list();
         assert_eq!(seen, expected, "lists are not as another agent has them");

@@ -120,7 +120,7 @@ impl Member {
 }
 
 /// What is listed: the name or URI, the server that it leads to, and the version of what that offers.
-pub(super) type Listed = (String, usize, u32);
+pub(super) type ListedItem = (String, usize, u32);
 
 /// One profile of the model.
 #[derive(Debug)]
@@ -151,8 +151,8 @@ impl Model {
         Self { servers, profiles: PROFILES.map(|_| View { narrowing: 0, long: false, configured: true }) }
     }
 
-    pub(super) fn listed(&self, profile: usize, kind: Kind) -> Vec<Listed> {
-        let mut listed: Vec<Listed> = Vec::new();
+    pub(super) fn listed(&self, profile: usize, kind: Kind) -> Vec<ListedItem> {
+        let mut listed: Vec<ListedItem> = Vec::new();
         let hides = NARROWINGS[self.profiles[profile].narrowing].1;
         for (server, member) in self.servers.iter().enumerate().filter(|(_, member)| member.is_up()) {
             let offers = member.offers(kind).into_iter();

@@ -26,13 +26,13 @@ const TOOLS: [(&str, Option<(&str, &str)>); 5] = [
     ("fail", None),
     ("count", Some(("to", "integer"))),
     ("wait", Some(("name", "string"))),
-    ("was_given_up", Some(("name", "string"))),
+    ("was_cancelled", Some(("name", "string"))),
 ];
 
 /// The server of one session. Sessions share the list of cancelled calls.
 #[derive(Clone, Default)]
 struct Server {
-    given_up: Arc<Mutex<Vec<String>>>,
+    cancelled: Arc<Mutex<Vec<String>>>,
 }
 
 impl ServerHandler for Server {
@@ -65,7 +65,7 @@ impl ServerHandler for Server {
             "fail" => CallToolResult::error(vec![ContentBlock::text("on purpose")]),
             "count" => count(&argument, &context).await,
             "wait" => self.wait(text, &context).await,
-            "was_given_up" => text_result(self.given_up.lock().expect("no panic").contains(&text).to_string()),
+            "was_cancelled" => text_result(self.cancelled.lock().expect("no panic").contains(&text).to_string()),
             _ => return Err(ErrorData::invalid_params("Unknown tool", None)),
         }
         .into())
@@ -77,7 +77,7 @@ impl Server {
     async fn wait(&self, name: String, context: &RequestContext<RoleServer>) -> CallToolResult {
         report(context, 0).await;
         tokio::select! {
-            () = context.ct.cancelled() => self.given_up.lock().expect("no panic").push(name),
+            () = context.ct.cancelled() => self.cancelled.lock().expect("no panic").push(name),
             () = tokio::time::sleep(Duration::from_secs(60)) => {}
         }
         text_result("waited".to_owned())

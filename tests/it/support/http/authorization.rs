@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::locked::Locked;
+use super::locked::Lock;
 use super::message::{Request, Response};
 use super::server::HttpServer;
 use crate::support::wait::until;
@@ -69,15 +69,15 @@ pub(crate) struct Authorization {
 
 #[derive(Default)]
 struct State {
-    habits: Locked<Habits>,
-    given: Locked<Given>,
+    habits: Lock<Habits>,
+    grants: Lock<Grants>,
     /// Whether token responses are delayed.
     holds: AtomicBool,
 }
 
 /// Issued tokens.
 #[derive(Default)]
-struct Given {
+struct Grants {
     count: usize,
     /// The authorization request of each code.
     codes: BTreeMap<String, BTreeMap<String, String>>,
@@ -111,7 +111,7 @@ impl Authorization {
         if !secret.is_empty() {
             client["client_secret"] = secret.into();
         }
-        self.state.given.lock().clients.insert(id.into(), client);
+        self.state.grants.lock().clients.insert(id.into(), client);
     }
 
     /// Starts or stops delaying token responses.
@@ -121,12 +121,12 @@ impl Authorization {
 
     /// Revokes every access token. Refresh tokens stay valid.
     pub(crate) fn take_tokens_back(&self) {
-        self.state.given.lock().tokens.clear();
+        self.state.grants.lock().tokens.clear();
     }
 
     /// Unused refresh tokens.
     pub(crate) fn refresh_tokens(&self) -> Vec<String> {
-        self.state.given.lock().refresh_tokens.iter().cloned().collect()
+        self.state.grants.lock().refresh_tokens.iter().cloned().collect()
     }
 
     /// The number of token requests with this grant type (`authorization_code`, `refresh_token`, `client_credentials`).
@@ -161,7 +161,7 @@ impl State {
             return Some(Response::status(404));
         }
         let token = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-        if token.is_some_and(|token| self.given.lock().tokens.contains(token)) {
+        if token.is_some_and(|token| self.grants.lock().tokens.contains(token)) {
             return None;
         }
         let mut challenge = String::from("Bearer realm=\"test\"");
@@ -207,25 +207,25 @@ impl State {
         if method != "none" {
             client["client_secret"] = "registered secret".into();
         }
-        let mut given = self.given.lock();
-        given.count += 1;
-        let id = format!("client-{}", given.count);
-        given.clients.insert(id.clone(), client.clone());
+        let mut grants = self.grants.lock();
+        grants.count += 1;
+        let id = format!("client-{}", grants.count);
+        grants.clients.insert(id.clone(), client.clone());
         Response::json(&with(client, &json!({"client_id": id}))).with_status(201)
     }
 
     /// The person agrees or refuses.
     fn authorize(&self, request: &Request, habits: &Habits) -> Response {
         let query = request.query();
-        let mut given = self.given.lock();
-        let is_known = query.get("client_id").is_some_and(|id| given.clients.contains_key(id));
+        let mut grants = self.grants.lock();
+        let is_known = query.get("client_id").is_some_and(|id| grants.clients.contains_key(id));
         let is_whole = ["state", "code_challenge", "redirect_uri"].iter().all(|name| query.contains_key(*name));
         if !is_known || !is_whole || query["code_challenge_method"] != "S256" || query["response_type"] != "code" {
             return Response::body("text/plain", format!("what is asked is not as it must be: {query:?}"))
                 .with_status(400);
         }
-        given.count += 1;
-        let code = format!("code {}", given.count);
+        grants.count += 1;
+        let code = format!("code {}", grants.count);
         let answer = match habits.denies {
             true => json!({"error": "access_denied", "error_description": "not today", "state": query["state"]}),
             false => json!({"code": code, "state": query["state"]}),
@@ -234,18 +234,18 @@ impl State {
         for (name, value) in with(answer, &habits.answer).as_object().expect("an object") {
             back.query_pairs_mut().append_pair(name, value.as_str().expect("text"));
         }
-        given.codes.insert(code, query);
+        grants.codes.insert(code, query);
         Response::status(302).header("location", back.as_str())
     }
 
     fn token(&self, request: &Request, habits: &Habits) -> Result<Response, &'static str> {
         let form = request.form();
         let client = self.client(request)?;
-        let mut given = self.given.lock();
+        let mut grants = self.grants.lock();
         let field = |name: &str| form.get(name).map(String::as_str).unwrap_or_default();
         let scope = match field("grant_type") {
             "authorization_code" => {
-                let query = given.codes.remove(field("code")).ok_or("invalid_grant")?;
+                let query = grants.codes.remove(field("code")).ok_or("invalid_grant")?;
                 let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(field("code_verifier")));
                 let is_same = query["client_id"] == client && query["code_challenge"] == challenge;
                 if !is_same || query["redirect_uri"] != field("redirect_uri") || query["resource"] != field("resource")
@@ -258,7 +258,7 @@ impl State {
                 if let Some((status, body)) = habits.refuses_to_renew {
                     return Ok(Response::body("application/json", body).with_status(status));
                 }
-                if given.clients[&client]["client_secret"].is_null() {
+                if grants.clients[&client]["client_secret"].is_null() {
                     return Err("unauthorized_client");
                 }
                 if field("resource").is_empty() {
@@ -271,7 +271,7 @@ impl State {
                     return Ok(Response::body("application/json", body).with_status(status));
                 }
                 // A used code is invalid.
-                let was_good = given.refresh_tokens.remove(field("refresh_token"));
+                let was_good = grants.refresh_tokens.remove(field("refresh_token"));
                 if !was_good || field("resource").is_empty() {
                     return Err("invalid_grant");
                 }
@@ -279,15 +279,15 @@ impl State {
             }
             _ => return Err("unsupported_grant_type"),
         };
-        given.count += 1;
-        let (token, refresh_token) = (format!("token-{}", given.count), format!("refresh-{}", given.count));
-        given.tokens.insert(token.clone());
+        grants.count += 1;
+        let (token, refresh_token) = (format!("token-{}", grants.count), format!("refresh-{}", grants.count));
+        grants.tokens.insert(token.clone());
         let mut answer = json!({"access_token": token, "token_type": "Bearer"});
         if let Some(seconds) = habits.expires_in {
             answer["expires_in"] = seconds.into();
         }
         if habits.renews {
-            given.refresh_tokens.insert(refresh_token.clone());
+            grants.refresh_tokens.insert(refresh_token.clone());
             answer["refresh_token"] = refresh_token.into();
         }
         if let Some(scope) = scope {
@@ -299,11 +299,11 @@ impl State {
     fn revoke(&self, request: &Request) -> Result<Response, &'static str> {
         self.client(request)?;
         let form = request.form();
-        let mut given = self.given.lock();
-        if given.refresh_tokens.remove(&form["token"]) {
-            given.tokens.clear();
+        let mut grants = self.grants.lock();
+        if grants.refresh_tokens.remove(&form["token"]) {
+            grants.tokens.clear();
         }
-        given.tokens.remove(&form["token"]);
+        grants.tokens.remove(&form["token"]);
         Ok(Response::status(200))
     }
 
@@ -323,8 +323,8 @@ impl State {
             (None, Some(id), None) => (id.clone(), None, "none"),
             _ => return Err("invalid_client"),
         };
-        let given = self.given.lock();
-        let known = given.clients.get(&id).ok_or("invalid_client")?;
+        let grants = self.grants.lock();
+        let known = grants.clients.get(&id).ok_or("invalid_client")?;
         let is_it =
             known["client_secret"].as_str() == secret.as_deref() && known["token_endpoint_auth_method"] == method;
         if is_it { Ok(id) } else { Err("invalid_client") }

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::net::connect_unspec;
 
-use super::locked::Locked;
+use super::locked::Lock;
 
 /// Direction of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,17 +30,17 @@ pub(crate) struct Cut {
 /// The proxy. Dropping it ends every connection.
 pub(crate) struct Cutter {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SharedState {
     upstream: SocketAddr,
     is_stopping: AtomicBool,
     /// Both ends of each connection.
-    pairs: Locked<Vec<[TcpStream; 2]>>,
-    threads: Locked<Vec<JoinHandle<()>>>,
-    plan: Locked<Plan>,
+    pairs: Lock<Vec<[TcpStream; 2]>>,
+    threads: Lock<Vec<JoinHandle<()>>>,
+    plan: Lock<Plan>,
 }
 
 #[derive(Default)]
@@ -55,12 +55,12 @@ impl Cutter {
     pub(crate) fn before(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             upstream,
             is_stopping: AtomicBool::new(false),
-            pairs: Locked::default(),
-            threads: Locked::default(),
-            plan: Locked::default(),
+            pairs: Lock::default(),
+            threads: Lock::default(),
+            plan: Lock::default(),
         });
         let acceptor = thread::spawn({
             let shared = Arc::clone(&shared);
@@ -106,7 +106,7 @@ impl Drop for Cutter {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         loop {
             let (client, _) = listener.accept().expect("a listening socket");

@@ -5,9 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A value that several threads use.
 #[derive(Default)]
-pub(crate) struct Locked<T>(Mutex<T>);
+pub(crate) struct Lock<T>(Mutex<T>);
 
-impl<T> Locked<T> {
+impl<T> Lock<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }

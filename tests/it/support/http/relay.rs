@@ -6,32 +6,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use super::locked::Locked;
+use super::locked::Lock;
 
 /// Dropping it ends every connection.
 pub(super) struct Relay {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedState {
     is_stopping: AtomicBool,
-    streams: Locked<Vec<TcpStream>>,
-    threads: Locked<Vec<JoinHandle<()>>>,
+    streams: Lock<Vec<TcpStream>>,
+    threads: Lock<Vec<JoinHandle<()>>>,
 }
 
 /// Connections that end with the relay.
 #[derive(Clone)]
-pub(super) struct Keeper(Arc<Shared>);
+pub(super) struct Keeper(Arc<SharedState>);
 
 impl Relay {
     /// Serves each connection on its own thread.
     pub(super) fn start(host: IpAddr, serve: impl Fn(TcpStream, &Keeper) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((host, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedState::default());
         let (keeper, serve) = (Keeper(Arc::clone(&shared)), Arc::new(serve));
         let acceptor = thread::spawn(move || {
             loop {

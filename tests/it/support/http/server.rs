@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::locked::Locked;
+use super::locked::Lock;
 use super::message::{After, Request, Response};
 use crate::support::wait::until;
 
@@ -20,18 +20,18 @@ type Handler = dyn Fn(&Request) -> Response + Send + Sync;
 /// the handler.
 pub(crate) struct HttpServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SharedState {
     handler: Box<Handler>,
     is_stopping: AtomicBool,
     accepted: AtomicUsize,
-    requests: Locked<Vec<Request>>,
-    unexpected: Locked<Vec<String>>,
-    open: Locked<HashMap<usize, TcpStream>>,
-    threads: Locked<Vec<JoinHandle<()>>>,
+    requests: Lock<Vec<Request>>,
+    unexpected: Lock<Vec<String>>,
+    open: Lock<HashMap<usize, TcpStream>>,
+    threads: Lock<Vec<JoinHandle<()>>>,
 }
 
 impl HttpServer {
@@ -47,14 +47,14 @@ impl HttpServer {
     ) -> Self {
         // The port of an earlier server may be in use by an outgoing connection.
         let listener = until("a free port", || TcpListener::bind(address).ok());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             handler: Box::new(handler),
             is_stopping: AtomicBool::new(false),
             accepted: AtomicUsize::new(0),
-            requests: Locked::default(),
-            unexpected: Locked::default(),
-            open: Locked::default(),
-            threads: Locked::default(),
+            requests: Lock::default(),
+            unexpected: Lock::default(),
+            open: Lock::default(),
+            threads: Lock::default(),
         });
         let address = listener.local_addr().expect("it is bound");
         let acceptor = thread::spawn({
@@ -126,7 +126,7 @@ impl Drop for HttpServer {
     }
 }
 
-impl Shared {
+impl SharedState {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         loop {
             let (stream, _) = listener.accept().expect("a listening socket");
@@ -139,7 +139,7 @@ impl Shared {
             self.open.lock().insert(number, stream.try_clone().expect("a descriptor"));
             let shared = Arc::clone(self);
             self.threads.lock().push(thread::spawn(move || {
-                let _closed = Closed { shared: &shared, number };
+                let _closed = CloseGuard { shared: &shared, number };
                 shared.serve(number, &stream);
             }));
         }
@@ -162,12 +162,12 @@ impl Shared {
 }
 
 /// Ends a connection, even after a panic of its thread.
-struct Closed<'a> {
-    shared: &'a Shared,
+struct CloseGuard<'a> {
+    shared: &'a SharedState,
     number: usize,
 }
 
-impl Drop for Closed<'_> {
+impl Drop for CloseGuard<'_> {
     fn drop(&mut self) {
         if let Some(stream) = self.shared.open.lock().remove(&self.number) {
             let _ = stream.shutdown(Shutdown::Both);

@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ServerConfig, ServerConnection};
 
-use super::locked::Locked;
+use super::locked::Lock;
 use super::relay::{Relay, copy};
 
 /// Dropping it ends every connection.
@@ -42,7 +42,7 @@ impl Tls {
         Self(Relay::start(IpAddr::from(host), move |client, keeper| {
             let Some(server) = keeper.connect(server) else { return };
             let connection = ServerConnection::new(Arc::clone(&config)).expect("a sound configuration");
-            let ends = Arc::new(Ends { client: copy(&client), server, connection: Locked::new(connection) });
+            let ends = Arc::new(Ends { client: copy(&client), server, connection: Lock::new(connection) });
             let back = Arc::clone(&ends);
             keeper.also(move || back.encrypt());
             ends.decrypt(client);
@@ -83,7 +83,7 @@ pub(super) fn config(protocol: &[u8]) -> Arc<ServerConfig> {
 struct Ends {
     client: TcpStream,
     server: TcpStream,
-    connection: Locked<ServerConnection>,
+    connection: Lock<ServerConnection>,
 }
 
 impl Ends {

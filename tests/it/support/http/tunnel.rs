@@ -4,13 +4,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use super::locked::Locked;
+use super::locked::Lock;
 use super::relay::{Keeper, Relay, copy};
 
 /// Dropping it ends every connection.
 pub(crate) struct Tunnel {
     relay: Relay,
-    targets: Arc<Locked<Vec<String>>>,
+    targets: Arc<Lock<Vec<String>>>,
 }
 
 impl Tunnel {
@@ -25,7 +25,7 @@ impl Tunnel {
     }
 
     fn leading_to(server: Option<SocketAddr>) -> Self {
-        let targets = Arc::new(Locked::new(Vec::new()));
+        let targets = Arc::new(Lock::new(Vec::new()));
         let log = Arc::clone(&targets);
         let relay = Relay::start(Ipv4Addr::LOCALHOST.into(), move |client, keeper| {
             // Malformed requests are ignored.
@@ -47,7 +47,7 @@ impl Tunnel {
 fn serve(
     (client, server): (&TcpStream, Option<SocketAddr>),
     keeper: &Keeper,
-    log: &Locked<Vec<String>>,
+    log: &Lock<Vec<String>>,
 ) -> std::io::Result<()> {
     let mut reader = BufReader::new(copy(client));
     let is_socks = reader.fill_buf()?.first() == Some(&5);

@@ -31,7 +31,7 @@ const CHANGED: &str = "changed";
 
 /// The received messages so far. It answers elicitations as Ada.
 #[derive(Debug, Clone, Default)]
-struct Received {
+struct ReceivedMessages {
     progress: Vec<Value>,
     logged: Vec<Value>,
     tools: usize,
@@ -39,14 +39,14 @@ struct Received {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Ada(Arc<Mutex<Received>>);
+struct Ada(Arc<Mutex<ReceivedMessages>>);
 
 impl Ada {
-    fn received(&self) -> std::sync::MutexGuard<'_, Received> {
+    fn received(&self) -> std::sync::MutexGuard<'_, ReceivedMessages> {
         self.0.lock().expect("no panic")
     }
 
-    async fn until(&self, met: impl Fn(&Received) -> bool) {
+    async fn until(&self, met: impl Fn(&ReceivedMessages) -> bool) {
         while !met(&self.received()) {
             sleep(TICK).await;
         }
@@ -196,7 +196,7 @@ impl Agent {
             answered = self.call("wait", json!({ "name": name })) => return Err(format!("answered: {answered:?}").into()),
             () = self.ada().until(|received| !received.progress.is_empty()) => {}
         }
-        while !self.text("was_given_up", json!({ "name": name })).await?.eq_ignore_ascii_case("true") {
+        while !self.text("was_cancelled", json!({ "name": name })).await?.eq_ignore_ascii_case("true") {
             sleep(TICK).await;
         }
         Ok(json!("given up"))

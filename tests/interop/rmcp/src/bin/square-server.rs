@@ -24,7 +24,7 @@ const TOOLS: [(&str, Option<(&str, &str)>); 10] = [
     ("fail", None),
     ("count", Some(("to", "integer"))),
     ("wait", Some(("name", "string"))),
-    ("was_given_up", Some(("name", "string"))),
+    ("was_cancelled", Some(("name", "string"))),
     ("ask", None),
     ("log", Some(("text", "string"))),
     ("change", None),
@@ -38,7 +38,7 @@ const WHO: &str = "who";
 
 #[derive(Default)]
 struct State {
-    given_up: Vec<String>,
+    cancelled: Vec<String>,
     has_changed: bool,
     /// Subscriptions that were accepted, of which those that were acknowledged will soon be among `listening`.
     accepted: usize,
@@ -108,7 +108,7 @@ impl ServerHandler for Server {
             "fail" => CallToolResult::error(vec![ContentBlock::text("on purpose")]),
             "count" => count(&argument, &context).await,
             "wait" => self.wait(text, &context).await,
-            "was_given_up" => text_result(self.state.lock().expect("no panic").given_up.contains(&text).to_string()),
+            "was_cancelled" => text_result(self.state.lock().expect("no panic").cancelled.contains(&text).to_string()),
             "ask" => return ask(&request),
             "log" => log(text, &context).await,
             "change" => self.change().await,
@@ -124,7 +124,7 @@ impl Server {
     async fn wait(&self, name: String, context: &RequestContext<RoleServer>) -> CallToolResult {
         report(context, 0, 1).await;
         tokio::select! {
-            () = context.ct.cancelled() => self.state.lock().expect("no panic").given_up.push(name),
+            () = context.ct.cancelled() => self.state.lock().expect("no panic").cancelled.push(name),
             () = tokio::time::sleep(Duration::from_secs(30)) => {}
         }
         text_result("waited".to_owned())

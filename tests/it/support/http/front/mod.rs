@@ -18,7 +18,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::session::{Launch, Session};
-use super::locked::Locked;
+use super::locked::Lock;
 use super::message::{Request, Response};
 use super::server::HttpServer;
 use crate::support::config::{Server, journal};
@@ -104,8 +104,8 @@ struct Sessions {
     launch: Launch,
     behavior: Behavior,
     /// `None` after the front is dropped, when no child may start.
-    all: Locked<Option<HashMap<String, Arc<Session>>>>,
-    intercept: Locked<Option<Arc<Interceptor>>>,
+    all: Lock<Option<HashMap<String, Arc<Session>>>>,
+    intercept: Lock<Option<Arc<Interceptor>>>,
 }
 
 impl Front {
@@ -128,8 +128,8 @@ impl Front {
         let mut args: Vec<_> = flags.split_whitespace().map(Into::into).collect();
         args.extend(["--journal".into(), journal(place, name).into_os_string()]);
         let launch = Launch { variables, args, directory: place.path("") };
-        let all = Locked::new(Some(HashMap::new()));
-        let sessions = Arc::new(Sessions { launch, behavior, all, intercept: Locked::default() });
+        let all = Lock::new(Some(HashMap::new()));
+        let sessions = Arc::new(Sessions { launch, behavior, all, intercept: Lock::default() });
         let http = HttpServer::start_at(address, {
             let sessions = Arc::clone(&sessions);
             move |request| sessions.answer(request)
@@ -182,9 +182,9 @@ impl Front {
     }
 
     /// Ends all sessions except one.
-    pub(crate) fn forget_sessions_but(&self, kept_id: &str) {
+    pub(crate) fn forget_sessions_but(&self, except: &str) {
         let all = self.sessions.all();
-        all.iter().filter(|(id, _)| id != kept_id).for_each(|(id, _)| self.sessions.end(id));
+        all.iter().filter(|(id, _)| id != except).for_each(|(id, _)| self.sessions.end(id));
     }
 
     /// Cuts every open event stream. Its events are retained.

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use super::Behavior;
 use super::routes::Routes;
-use crate::support::http::locked::Locked;
+use crate::support::http::locked::Lock;
 use crate::support::place::SCRIPTED;
 
 /// How children are started.
@@ -21,12 +21,12 @@ pub(super) struct Launch {
 }
 
 pub(super) struct Session {
-    child: Locked<Child>,
+    child: Lock<Child>,
     /// `None` once it must exit.
-    stdin: Locked<Option<ChildStdin>>,
-    routes: Locked<Routes>,
+    stdin: Lock<Option<ChildStdin>>,
+    routes: Lock<Routes>,
     has_ended: AtomicBool,
-    reader: Locked<Option<JoinHandle<()>>>,
+    reader: Lock<Option<JoinHandle<()>>>,
 }
 
 impl Session {
@@ -37,11 +37,11 @@ impl Session {
         let mut child = command.spawn().expect("the scripted server starts");
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
         let session = Arc::new(Self {
-            child: Locked::new(child),
-            stdin: Locked::new(stdin),
-            routes: Locked::new(Routes::new(behavior)),
+            child: Lock::new(child),
+            stdin: Lock::new(stdin),
+            routes: Lock::new(Routes::new(behavior)),
             has_ended: AtomicBool::new(false),
-            reader: Locked::default(),
+            reader: Lock::default(),
         });
         let reader = thread::spawn({
             let session = Arc::clone(&session);

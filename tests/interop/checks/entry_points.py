@@ -1,4 +1,4 @@
-"""The two ways in: the socket itself, and `mcpd connect` for clients that can only launch a command."""
+"""The two entry points: the socket, and `mcpd connect` for clients that launch a command."""
 
 import os
 import signal

@@ -10,13 +10,13 @@ use crate::connection::{Connection, Request};
 use crate::middle::Middle;
 use crate::{cost, procfs, sides};
 
-pub(crate) enum Way {
+pub(crate) enum Route {
     Bare { client: Bare, _server: Server },
     Library { client: Box<Library>, _server: Server },
     Mcpd { agent: Connection, daemon: Middle, server: Server },
 }
 
-impl Way {
+impl Route {
     /// Bare, library, mcpd. `core` is for mcpd and for the servers of the other two paths. mcpd's server runs on `behind`.
     pub(crate) fn all(core: usize, behind: usize) -> io::Result<[Self; 3]> {
         let (bare, library) = (Server::start(core, 1)?, Server::start(core, 1)?);

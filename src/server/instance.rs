@@ -28,6 +28,7 @@ mod health_checks;
 mod input_collection;
 mod lists;
 mod logging;
+mod ownership;
 mod pending_call;
 mod pending_request;
 mod server_requests;

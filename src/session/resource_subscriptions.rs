@@ -85,7 +85,8 @@ impl ResourceSubscriptions {
     /// A `subscriptions/listen` with the resource has ended. Returns the request to its server, if nobody needs updates.
     pub(super) fn unlisten(
         &mut self,
-        (uri, raw): &(Bytes, Bytes),
+        uri: &Bytes,
+        raw: &Bytes,
         calls: &InFlight,
     ) -> Option<(ServerHandle, Subscription)> {
         let resource = self.all.get_mut(uri)?;

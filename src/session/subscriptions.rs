@@ -62,7 +62,7 @@ pub(super) struct TooMany;
 
 impl ListenedTask {
     /// The task with this token, if the agent may subscribe to it.
-    fn find(tokens: &TaskTokens, (token, raw): &(Bytes, Bytes), view: &View) -> Option<Self> {
+    fn find(tokens: &TaskTokens, token: &Bytes, raw: &Bytes, view: &View) -> Option<Self> {
         let TaskToken { tool, id, .. } = tokens.verify(token)?;
         let route = view.catalog.route(ListKind::Tools, tool.as_bytes())?;
         let member = view.servers.get(route.server)?;
@@ -124,7 +124,7 @@ impl Subscriptions {
     ) -> Result<Vec<(ServerHandle, Interest)>, TooMany> {
         let servers = keep_readable(&mut filter, view);
         let known = std::mem::take(&mut filter.tasks).into_iter();
-        let known = known.filter_map(|task| Some((ListenedTask::find(tokens, &task, view)?, task)));
+        let known = known.filter_map(|task| Some((ListenedTask::find(tokens, &task.0, &task.1, view)?, task)));
         let tasks: Vec<ListenedTask>;
         (tasks, filter.tasks) = known.unzip();
         if !self.resources.has_room_for_all(&filter.uris, calls) || !self.has_room_for_tasks(&filter.tasks) {
@@ -164,7 +164,7 @@ impl Subscriptions {
         let Some(index) = self.requests.iter().position(|listen| listen.id == id) else { return Vec::new() };
         let ListenRequest { filter, tasks, .. } = self.requests.swap_remove(index);
         let mut ended = self.task_interests(&tasks, false);
-        let resources = filter.uris.iter().filter_map(|uri| self.resources.unlisten(uri, calls));
+        let resources = filter.uris.iter().filter_map(|(uri, raw)| self.resources.unlisten(uri, raw, calls));
         ended.extend(resources.map(|(server, subscription)| (server, Interest::Resource(subscription))));
         ended
     }

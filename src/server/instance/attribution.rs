@@ -8,6 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::cancelled_calls::CancelledCalls;
+use super::ownership::Ownership;
 use super::pending_call::PendingCall;
 use super::server_requests::{Recipient, ServerRequests};
 use super::tasks::TaskTable;
@@ -18,29 +19,6 @@ use crate::log_level::LogLevel;
 use crate::server::agent_scope::AgentScope;
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::ReplySender;
-
-/// The sessions that the server may be working for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::server) enum Ownership {
-    /// The server has no work.
-    #[default]
-    Nobody,
-    /// One session.
-    One(u64),
-    /// More than one session.
-    Several,
-}
-
-impl Ownership {
-    /// Adds a session.
-    pub(super) fn and(self, session: u64) -> Self {
-        match self {
-            Self::Nobody => Self::One(session),
-            Self::One(other) if other == session => self,
-            Self::One(_) | Self::Several => Self::Several,
-        }
-    }
-}
 
 /// The agents that the instance serves, and the call on whose stream the current message has arrived.
 pub(super) struct Attribution {

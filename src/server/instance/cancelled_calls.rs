@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::attribution::Ownership;
+use super::ownership::Ownership;
 use crate::jsonrpc::pending::minted;
 use crate::server::messages::call::WeakLoadGuard;
 

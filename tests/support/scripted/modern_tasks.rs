@@ -66,7 +66,7 @@ pub(crate) fn request(server: &mut Server, request: &Request, params: &Value) {
     };
     let line = match request.method {
         "tasks/get" => request.response(&format!("{{{}}}", members(task, &id))),
-        "tasks/cancel" if argument(task, "stubborn") == true => request.response("{}"),
+        "tasks/cancel" if argument(task, "ignore_cancel") == true => request.response("{}"),
         "tasks/update" if argument(task, "deaf") == true => error(request.id, -32603, "it hears nothing", ""),
         "tasks/cancel" => {
             task.end("cancelled", None);

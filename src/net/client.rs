@@ -21,7 +21,6 @@ mod tunnel;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use tokio::sync::OnceCell;
 use url::Url;
 
 use self::address_policy::AddressPolicy;
@@ -54,7 +53,7 @@ pub(crate) const VARIABLES: [&str; 10] = [
 pub struct Clients {
     roots: Roots,
     /// Shared by all servers without a `ca_file`.
-    tls: Arc<OnceCell<Tls>>,
+    tls: Tls,
     dns: Dns,
     proxies: Arc<Proxies>,
 }
@@ -76,7 +75,8 @@ struct Parts {
 impl Default for Clients {
     fn default() -> Self {
         let proxies = Arc::new(Proxies::of_environment());
-        Self { roots: Roots::default(), tls: Arc::default(), dns: Dns::default(), proxies }
+        let roots = Roots::default();
+        Self { tls: Tls::new(roots.clone()), roots, dns: Dns::default(), proxies }
     }
 }
 
@@ -89,8 +89,8 @@ impl Clients {
     pub async fn get(&self, remote: &Remote) -> Result<Client, NetError> {
         let url = Url::parse(&remote.url).map_err(|error| format!("its `url` is not a URL: {error}"))?;
         let tls = match &remote.ca_file {
-            None => self.tls.get_or_try_init(|| Tls::new(self.roots.clone(), None)).await?.clone(),
-            ca_file => Tls::new(self.roots.clone(), ca_file.clone()).await?,
+            None => self.tls.clone(),
+            Some(path) => Tls::with_ca_file(self.roots.clone(), path.clone()).await?,
         };
         if url.scheme() == "https" {
             tls.ready().await?;
@@ -129,7 +129,7 @@ impl Client {
         self.0.addresses.set_public();
     }
 
-    /// Whether a browser may be sent to a URL that the server has supplied.
+    /// Checks whether a browser may be sent to a URL that the server has supplied.
     ///
     /// # Errors
     /// See [`Self::check_supplied`]. The host is resolved now, unless a proxy resolves it.
@@ -137,7 +137,7 @@ impl Client {
         self.0.addresses.check_page(url).await
     }
 
-    /// Whether a request may be sent to a URL that the server has supplied, by [`Self::login`], which is then ready for it.
+    /// Checks whether a request may be sent to a URL that the server has supplied, and prepares [`Self::login`] for it.
     ///
     /// # Errors
     /// If the scheme is not HTTP, the URL has a user name, its address is private while the configured URL's is public,

@@ -125,7 +125,7 @@ impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<F>> {
         loop {
             for event in std::mem::take(&mut self.relay.events) {
-                // An agent that has closed our output is gone.
+                // An agent that has closed its output expects the daemon to close.
                 if event != RelayEvent::DaemonLost || !self.input_ended {
                     (self.report)(event);
                 }
@@ -226,7 +226,7 @@ impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
     }
 }
 
-/// An agent that has closed our output has gone.
+/// An agent that has closed our output is gone.
 fn outcome_of<F>(error: io::Error) -> Outcome<F> {
     match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Outcome::AgentLeft,

@@ -54,12 +54,14 @@ struct Parts {
 }
 
 impl Tls {
+    /// Trusts the system's authorities.
+    pub(super) fn new(system: Roots) -> Self {
+        Self(Arc::new(Parts { system, ca_file: None, config: OnceCell::new() }))
+    }
+
     /// Trusts the system's authorities and the certificates of `ca_file`, which is read now.
-    pub(super) async fn new(system: Roots, ca_file: Option<PathBuf>) -> Result<Self, NetError> {
-        let ca_file = match ca_file {
-            Some(path) => Some(on_helper(move || read_ca_file(&path)).await?),
-            None => None,
-        };
+    pub(super) async fn with_ca_file(system: Roots, path: PathBuf) -> Result<Self, NetError> {
+        let ca_file = Some(on_helper(move || read_ca_file(&path)).await?);
         Ok(Self(Arc::new(Parts { system, ca_file, config: OnceCell::new() })))
     }
 

@@ -16,19 +16,19 @@ use super::*;
 struct World {
     relay: Relay,
     now: Instant,
-    /// What the daemon that is there has got, and not looked at.
+    /// Bytes that the current daemon has received and not parsed.
     unread: Vec<u8>,
-    /// Requests that it has and has not answered.
+    /// Its unanswered requests.
     open: Vec<Value>,
-    /// How often daemons have seen each of the agent's requests whole.
+    /// How often daemons received each of the agent's requests completely.
     seen: HashMap<u64, usize>,
-    /// How each of them ended, for the agent.
+    /// The responses to each request.
     ends: HashMap<u64, Vec<Value>>,
     request_count: u64,
     cancelled: Vec<u64>,
     /// How often the agent was written that each of its subscriptions is in force.
     acknowledged: HashMap<String, usize>,
-    /// What this daemon has acknowledged and not ended.
+    /// Subscriptions that this daemon has acknowledged and not ended.
     listening: Vec<String>,
     /// Subscriptions of the agent that have ended.
     over: Vec<String>,
@@ -80,7 +80,7 @@ impl World {
         self.send(&json!({"jsonrpc": "2.0", "id": format!("listen {id}"), "method": "subscriptions/listen", "params": params}));
     }
 
-    /// The daemon ends what it has acknowledged, as one does that ends itself.
+    /// The daemon ends its acknowledged subscriptions, as a stopping daemon does.
     fn end_listening(&mut self) {
         for id in std::mem::take(&mut self.listening) {
             let end = json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}});
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// The daemon answers what it has had for longest.
+    /// The daemon answers its oldest request.
     fn answer(&mut self) {
         if self.relay.state == State::Disconnected || self.open.is_empty() {
             return;
@@ -144,7 +144,7 @@ impl World {
         self.read();
     }
 
-    /// The daemon, which is being stopped, refuses what it has had for longest; no server has seen that.
+    /// The stopping daemon refuses its oldest request, which no server has seen.
     fn refuse(&mut self) {
         if self.relay.state == State::Disconnected {
             return;
@@ -159,7 +159,7 @@ impl World {
         self.read();
     }
 
-    /// The daemon answers everything that comes.
+    /// The daemon answers all requests.
     fn settle(&mut self) {
         self.carry(usize::MAX);
         while !self.open.is_empty() {

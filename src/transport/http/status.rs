@@ -1,4 +1,4 @@
-//! What the status of an HTTP response says about the effects of the request. Pure.
+//! Which HTTP statuses state that the request had no effect. Pure.
 //!
 //! A request counts as not processed only if the specification of the status says so. Any other status but success leaves that
 //! open. 429 and 503, for example, may come from a proxy behind which the server has already acted.

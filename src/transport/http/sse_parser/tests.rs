@@ -1,11 +1,11 @@
-//! Streams in pieces, whole, and over the cap.
+//! Streams in chunks of all sizes, and over the cap.
 
 use super::*;
 use proptest::prelude::*;
 
 const MAX: usize = 64;
 
-/// What is read of `stream` that comes in pieces of `size` bytes.
+/// Parses `stream` in chunks of `size` bytes.
 fn read(stream: &[u8], size: usize) -> (Vec<String>, SseParser) {
     let mut parser = SseParser::new(MAX);
     stream.chunks(size).for_each(|chunk| parser.read(Bytes::copy_from_slice(chunk)));
@@ -69,7 +69,7 @@ proptest! {
         size in 1..40_usize,
     ) {
         let ((whole, first), (pieces, second)) = (read(&stream, stream.len().max(1)), read(&stream, size));
-        // Which of two causes makes an event too large may be seen earlier, but the same events are.
+        // Chunks decide which of two limits an event exceeds first, but not the events.
         prop_assert_eq!(whole, pieces);
         prop_assert_eq!(first.last_id(), second.last_id());
     }

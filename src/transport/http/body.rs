@@ -73,7 +73,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// The error text in a body that is no message: the message of a JSON error, or the first line. `masked` removes
 /// secrets.
-pub(super) fn complaint(body: &[u8], masked: impl FnOnce(&str) -> String) -> Option<String> {
+pub(super) fn error_text(body: &[u8], masked: impl FnOnce(&str) -> String) -> Option<String> {
     let value = serde_json::from_slice::<serde_json::Value>(body).ok();
     let message = value.as_ref().and_then(|value| {
         let error = value.get("error").unwrap_or(value);

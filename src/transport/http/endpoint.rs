@@ -123,11 +123,11 @@ impl Endpoint {
     pub(super) async fn post(
         &self,
         line: &Bytes,
-        head: HeaderMap,
+        extra: HeaderMap,
     ) -> Result<(Response, EndpointUpdate), EndpointError> {
         let mut headers = Cow::Borrowed(&self.post);
-        if !head.is_empty() {
-            headers.to_mut().extend(head);
+        if !extra.is_empty() {
+            headers.to_mut().extend(extra);
         }
         let (response, mut update) = self.send(&Method::POST, Some(line), headers).await?;
         // A redirect to a page, such as "closed for maintenance", does not change the endpoint.

@@ -32,7 +32,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Limit for a server to accept a message without a response. After a session has ended, nothing may accept it.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest error body that is read, in bytes.
-const MAX_COMPLAINT: usize = 64 << 10;
+const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// The exchange of one message.
 pub(super) struct Exchange {
@@ -62,7 +62,7 @@ impl Exchange {
     pub(super) async fn run(self, line: Bytes) {
         let end = match self.send(&line).await {
             Ok(()) => TransportEvent::Completed,
-            Err(lost) => TransportEvent::RequestFailed(lost),
+            Err(error) => TransportEvent::RequestFailed(error),
         };
         self.sender.send(end).await;
     }
@@ -71,7 +71,7 @@ impl Exchange {
     pub(super) async fn post(self, line: Bytes) {
         let end = match timeout(ACCEPT_TIMEOUT, self.send(&line)).await {
             Ok(Ok(())) => TransportEvent::Completed,
-            Ok(Err(lost)) => TransportEvent::RequestFailed(lost),
+            Ok(Err(error)) => TransportEvent::RequestFailed(error),
             Err(_) => TransportEvent::RequestFailed(RequestError::Interrupted {
                 reason: "did not accept the message".to_owned(),
             }),
@@ -82,12 +82,12 @@ impl Exchange {
     /// Returns when the request is answered. Another message is done once it was sent.
     async fn send(&self, line: &Bytes) -> Result<(), RequestError> {
         let endpoint = self.sender.endpoint();
-        let head = self.head(line).await.map_err(|modern::TooLong| {
+        let headers = self.headers(line).await.map_err(|modern::HeadersTooLarge| {
             let reason = "the headers that its tool requires exceed 8 KiB".to_owned();
             RequestError::NotSent { reason: reason.into() }
         })?;
-        let (mut response, update) = match endpoint.post(line, head).await {
-            Ok(answered) => answered,
+        let (mut response, update) = match endpoint.post(line, headers).await {
+            Ok(response) => response,
             Err(EndpointError::NotSent(reason)) => return Err(RequestError::NotSent { reason }),
             Err(EndpointError::Unprocessed(reason)) => return Err(RequestError::Unprocessed { reason }),
             Err(EndpointError::Interrupted(reason)) => {
@@ -106,7 +106,7 @@ impl Exchange {
         }
         let status = response.status();
         if !status.is_success() {
-            return self.refused(response, endpoint.has_session()).await;
+            return self.handle_error_status(response, endpoint.has_session()).await;
         }
         match (Content::of(response.headers()), self.request) {
             (Content::Events, Some(_)) => {
@@ -114,7 +114,7 @@ impl Exchange {
             }
             (_, None) => {
                 // Read to its end, so that the connection can be reused.
-                let _ = timeout(LINGER, read_whole(&mut response, MAX_COMPLAINT, self.sender.body_slots())).await;
+                let _ = timeout(LINGER, read_whole(&mut response, MAX_ERROR_BODY, self.sender.body_slots())).await;
                 Ok(())
             }
             (Content::Json, Some(_)) => {
@@ -135,13 +135,15 @@ impl Exchange {
     }
 
     /// The headers of the message. A large message is parsed on a helper thread.
-    async fn head(&self, line: &Bytes) -> Result<HeaderMap, modern::TooLong> {
+    async fn headers(&self, line: &Bytes) -> Result<HeaderMap, modern::HeadersTooLarge> {
         let SendMode::Modern(header_params) = &self.mode else { return Ok(HeaderMap::new()) };
         if line.len() <= INLINE {
-            return modern::head(line, header_params);
+            return modern::request_headers(line, header_params);
         }
         let (line, header_params) = (line.clone(), Arc::clone(header_params));
-        spawn_blocking(move || modern::head(&line, &header_params)).await.unwrap_or_else(|_| Ok(HeaderMap::new()))
+        spawn_blocking(move || modern::request_headers(&line, &header_params))
+            .await
+            .unwrap_or_else(|_| Ok(HeaderMap::new()))
     }
 
     /// Reports a message. Returns whether it answers the request.
@@ -214,14 +216,14 @@ impl Exchange {
     }
 
     /// Handles an error status and its body.
-    async fn refused(&self, mut response: Response, has_session: bool) -> Result<(), RequestError> {
+    async fn handle_error_status(&self, mut response: Response, has_session: bool) -> Result<(), RequestError> {
         let (status, retry_after) = (response.status(), body::retry_after(response.headers()));
         if status == StatusCode::NOT_FOUND && has_session {
             self.sender.send(TransportEvent::Disconnected(Disconnect::SessionEnded)).await;
             // Source: MCP 2025-11-25, `basic/transports`, "Session Management".
             return Err(RequestError::Unprocessed { reason: format!("has ended the session (HTTP {status})") });
         }
-        let body = timeout(ACCEPT_TIMEOUT, read_whole(&mut response, MAX_COMPLAINT, self.sender.body_slots())).await;
+        let body = timeout(ACCEPT_TIMEOUT, read_whole(&mut response, MAX_ERROR_BODY, self.sender.body_slots())).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
         let has_ended = has_session && is_about_session(&body);
         if status == StatusCode::BAD_REQUEST && (has_ended || self.is_of_another_era(&body)) {
@@ -240,9 +242,9 @@ impl Exchange {
                 return Ok(());
             }
         }
-        let complaint = body::complaint(&body, |text| self.sender.endpoint().masked(text));
+        let error_text = body::error_text(&body, |text| self.sender.endpoint().masked(text));
         let via = response.proxy().map(|proxy| format!("through {proxy}"));
-        let message = complaint.into_iter().chain(via).reduce(|complaint, via| format!("{complaint} ({via})"));
+        let message = error_text.into_iter().chain(via).reduce(|error_text, via| format!("{error_text} ({via})"));
         Err(RequestError::Status { status, retry_after, message })
     }
 }

@@ -90,7 +90,7 @@ impl SseGet {
         let endpoint = self.sender.endpoint();
         // Boxed, so that the state of the request is freed while the stream is open.
         let (response, update) = match Box::pin(endpoint.listen(last.as_ref())).await {
-            Ok(answered) => answered,
+            Ok(response) => response,
             Err(EndpointError::NotSent(reason)) => return StreamEnd::Unreachable(reason),
             Err(EndpointError::Unprocessed(_) | EndpointError::Interrupted(_)) => return StreamEnd::Failed,
             Err(EndpointError::LoginNeeded(why)) => return StreamEnd::Disconnected(Disconnect::LoginNeeded { why }),

@@ -130,7 +130,11 @@ fn agent_that_the_next_daemon_cannot_serve_receives_the_reason() {
         assert_eq!(outcome(&shim.answer(&call)), (-31004, "not_sent"));
         shim.expect_end();
         assert_eq!(shim.wait_exit().code(), Some(1));
-        let why = if refused { "refuses the agent: {\"code\":-32602" } else { "serves in version 2024-11-05 of MCP" };
+        let why = if refused {
+            "refuses `initialize`: {\"code\":-32602"
+        } else {
+            "negotiates another version of MCP: 2024-11-05"
+        };
         assert!(shim.log().contains(why), "{}", shim.log());
         peer.disconnect();
     }

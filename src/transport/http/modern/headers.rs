@@ -17,17 +17,20 @@ const MAX_SIZE: usize = 8 << 10;
 
 /// The required headers exceed what servers accept.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::transport::http) struct TooLong;
+pub(in crate::transport::http) struct HeadersTooLarge;
 
 /// The headers of the request `line`. They are read from the line itself, so both always agree. A missing or repeated
 /// member is left out, for the server to refuse.
 ///
 /// # Errors
 /// If they exceed [`MAX_SIZE`].
-pub(in crate::transport::http) fn head(line: &Bytes, header_params: &HeaderParams) -> Result<HeaderMap, TooLong> {
+pub(in crate::transport::http) fn request_headers(
+    line: &Bytes,
+    header_params: &HeaderParams,
+) -> Result<HeaderMap, HeadersTooLarge> {
     let headers = headers(line, header_params);
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    if bytes > MAX_SIZE { Err(TooLong) } else { Ok(headers) }
+    if bytes > MAX_SIZE { Err(HeadersTooLarge) } else { Ok(headers) }
 }
 
 fn headers(line: &Bytes, header_params: &HeaderParams) -> HeaderMap {
@@ -64,7 +67,7 @@ mod tests {
 
     fn check(method: &str, params: &str, expected: Option<&str>) {
         let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        let headers = head(&Bytes::from(line), &HeaderParams::default()).expect("it is short");
+        let headers = request_headers(&Bytes::from(line), &HeaderParams::default()).expect("it is short");
         assert_eq!(headers.get(PROTOCOL).expect("a version"), "2026-07-28");
         assert_eq!(headers.get(METHOD).expect("a method"), method);
         assert_eq!(headers.get(NAME).map(|name| name.to_str().expect("visible")), expected, "{params}");
@@ -88,7 +91,7 @@ mod tests {
         {
             check("tools/call", params, None);
         }
-        let nothing = head(&Bytes::from_static(b"{}"), &HeaderParams::default()).expect("it is short");
+        let nothing = request_headers(&Bytes::from_static(b"{}"), &HeaderParams::default()).expect("it is short");
         assert_eq!((nothing.len(), nothing.get(PROTOCOL).is_some()), (1, true));
     }
 
@@ -102,7 +105,7 @@ mod tests {
         {
             let params = format!(r#"{{"name":"{tool}","arguments":{{"r":"eu"}}}}"#);
             let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-            let headers = head(&Bytes::from(line), &header_params).expect("it is short");
+            let headers = request_headers(&Bytes::from(line), &header_params).expect("it is short");
             assert_eq!(headers.get("mcp-param-region").is_some(), expected, "{method} {tool}");
         }
     }
@@ -113,7 +116,12 @@ mod tests {
             [("x".repeat(MAX_SIZE - 100), true), ("x".repeat(MAX_SIZE), false), ("é".repeat(MAX_SIZE / 2), false)]
         {
             let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{{"uri":"{uri}"}}}}"#);
-            assert_eq!(head(&Bytes::from(line), &HeaderParams::default()).is_ok(), fits, "{} bytes", uri.len());
+            assert_eq!(
+                request_headers(&Bytes::from(line), &HeaderParams::default()).is_ok(),
+                fits,
+                "{} bytes",
+                uri.len()
+            );
         }
     }
 }

@@ -8,4 +8,4 @@ mod headers;
 mod value;
 
 pub(crate) use self::header_params::HeaderParams;
-pub(super) use self::headers::{TooLong, head};
+pub(super) use self::headers::{HeadersTooLarge, request_headers};

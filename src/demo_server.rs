@@ -1,7 +1,6 @@
-//! A small MCP server of four tools and one resource: `mcpd demo-server`, for the demonstration, for trying out an
-//! agent, and for the examples of the library, which need nothing installed by it.
+//! `mcpd demo-server`: an MCP server with four tools and one resource.
 //!
-//! Knows: [`crate::jsonrpc`]. It is a peer like any other and knows nothing of the daemon.
+//! `mcpd demo` and the examples of the library use it, so that they need no installed server. It uses no part of the daemon.
 
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -14,30 +13,32 @@ use crate::era;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR};
 use crate::jsonrpc::{Message, parse};
 
-/// What this program calls itself when it is started as the server.
+/// The argument that starts a program as the server.
 const ARGUMENT: &str = "mcpd-demo-server";
-/// Its one resource.
-const GUIDE: &str = "demo://guide";
+const GUIDE_URI: &str = "demo://guide";
 /// MCP 2025-11-25, `server/resources`, "Error Handling".
 const RESOURCE_NOT_FOUND: i32 = -32002;
 
-/// The server, run by this very program, whose `main` has to call [`run_if_server`] first.
+/// Configures the server as a copy of this program. Its `main` must call [`run_if_server`] first.
 ///
 /// # Errors
-/// If the system does not tell which program this is.
+/// If the path of this program is unknown or not UTF-8.
 pub fn config(name: &str) -> io::Result<ServerConfig> {
     let program = std::env::current_exe()?;
-    let program = program.into_os_string().into_string().map_err(|_| io::Error::other("its path is not UTF-8"))?;
+    let program = program
+        .into_os_string()
+        .into_string()
+        .map_err(|_| io::Error::other("the path of this program is not UTF-8"))?;
     Ok(ServerConfig::new(name, program).args([ARGUMENT]))
 }
 
-/// Runs this process as the server if [`config()`] has started it, and returns its exit code.
+/// Runs the server and returns its exit code, if [`config()`] started this process.
 #[must_use]
 pub fn run_if_server() -> Option<ExitCode> {
     (std::env::args_os().nth(1)? == ARGUMENT).then(run)
 }
 
-/// Serves stdin and stdout until stdin ends.
+/// Serves standard input and output until the input ends.
 #[must_use]
 pub fn run() -> ExitCode {
     let mut stdout = io::stdout().lock();
@@ -66,10 +67,12 @@ fn answer(id: &Bytes, method: &Bytes, params: Option<&Bytes>) -> Bytes {
         b"ping" => Ok(json!({})),
         b"tools/list" => Ok(json!({ "tools": tools() })),
         b"tools/call" => call(&params),
-        b"resources/list" => Ok(json!({ "resources": [{ "uri": GUIDE, "name": "guide", "mimeType": "text/plain" }] })),
-        b"resources/read" if params["uri"] == GUIDE => {
+        b"resources/list" => {
+            Ok(json!({ "resources": [{ "uri": GUIDE_URI, "name": "guide", "mimeType": "text/plain" }] }))
+        }
+        b"resources/read" if params["uri"] == GUIDE_URI => {
             let text = "Ask it to add two numbers.";
-            Ok(json!({ "contents": [{ "uri": GUIDE, "mimeType": "text/plain", "text": text }] }))
+            Ok(json!({ "contents": [{ "uri": GUIDE_URI, "mimeType": "text/plain", "text": text }] }))
         }
         b"resources/read" => Err(ErrorObject::new(RESOURCE_NOT_FOUND, "unknown resource")),
         _ => Err(ErrorObject::new(METHOD_NOT_FOUND, "unknown method")),
@@ -84,7 +87,7 @@ fn tools() -> Value {
     let number = json!({ "type": "number" });
     let text = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
     json!([
-        { "name": "echo", "description": "Says back what it is told.", "inputSchema": text },
+        { "name": "echo", "description": "Returns its text.", "inputSchema": text },
         {
             "name": "add",
             "description": "Adds two numbers.",
@@ -92,14 +95,14 @@ fn tools() -> Value {
         },
         {
             "name": "variables",
-            "description": "Names the environment variables it was given.",
+            "description": "Lists the names of its environment variables.",
             "inputSchema": { "type": "object" },
         },
         { "name": "delete_everything", "description": "Deletes nothing.", "inputSchema": { "type": "object" } },
     ])
 }
 
-/// Names only: a value could be a secret.
+/// Only names, because a value could be a secret.
 fn variables() -> String {
     let mut names: Vec<_> = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
     names.sort_unstable();
@@ -116,6 +119,6 @@ fn call(params: &Value) -> Result<Value, ErrorObject> {
         _ => return Err(ErrorObject::new(INVALID_PARAMS, "unknown tool")),
     };
     let is_error = text.is_none();
-    let text = text.unwrap_or_else(|| "An argument is missing or of the wrong type.".to_owned());
+    let text = text.unwrap_or_else(|| "An argument is missing or has the wrong type.".to_owned());
     Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
 }

@@ -1,13 +1,11 @@
-//! Durations as people read and write them: `500ms`, `5s`, `1m 30s`.
-//!
-//! Pure. Programs get numbers of milliseconds instead.
+//! Formats and parses durations for people: `500ms`, `5s`, `1m 30s`. Pure.
 
 use std::time::Duration;
 
-/// What to write where no duration can be read.
+/// The end of errors about invalid durations.
 pub(crate) const EXAMPLES: &str = "write a number with a unit, such as `500ms`, `30s` or `5m`";
 
-/// Units with their length in nanoseconds, the longest first.
+/// Units with their lengths in nanoseconds.
 const UNITS: [(&str, u128); 7] = [
     ("d", 86_400_000_000_000),
     ("h", 3_600_000_000_000),
@@ -18,7 +16,7 @@ const UNITS: [(&str, u128); 7] = [
     ("ns", 1),
 ];
 
-/// `duration` in full. [`parse`] reads it back.
+/// The exact duration; [`parse`] reads it back.
 pub(crate) fn format(duration: Duration) -> String {
     let mut left = duration.as_nanos();
     let mut parts = Vec::new();
@@ -31,13 +29,11 @@ pub(crate) fn format(duration: Duration) -> String {
     if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
-/// Reads the value of an option.
-///
 /// # Errors
-/// If it has no unit, is no duration, or is zero.
+/// If `text` has no unit, is no duration, or is zero.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err(format!("it must be longer than nothing; {EXAMPLES}")),
+        Ok(Duration::ZERO) => Err(format!("it must be longer than 0; {EXAMPLES}")),
         Ok(duration) => Ok(duration),
         Err(_) if text.parse::<f64>().is_ok_and(f64::is_finite) => Err(format!("it has no unit; {EXAMPLES}")),
         Err(error) => Err(format!("{error}; {EXAMPLES}")),
@@ -51,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_part_has_its_unit() {
+    fn format_uses_every_unit() {
         for (ms, expected) in [
             (0, "0s"),
             (500, "500ms"),
@@ -67,9 +63,9 @@ mod tests {
     }
 
     #[test]
-    fn a_number_needs_a_unit_and_is_not_zero() {
+    fn parse_rejects_zero_and_numbers_without_a_unit() {
         for (text, complaint) in
-            [("30", "no unit"), ("0.5", "no unit"), ("0s", "longer than nothing"), ("", ""), ("5x", ""), ("-1s", "")]
+            [("30", "no unit"), ("0.5", "no unit"), ("0s", "longer than 0"), ("", ""), ("5x", ""), ("-1s", "")]
         {
             let error = parse(text).expect_err(text);
             assert!(error.contains(complaint) && error.ends_with(EXAMPLES), "{text}: {error}");
@@ -78,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_can_be_read(ns in 1..u64::MAX) {
+        fn parse_reads_what_format_writes(ns in 1..u64::MAX) {
             let duration = Duration::from_nanos(ns);
             prop_assert_eq!(parse(&format(duration)), Ok(duration));
         }

@@ -1,10 +1,10 @@
-//! Text of peers (servers, agents, other programs' files) made safe to show to a person.
+//! Escapes text of peers (servers, agents, files of other programs) before it is shown to a person.
 //!
-//! This is the one place that decides which characters a terminal may receive and which names may be listed. Characters that are
-//! invisible, or that move the cursor or change the direction of text, are shown as escapes such as `\u{202e}`. They are never
-//! dropped, so two texts that differ also look different.
+//! Only this module decides which characters a terminal may receive and which names may be listed. Characters that are
+//! invisible, move the cursor or change the direction of text become escapes such as `\u{202e}`. No character is dropped, so
+//! different texts stay different. Escaping is idempotent.
 //!
-//! Escaping twice changes nothing. Pure.
+//! Pure.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -12,57 +12,55 @@ use std::fmt::Write;
 use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory};
 use icu_properties::{CodePointMapData, CodePointSetData};
 
-/// Whether a person sees `c` where it stands.
-///
-/// Not visible: control characters, format characters (bidirectional controls, zero-width characters, tags), line and paragraph
-/// separators, and whatever else Unicode calls "default ignorable", such as blank fillers and variation selectors.
+/// `false` for control characters, format characters (bidirectional controls, zero-width characters, tags), line and paragraph
+/// separators, and characters that Unicode calls "default ignorable", such as blank fillers and variation selectors.
 pub(crate) fn is_visible(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
     }
     let category = CodePointMapData::<GeneralCategory>::new().get(c);
-    let is_steering = matches!(
+    let is_control = matches!(
         category,
         GeneralCategory::Control
             | GeneralCategory::Format
             | GeneralCategory::LineSeparator
             | GeneralCategory::ParagraphSeparator
     );
-    !is_steering && !CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+    !is_control && !CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
-/// `text` on one line: line ends and tabs are escaped, too.
+/// Escapes invisible characters, line feeds and tabs.
 pub(crate) fn one_line(text: &str) -> String {
-    escaped(text, &[])
+    escape(text, &[])
 }
 
-/// `text` with its line ends and tabs, and everything else escaped that is not visible.
+/// Escapes invisible characters except line feeds and tabs.
 pub(crate) fn lines(text: &str) -> String {
-    escaped(text, &['\n', '\t'])
+    escape(text, &['\n', '\t'])
 }
 
-/// The first `length` characters of `text` on one line, with `…` behind them if that is not all.
+/// The first `length` characters on one line, with `…` if the rest is cut.
 pub(crate) fn excerpt(text: &str, length: usize) -> String {
     let cut = beginning(text, length);
     let sign = if cut.len() < text.len() { "…" } else { "" };
     one_line(cut) + sign
 }
 
-/// The first `length` characters of `text`, as they are.
+/// The first `length` characters, not escaped.
 pub(crate) fn beginning(text: &str, length: usize) -> &str {
     text.char_indices().nth(length).map_or(text, |(end, _)| &text[..end])
 }
 
-/// The same JSON value as `text`, with JSON escapes for characters in its strings that are not visible.
+/// The same JSON value, with JSON escapes for invisible characters in strings.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
-    // Control characters below U+0020 stand between the values of a JSON text, never in its strings.
-    let is_kept = |c: char| c < ' ' || is_visible(c);
-    if text.chars().all(is_kept) {
+    // Control characters below U+0020 are white space between JSON values, never part of a string.
+    let is_allowed = |c: char| c < ' ' || is_visible(c);
+    if text.chars().all(is_allowed) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if is_kept(c) {
+        if is_allowed(c) {
             shown.push(c);
             continue;
         }
@@ -73,11 +71,11 @@ pub(crate) fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-fn escaped(text: &str, kept: &[char]) -> String {
+fn escape(text: &str, allowed: &[char]) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut before = ' ';
     for c in text.chars() {
-        if is_visible(c) || kept.contains(&c) || styles_symbol(before, c) {
+        if is_visible(c) || allowed.contains(&c) || is_style_selector(before, c) {
             shown.push(c);
         } else {
             shown.extend(c.escape_default());
@@ -87,8 +85,8 @@ fn escaped(text: &str, kept: &[char]) -> String {
     shown
 }
 
-/// Whether `c` says whether the symbol `before` is drawn as text or as an emoji, as in many descriptions: it hides nothing.
-fn styles_symbol(before: char, c: char) -> bool {
+/// Whether `c` selects the text or emoji style of the symbol `before`. Such a selector hides nothing.
+fn is_style_selector(before: char, c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}') && !before.is_ascii() && !before.is_alphanumeric() && is_visible(before)
 }
 
@@ -98,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// Of each kind of character that hides or steers at least one.
+    /// At least one of each kind of invisible or controlling character.
     const HOSTILE: &str = "\0\u{7}\u{8}\r\u{1b}\u{7f}\u{80}\u{85}\u{9b}\u{9f}\u{ad}\u{34f}\u{600}\u{605}\u{61c}\u{6dd}\u{70f}\u{890}\
          \u{115f}\u{1160}\u{17b4}\u{180b}\u{180e}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\
          \u{202d}\u{202e}\u{2060}\u{2061}\u{2062}\u{2063}\u{2064}\u{2065}\u{2066}\u{2067}\u{2068}\u{2069}\u{206a}\u{206f}\u{3164}\
@@ -106,7 +104,7 @@ mod tests {
          \u{e0041}\u{e007f}\u{e0100}\u{e01ef}";
 
     #[test]
-    fn characters_that_hide_or_steer_are_escaped_everywhere() {
+    fn invisible_and_control_characters_are_escaped() {
         for c in HOSTILE.chars() {
             let (text, escape) = (format!("a{c}b"), c.escape_default().to_string());
             assert!(!is_visible(c), "{escape}");
@@ -118,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_people_read_stays_as_it_is() {
+    fn visible_text_is_unchanged() {
         for text in [
             "",
             "plain ~",
@@ -135,20 +133,20 @@ mod tests {
     }
 
     #[test]
-    fn a_variation_selector_is_kept_behind_a_symbol_only() {
+    fn variation_selector_is_allowed_only_after_a_symbol() {
         for text in ["a\u{fe0f}", "1\u{fe0f}", "_\u{fe0f}", "日\u{fe0f}", "⚠\u{fe0f}\u{fe0f}", "\u{fe0f}"] {
             assert!(one_line(text).ends_with("\\u{fe0f}"), "{text:?}");
         }
     }
 
     #[test]
-    fn json_has_escapes_of_its_own_for_them() {
+    fn json_strings_get_json_escapes() {
         assert!(matches!(json("{\"ä\":\n\"日\\n\"}"), Cow::Borrowed(_)));
         assert_eq!(json("{\"a\":\n\"\u{202e}\u{7f}\u{e0041}\"}"), "{\"a\":\n\"\\u202e\\u007f\\udb40\\udc41\"}");
     }
 
     #[test]
-    fn a_text_that_is_cut_says_so() {
+    fn excerpt_marks_cut_text() {
         for (text, length, expected) in
             [("ab", 2, "ab"), ("abc", 2, "ab…"), ("日本語", 2, "日本…"), ("a\nb", 2, "a\\n…")]
         {
@@ -158,7 +156,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_invisible_is_left_and_escaping_twice_changes_nothing(text in any::<String>()) {
+        fn escaped_text_is_visible_and_escaping_is_idempotent(text in any::<String>()) {
             let (line, several) = (one_line(&text), lines(&text));
             let is_fine = |c: char| is_visible(c) || matches!(c, '\u{fe0e}' | '\u{fe0f}');
             prop_assert!(line.chars().all(is_fine));
@@ -167,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn json_keeps_its_value_and_hides_nothing(text in any::<String>()) {
+        fn escaped_json_keeps_its_value_and_is_visible(text in any::<String>()) {
             let before = serde_json::to_string(&text).expect("a string");
             let after = json(&before);
             prop_assert!(after.chars().all(is_visible));

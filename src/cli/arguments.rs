@@ -101,7 +101,7 @@ pub(super) enum Command {
         shell: Shell,
     },
     /// Print the manual page of mcpd, or write the pages of all commands
-    Man(super::man::Pages),
+    Man(super::man::ManPages),
     /// Show what mcpd does, with a built-in server; needs no configuration
     Demo,
     /// Run the MCP server of the demonstration, on standard input and output

@@ -1,7 +1,7 @@
-//! `mcpd completions SHELL`: the script by which a shell asks `mcpd` itself, and what `mcpd` answers it.
+//! `mcpd completions SHELL`: the completion script of a shell, and the completions that the script requests.
 //!
-//! The script holds nothing that it knows: at each Tab it runs `mcpd` with the words that were typed and a variable that says so, so
-//! it is the same for every version. What is asked of a daemon has a limit, and whatever goes wrong ends in fewer completions.
+//! At each Tab the script runs `mcpd` with the typed words and the variable [`VARIABLE`]. It has no data of its own, so it fits
+//! every version. Requests to the daemon have a time limit. Errors only reduce the number of completions.
 
 mod live;
 mod typed;
@@ -16,16 +16,16 @@ pub(super) use self::live::{arguments, clients, profiles, servers, servers_and_t
 use super::arguments::Arguments;
 use super::{FAILED, fail, print};
 
-/// Says that a shell asks, and which. No key of the configuration could be named so.
+/// Names the shell that requests completions. The underscore keeps it apart from the `MCPD_` variables of the configuration.
 const VARIABLE: &str = "_MCPD_COMPLETE";
 const PROGRAM: &str = "mcpd";
 
-/// Has bash ask about whole words.
+/// Makes bash pass whole words.
 const BASH_WORDS: &str = include_str!("completions/whole_words.bash");
-/// Has an autoloaded function answer the first time that it is run, too, which defines the real one.
-const ZSH_FIRST: &str = "\nif [ \"$funcstack[1]\" = \"_mcpd\" ]; then\n    _clap_dynamic_completer_mcpd \"$@\"\nfi\n";
+/// An autoloaded function defines the real one when it first runs. This makes it complete the first time, too.
+const ZSH_AUTOLOAD: &str =
+    "\nif [ \"$funcstack[1]\" = \"_mcpd\" ]; then\n    _clap_dynamic_completer_mcpd \"$@\"\nfi\n";
 
-/// The shells that can ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Shell {
     Bash,
@@ -34,25 +34,24 @@ pub(super) enum Shell {
     Zsh,
 }
 
-/// Prints the script of `shell`.
 pub(super) fn run(shell: Shell) -> ExitCode {
-    let (completer, more): (&dyn EnvCompleter, &str) = match shell {
+    let (completer, suffix): (&dyn EnvCompleter, &str) = match shell {
         Shell::Bash => (&Bash, BASH_WORDS),
         Shell::Elvish => (&Elvish, ""),
         Shell::Fish => (&Fish, ""),
-        Shell::Zsh => (&Zsh, ZSH_FIRST),
+        Shell::Zsh => (&Zsh, ZSH_AUTOLOAD),
     };
     let mut script = Vec::new();
     match completer.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script) {
-        Ok(()) => print([&script[..], more.as_bytes()].concat()),
+        Ok(()) => print([&script[..], suffix.as_bytes()].concat()),
         Err(error) => fail(FAILED, error),
     }
 }
 
-/// Answers a shell, if it is one that asks. To tell it anything else would garble the line that a person is typing.
+/// Prints completions if a shell requests them. Errors are not printed, because they would garble the typed line.
 pub(super) fn answer() -> Option<ExitCode> {
-    let asked = CompleteEnv::with_factory(Arguments::command).var(VARIABLE);
-    match asked.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
+    let completer = CompleteEnv::with_factory(Arguments::command).var(VARIABLE);
+    match completer.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
         Ok(false) => None,
         Ok(true) => Some(ExitCode::SUCCESS),
         Err(_) => Some(ExitCode::from(FAILED)),

@@ -1,4 +1,4 @@
-//! `mcpd demo`: the whole job in front of the user's eyes, with a daemon, a server and a directory of its own.
+//! `mcpd demo`: starts a daemon with a built-in server in a temporary directory, and shows what it does.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -18,37 +18,36 @@ use crate::admin;
 use crate::admin::report::Report;
 use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, RuntimeDir};
 
-/// For the daemon to accept, and again for it to stop.
-const PATIENCE: Duration = Duration::from_secs(15);
-/// Between two looks at whether the daemon accepts yet.
-const LOOK: Duration = Duration::from_millis(5);
+/// For the daemon to accept connections, and to stop.
+const DAEMON_TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(super) async fn run() -> ExitCode {
     match show().await {
         Ok(true) => ExitCode::SUCCESS,
-        // Whoever reads has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Ok(false) => fail(FAILED, "the demonstration did not go as it should"),
+        Ok(false) => fail(FAILED, "the demonstration failed: see the output above"),
         Err(error) => fail(FAILED, error),
     }
 }
 
 async fn show() -> io::Result<bool> {
-    let place = tempfile::Builder::new().prefix("mcpd-demo-").tempdir()?;
-    let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).map_err(io::Error::other)?;
-    let config = place.path().join("config.toml");
+    let temp_dir = tempfile::Builder::new().prefix("mcpd-demo-").tempdir()?;
+    let directory = RuntimeDir::resolve(Some(temp_dir.path().join("run")), |_| None).map_err(io::Error::other)?;
+    let config = temp_dir.path().join("config.toml");
     let text = configuration(&std::env::current_exe()?);
     std::fs::write(&config, &text)?;
     writeln!(io::stdout(), "── a daemon with this configuration ──\n{text}")?;
 
-    let mut daemon = start(&config, &directory, &place.path().join("cache"))?;
+    let mut daemon = start(&config, &directory, &temp_dir.path().join("cache"))?;
     let (mut first, mut second) = connect_two(&directory.socket(AGENT_SOCKET)).await?;
     writeln!(io::stdout(), "── two agents see the same tools, without the denied one ──")?;
     for (name, agent) in [("first", &mut first), ("second", &mut second)] {
         let names: Vec<_> = tools::list(agent).await?.into_iter().map(|tool| tool.name).collect();
         writeln!(io::stdout(), "{name} agent: {}", names.join(", "))?;
     }
-    let refused = calls(&mut first, &mut second).await?;
+    let is_denied = show_calls(&mut first, &mut second).await?;
     let report = admin::status(&directory.socket(ADMIN_SOCKET)).await.map_err(io::Error::other)?;
     writeln!(
         io::stdout(),
@@ -61,11 +60,11 @@ async fn show() -> io::Result<bool> {
     let left = processes_left(&report);
     writeln!(io::stdout(), "── after SIGTERM the daemon has ended ({ended}) ──")?;
     writeln!(io::stdout(), "processes left: {}", if left.is_empty() { "none".to_owned() } else { left.join(", ") })?;
-    Ok(refused && ended.success() && left.is_empty())
+    Ok(is_denied && ended.success() && left.is_empty())
 }
 
 fn configuration(mcpd: &Path) -> String {
-    // JSON's string syntax is TOML's.
+    // TOML strings may be written like JSON strings.
     let command = Value::from(mcpd.to_string_lossy());
     format!("[servers.demo]\ncommand = {command}\nargs = [\"demo-server\"]\ndeny = [\"delete_*\"]\n")
 }
@@ -77,26 +76,26 @@ fn start(config: &Path, directory: &RuntimeDir, cache: &Path) -> io::Result<Chil
 }
 
 async fn connect_two(socket: &Path) -> io::Result<(Agent, Agent)> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DAEMON_TIMEOUT;
     let first = loop {
         match Agent::connect(socket, "first agent").await {
-            Err(_) if Instant::now() < deadline => sleep(LOOK).await,
+            Err(_) if Instant::now() < deadline => sleep(CONNECT_INTERVAL).await,
             connected => break connected?,
         }
     };
     Ok((first, Agent::connect(socket, "second agent").await?))
 }
 
-/// A call of each agent, and one that is refused; `true` if it was.
-async fn calls(first: &mut Agent, second: &mut Agent) -> io::Result<bool> {
+/// Each agent calls a tool, and one calls a denied tool. `true` if only the last call failed.
+async fn show_calls(first: &mut Agent, second: &mut Agent) -> io::Result<bool> {
     writeln!(io::stdout(), "\n── each of them calls ──")?;
     let echoed = call(first, "demo__echo", json!({ "text": "hello" })).await?;
-    writeln!(io::stdout(), "first agent:  demo__echo {{\"text\":\"hello\"}} → {}", spoken(&echoed))?;
+    writeln!(io::stdout(), "first agent:  demo__echo {{\"text\":\"hello\"}} → {}", describe(&echoed))?;
     let added = call(second, "demo__add", json!({ "a": 2, "b": 3 })).await?;
-    writeln!(io::stdout(), "second agent: demo__add {{\"a\":2,\"b\":3}} → {}", spoken(&added))?;
-    let refused = call(first, "demo__delete_everything", json!({})).await?;
-    writeln!(io::stdout(), "first agent:  demo__delete_everything {{}} → {}", spoken(&refused))?;
-    Ok(echoed.is_ok() && added.is_ok() && refused.is_err())
+    writeln!(io::stdout(), "second agent: demo__add {{\"a\":2,\"b\":3}} → {}", describe(&added))?;
+    let denied = call(first, "demo__delete_everything", json!({})).await?;
+    writeln!(io::stdout(), "first agent:  demo__delete_everything {{}} → {}", describe(&denied))?;
+    Ok(echoed.is_ok() && added.is_ok() && denied.is_err())
 }
 
 async fn call(agent: &mut Agent, tool: &str, arguments: Value) -> io::Result<Result<Value, Value>> {
@@ -104,7 +103,7 @@ async fn call(agent: &mut Agent, tool: &str, arguments: Value) -> io::Result<Res
     answer.map_or_else(|error| Ok(Err(error)), |result| Ok(Ok(serde_json::from_slice(&result)?)))
 }
 
-fn spoken(answer: &Result<Value, Value>) -> String {
+fn describe(answer: &Result<Value, Value>) -> String {
     match answer {
         Ok(result) => result["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
         Err(error) => format!("refused: {}", error_message(error)),
@@ -114,10 +113,10 @@ fn spoken(answer: &Result<Value, Value>) -> String {
 async fn stop(daemon: &mut Child) -> io::Result<ExitStatus> {
     let pid = daemon.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     kill_process(pid.ok_or(io::ErrorKind::NotFound)?, Signal::TERM)?;
-    timeout(PATIENCE, daemon.wait()).await?
+    timeout(DAEMON_TIMEOUT, daemon.wait()).await?
 }
 
-/// Which of the processes that the report knew still exist.
+/// Processes in the report that still exist.
 fn processes_left(report: &Report) -> Vec<String> {
     let servers = report.servers.iter().flat_map(|server| [server.pid, server.guard_pid]).flatten();
     let all = servers.chain([report.pid]);

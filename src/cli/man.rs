@@ -1,4 +1,4 @@
-//! `mcpd man`: a manual page for each command, made of what `--help` says and of what stands in `pages`.
+//! `mcpd man`: a manual page for each command, from the text of `--help` and from `pages`.
 
 mod pages;
 
@@ -10,53 +10,51 @@ use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use self::pages::{ENVIRONMENT, EXITS, FILES, examples};
+use self::pages::{ENVIRONMENT, EXIT_CODES, FILES, OTHER_FILES, examples};
 use super::arguments::Arguments;
 use super::{FAILED, fail, print};
 
-/// Where the pages go.
 #[derive(Debug, Args)]
-pub(super) struct Pages {
-    /// Write the page of each command there, `mcpd.1` and so on, rather than print that of `mcpd`
+pub(super) struct ManPages {
+    /// Write the page of each command to this directory (`mcpd.1`, …) instead of printing the page of `mcpd`
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: Option<PathBuf>,
 }
 
-pub(super) fn run(Pages { directory }: &Pages) -> ExitCode {
+pub(super) fn run(ManPages { directory }: &ManPages) -> ExitCode {
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();
-    let done = match directory {
+    let result = match directory {
         None => page(&program, None).map(print),
         Some(directory) => write(&program, directory)
             .map(|count| print(format!("wrote {count} pages to {}\n", directory.display())))
             .map_err(|error| io::Error::other(format!("{}: {error}", directory.display()))),
     };
-    done.unwrap_or_else(|error| fail(FAILED, error))
+    result.unwrap_or_else(|error| fail(FAILED, error))
 }
 
-/// Writes all pages, and tells how many they are.
+/// Writes all pages and returns their number.
 fn write(program: &Command, directory: &Path) -> io::Result<usize> {
     std::fs::create_dir_all(directory)?;
-    let mut waiting = vec![(program, None)];
+    let mut pending = vec![(program, None)];
     let mut count = 0;
-    while let Some((command, above)) = waiting.pop() {
+    while let Some((command, parent)) = pending.pop() {
         let name = title(command);
-        std::fs::write(directory.join(format!("{name}.1")), page(command, above)?)?;
+        std::fs::write(directory.join(format!("{name}.1")), page(command, parent)?)?;
         count += 1;
-        waiting.extend(command.get_subcommands().filter(|one| !one.is_hide_set()).map(|one| (one, Some(command))));
+        pending.extend(command.get_subcommands().filter(|one| !one.is_hide_set()).map(|one| (one, Some(command))));
     }
     Ok(count)
 }
 
-/// As `mcpd-serve`.
+/// Such as `mcpd-serve`.
 fn title(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
-/// The page of a command, which is one of those `above`.
-fn page(command: &Command, above: Option<&Command>) -> io::Result<Vec<u8>> {
+fn page(command: &Command, parent: Option<&Command>) -> io::Result<Vec<u8>> {
     let version = concat!("mcpd ", env!("CARGO_PKG_VERSION"));
-    // An empty date would be no argument at all.
+    // roff drops an empty argument.
     let man = Man::new(command.clone()).title(title(command)).date(" ").source(version).manual("mcpd Manual");
     let mut text = Vec::new();
     man.render_title(&mut text)?;
@@ -66,16 +64,16 @@ fn page(command: &Command, above: Option<&Command>) -> io::Result<Vec<u8>> {
     man.render_options_section(&mut text)?;
     let has_commands = command.get_subcommands().any(|one| !one.is_hide_set());
     if has_commands {
-        let mut own = Roff::new();
-        own.control("SH", ["COMMANDS"]);
-        own.to_writer(&mut text)?;
+        let mut heading = Roff::new();
+        heading.control("SH", ["COMMANDS"]);
+        heading.to_writer(&mut text)?;
         commands(command).to_writer(&mut text)?;
     }
-    more(command, above).to_writer(&mut text)?;
+    sections(command, parent).to_writer(&mut text)?;
     Ok(ascii(&String::from_utf8_lossy(&text)))
 }
 
-/// The pages of the commands that it has, each with what it is for.
+/// The subcommands, each with the title of its page.
 fn commands(command: &Command) -> Roff {
     let mut roff = Roff::new();
     for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
@@ -85,36 +83,36 @@ fn commands(command: &Command) -> Roff {
     roff
 }
 
-/// What `--help` does not say.
-fn more(command: &Command, above: Option<&Command>) -> Roff {
+/// The sections that `--help` does not have.
+fn sections(command: &Command, parent: Option<&Command>) -> Roff {
     let mut roff = Roff::new();
     let mut table = |heading: &str, rows: &[(&str, &str)]| {
         roff.control("SH", [heading]);
-        for (what, meaning) in rows {
-            roff.control("TP", []).text([bold(*what)]).text([roman(*meaning)]);
+        for (term, meaning) in rows {
+            roff.control("TP", []).text([bold(*term)]).text([roman(*meaning)]);
         }
     };
-    table("EXIT STATUS", &EXITS);
-    if above.is_none() {
-        table("ENVIRONMENT", &ENVIRONMENT);
-        table("FILES", &FILES);
+    table("EXIT STATUS", &EXIT_CODES);
+    match parent {
+        None => {
+            table("ENVIRONMENT", &ENVIRONMENT);
+            table("FILES", &[&FILES[..], &OTHER_FILES[..]].concat());
+        }
+        Some(_) => table("FILES", &FILES),
     }
     let examples = examples(title(command));
     if !examples.is_empty() {
-        roff.control("SH", ["EXAMPLES"]);
-    }
-    for (line, meaning) in examples {
-        roff.control("TP", []).text([bold(*line)]).text([roman(*meaning)]);
+        table("EXAMPLES", examples);
     }
     roff.control("SH", ["SEE ALSO"]);
-    match above {
-        Some(above) => roff.text([bold(title(above)), roman("(1)")]),
+    match parent {
+        Some(parent) => roff.text([bold(title(parent)), roman("(1)")]),
         None => roff.text([bold("systemd.unit"), roman("(5), "), bold("journalctl"), roman("(1)")]),
     };
     roff
 }
 
-/// Other characters by their number (groff_char(7)): whether a formatter reads UTF-8 depends on how it is run.
+/// Escapes other characters by their code points (groff_char(7)), because not every formatter reads UTF-8.
 fn ascii(text: &str) -> Vec<u8> {
     let escaped = |c: char| if c.is_ascii() { c.to_string() } else { format!("\\[u{:04X}]", u32::from(c)) };
     text.chars().map(escaped).collect::<String>().into_bytes()

@@ -1,4 +1,4 @@
-//! Every command line that the documentation and the program itself print is one that the program takes.
+//! Checks that every command line in the documentation and in the output of mcpd is valid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,32 @@ use clap::{CommandFactory, Parser};
 use super::arguments::Arguments;
 use crate::known_clients::Client;
 
-/// Messages that begin like commands.
+/// Texts that begin like a command and are none.
 const MESSAGES: [&str; 1] = ["mcpd is already running"];
-/// What ends a command line within that of a shell.
+/// Words that end a command within a shell line.
 const ENDS: [&str; 6] = ["|", "||", "&", "&&", ">", "<"];
 
-/// Text files below `directory` with this extension, but for those of tests.
+/// Files below `directory` with this extension, without tests.
 fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
-    let (mut waiting, mut found) = (vec![directory.to_owned()], Vec::new());
-    while let Some(path) = waiting.pop() {
+    let (mut pending, mut found) = (vec![directory.to_owned()], Vec::new());
+    while let Some(path) = pending.pop() {
         let is_test =
             path.file_name().is_some_and(|name| name == "tests" || name == "tests.rs" || name == "printed.rs");
         if path.is_dir() && !is_test {
-            waiting.extend(fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path()));
-        } else if path.extension().is_some_and(|own| own == extension) && !is_test {
+            pending.extend(fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry").path()));
+        } else if path.extension().is_some_and(|name| name == extension) && !is_test {
             found.push(path);
         }
     }
     found
 }
 
-/// What stands between backticks on one line, and begins like a command.
+/// Commands between backticks on a line.
 fn in_backticks(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).filter(|text| text.starts_with("mcpd "))
 }
 
-/// The commands of a page: in backticks, and in blocks of a shell.
+/// The commands of a Markdown page: in backticks and in shell blocks.
 fn of_page(text: &str) -> Vec<String> {
     let (mut found, mut is_shell, mut is_block) = (Vec::new(), false, false);
     for line in text.lines() {
@@ -53,7 +53,7 @@ fn of_page(text: &str) -> Vec<String> {
     found
 }
 
-/// The commands of a file of source: in what it prints, and in the text of `--help`.
+/// The commands of a source file: in string literals and in doc comments, which are the text of `--help`.
 fn of_source(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let is_comment = |line: &&str| line.starts_with("//") && !line.starts_with("///");
@@ -71,23 +71,23 @@ fn of_source(text: &str) -> Vec<String> {
     found
 }
 
-/// The texts between quotes on a line of source.
+/// The string literals on a line of source.
 fn literals(line: &str) -> Vec<String> {
-    // What is escaped is put away while the line is cut.
+    // Escapes are replaced while the line is split at quotes.
     let (quote, backslash) = ("\u{1}", "\u{2}");
     let line = line.replace("\\\\", backslash).replace("\\\"", quote).replace("'\"'", "");
     let texts = line.split('"').skip(1).step_by(2);
     texts.map(|text| text.replace(quote, "\"").replace(backslash, "\\")).collect()
 }
 
-/// Whether a text between quotes is a command, and not a sentence about mcpd.
+/// Whether a string literal is a command rather than a sentence about mcpd.
 fn is_command(text: &str) -> bool {
     let program = Arguments::command();
     let second = text.split(' ').nth(1).unwrap_or_default();
     program.find_subcommand(second).is_some() && !text.contains(": ") && !text.contains("{VERSION}")
 }
 
-/// The words of a command line, with `x` for what is filled in; `None` if a shell cannot read it.
+/// The words of a command line, with `x` for each format argument; `None` if a shell cannot parse it.
 fn words(line: &str) -> Option<Vec<String>> {
     let (mut filled, mut rest) = (String::new(), line);
     while let Some((before, after)) = rest.split_once('{').filter(|(before, _)| !before.ends_with(['$', '='])) {
@@ -100,14 +100,14 @@ fn words(line: &str) -> Option<Vec<String>> {
     Some(shlex::split(&filled)?.into_iter().take_while(|word| !ENDS.contains(&word.as_str())).collect())
 }
 
-/// Whether a word stands for what a person puts there.
+/// Whether a word is a placeholder, such as SERVER.
 fn is_placeholder(word: &str) -> bool {
     word.chars().all(|c| c == 'x') || word.chars().all(|c| c.is_ascii_uppercase() || c == '/')
 }
 
-/// Why the program would refuse the line.
+/// The error of the program for the line; `None` if the line is valid.
 fn refusal(line: &str) -> Option<String> {
-    let Some(words) = words(line) else { return Some("a shell cannot read it".to_owned()) };
+    let Some(words) = words(line) else { return Some("a shell cannot parse it".to_owned()) };
     let [_, command, rest @ ..] = &words[..] else { return Some("there is no command".to_owned()) };
     if is_placeholder(command) || MESSAGES.contains(&line) {
         return None;
@@ -122,7 +122,7 @@ fn refusal(line: &str) -> Option<String> {
     let is_name_alone = rest.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase()));
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,
-        // The name of a command, as a sentence uses it.
+        // A sentence names the command without its arguments.
         ErrorKind::MissingRequiredArgument
         | ErrorKind::MissingSubcommand
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
@@ -136,7 +136,7 @@ fn refusal(line: &str) -> Option<String> {
 }
 
 #[test]
-fn every_command_line_that_is_printed_is_one_that_the_program_takes() {
+fn every_printed_command_line_is_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &PathBuf| fs::read_to_string(path).expect("text");
     let mut lines: Vec<(String, String)> = Vec::new();
@@ -158,13 +158,13 @@ fn every_command_line_that_is_printed_is_one_that_the_program_takes() {
         add("--help", help.lines().flat_map(in_backticks).map(str::to_owned).collect());
     }
     assert!(lines.len() > 150, "only {} are found", lines.len());
-    let refused: Vec<_> = lines.iter().filter_map(|(from, line)| Some((from, line, refusal(line)?))).collect();
-    let shown: String = refused.iter().map(|(from, line, why)| format!("{from}: {line}\n{why}\n")).collect();
-    assert!(refused.is_empty(), "{shown}");
+    let invalid: Vec<_> = lines.iter().filter_map(|(from, line)| Some((from, line, refusal(line)?))).collect();
+    let shown: String = invalid.iter().map(|(from, line, why)| format!("{from}: {line}\n{why}\n")).collect();
+    assert!(invalid.is_empty(), "{shown}");
 }
 
 #[test]
-fn command_that_does_not_exist_is_found_wherever_it_is_printed() {
+fn invalid_command_lines_are_found_in_every_kind_of_text() {
     for line in
         ["mcpd import claude-code", "mcpd imprt", "mcpd status --wach", "mcpd connect --print emacs", "mcpd add"]
     {

@@ -49,6 +49,6 @@ impl ProfileArg {
         let others = directory.profiles();
         let known: Vec<_> = [Profile::DEFAULT].into_iter().chain(others.iter().map(String::as_str)).collect();
         let name = self.profile.escape_debug();
-        fail(USAGE, format!("there is no profile `{name}`; profiles: {}", known.join(", ")))
+        fail(USAGE, format!("there is no profile `{name}`; the daemon has: {}", known.join(", ")))
     }
 }

@@ -114,7 +114,7 @@ impl Listing {
         let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else { return };
         self.bytes += definition.len();
         // Counted here, since a list is read once, and catalogs are built of it again and again.
-        let passed_on = if self.kind == ListKind::Tools { token_estimate::passed_on(&definition) } else { 0 };
+        let passed_on = if self.kind == ListKind::Tools { token_estimate::sent_bytes(&definition) } else { 0 };
         self.list.items.push(Item { key, raw_key, definition, passed_on });
     }
 }

@@ -83,7 +83,7 @@ fn tool_of_a_server_that_has_never_listed_is_not_called_unknown() {
     let daemon = Setup::with(Server::named("a")).server(Server::run_by("gone", "/no/such/file")).start();
     for name in ["gone__read", "gone/read"] {
         let call = daemon.client(&["call", name]).expect_code(1);
-        let expected = format!("mcpd: {name}: the call was not sent: gone has not listed its tools: it is ");
+        let expected = format!("mcpd: {name}: the call was not sent: gone has not listed its tools, its state is ");
         assert!(call.stderr.starts_with(&expected), "{call}");
     }
     let unknown = daemon.client(&["call", "nobody__read"]).expect_code(1);
@@ -104,7 +104,7 @@ fn call_rejects_unsupported_arguments_before_sending_anything() {
         (&["path=x", "head=many"], "`head` must be of type integer, not `many`"),
         (&["path=@gone"], "gone: No such file"),
         (&[r#"{"path": "x", "more": 1}"#], "unknown argument `more`"),
-        (&["path=x", "--timeout", "0s"], "it must be longer than nothing"),
+        (&["path=x", "--timeout", "0s"], "it must be longer than 0"),
         (&["path=x", "--timeout", "30"], "it has no unit; write a number with a unit, such as `500ms`, `30s` or `5m`"),
     ] {
         let ran = daemon.client(&[&["call", "a__echo"], words].concat()).expect_code(2);
@@ -180,7 +180,7 @@ fn interrupted_call_is_cancelled_at_the_server() {
     let daemon = daemon();
     let late = daemon.client(&["call", "a__sleep", "ms:=60000", "--timeout", "300ms"]).expect_code(1);
     assert!(late.stderr.contains("no response within 300ms: the call is cancelled"), "{late}");
-    daemon.wait_journal("a", "it took too long");
+    daemon.wait_journal("a", "timeout of the caller");
     for (given, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut command = daemon.place().command(MCPD);
         command.args(["call", "a__sleep", &format!("ms:=60{code}"), "--runtime-dir"]).arg(daemon.place().runtime_dir());
@@ -189,7 +189,7 @@ fn interrupted_call_is_cancelled_at_the_server() {
         signal(child.id(), given);
         assert_eq!(wait_exit(&mut child).code(), Some(code));
     }
-    daemon.wait_journal("a", "the person who called has cancelled");
+    daemon.wait_journal("a", "cancelled by the user");
     daemon.wait_row("a", "has no call left", |row| row["in_flight"] == 0);
 }
 

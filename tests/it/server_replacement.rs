@@ -333,7 +333,7 @@ fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
     wait_starts(&daemon, "s", 3);
     let next = ask(&[slow("3")]);
     let (code, text) = outcome(first);
-    assert!(code == Some(1) && text.contains("another configuration came"), "{code:?} {text}");
+    assert!(code == Some(1) && text.contains("a later configuration has replaced it"), "{code:?} {text}");
     assert_eq!(outcome(next), (Some(0), "changed  s\n".to_owned()));
     // What runs: nothing has changed.
     let third = pids(&daemon);

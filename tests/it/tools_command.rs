@@ -153,7 +153,7 @@ fn tools_hidden_by_a_profile_name_the_profile() {
     assert!(all("reader").contains("not declared read-only, as `tools.read_only` of [profiles.reader] requires\n"));
     assert!(all("none").contains("`expose` of [profiles.none] does not include tools\n"));
     let unknown = daemon.client(&["tools", "--all", "--profile", "nobody"]).expect_code(1);
-    assert!(unknown.stderr.contains("there is no profile `nobody`; profiles: default, narrow, reader, none"));
+    assert!(unknown.stderr.contains("there is no profile `nobody`; the daemon has: default, narrow, reader, none"));
 }
 
 #[test]

@@ -1,97 +1,115 @@
-//! What manual pages say beside the text of `--help`. Pure.
+//! The parts of manual pages that `--help` does not have. Pure.
 
-/// A line to type, and what it does.
+/// A command line and its effect.
 pub(super) type Example = (&'static str, &'static str);
 
-/// The exit codes of all commands.
-pub(super) const EXITS: [(&str, &str); 4] = [
-    ("0", "All is well, or was done."),
-    ("1", "A server is failed, in backoff or unresponsive, a call failed, or something else did."),
-    ("2", "The command line or the configuration is wrong; nothing was done."),
+pub(super) const EXIT_CODES: [(&str, &str); 4] = [
+    ("0", "Success."),
+    ("1", "The command failed, or a server is failed, in backoff or unresponsive."),
+    ("2", "The command line or the configuration is wrong. Nothing was done."),
     ("3", "No daemon is running."),
 ];
 
-/// The variables that are read.
 pub(super) const ENVIRONMENT: [(&str, &str); 7] = [
-    ("XDG_RUNTIME_DIR", "The sockets are in its directory mcpd."),
-    ("XDG_CONFIG_HOME", "The configuration is in its directory mcpd; without it that is ~/.config/mcpd."),
-    ("XDG_CACHE_HOME", "What servers offer is kept in its directory mcpd; without it that is ~/.cache/mcpd."),
-    ("MCPD_KEY", "Sets KEY of [daemon], as MCPD_CALL_LOG does, on top of all files."),
-    ("RUST_LOG", "What the daemon logs, unless --log says so."),
-    (
-        "CREDENTIALS_DIRECTORY",
-        "Where the references ${cred:NAME} of a configuration are looked up, as systemd sets it.",
-    ),
-    ("NO_COLOR", "Without colours, if it is set to anything."),
+    ("XDG_RUNTIME_DIR", "The sockets are in its subdirectory mcpd."),
+    ("XDG_CONFIG_HOME", "The configuration is in its subdirectory mcpd. Default: ~/.config."),
+    ("XDG_CACHE_HOME", "Lists of servers are cached in its subdirectory mcpd. Default: ~/.cache."),
+    ("MCPD_KEY", "Sets KEY of [daemon], for example MCPD_CALL_LOG. Overrides all files."),
+    ("RUST_LOG", "Log filter of the daemon, unless --log is given."),
+    ("CREDENTIALS_DIRECTORY", "Directory of the files for ${cred:NAME} in the configuration. systemd sets it."),
+    ("NO_COLOR", "If set to any value, output has no colours."),
 ];
 
-/// The files that are read and made.
-pub(super) const FILES: [(&str, &str); 7] = [
-    ("/etc/mcpd/config.toml", "The configuration of the machine, below that of the user."),
-    ("~/.config/mcpd/config.toml", "The configuration of the user."),
-    ("~/.config/mcpd/config.d/*.toml", "More of it, in the order of the names."),
-    ("$XDG_RUNTIME_DIR/mcpd/mcp.sock", "Where agents connect: MCP, one JSON-RPC message a line."),
-    ("$XDG_RUNTIME_DIR/mcpd/PROFILE.sock", "The same for agents of one profile."),
-    ("$XDG_RUNTIME_DIR/mcpd/admin.sock", "Where these commands ask the daemon. Not for agents."),
-    (
-        "/run/user/UID/mcpd, ~/.local/state/mcpd/run",
-        "In the place of $XDG_RUNTIME_DIR/mcpd without that variable: the first if /run/user/UID is the user's.",
-    ),
+/// For the page of every command.
+pub(super) const FILES: [(&str, &str); 4] = [
+    ("/etc/mcpd/config.toml", "Configuration of the machine. Files of the user override it."),
+    ("~/.config/mcpd/config.toml", "Configuration of the user."),
+    ("~/.config/mcpd/config.d/*.toml", "Additional configuration, read in the order of the names."),
+    ("$XDG_RUNTIME_DIR/mcpd/admin.sock", "Operator socket for these commands. Not for agents."),
 ];
 
-/// Examples of a command, by the title of its page.
+/// For the page of mcpd only.
+pub(super) const OTHER_FILES: [(&str, &str); 5] = [
+    ("$XDG_RUNTIME_DIR/mcpd/mcp.sock", "Agent socket of the default profile: MCP, one JSON-RPC message per line."),
+    ("$XDG_RUNTIME_DIR/mcpd/PROFILE.sock", "Agent socket of another profile."),
+    ("/run/user/UID/mcpd", "Used if XDG_RUNTIME_DIR is not set and /run/user/UID belongs to the user."),
+    ("~/.local/state/mcpd/run", "Used otherwise."),
+    ("~/.cache/mcpd", "Cached lists of servers."),
+];
+
+/// By the title of the page.
 pub(super) fn examples(title: &str) -> &'static [Example] {
     match title {
         "mcpd" => &[
-            ("mcpd demo", "Shows what it does, with nothing configured."),
-            ("mcpd import", "Takes the servers of other clients over, after a look at what would be written."),
-            ("mcpd serve", "Runs the daemon."),
-            ("mcpd connect --print claude-code", "Says what has Claude Code use it."),
+            ("mcpd demo", "Shows what mcpd does. Needs no configuration."),
+            ("mcpd import", "Shows the servers of other clients, and adds them to the configuration."),
+            ("mcpd service install", "Runs the daemon now and at each login."),
+            ("mcpd connect --print claude-code", "Prints the entry that connects Claude Code."),
         ],
         "mcpd-serve" => &[
-            ("mcpd serve", "Serves what the default files configure."),
-            ("mcpd serve --config servers.toml --runtime-dir /tmp/try", "Serves this file, beside another daemon."),
+            ("mcpd serve", "Runs the daemon with the default configuration files."),
+            ("mcpd serve --config servers.toml --runtime-dir /tmp/try", "Runs a second daemon with another file."),
         ],
+        "mcpd-start" => &[("mcpd start", "Starts the daemon and waits until it accepts connections.")],
+        "mcpd-stop" => &[("mcpd stop", "Stops the daemon and all servers.")],
         "mcpd-status" => &[
-            ("mcpd status", "Shows servers, agents and sockets."),
-            ("mcpd status --check --json", "Asks each server first, and prints all as JSON."),
+            ("mcpd status", "Shows problems, servers, agents and profiles."),
+            ("mcpd status --check --json", "Checks every server first, and prints the report as JSON."),
+            ("mcpd status --watch", "Updates the view every second."),
         ],
         "mcpd-tools" => &[
-            ("mcpd tools", "Lists what agents of the default profile see."),
-            ("mcpd tools files --all", "Lists all that a server has, and what hides a part of it."),
-            ("mcpd tools files__read_file", "Tells what one tool takes."),
+            ("mcpd tools", "Lists the tools that agents of the default profile see."),
+            ("mcpd tools files --all", "Lists every tool of a server, with what hides it."),
+            ("mcpd tools files__read_file", "Describes one tool and its arguments."),
         ],
         "mcpd-call" => &[
-            (
-                "mcpd call files__read_file path=notes.md head=20",
-                "Calls a tool, its arguments by the types that it wants.",
-            ),
-            ("mcpd call files__read_file '{\"path\":\"notes.md\"}'", "The same as JSON."),
+            ("mcpd call files__read_file path=notes.md head=20", "Converts arguments to the types in the schema."),
+            ("mcpd call files__read_file '{\"path\":\"notes.md\"}'", "Passes the arguments as JSON."),
             ("mcpd call browser__screenshot url=https://example.org -o page.png", "Saves an image."),
         ],
-        "mcpd-calls" => &[("mcpd calls -f --server files", "Shows the calls of one server as they end.")],
+        "mcpd-top" => &[
+            ("mcpd top --sort errors", "Lists servers with the most errors first."),
+            ("mcpd top --json", "Prints the statistics of the last minute as JSON."),
+        ],
+        "mcpd-calls" => &[("mcpd calls -f --server files", "Shows the calls to one server as they end.")],
         "mcpd-logs" => &[("mcpd logs files -f", "Shows what a server writes to stderr.")],
-        "mcpd-disable" => {
-            &[("mcpd disable files", "Hides all of a server."), ("mcpd disable files/write_file", "Hides one tool.")]
-        }
+        "mcpd-restart" => &[("mcpd restart files", "Restarts a server and waits until it is ready.")],
+        "mcpd-disable" => &[
+            ("mcpd disable files", "Hides every tool of a server."),
+            ("mcpd disable files/write_file", "Hides one tool."),
+        ],
+        "mcpd-enable" => &[("mcpd enable files/write_file", "Shows a disabled tool again.")],
+        "mcpd-health" => &[
+            ("mcpd health files down", "Makes calls to a server fail at once."),
+            ("mcpd health files auto", "Determines its health by pings again."),
+        ],
         "mcpd-add" => &[
             (
                 "mcpd add files npx -y @modelcontextprotocol/server-filesystem ~/notes",
-                "Adds a server to the configuration.",
+                "Adds a server that is a command.",
             ),
-            ("mcpd add search https://example.org/mcp", "Adds one that is reached at a URL."),
+            ("mcpd add search https://example.org/mcp", "Adds a server at a URL."),
         ],
-        "mcpd-import" => &[("mcpd import --from cursor --dry-run", "Shows what would be taken over of Cursor.")],
-        "mcpd-check" => &[("mcpd check --strict", "Exits with 1 also if there are only warnings.")],
+        "mcpd-remove" => &[("mcpd remove files", "Removes a server from the configuration.")],
+        "mcpd-import" => &[("mcpd import --from cursor --dry-run", "Shows which servers of Cursor would be imported.")],
+        "mcpd-reload" => &[("mcpd reload", "Applies the changed configuration.")],
+        "mcpd-log-level" => &[("mcpd log-level info,mcpd::session=debug", "Logs sessions in detail.")],
+        "mcpd-doctor" => &[("mcpd doctor files", "Finds the problems of one server.")],
+        "mcpd-login" => &[("mcpd login tracker", "Logs in to a server in a browser.")],
+        "mcpd-logout" => &[("mcpd logout tracker", "Revokes the login of a server.")],
+        "mcpd-check" => &[("mcpd check --strict", "Exits with 1 if there are only warnings.")],
         "mcpd-connect" => &[
-            ("mcpd connect --profile reviewer", "Joins an agent that launches commands to one profile."),
-            ("mcpd connect --print codex", "Prints what Codex is to be configured with."),
+            ("mcpd connect --profile reviewer", "Connects an agent that launches commands to a profile."),
+            ("mcpd connect --print codex", "Prints the configuration entry for Codex."),
         ],
         "mcpd-completions" => &[
-            ("source <(mcpd completions bash)", "Completes in this shell."),
-            ("mcpd completions fish > ~/.config/fish/completions/mcpd.fish", "Completes in every fish."),
+            ("source <(mcpd completions bash)", "Enables completions in this shell."),
+            ("mcpd completions fish > ~/.config/fish/completions/mcpd.fish", "Enables completions in every fish."),
         ],
         "mcpd-man" => &[("mcpd man ~/.local/share/man/man1", "Installs the pages for this user.")],
+        "mcpd-demo" => &[("mcpd demo", "Runs the demonstration.")],
+        "mcpd-schema" => &[("mcpd schema > mcpd.schema.json", "Saves the schema for an editor.")],
+        "mcpd-service" => &[("mcpd service status", "Shows the state of the systemd units.")],
         _ => &[],
     }
 }
@@ -104,7 +122,7 @@ mod tests {
     use crate::cli::arguments::Arguments;
 
     #[test]
-    fn every_example_is_a_command_of_its_page() {
+    fn every_example_is_a_valid_command_of_its_page() {
         let mut program = Arguments::command();
         program.build();
         let titles = program.get_subcommands().map(|command| format!("mcpd-{}", command.get_name()));
@@ -120,5 +138,14 @@ mod tests {
             }
         }
         assert!(seen > 20);
+    }
+
+    #[test]
+    fn every_listed_command_has_an_example() {
+        for command in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let title = format!("mcpd-{}", command.get_name());
+            // A peer of the demonstration, not a command for people.
+            assert!(title == "mcpd-demo-server" || !examples(&title).is_empty(), "{title}");
+        }
     }
 }

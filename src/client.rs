@@ -163,7 +163,7 @@ impl Client {
         let host = ServerContext { restarts: false, ..ServerContext::new(guard) };
         let (policy, settings) = (server.policy.clone(), server.settings.clone());
         let record = SharedState::new(Arc::clone(&server.name));
-        let running = server::start((Arc::new(server), true), host, Arc::default(), record);
+        let running = server::start(Arc::new(server), true, host, Arc::default(), record);
         Self { running, policy, settings, initialized: AtomicBool::new(false) }
     }
 

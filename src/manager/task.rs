@@ -84,12 +84,12 @@ impl ManagerTask {
     pub(super) fn start_one(&self, config: Arc<ServerConfig>, presence: Presence) -> Entry {
         let record = SharedState::new(Arc::clone(&config.name));
         let follows = self.to_wait_for(&config);
-        let running = self.start_running((Arc::clone(&config), presence.runs() && follows.is_empty()), record);
+        let running = self.start_running(Arc::clone(&config), presence.runs() && follows.is_empty(), record);
         Entry { follows, ..Entry::new(running, config, presence) }
     }
 
-    pub(super) fn start_running(&self, wanted: (Arc<ServerConfig>, bool), record: SharedState) -> Running {
-        server::start(wanted, self.setup.host.clone(), Arc::clone(&self.changed), record)
+    pub(super) fn start_running(&self, config: Arc<ServerConfig>, enabled: bool, record: SharedState) -> Running {
+        server::start(config, enabled, self.setup.host.clone(), Arc::clone(&self.changed), record)
     }
 
     /// What is exposed of all servers.

@@ -1,22 +1,23 @@
-//! Who still gets a place where all are taken. Pure.
+//! Fair-share admission at the in-flight limit of an instance.
 //!
-//! As long as there is room nobody is asked how much it has, which is the usual case and costs nothing. After that an
-//! agent gets a place if it has less than its equal part, so that none can use up a server for the others. Those who were
-//! there first keep what they have: of `n` agents the `k`th largest has at most `1/k` of all places, and together they
-//! have at most `1 + 1/2 + … + 1/n` times as many as there are.
+//! Below the limit every call is admitted, and nothing is counted per agent. At the limit, an agent with fewer than
+//! `limit / agents` calls is still admitted, so one busy agent cannot lock out the others. Admitted calls stay: of `n`
+//! agents the `k`th largest has at most `1/k` of the limit, and all together have at most `1 + 1/2 + … + 1/n` times the limit.
+//!
+//! Pure: no I/O and no clock.
 
 use std::collections::HashMap;
 
-/// Calls one instance may have unanswered. When there are so many, one more waits ([`super::fair_queue`]), unless its agent has
-/// less than its equal share of them. Of what the instance has not read yet there are at most as many bytes as in one largest
-/// message: a call beyond is refused with −31003, with the same exception.
+/// Calls in flight at one instance. One more waits ([`super::fair_queue`]), unless its agent has less than its equal share.
+/// Unwritten calls may have as many bytes as the largest message; one more is refused with −31003, with the same
+/// exception.
 pub(crate) const MAX_IN_FLIGHT: usize = 256;
 
-/// What each session has of what is shared.
+/// The share of each session.
 pub(super) struct FairShares(HashMap<u64, usize>);
 
 impl FairShares {
-    /// `taken` has each share, or part of one: whose it is, and its size.
+    /// Sums up the sizes of each session.
     pub(super) fn of(taken: impl Iterator<Item = (u64, usize)>) -> Self {
         let mut sizes = HashMap::new();
         for (session, size) in taken {
@@ -33,13 +34,13 @@ impl FairShares {
     }
 }
 
-/// Which sessions an instance can be given one more call of.
+/// The sessions that an instance admits one more call of.
 pub(super) enum Vacancies {
-    /// Any.
+    /// All sessions.
     All,
-    /// None.
+    /// No session.
     None,
-    /// Those that have less than their share.
+    /// Sessions with less than their share.
     Due(FairShares),
 }
 
@@ -67,7 +68,7 @@ mod tests {
 
     const PLACES: usize = 32;
 
-    /// Asks as an instance does.
+    /// Admits as an instance does.
     fn is_taken(taken: &[u64], session: u64) -> bool {
         taken.len() < PLACES || is_due(PLACES, session, 1, taken.iter().map(|of| (*of, 1)))
     }

@@ -529,7 +529,7 @@ impl Instance {
 
     /// Returns the call unless it is refused.
     fn admit(&self, call: Call) -> Option<Call> {
-        let what = if matches!(call.matter, RequestKind::NewTask) && !self.tasks.have_capacity() {
+        let what = if matches!(call.kind, RequestKind::NewTask) && !self.tasks.have_capacity() {
             "it has too many tasks that have not ended"
         } else if self.calls.is_unread(&self.wire, &call) {
             "it does not read its input"
@@ -1197,7 +1197,7 @@ impl Instance {
 
     /// Forwards a request of a legacy agent about a task, if this instance has created the task for the agent.
     pub(super) fn ask_about_task(&mut self, call: Box<Call>) {
-        let RequestKind::Task(ask) = &call.matter else { return };
+        let RequestKind::Task(ask) = &call.kind else { return };
         match self.tasks.look_up(call.reply.key.session, ask) {
             Lookup::Unknown => call.refuse_unknown_task(),
             Lookup::Completed(completed) => {

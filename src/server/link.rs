@@ -1,6 +1,4 @@
-//! The way to one instance and back: the pipes of its process, or HTTP.
-//!
-//! Knows: both ways. Must not touch: what passes on them.
+//! The link to one instance: the pipes of its process, or HTTP. It does not look into messages.
 
 use std::task::{Context, Poll, ready};
 
@@ -9,7 +7,7 @@ use tokio::net::unix::pipe;
 use crate::transport::http::{Disconnect, HeaderParams, HttpConnection};
 use crate::transport::{Arrival, Incoming, MessageReader, Outbox};
 
-/// What a server with a URL is talked to by.
+/// The transport of a server at a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemoteTransport {
     /// MCP 2025-03-26 to 2025-11-25, `basic/transports`, "Streamable HTTP".
@@ -19,7 +17,7 @@ pub enum RemoteTransport {
 }
 
 impl RemoteTransport {
-    /// The words for it in `mcpd status`.
+    /// Its name in `mcpd status`.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -29,14 +27,14 @@ impl RemoteTransport {
     }
 }
 
-/// The way to an instance.
+/// The link to an instance.
 #[expect(clippy::large_enum_variant, reason = "the larger one is what most have, and is used at every turn")]
 pub(super) enum Link {
     Pipes { stdin: pipe::Sender, stdout: MessageReader<pipe::Receiver> },
     Http(Box<HttpConnection>),
 }
 
-/// Why nothing passes on it any more.
+/// Why a link has failed.
 #[derive(Debug)]
 pub(super) enum LinkError {
     /// The server closed this stream; how it ended says more.
@@ -51,12 +49,12 @@ impl LinkError {
 }
 
 impl Link {
-    /// The way to a process.
-    pub(super) fn pipes((stdin, stdout): (pipe::Sender, pipe::Receiver), max_message: usize) -> Self {
+    /// The link to a process.
+    pub(super) fn pipes(stdin: pipe::Sender, stdout: pipe::Receiver, max_message: usize) -> Self {
         Self::Pipes { stdin, stdout: MessageReader::new(stdout, max_message) }
     }
 
-    /// Writes what the server takes now. Pending if it takes nothing, ready if there is nothing to write, too.
+    /// Writes as much as the server accepts now. Pending if it accepts nothing; ready also if nothing waits to be written.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<Result<(), LinkError>> {
         match self {
             Self::Pipes { stdin, .. } => outbox.poll_write(cx, stdin).map_err(|_| LinkError::Stream("stdin")),
@@ -64,7 +62,7 @@ impl Link {
         }
     }
 
-    /// The next thing that comes. May be cancelled without loss.
+    /// The next arrival. Cancel-safe.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, LinkError>> {
         match self {
             Self::Pipes { stdout, .. } => match ready!(stdout.poll_next(cx)) {
@@ -75,7 +73,7 @@ impl Link {
         }
     }
 
-    /// The next message if it is there already.
+    /// The next message, if it was read already.
     pub(super) fn buffered(&mut self) -> Option<Incoming> {
         match self {
             Self::Pipes { stdout, .. } => stdout.buffered(),

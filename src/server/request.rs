@@ -48,7 +48,7 @@ impl ServerHandle {
         let mut unanswered = PendingAnswer::new(self, key, span);
         self.call(Box::new(Call {
             request: RequestLine { line, id, rename: None, progress_token: None },
-            matter: RequestKind::Nothing,
+            kind: RequestKind::Nothing,
             limit,
             origin: Origin::Legacy(Arc::default()),
             access,

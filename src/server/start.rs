@@ -15,25 +15,25 @@ use super::task::{self, Parts};
 use super::wiring::Wiring;
 use crate::config::{ServerConfig, Sharing};
 
-/// Starts the task of one server, and the server itself once it is enabled. `changed` is notified whenever what it publishes
-/// has changed.
+/// Starts the task of one server, which starts the server once it is enabled. `changed` is notified of each published change.
 #[must_use]
 pub fn start(
-    desired: (Arc<ServerConfig>, bool),
+    config: Arc<ServerConfig>,
+    enabled: bool,
     context: ServerContext,
     changed: ChangeSignal,
     record: SharedState,
 ) -> Running {
-    let (is_shared, scope) = (desired.0.settings.sharing == Sharing::Shared, context.scope());
+    let (is_shared, scope) = (config.settings.sharing == Sharing::Shared, context.scope());
     let Wiring { mut inner, control, orders, commands, publisher } =
-        Wiring::new(desired, EraPreference::Shared, changed, &record);
+        Wiring::new(config, enabled, EraPreference::Shared, changed, &record);
     let (instances, receiver) = watch::channel(Arc::from([]));
     inner.instances = Some(receiver);
     let parts = Parts { context, stderr: record.stderr.clone(), orders, commands, publisher };
     let task = if is_shared {
         tokio::spawn(async move {
-            // A server at a URL that has both eras has an instance for each.
-            if let Some(task) = task::run(parts, (None, scope)).await {
+            // A server at a URL that supports both eras has an instance for each.
+            if let Some(task) = task::run(parts, None, scope).await {
                 Box::pin(group::Group::in_place_of(task, instances).run()).await;
             }
         })

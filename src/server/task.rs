@@ -92,7 +92,7 @@ pub(super) struct Handover {
 }
 
 /// Runs until it is stopped, or until several instances are needed: then it returns what their group needs.
-pub(super) async fn run(parts: Parts, (purpose, scope): (Option<Arc<str>>, AgentScope)) -> Option<Handover> {
+pub(super) async fn run(parts: Parts, purpose: Option<Arc<str>>, scope: AgentScope) -> Option<Handover> {
     let Parts { context, stderr, orders, commands, publisher } = parts;
     let DesiredState { config, revision, .. } = orders.desired();
     let lifecycle = Lifecycle::new(startable(&config), context.restarts, config.settings.backoff_reset);

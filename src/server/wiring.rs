@@ -18,7 +18,7 @@ use super::task::{self, Parts};
 use crate::config::ServerConfig;
 use crate::era::Era;
 
-/// Both ends of all that is between a task and the rest.
+/// Both ends of the channels between a server's task and the rest of the program.
 pub(super) struct Wiring {
     pub(super) inner: Inner,
     pub(super) control: Control,
@@ -29,7 +29,8 @@ pub(super) struct Wiring {
 
 impl Wiring {
     pub(super) fn new(
-        (config, enabled): (Arc<ServerConfig>, bool),
+        config: Arc<ServerConfig>,
+        enabled: bool,
         era: EraPreference,
         changed: ChangeSignal,
         record: &SharedState,
@@ -52,21 +53,30 @@ impl Wiring {
     }
 }
 
-/// Starts the task of one instance; one that is not the only one of its server has a purpose, and may be one agent's.
+/// One of several instances of a server.
+pub(super) struct InstanceSpec {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) enabled: bool,
+    pub(super) era: Era,
+    /// Its label in reports.
+    pub(super) purpose: Arc<str>,
+    pub(super) scope: AgentScope,
+}
+
+/// Starts the task of one of several instances.
 pub(super) fn start_instance(
-    desired: (Arc<ServerConfig>, bool),
-    era: Era,
+    spec: InstanceSpec,
     context: ServerContext,
     changed: ChangeSignal,
-    (purpose, scope): (Arc<str>, AgentScope),
     record: SharedState,
 ) -> Running {
+    let InstanceSpec { config, enabled, era, purpose, scope } = spec;
     let Wiring { mut inner, control, orders, commands, publisher } =
-        Wiring::new(desired, EraPreference::Of(era), changed, &record);
+        Wiring::new(config, enabled, EraPreference::Of(era), changed, &record);
     inner.purpose = Some(Arc::clone(&purpose));
     let parts = Parts { context, stderr: record.stderr.clone(), orders, commands, publisher };
     let task = tokio::spawn(async move {
-        task::run(parts, (Some(purpose), scope)).await;
+        task::run(parts, Some(purpose), scope).await;
     });
     Running { handle: ServerHandle(Arc::new(inner)), control, task, record }
 }

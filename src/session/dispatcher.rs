@@ -55,7 +55,7 @@ use crate::server::messages::call::{
 };
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::{ResourceUpdate, ServerNotification, TaskStatus};
-use crate::server::messages::tasks::{StatedAsk, TaskAct, TaskNews, unknown_task};
+use crate::server::messages::tasks::{BridgedTaskRequest, TaskAct, TaskNews, unknown_task};
 use crate::server::{self, Interest, START_WAIT, ServerHandle, StopOrder, User};
 
 /// Number of agent messages that are handled in a row.
@@ -164,7 +164,7 @@ struct Destination<'a> {
     /// The subject that policy has to permit; `None` if it is not checked again.
     access: Option<AccessTarget>,
     limit: CallLimit,
-    matter: RequestKind,
+    kind: RequestKind,
 }
 
 /// Serves one agent over a Unix socket until the agent disconnects, is disconnected, or the daemon stops.
@@ -722,9 +722,9 @@ impl<T: Transport> Session<T> {
             }
             Target::Server(_) => (None, None, member.config.settings.request_limit()),
         };
-        let (access, matter) = (request.access_target(target), request.matter());
+        let (access, kind) = (request.access_target(target), request.kind());
         let server = &member.handle;
-        self.send(request, Destination { member, server, tool, rename, access, limit, matter }, view);
+        self.send(request, Destination { member, server, tool, rename, access, limit, kind }, view);
     }
 
     /// Sends a request about a task to the instance that runs the task.
@@ -738,9 +738,9 @@ impl<T: Transport> Session<T> {
             TaskAct::Result => route.limit,
             TaskAct::Get | TaskAct::Cancel => member.config.settings.request_limit(),
         };
-        let (access, matter) = (Some(located.access()), request.matter());
+        let (access, kind) = (Some(located.access()), request.kind());
         let server = &instance;
-        self.send(request, Destination { member, server, tool: None, rename: None, access, limit, matter }, &view);
+        self.send(request, Destination { member, server, tool: None, rename: None, access, limit, kind }, &view);
     }
 
     /// Sends a modern request about a task to the server whose tool made the task.
@@ -755,17 +755,17 @@ impl<T: Transport> Session<T> {
         };
         let rename = Some((request.raw_key.clone(), Bytes::from(json!(id).to_string())));
         let [token, task] = [&request.key, id.as_bytes()].map(Bytes::copy_from_slice);
-        let matter = RequestKind::Stated(Box::new(StatedAsk { id: token, task, maker }));
+        let kind = RequestKind::BridgedTask(Box::new(BridgedTaskRequest { id: token, task, maker }));
         let (access, member) = (Some(located.access()), located.member);
         let (server, limit) = (&member.handle, member.config.settings.request_limit());
-        self.send(request, Destination { member, server, tool: None, rename, access, limit, matter }, &view);
+        self.send(request, Destination { member, server, tool: None, rename, access, limit, kind }, &view);
     }
 
     /// Sends a request to a server, unless the agent has too much unanswered.
     fn send(&mut self, request: RoutedRequest, to: Destination<'_>, view: &View) {
-        let Destination { member, server, tool, rename, access, limit, matter } = to;
+        let Destination { member, server, tool, rename, access, limit, kind } = to;
         let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
-        if let Some(limit) = self.limit_reached(&request, &matter) {
+        if let Some(limit) = self.limit_reached(&request, &kind) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
             self.recorder.end(record, Some(server), Outcome::Overloaded, line.len());
             return self.io.respond(&request.id, [line]);
@@ -775,7 +775,7 @@ impl<T: Transport> Session<T> {
         self.agent.count_call();
         let reply = Reply::new(key, &request.id, server.name(), self.agent.replies());
         let id = reply.id().clone();
-        let purpose = match &matter {
+        let purpose = match &kind {
             RequestKind::Subscription(subscription) => Purpose::Subscription(subscription.clone()),
             // Copied, so that a small name does not keep a large line in memory.
             RequestKind::NewTask => Purpose::NewTask { tool: Bytes::copy_from_slice(&request.key) },
@@ -789,7 +789,7 @@ impl<T: Transport> Session<T> {
         let RoutedRequest { line, id: request_id, progress_token, .. } = request;
         let rename = rename.map(|(exposed, own)| Rename { exposed, own });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let call = Box::new(Call { request, matter, limit, origin, access, reply });
+        let call = Box::new(Call { request, kind, limit, origin, access, reply });
         let unsent = record.in_scope(|| server.try_call(call));
         self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
         self.calls.insert(id, in_flight::Call { key, server: server.clone(), record, purpose });
@@ -805,14 +805,14 @@ impl<T: Transport> Session<T> {
     }
 
     /// Why the agent may not send this request as well, if it may not.
-    fn limit_reached(&mut self, request: &RoutedRequest, matter: &RequestKind) -> Option<&'static str> {
+    fn limit_reached(&mut self, request: &RoutedRequest, kind: &RequestKind) -> Option<&'static str> {
         if !self.calls.has_room_for(request.line.len()) {
             return Some(TOO_LARGE);
         }
         if self.is_full() {
             return Some(TOO_MANY);
         }
-        match matter {
+        match kind {
             RequestKind::Subscription(subscription)
                 if !self.subscriptions.resources().has_room_for(subscription, &self.calls) =>
             {

@@ -189,7 +189,7 @@ impl RoutedRequest {
     }
 
     /// The kind of request, as servers distinguish them. Tokens of modern tasks are resolved elsewhere.
-    pub(super) fn matter(&self) -> RequestKind {
+    pub(super) fn kind(&self) -> RequestKind {
         let begins = match self.method {
             RoutedMethod::Call if self.makes_task => return RequestKind::NewTask,
             RoutedMethod::Call if self.takes_tasks() => return RequestKind::MayBeTask,

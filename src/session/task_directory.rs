@@ -277,11 +277,11 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let line = line.slice(..line.len() - 1);
     let (Ok(Message::Request { id, .. }), Some(task_id)) = (parse(&line), text(&task.raw_id)) else { return None };
     let reply = Reply::new(key, &id, task.place.instance.name(), agent.replies());
-    let matter = RequestKind::Task(Box::new(TaskAsk { id: task_id, act: TaskAct::Get }));
+    let kind = RequestKind::Task(Box::new(TaskAsk { id: task_id, act: TaskAct::Get }));
     let limit = CallLimit { silence: POLL_TIMEOUT, total: POLL_TIMEOUT };
     let origin = agent.origin(None);
     // Only tasks of callable tools are polled, and listed only if that is still so.
     let request = RequestLine { line, id, rename: None, progress_token: None };
-    let call = Call { request, matter, limit, origin, access: None, reply };
+    let call = Call { request, kind, limit, origin, access: None, reply };
     Some(Box::new(call))
 }

@@ -114,7 +114,7 @@ impl ManagerTask {
         let enabled = before.is_none_or(|entry| entry.presence.runs()) && !waits;
         let record =
             before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
-        let running = self.start_running((Arc::clone(config), enabled), record);
+        let running = self.start_running(Arc::clone(config), enabled, record);
         if let Some(entry) = before {
             running.control.vouch(entry.running.control.vouched());
         }

@@ -31,7 +31,7 @@ use super::running::{Running, stop_all};
 use super::stderr;
 use super::stop_order::Stop;
 use super::task::Parts;
-use super::wiring::start_instance;
+use super::wiring::{InstanceSpec, start_instance};
 use crate::catalog::{Identity, Lists};
 use crate::config::{ServerConfig, Sharing};
 use crate::deadline_timer::DeadlineTimer;
@@ -187,14 +187,19 @@ impl Group {
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
         let record = self.publisher.record_of_instance(stderr);
-        let whose = (label, purpose.scope().unwrap_or_else(|| self.context.scope()));
         let mut context = self.context.clone();
         if purpose.is_second_era() {
             // The instance of the other era stores the lists.
             context.cache = None;
         }
-        let era = self.preferred(&purpose);
-        let running = start_instance((config, self.desired.enabled), era, context, changed, whose, record);
+        let spec = InstanceSpec {
+            config,
+            enabled: self.desired.enabled,
+            era: self.preferred(&purpose),
+            purpose: label,
+            scope: purpose.scope().unwrap_or_else(|| self.context.scope()),
+        };
+        let running = start_instance(spec, context, changed, record);
         running.control.vouch(self.desired.vouched);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
             running.handle.introduce_soon(agent.clone());
@@ -248,12 +253,12 @@ impl Group {
         self.note_era(era);
         let index = match self.config().settings.sharing {
             _ if let Some(index) = self.suspended_at(&call) => Some(index),
-            _ if let RequestKind::Stated(ask) = &call.matter => match self.instance_of_task(ask.maker) {
+            _ if let RequestKind::BridgedTask(ask) = &call.kind => match self.instance_of_task(ask.maker) {
                 Some(index) => Some(index),
                 None => return call.refuse_unknown_task(),
             },
             // Only one instance subscribes.
-            Sharing::Shared | Sharing::Pool if matches!(call.matter, RequestKind::Subscription(_)) => self.first(),
+            Sharing::Shared | Sharing::Pool if matches!(call.kind, RequestKind::Subscription(_)) => self.first(),
             Sharing::Shared => self.of_era(era),
             Sharing::Pool => self.least_busy(era, session),
             Sharing::Session | Sharing::Workspace => {

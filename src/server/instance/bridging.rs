@@ -47,7 +47,7 @@ pub(super) fn begin(call: Call, tasks: &mut TaskTable, wire: &Wire, config: &Ser
     };
     match call.origin.clone() {
         Origin::Legacy(speaker) => {
-            let begun = match &call.matter {
+            let begun = match &call.kind {
                 RequestKind::Task(ask) => BridgedCall::task_request(request, &speaker, ask.act),
                 kind => {
                     let task = tasks.use_for(kind, &request);

@@ -40,7 +40,7 @@ pub(super) struct AbandonedCall {
 impl PendingCall {
     /// The call, and its line for the server as a function of its id.
     pub(super) fn new(call: Call, changes: &[Change]) -> (Self, impl FnOnce(u64) -> Bytes) {
-        let Call { request, reply, matter: kind, origin, access, limit, .. } = call;
+        let Call { request, reply, kind, origin, access, limit, .. } = call;
         let pending = Self {
             reply,
             kind,
@@ -92,8 +92,8 @@ impl PendingCall {
     }
 
     pub(super) fn with_request(self, request: RequestLine) -> Call {
-        let Self { reply, kind: matter, deadline, origin, access, .. } = self;
-        Call { request, matter, limit: deadline.call_limit(), origin, access, reply }
+        let Self { reply, kind, deadline, origin, access, .. } = self;
+        Call { request, kind, limit: deadline.call_limit(), origin, access, reply }
     }
 
     /// The line with the id and the progress token of the agent. The name stays the server's own.

@@ -232,7 +232,7 @@ impl TaskTable {
             }
             (RequestKind::NewTask, Err(_)) => Ok(TaskChange::default()),
             (RequestKind::Task(ask), response) => Ok(self.seen(wire, call.reply.key.session, ask, response)),
-            (RequestKind::MayBeTask | RequestKind::Stated(_), response) => {
+            (RequestKind::MayBeTask | RequestKind::BridgedTask(_), response) => {
                 Ok(TaskChange { news: self.modern_news(wire, call, response, tag), ended: None })
             }
         }
@@ -707,8 +707,8 @@ impl TaskTable {
 
     fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {
         let (result, report) = match (&call.kind, response) {
-            (RequestKind::Stated(ask), Err(_)) if is_unknown(response) => return self.modern.end(&ask.task),
-            (RequestKind::Stated(_), Ok(result)) => (result, TaskReport::State),
+            (RequestKind::BridgedTask(ask), Err(_)) if is_unknown(response) => return self.modern.end(&ask.task),
+            (RequestKind::BridgedTask(_), Ok(result)) => (result, TaskReport::State),
             (RequestKind::MayBeTask, Ok(result)) => (result, TaskReport::Created),
             _ => return,
         };

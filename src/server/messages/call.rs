@@ -45,7 +45,7 @@ pub struct Call {
     /// The request as received.
     pub request: RequestLine,
     /// What it requires beyond being forwarded.
-    pub matter: RequestKind,
+    pub kind: RequestKind,
     /// Its time limits.
     pub limit: CallLimit,
     /// The agent that sent it.
@@ -276,7 +276,7 @@ impl ReplySender {
 impl Call {
     /// The subscription that the call changes, if any.
     pub(crate) fn subscription(&self) -> Option<&Subscription> {
-        match &self.matter {
+        match &self.kind {
             RequestKind::Subscription(subscription) => Some(subscription),
             _ => None,
         }
@@ -302,7 +302,7 @@ impl Call {
 
     /// Sends the error of a call without an instance. Tasks end with their instance, so a call about one gets "unknown task".
     pub(crate) fn refuse_without_instance(self, failure: Failure) {
-        match self.matter {
+        match self.kind {
             RequestKind::Task(_) => self.refuse_unknown_task(),
             _ => self.refuse(failure),
         }
@@ -310,9 +310,9 @@ impl Call {
 
     /// Sends the error for an unknown task.
     pub(crate) fn refuse_unknown_task(self) {
-        let id = match &self.matter {
+        let id = match &self.kind {
             RequestKind::Task(ask) => &ask.id,
-            RequestKind::Stated(ask) => &ask.id,
+            RequestKind::BridgedTask(ask) => &ask.id,
             _ => return,
         };
         let error = unknown_task(id);

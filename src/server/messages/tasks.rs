@@ -18,7 +18,7 @@ pub struct TaskAsk {
 
 /// A request about a task of the modern era.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StatedAsk {
+pub struct BridgedTaskRequest {
     /// The task's id as the agent knows it.
     pub id: Bytes,
     /// The server's own, as text.

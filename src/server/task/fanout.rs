@@ -18,10 +18,10 @@ impl ServerTask {
     /// Writes a call to the instance, or answers it here: a subscription that other agents already have, too, does not
     /// concern the server.
     pub(super) fn give(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let desired = match &call.matter {
+        let desired = match &call.kind {
             RequestKind::Subscription(desired) => desired,
             RequestKind::Task(_) => return instance.ask_about_task(call),
-            RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::Stated(_) => {
+            RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::BridgedTask(_) => {
                 instance.call(call);
                 return;
             }

@@ -40,7 +40,7 @@ impl ServerTask {
         let mut instance = Instance::new(link, setup);
         let opening = self.died_opening.map_or_else(|| self.opening(), Opening::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
-        let opened = Box::pin(permit.during(open(&mut instance, (&mut process, activity), (opening, limit))));
+        let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, limit)));
         let opened = self.unless_stopped(opened).await;
         self.learn(opened.as_ref(), opening, &instance);
         let end = match opened {
@@ -161,8 +161,10 @@ impl ServerTask {
 /// Performs the handshake, unless the server ends or shows no sign of life for `limit`.
 async fn open(
     instance: &mut Instance,
-    (process, activity): (&mut Option<Process>, Option<Activity>),
-    (opening, limit): (Opening, Duration),
+    process: &mut Option<Process>,
+    activity: Option<Activity>,
+    opening: Opening,
+    limit: Duration,
 ) -> Result<HandshakeResult, StopReason> {
     let ended = async {
         match process {

@@ -113,7 +113,7 @@ impl ServerTask {
             },
             // There is no instance to check and there are no tasks. The next instance lists anew and knows no roots.
             Command::Check(_) | Command::Relist | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
-            Command::Call(call) if self.is_about_gone_task(&call.matter) => call.refuse_unknown_task(),
+            Command::Call(call) if self.is_about_gone_task(&call.kind) => call.refuse_unknown_task(),
             Command::Call(call) => {
                 self.has_legacy_calls |= call.origin.era() == Era::Legacy;
                 self.publisher.stats.calls.add_one();
@@ -170,10 +170,10 @@ impl ServerTask {
     }
 
     /// Whether it is about a task that went with its instance, which one may not that both ends know by themselves.
-    fn is_about_gone_task(&self, matter: &RequestKind) -> bool {
-        match matter {
+    fn is_about_gone_task(&self, kind: &RequestKind) -> bool {
+        match kind {
             RequestKind::Task(_) => true,
-            RequestKind::Stated(_) => self.speaks_legacy(),
+            RequestKind::BridgedTask(_) => self.speaks_legacy(),
             _ => false,
         }
     }

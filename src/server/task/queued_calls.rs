@@ -11,9 +11,9 @@ use crate::server::messages::call::{Call, Failure, RequestKind};
 /// Whether a call counts against the limit. Requests about a task must not wait for the request that waits for its result.
 /// Subscriptions are shared by agents.
 fn takes_place(call: &Call, instance: &Instance) -> bool {
-    match call.matter {
+    match call.kind {
         RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask => !instance.is_resumed_by(call),
-        RequestKind::Subscription(_) | RequestKind::Task(_) | RequestKind::Stated(_) => false,
+        RequestKind::Subscription(_) | RequestKind::Task(_) | RequestKind::BridgedTask(_) => false,
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Request {
 impl Subscriptions {
     /// Joins the request for the same resource, or returns the call if there is none.
     pub(super) fn join_request(&mut self, call: Call) -> Option<Call> {
-        let RequestKind::Subscription(subscription) = &call.matter else { return None };
+        let RequestKind::Subscription(subscription) = &call.kind else { return None };
         match self.requests.iter_mut().find(|request| request.uri == subscription.uri) {
             Some(request) => {
                 request.joined.push(call);

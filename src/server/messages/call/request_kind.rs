@@ -1,7 +1,7 @@
 //! What a call is about that more than its answer depends on.
 
 use crate::server::messages::subscriptions::Subscription;
-use crate::server::messages::tasks::{StatedAsk, TaskAsk};
+use crate::server::messages::tasks::{BridgedTaskRequest, TaskAsk};
 
 /// What a call is about, beside itself; boxed where there is something, for most are about nothing.
 #[derive(Debug)]
@@ -17,5 +17,5 @@ pub enum RequestKind {
     /// A task may be made of it, for its agent understands those of the modern era.
     MayBeTask,
     /// A task of the modern era that was made before.
-    Stated(Box<StatedAsk>),
+    BridgedTask(Box<BridgedTaskRequest>),
 }

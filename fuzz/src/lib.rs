@@ -44,7 +44,7 @@ mod mcpd {
         pub mod body {
             /// Stub: targets do not observe where bytes are stored.
             #[must_use]
-            pub fn by_itself(part: bytes::Bytes) -> bytes::Bytes {
+            pub fn detached(part: bytes::Bytes) -> bytes::Bytes {
                 part
             }
         }
@@ -53,7 +53,7 @@ mod mcpd {
     /// The pure parts of `server`.
     pub mod server {
         pub mod listing;
-        pub mod share;
+        pub mod fair_share;
         pub mod stats;
 
         /// Messages between sessions and servers.
@@ -102,10 +102,10 @@ mod mcpd {
         }
 
         /// Server requests, which no target has.
-        pub mod question {
+        pub mod server_request {
             /// One such request.
             #[derive(Debug)]
-            pub struct Question;
+            pub struct ForwardedRequest;
         }
     }
 
@@ -122,7 +122,7 @@ mod mcpd {
 
             use bytes::Bytes;
 
-            mod events;
+            mod sse_parser;
 
             /// The events and fields parsed from a stream.
             #[derive(Debug, Default, PartialEq, Eq)]
@@ -136,23 +136,23 @@ mod mcpd {
             /// Parses a stream in these pieces, with at most `max` bytes per event.
             #[must_use]
             pub fn parse_events(pieces: &[&[u8]], max: usize) -> EventStreamResult {
-                let (mut stream, mut parse_events) = (events::Events::new(max), EventStreamResult::default());
+                let (mut stream, mut result) = (sse_parser::SseParser::new(max), EventStreamResult::default());
                 for piece in pieces {
                     stream.read(Bytes::copy_from_slice(piece));
-                    assert!(stream.held() <= 2 * max, "{} bytes are held", stream.held());
-                    parse_events.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
-                        events::Event::Data { name, data } => Some((name, data)),
-                        events::Event::TooLarge => None,
+                    assert!(stream.buffered() <= 2 * max, "{} bytes are buffered", stream.buffered());
+                    result.events.extend(std::iter::from_fn(|| stream.pop()).map(|event| match event {
+                        sse_parser::Event::Data { name, data } => Some((name, data)),
+                        sse_parser::Event::TooLarge => None,
                     }));
                 }
-                (parse_events.last_id, parse_events.retry) = (stream.last_id().cloned(), stream.retry());
-                parse_events
+                (result.last_id, result.retry) = (stream.last_id().cloned(), stream.retry());
+                result
             }
         }
     }
 }
 
 pub use mcpd::{
-    calls, catalog, client_info, config, duration, era, jsonrpc, kind, level, moment, naming, net, policy, printable,
+    calls, catalog, client_info, config, duration, era, jsonrpc, list_kind, log_level, clock, naming, net, policy, printable,
     progress, server, session, task_state, token_estimate, transport,
 };

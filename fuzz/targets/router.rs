@@ -19,7 +19,7 @@ use pure_modules::jsonrpc::request_line::{Rename, RequestLine};
 use pure_modules::jsonrpc::splice::{Edit, splice};
 use pure_modules::jsonrpc::{Message, parse};
 use pure_modules::list_kind::{ListKind, PerKind};
-use pure_modules::moment::Moment;
+use pure_modules::clock::Moment;
 use pure_modules::naming::{Naming, Scheme};
 use pure_modules::policy::{self, Policy};
 use pure_modules::server::listing::{Listing, Next};

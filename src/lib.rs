@@ -34,7 +34,7 @@ mod net;
 mod oauth;
 pub mod policy;
 mod printable;
-mod progress;
+mod progress_token;
 mod random;
 mod server;
 mod session;

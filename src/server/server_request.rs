@@ -17,7 +17,7 @@ use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
-use crate::progress;
+use crate::progress_token;
 
 /// Pending progress notifications of one request; more are dropped.
 const PROGRESS_PLACES: usize = 8;
@@ -55,7 +55,7 @@ impl ParsedRequest {
             ClientCapability::Tasks => Some(TaskAction::about(method, task_id.as_ref())?),
             _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| TaskAction::Make),
         };
-        let progress_token = progress::token(meta)?;
+        let progress_token = progress_token::read(meta)?;
         let ability = match (ability, mode.as_ref().and_then(text).as_deref()) {
             (ClientCapability::Form, Some(b"url")) => ClientCapability::Url,
             (ClientCapability::Form, Some(b"form")) => ClientCapability::Form,

@@ -19,7 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["oauth", "config_lints"],
     &["bridge", "calls", "catalog", "known_clients", "demo_server", "net", "sockets", "tool"],
     &["client_capabilities", "config", "task_state"],
-    &["client_info", "era", "logging", "policy", "progress", "systemctl", "token_estimate"],
+    &["client_info", "era", "logging", "policy", "progress_token", "systemctl", "token_estimate"],
     &[
         "deadline_timer",
         "backoff",

@@ -31,7 +31,7 @@ const PURE: &[&str] = &[
     "oauth/scopes",
     "policy",
     "printable",
-    "progress",
+    "progress_token",
     "server/deadline",
     "server/handshake/finding",
     "server/handshake/info",

@@ -24,7 +24,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{applied, splice};
 use crate::printable::one_line;
-use crate::progress;
+use crate::progress_token;
 use crate::server::agent_scope::AgentScope;
 use crate::server::messages::call::{ReplySender, ToAgent};
 use crate::server::messages::cancellation::Cancellation;
@@ -232,7 +232,7 @@ impl ServerRequests {
         let (id, params) = parts.ok_or_else(|| ErrorObject::new(INVALID_REQUEST, "cannot be asked"))?;
         // The token was read from the server's line, but the token to replace has to be a slice of this line.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
-        let progress_token = progress::token(meta).unwrap_or_default();
+        let progress_token = progress_token::read(meta).unwrap_or_default();
         self.send(wire, recipient, line, id, purpose, ParsedRequest { progress_token, ..wish })
     }
 
@@ -261,8 +261,8 @@ impl ServerRequests {
         let ParsedRequest { ability, progress_token, elicitation, task } = wish;
         let task = task.map(|wish| TaskContext { wish, asker: self.asker() });
         let bytes = line.len();
-        let question = ForwardedRequest { line, id, progress_token, ability, task, back, withdrawn };
-        if !to.send_request(Box::new(question)) {
+        let request = ForwardedRequest { line, id, progress_token, ability, task, back, withdrawn };
+        if !to.send_request(Box::new(request)) {
             return Err(not_delivered(ErrorCode::Unavailable, "the agent has gone, or does not keep up", &self.server));
         }
         if let Some(elicitation) = elicitation {

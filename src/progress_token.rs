@@ -1,17 +1,17 @@
-//! Whether a peer wants to hear how far its request is, and under which token. Pure.
+//! The progress token of a request. Pure.
 
 use bytes::Bytes;
 
 use crate::jsonrpc::is_id;
 use crate::jsonrpc::members::members;
 
-/// The progress token, raw, in the raw `_meta` of a request; `None` if it has none.
+/// Reads the raw progress token in the raw `_meta` of a request. `None` if there is none.
 ///
 /// Source: MCP 2025-11-25, `basic/utilities/progress`.
 ///
 /// # Errors
-/// What is wrong with it, for a person.
-pub(crate) fn token(meta: Option<Bytes>) -> Result<Option<Bytes>, &'static str> {
+/// If the token is malformed; the text is for a person.
+pub(crate) fn read(meta: Option<Bytes>) -> Result<Option<Bytes>, &'static str> {
     let meta = meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| members(&meta, ["progressToken"]));
     match meta {
         None => Ok(None),

@@ -5,7 +5,7 @@
 //! from the same tables.
 
 mod build;
-mod keep;
+mod cache_hint;
 mod list;
 mod names;
 mod offer;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use self::keep::Keep;
+pub use self::cache_hint::CacheHint;
 pub use self::list::{Identity, Item, List, Lists, identity, is_same, offer_any};
 pub use self::names::Names;
 pub use self::offer::Offer;
@@ -91,7 +91,7 @@ pub struct Catalog {
     /// That of tools for who may ask for tasks, where that is another.
     tools_for_tasks: Option<Bytes>,
     versions: PerKind<u64>,
-    keeps: PerKind<Keep>,
+    cache_hints: PerKind<CacheHint>,
     exposure: Vec<PerKind<Exposure>>,
 }
 
@@ -163,8 +163,8 @@ impl Catalog {
 
     /// How long the list of a kind may be kept by agents.
     #[must_use]
-    pub fn keep(&self, kind: ListKind) -> Keep {
-        self.keeps[kind]
+    pub fn keep(&self, kind: ListKind) -> CacheHint {
+        self.cache_hints[kind]
     }
 
     /// How many of a kind are listed.

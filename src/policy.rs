@@ -21,7 +21,7 @@ use crate::list_kind::PerKind;
 use crate::printable::is_visible;
 
 /// Longest name of a tool or prompt that is listed, in characters (MCP 2025-11-25, `server/tools`, "Tool Names").
-pub const LONGEST_NAME: usize = 128;
+pub const MAX_NAME_LEN: usize = 128;
 
 /// What of one server is exposed: `allow` narrows first; `deny` wins. The default is everything. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -83,7 +83,7 @@ impl Policy {
 
     /// The same policy, all of which that has no place yet stands in this table of a configuration.
     #[must_use]
-    pub(crate) fn stated_in(mut self, table: &str) -> Self {
+    pub(crate) fn with_table(mut self, table: &str) -> Self {
         let table = Arc::from(table);
         let state = |place: &mut Arc<str>| {
             if place.is_empty() {
@@ -238,7 +238,7 @@ fn ruling(kind: ListKind) -> ListKind {
 #[must_use]
 pub fn is_fit_name(name: &str) -> bool {
     // What follows in a name that is too long is not looked at.
-    name.chars().take(LONGEST_NAME + 1).enumerate().all(|(index, c)| index < LONGEST_NAME && is_visible(c))
+    name.chars().take(MAX_NAME_LEN + 1).enumerate().all(|(index, c)| index < MAX_NAME_LEN && is_visible(c))
 }
 
 /// Whether a tool is annotated as reading only (MCP 2025-11-25, `ToolAnnotations.readOnlyHint`). What is malformed, or can be

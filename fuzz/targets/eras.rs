@@ -134,5 +134,5 @@ fn check(raw: &Bytes, changes: &[Change], apart: &[&str]) {
     };
     let after = Bytes::from(applied(raw, changes));
     assert_eq!(others(raw), others(&after), "another member was altered");
-    assert!(!same_keys(raw) || same_apart_from(raw, &after, apart), "a member was added or repeated");
+    assert!(!same_keys(raw) || json_eq_except(raw, &after, apart), "a member was added or repeated");
 }

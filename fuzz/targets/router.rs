@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use pure_modules::catalog::{Catalog, Item, Lists, Names, Route, Source};
 use pure_modules::config::Settings;
 use pure_modules::jsonrpc::members::{members, text};
-use pure_modules::jsonrpc::pending::{Pending, Taken};
+use pure_modules::jsonrpc::pending::{Pending, Match};
 use pure_modules::jsonrpc::request_line::{Rename, RequestLine};
 use pure_modules::jsonrpc::splice::{Edit, splice};
 use pure_modules::jsonrpc::{Message, parse};
@@ -167,9 +167,9 @@ impl Router {
     /// A server sends `line`.
     fn answer(&mut self, server: usize, line: &Bytes) {
         let Ok(Message::Response { id, .. }) = parse(line) else { return };
-        let Taken::Owner(entry) = self.pending[server].take(&id) else { return };
+        let Match::Owner(entry) = self.pending[server].take(&id) else { return };
         assert_eq!(id, entry.number.to_string(), "an id that was never sent");
-        assert!(matches!(self.pending[server].take(&id), Taken::Stray), "an answer is taken once");
+        assert!(matches!(self.pending[server].take(&id), Match::Unknown), "an answer is taken once");
         assert_eq!(self.open.remove(&(entry.agent, entry.id.clone())), Some(server), "another's answer");
         let routed = splice(line, &mut [Edit { part: &id, replacement: &entry.id }]);
         let routed = routed.strip_suffix(b"\n").map(|line| routed.slice_ref(line)).expect("a line");

@@ -83,7 +83,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::jsonrpc::made_up::bytes;
+    use crate::jsonrpc::test_support::bytes;
 
     #[test]
     fn result_is_cached_for_the_requested_time_within_bounds() {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::template::Template;
-use super::{Catalog, Item, Keep, ListedTemplate, Names, Route, Source};
-use crate::jsonrpc::exchange::with_first;
+use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source};
 use crate::jsonrpc::members::members;
+use crate::jsonrpc::object_edit::with_first;
 use crate::jsonrpc::splice::{Change, Edit, splice_into};
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
@@ -24,7 +24,9 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         lists: PerKind::default(),
         tools_for_tasks: None,
         versions: PerKind::default(),
-        keeps: PerKind::from_fn(|kind| Keep::of_all(sources.iter().filter_map(|source| source.lists[kind].keep()))),
+        cache_hints: PerKind::from_fn(|kind| {
+            CacheHint::of_all(sources.iter().filter_map(|source| source.lists[kind].keep()))
+        }),
         exposure: vec![PerKind::default(); sources.len()],
     };
     for kind in ListKind::ALL {
@@ -147,8 +149,8 @@ impl Text {
         let quoted = [b"\"", &name[..], b"\""].concat();
         let rename = Edit { part: &item.raw_key, replacement: &quoted };
         let may_be_task = makes_tasks.then(|| may_be_task(&item.definition)).flatten();
-        let said = may_be_task.iter().map(Change::edit);
-        for (text, mut edits) in self.texts().zip([vec![rename], said.chain([rename]).collect()]) {
+        let task_support = may_be_task.iter().map(Change::edit);
+        for (text, mut edits) in self.texts().zip([vec![rename], task_support.chain([rename]).collect()]) {
             separate(text);
             splice_into(text, &item.definition, &mut edits);
         }
@@ -176,6 +178,6 @@ fn separate(list: &mut BytesMut) {
 
 /// What has a tool say that it can be called as a task, unless it says something of that itself.
 fn may_be_task(definition: &Bytes) -> Option<Change> {
-    let [said] = members(definition, ["execution"]).ok()?;
-    said.is_none().then(|| with_first(definition, r#""execution":{"taskSupport":"optional"}"#))
+    let [task_support] = members(definition, ["execution"]).ok()?;
+    task_support.is_none().then(|| with_first(definition, r#""execution":{"taskSupport":"optional"}"#))
 }

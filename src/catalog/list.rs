@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Keep;
+use super::CacheHint;
 use crate::list_kind::{ListKind, PerKind};
 use crate::policy::{Hidden, Policy};
 
@@ -39,7 +39,7 @@ pub struct List {
     /// The list was cut at a limit, or at a cursor that came again.
     pub truncated: bool,
     /// How long it may be kept, if the server says that.
-    pub keep: Option<Keep>,
+    pub keep: Option<CacheHint>,
     /// Of tools: their server makes tasks of calls as it sees fit, and says so for all of them at once.
     pub makes_tasks: bool,
 }
@@ -68,8 +68,8 @@ impl List {
     }
 
     /// How long an aggregate may be kept for its sake; `None` if there is nothing in it of which anything could be said.
-    pub(super) fn keep(&self) -> Option<Keep> {
-        self.keep.or_else(|| (!self.items.is_empty()).then(Keep::default))
+    pub(super) fn keep(&self) -> Option<CacheHint> {
+        self.keep.or_else(|| (!self.items.is_empty()).then(CacheHint::default))
     }
 }
 

@@ -22,8 +22,8 @@ pub struct Names {
 /// The server, and its own name for what is exposed under another.
 type Owner = (Arc<str>, Arc<str>);
 
-/// Most names remembered. A server that keeps inventing tools gets prefixed names from there on.
-const MOST: usize = 50_000;
+/// Most names remembered. A server that cache_hints inventing tools gets prefixed names from there on.
+const MAX_NAMES: usize = 50_000;
 
 impl Names {
     /// The first candidate that is free or this one's own; none, if each is another's, which takes a forged hash.
@@ -43,7 +43,7 @@ impl Names {
             match given.get(&name) {
                 Some((owner, owned)) if owner == server && owned == own => return Some(name),
                 Some(_) => last = Some(name),
-                None if given.len() >= MOST => last = Some(name),
+                None if given.len() >= MAX_NAMES => last = Some(name),
                 None => {
                     given.insert(name.clone(), (Arc::clone(server), Arc::clone(own)));
                     return Some(name);
@@ -60,7 +60,7 @@ impl Names {
         for (kind, routes) in catalog.routes.iter() {
             for (name, route) in routes {
                 let given = &mut self.given[kind];
-                if given.len() < MOST {
+                if given.len() < MAX_NAMES {
                     given.entry(name.clone()).or_insert_with(|| (server(route.server), Arc::clone(&route.name)));
                 }
             }

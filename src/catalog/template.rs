@@ -4,7 +4,7 @@
 //! server looks again. `{x}` is anything without a `/`, at least one character; the operators `+ # / ? & . ;` may add more.
 
 /// Longest URI, in bytes.
-const LONGEST_URI: usize = 8 << 10;
+const MAX_URI_LEN: usize = 8 << 10;
 
 /// A URI template.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Template {
 
     /// Takes time in proportion to the length of both. A URI longer than any that is listed matches none.
     pub(super) fn matches(&self, uri: &str) -> bool {
-        if uri.len() > LONGEST_URI {
+        if uri.len() > MAX_URI_LEN {
             return false;
         }
         // Where in the URI the parts so far may end.
@@ -120,6 +120,6 @@ mod tests {
         assert!(template.matches(&"ax".repeat(100)));
         assert!(!template.matches(&"ax".repeat(99)));
         assert!(!template.matches(&"y".repeat(8000)));
-        assert!(!Template::parse("{+all}").matches(&"y".repeat(LONGEST_URI + 1)));
+        assert!(!Template::parse("{+all}").matches(&"y".repeat(MAX_URI_LEN + 1)));
     }
 }

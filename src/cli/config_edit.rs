@@ -61,7 +61,7 @@ impl EditOptions {
         let overlay = Overlay::new(&Process).with(file.path(), text);
         let overlay = secrets.iter().fold(overlay, |overlay, secret| match &secret.content {
             Content::Known(content) => overlay.with(&secret.path, content),
-            Content::Asked(_) => overlay,
+            Content::Prompt(_) => overlay,
         });
         config::load(&self.files(), &overlay)
             .map_err(|error| format!("not added: the configuration would not be valid\n{error}"))

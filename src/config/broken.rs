@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::secret::is_secret_value;
 
 /// A longer one is no key that a person has written.
-const LONGEST_KEY: usize = 64;
+const MAX_KEY_LEN: usize = 64;
 /// What headers of tables begin with.
 const TABLES: [&str; 5] = ["daemon", "defaults", "mcp_servers", "profiles", "servers"];
 
@@ -45,7 +45,7 @@ fn key(text: &str) -> usize {
 }
 
 fn is_plain(key: &str) -> bool {
-    !key.is_empty() && key.len() <= LONGEST_KEY && key.chars().all(is_plain_char) && !is_secret_value(key)
+    !key.is_empty() && key.len() <= MAX_KEY_LEN && key.chars().all(is_plain_char) && !is_secret_value(key)
 }
 
 fn is_plain_char(c: char) -> bool {

@@ -13,7 +13,7 @@ use super::tree::{Node, Parsed, Problem};
 use crate::printable::{lines, one_line};
 
 /// Beyond this a line is not shown: laying it out costs time, and nobody reads it.
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_LINE_LEN: usize = 64 << 10;
 
 /// Characters of a message that are shown; those that list every key of a server are the longest of our own.
 const MAX_MESSAGE_LEN: usize = 800;
@@ -168,7 +168,7 @@ impl Diagnostic {
         let start = self.file.boundary(self.span.start);
         let line = self.file.line(start);
         let mut group = match self.file.medium {
-            Medium::File if line.len() <= LONGEST_LINE => self.with_line(start, &line),
+            Medium::File if line.len() <= MAX_LINE_LEN => self.with_line(start, &line),
             Medium::File => self.without_line(),
             Medium::Variable => self.title().element(Origin::path(self.file.shown_path())),
         };

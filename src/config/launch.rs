@@ -82,11 +82,11 @@ impl Launch {
         match self {
             Self::Program(Program { command, args, env, cwd, roots, .. }) => {
                 args.iter().chain(env.values()).chain(roots).chain([command]).any(waits)
-                    || cwd.as_ref().is_some_and(|cwd| waits(&lossless(cwd)))
+                    || cwd.as_ref().is_some_and(|cwd| waits(&path_text(cwd)))
             }
             Self::Remote(Remote { url, headers, roots, ca_file, .. }) => {
                 headers.values().chain(roots).chain([url]).any(waits)
-                    || ca_file.as_ref().is_some_and(|path| waits(&lossless(path)))
+                    || ca_file.as_ref().is_some_and(|path| waits(&path_text(path)))
             }
         }
     }
@@ -106,7 +106,7 @@ impl Launch {
     /// The same for agents that work in `agent_cwd`.
     pub(super) fn at(&self, agent_cwd: &str) -> Self {
         let fill = |text: &String| text.replace(AGENT_CWD, agent_cwd);
-        let fill_path = |path: &Path| PathBuf::from(fill(&lossless(path)));
+        let fill_path = |path: &Path| PathBuf::from(fill(&path_text(path)));
         let fill_all = |texts: &[String]| texts.iter().map(fill).collect();
         let fill_each =
             |texts: &BTreeMap<String, String>| texts.iter().map(|(name, text)| (name.clone(), fill(text))).collect();
@@ -166,7 +166,7 @@ impl Secrets {
 }
 
 /// It was read from text.
-fn lossless(path: &Path) -> String {
+fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(super) use self::exposure::{Exposure, Patterns};
-pub(super) use self::interpolation::{is_root, is_whole};
+pub(super) use self::interpolation::{is_absolute_or_agent_cwd, is_root};
 pub(super) use self::launch::{LaunchTemplate, ProgramTemplate};
 pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
 pub(crate) use self::remote::url_complaint;

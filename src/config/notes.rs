@@ -14,7 +14,7 @@ use super::spanned::{Location, Spanned};
 use crate::list_kind::ListKind;
 
 /// Most that are looked at; of what follows, no advice is given.
-const MOST_NOTES: usize = 50_000;
+const MAX_NOTES: usize = 50_000;
 
 /// Something in a file that advice may be about.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Loaded {
         of_exposures(&mut notes, Owner::Defaults, &defaults.exposures);
         self.layers.servers.iter().for_each(|server| of_server(&mut notes, server));
         self.layers.profiles.all.iter().for_each(|profile| of_profile(&mut notes, profile));
-        notes.truncate(MOST_NOTES);
+        notes.truncate(MAX_NOTES);
         notes
     }
 }

@@ -75,7 +75,7 @@ impl Profile {
             return None;
         }
         // Patterns that fit together when they were read fit in any part. If they did not, nothing would be shown.
-        let narrowing = self.narrowing.of(&server.name).ok()?.stated_in(&format!("profiles.{}", self.name));
+        let narrowing = self.narrowing.of(&server.name).ok()?.with_table(&format!("profiles.{}", self.name));
         Some(server.policy.clone().and(&narrowing))
     }
 

@@ -53,7 +53,7 @@ const TOKENS: [(&str, usize); 19] = [
 const PLACEHOLDERS: [&str; 9] =
     ["your", "changeme", "change-me", "change_me", "example", "placeholder", "redacted", "dummy", "todo"];
 /// A text without words or marks in it is random from this length on, in characters.
-const LONGEST_WORD: usize = 24;
+const MAX_WORD_LEN: usize = 24;
 /// Shortest `Bearer` or `Basic` credential, in characters.
 const SHORTEST_CREDENTIAL: usize = 8;
 
@@ -182,7 +182,7 @@ fn has_secret_in_query(value: &str) -> bool {
 
 /// Long, of one piece, and of capitals, small letters and digits that follow each other without order.
 fn is_random(value: &str) -> bool {
-    let is_piece = value.len() >= LONGEST_WORD && value.bytes().all(is_token_byte);
+    let is_piece = value.len() >= MAX_WORD_LEN && value.bytes().all(is_token_byte);
     let class = |byte: u8| (byte.is_ascii_uppercase(), byte.is_ascii_lowercase(), byte.is_ascii_digit());
     let bytes = value.as_bytes();
     let has_all = [u8::is_ascii_uppercase, u8::is_ascii_lowercase, u8::is_ascii_digit]

@@ -45,9 +45,9 @@ impl fmt::Display for Location {
     }
 }
 
-/// The value, or what holds where nothing is said.
-pub(super) fn or_default<T: Clone>(said: Option<&Spanned<T>>, unset: T) -> T {
-    said.map_or(unset, |said| said.value.clone())
+/// The value, or what holds where nothing is value.
+pub(super) fn or_default<T: Clone>(value: Option<&Spanned<T>>, unset: T) -> T {
+    value.map_or(unset, |value| value.value.clone())
 }
 
 /// The values alone.

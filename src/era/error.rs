@@ -128,8 +128,8 @@ fn replaced(code: Bytes, number: i32) -> Change {
 mod tests {
     use super::*;
     use crate::era::input::{Input, RequiredInputs};
-    use crate::jsonrpc::made_up::{bytes, text};
     use crate::jsonrpc::splice::applied;
+    use crate::jsonrpc::test_support::{bytes, text};
 
     #[test]
     fn unknown_resource_has_its_own_code_in_the_legacy_era() {

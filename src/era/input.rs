@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde_json::json;
 
 use crate::jsonrpc::entries::entries;
-use crate::jsonrpc::exchange::with_first;
 use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::object_edit::with_first;
 use crate::jsonrpc::splice::Change;
 
 /// Maximum number of inputs that a server may require at once, far more than a person would answer.

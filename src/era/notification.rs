@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use super::meta;
-use crate::jsonrpc::exchange::{cut_nested, with_first};
 use crate::jsonrpc::members::members;
+use crate::jsonrpc::object_edit::{cut_nested, with_first};
 use crate::jsonrpc::splice::Change;
 
 /// The subscription that a notification is for, raw: the id of the `subscriptions/listen`.

@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::meta;
 use super::speaker::Speaker;
-use crate::jsonrpc::exchange::{cut, exchange, with_last, without};
+use crate::jsonrpc::json_eq::json_eq_except;
 use crate::jsonrpc::members::{NotAnObject, members};
-use crate::jsonrpc::same::same_apart_from;
+use crate::jsonrpc::object_edit::{cut, replace_members, with_last, without};
 use crate::jsonrpc::splice::Change;
 
 /// Members of `_meta` that only modern requests have.
@@ -25,13 +25,13 @@ pub fn to_modern(params: &Bytes, speaker: &Speaker, makes_task: bool) -> Result<
     let [meta] = members(params, ["_meta"])?;
     let [responses, state] = RETRY_MEMBERS;
     let Some(meta) = meta else {
-        return exchange(params, &["task", responses, state], &format!(r#""_meta":{{{members_of_meta}}}"#));
+        return replace_members(params, &["task", responses, state], &format!(r#""_meta":{{{members_of_meta}}}"#));
     };
     let mut changes = without(params, &["task", responses, state])?;
     if meta[..] == b"null"[..] {
         changes.push(Change { part: meta, replacement: format!("{{{members_of_meta}}}").into() });
     } else {
-        changes.extend(exchange(&meta, &META_MEMBERS, &members_of_meta)?);
+        changes.extend(replace_members(&meta, &META_MEMBERS, &members_of_meta)?);
     }
     Ok(changes)
 }
@@ -57,7 +57,7 @@ pub fn to_legacy(params: &Bytes, makes_task: bool) -> Result<Vec<Change>, NotAnO
 
 /// Removes these members of `object`, and adds `member` unless it is empty.
 fn rest(object: &Bytes, names: &[&str], member: &str) -> Result<Vec<Change>, NotAnObject> {
-    if member.is_empty() { without(object, names) } else { exchange(object, names, member) }
+    if member.is_empty() { without(object, names) } else { replace_members(object, names, member) }
 }
 
 /// Adds inputs, each a raw key with a raw result, and the raw state to the `params` of a request that is sent again. The params have
@@ -76,7 +76,7 @@ pub fn with_inputs(params: &Bytes, responses: &[(Bytes, Bytes)], state: Option<&
 #[must_use]
 pub fn is_retry(first: &Bytes, retry: &Bytes) -> bool {
     let [responses, state] = RETRY_MEMBERS;
-    same_apart_from(first, retry, &["_meta", responses, state])
+    json_eq_except(first, retry, &["_meta", responses, state])
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::input::RequiredInputs;
 use super::{meta, task};
-use crate::jsonrpc::exchange::{Cut, cut_nested, with_first};
 use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::object_edit::{Cut, cut_nested, with_first};
 use crate::jsonrpc::splice::Change;
 use crate::printable::excerpt;
 
@@ -82,8 +82,8 @@ pub fn to_modern(result: &Bytes, caching: Caching) -> Result<Vec<Change>, NotAnO
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jsonrpc::made_up::{bytes, text};
     use crate::jsonrpc::splice::applied;
+    use crate::jsonrpc::test_support::{bytes, text};
 
     #[test]
     fn complete_result_loses_modern_members() {

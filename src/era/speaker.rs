@@ -5,8 +5,8 @@
 use bytes::Bytes;
 
 use super::{MODERN, TASKS, meta};
-use crate::jsonrpc::exchange::{cut, exchange, without};
 use crate::jsonrpc::members::NotAnObject;
+use crate::jsonrpc::object_edit::{cut, replace_members, without};
 use crate::jsonrpc::splice::{Change, applied};
 use crate::log_level::LogLevel;
 
@@ -63,13 +63,13 @@ fn modern_capabilities(legacy: &Bytes, makes_task: bool) -> Result<Vec<Change>, 
             let mut changes = without(legacy, &["tasks"])?;
             let known = cut(&extensions, [TASKS])?;
             match (makes_task, &known.values) {
-                (true, [None]) => changes.extend(exchange(&extensions, &[], &tasks)?),
+                (true, [None]) => changes.extend(replace_members(&extensions, &[], &tasks)?),
                 (true, [Some(_)]) => {}
                 (false, _) => changes.extend(known.changes),
             }
             Ok(changes)
         }
-        _ if makes_task => exchange(legacy, &["tasks", "extensions"], &format!(r#""extensions":{{{tasks}}}"#)),
+        _ if makes_task => replace_members(legacy, &["tasks", "extensions"], &format!(r#""extensions":{{{tasks}}}"#)),
         _ => without(legacy, &["tasks"]),
     }
 }

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{MISSING_CAPABILITY, TASKS, meta};
-use crate::jsonrpc::exchange::{cut, cut_nested, exchange, keys, without};
 use crate::jsonrpc::members::{NotAnObject, members, text};
+use crate::jsonrpc::object_edit::{cut, cut_nested, keys, replace_members, without};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::jsonrpc::splice::{Change, applied};
 
@@ -74,7 +74,7 @@ pub fn creation_to_modern(result: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     has_id(&task)?;
     let shown =
         ["taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs", "resultType"];
-    let mut changes = exchange(result, &shown, r#""resultType":"task""#)?;
+    let mut changes = replace_members(result, &shown, r#""resultType":"task""#)?;
     changes.extend(without(&task, &["resultType", "_meta"])?);
     changes.extend(renamed_times(&task, |(modern, legacy)| (legacy, modern))?);
     // Moves the members of the task into the result: removes the key `task` and the braces of its value.
@@ -124,7 +124,7 @@ pub fn state_to_modern(state: &Bytes, detail: Detail<'_>) -> Result<Vec<Change>,
     };
     let kind = r#""resultType":"complete""#.to_owned();
     let members_first = [kind].into_iter().chain(detail).collect::<Vec<_>>().join(",");
-    let mut changes = exchange(state, &MODERN_ONLY, &members_first)?;
+    let mut changes = replace_members(state, &MODERN_ONLY, &members_first)?;
     changes.extend(renamed_times(state, |(modern, legacy)| (legacy, modern))?);
     if let ([Some(part)], Some(status)) = (members(state, ["status"])?, status) {
         changes.push(Change { part, replacement: format!("\"{status}\"").into() });
@@ -201,10 +201,10 @@ fn related(object: &Bytes, names: &[&str], id: &Bytes) -> Result<Vec<Change>, No
     let related = format!(r#""{RELATED}":{{"taskId":{}}}"#, String::from_utf8_lossy(id));
     let [meta] = members(object, ["_meta"])?;
     let Some(meta) = meta.filter(|raw| raw[..] != b"null"[..]) else {
-        return exchange(object, &[names, &["_meta"]].concat(), &format!(r#""_meta":{{{related}}}"#));
+        return replace_members(object, &[names, &["_meta"]].concat(), &format!(r#""_meta":{{{related}}}"#));
     };
     let mut changes = without(object, names)?;
-    changes.extend(exchange(&meta, &[RELATED, meta::SERVER], &related)?);
+    changes.extend(replace_members(&meta, &[RELATED, meta::SERVER], &related)?);
     Ok(changes)
 }
 

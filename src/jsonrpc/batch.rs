@@ -6,14 +6,14 @@ use super::entries::parts;
 
 /// Most members of a batch: as many as one connection may have unanswered. A line of nothing but `1,1,1` would otherwise cost
 /// fifty times its size.
-pub const MOST: usize = 256;
+pub const MAX_BATCH: usize = 256;
 
-/// The members of the array `line`, raw and each with memory of its own; `None` if it is no array, or has more than [`MOST`].
+/// The members of the array `line`, raw and each with memory of its own; `None` if it is no array, or has more than [`MAX_BATCH`].
 #[must_use]
 pub fn split(line: &Bytes) -> Option<Vec<Bytes>> {
-    let parts = parts(line, MOST).ok()?;
+    let parts = parts(line, MAX_BATCH).ok()?;
     // A small member that is kept would otherwise keep the whole line.
-    (parts.len() <= MOST).then(|| parts.into_iter().map(Bytes::copy_from_slice).collect())
+    (parts.len() <= MAX_BATCH).then(|| parts.into_iter().map(Bytes::copy_from_slice).collect())
 }
 
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests {
             check(line, None);
         }
         let of = |count| format!("[{}1]", "1,".repeat(count - 1));
-        assert_eq!(split(&Bytes::from(of(MOST))).map(|parts| parts.len()), Some(MOST));
-        check(&of(MOST + 1), None);
+        assert_eq!(split(&Bytes::from(of(MAX_BATCH))).map(|parts| parts.len()), Some(MAX_BATCH));
+        check(&of(MAX_BATCH + 1), None);
     }
 }

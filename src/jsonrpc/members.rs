@@ -14,27 +14,27 @@ use super::scan::{NotJson, Walk};
 ///
 /// # Errors
 /// If `json` is not one well-formed object in UTF-8, or has a carriage return between its parts.
-pub fn members<const N: usize>(json: &Bytes, wanted: [&str; N]) -> Result<[Option<Bytes>; N], NotAnObject> {
-    Ok(slices(json, &wanted)?.map(|value| value.map(|value| json.slice_ref(value))))
+pub fn members<const N: usize>(json: &Bytes, names: [&str; N]) -> Result<[Option<Bytes>; N], NotAnObject> {
+    Ok(slices(json, &names)?.map(|value| value.map(|value| json.slice_ref(value))))
 }
 
 /// The same, borrowed.
 pub(super) fn slices<'a, const N: usize>(
     json: &'a [u8],
-    wanted: &[&str; N],
+    names: &[&str; N],
 ) -> Result<[Option<&'a [u8]>; N], NotAnObject> {
     let mut found = [None; N];
-    find(json, wanted, &mut found)?;
+    find(json, names, &mut found)?;
     Ok(found)
 }
 
-fn find<'a>(json: &'a [u8], wanted: &[&str], found: &mut [Option<&'a [u8]>]) -> Result<(), NotAnObject> {
+fn find<'a>(json: &'a [u8], names: &[&str], found: &mut [Option<&'a [u8]>]) -> Result<(), NotAnObject> {
     let mut walk = Walk::object(json);
     while let Some(member) = walk.next()? {
-        match which(member.key, wanted) {
+        match which(member.key, names) {
             Key::Other => {}
-            Key::Wanted(index) if found[index].is_none() => found[index] = Some(member.value),
-            Key::Wanted(_) | Key::Lookalike => return Err(NotAnObject),
+            Key::Match(index) if found[index].is_none() => found[index] = Some(member.value),
+            Key::Match(_) | Key::Lookalike => return Err(NotAnObject),
         }
     }
     Ok(walk.end()?)
@@ -84,7 +84,7 @@ pub(super) fn text_within(line: &Bytes, raw: &[u8]) -> Option<Bytes> {
 /// What a key is to who looks for some.
 pub(super) enum Key {
     /// The one at this place.
-    Wanted(usize),
+    Match(usize),
     /// Not the wanted one, but taken for it by readers that fold case or cut at a zero: two readers would disagree.
     Lookalike,
     /// Any other.
@@ -92,39 +92,39 @@ pub(super) enum Key {
 }
 
 /// Which of `wanted` a key is, as it is spelled in its quotes.
-pub(super) fn which(quoted: &[u8], wanted: &[&str]) -> Key {
+pub(super) fn which(quoted: &[u8], names: &[&str]) -> Key {
     let key = &quoted[1..quoted.len() - 1];
-    if let Some(index) = wanted.iter().position(|wanted| wanted.as_bytes() == key) {
-        return Key::Wanted(index);
+    if let Some(index) = names.iter().position(|name| name.as_bytes() == key) {
+        return Key::Match(index);
     }
     // Without escapes it has no zero at its end, and in ASCII each character has one byte.
     let is_plain = key.iter().all(|byte| *byte != b'\\' && byte.is_ascii());
-    if is_plain && wanted.iter().all(|wanted| wanted.len() != key.len()) {
+    if is_plain && names.iter().all(|name| name.len() != key.len()) {
         return Key::Other;
     }
-    which_unusual(quoted, wanted)
+    which_unusual(quoted, names)
 }
 
 /// The same for one that may be spelled in another way, or look like one that is wanted.
 #[cold]
-fn which_unusual(quoted: &[u8], wanted: &[&str]) -> Key {
+fn which_unusual(quoted: &[u8], names: &[&str]) -> Key {
     let key = &decode(quoted)[..];
-    if let Some(index) = wanted.iter().position(|wanted| wanted.as_bytes() == key) {
-        return Key::Wanted(index);
+    if let Some(index) = names.iter().position(|name| name.as_bytes() == key) {
+        return Key::Match(index);
     }
     let Ok(key) = std::str::from_utf8(key) else { return Key::Other };
-    if wanted.iter().any(|wanted| looks_like(key, wanted)) { Key::Lookalike } else { Key::Other }
+    if names.iter().any(|name| looks_like(key, name)) { Key::Lookalike } else { Key::Other }
 }
 
 /// Whether a careless reader could take `key` for `wanted`.
-fn looks_like(key: &str, wanted: &str) -> bool {
+fn looks_like(key: &str, name: &str) -> bool {
     let folded = |c: char| match c {
         'ſ' => 's',
         '\u{212a}' => 'k',
         c => c.to_ascii_lowercase(),
     };
     let key = key.trim_end_matches('\0');
-    key.len() >= wanted.len() && key.chars().map(folded).eq(wanted.chars().map(folded))
+    key.len() >= name.len() && key.chars().map(folded).eq(name.chars().map(folded))
 }
 
 /// As bytes: a key with a lone surrogate is legal JSON, though no text.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_keys_that_a_careless_reader_takes_for_wanted_ones() {
+    fn refuses_keys_that_a_careless_reader_takes_for_searched_ones() {
         for key in ["ID", "Id", "iD", "id\\u0000", "METHOD", "Method", "method\\u0000\\u0000"] {
             let json = format!(r#"{{"{key}":1}}"#);
             assert_eq!(members(&Bytes::from(json), ["id", "method"]), Err(NotAnObject), "{key}");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn survives_deep_nesting_outside_the_wanted_members() {
+    fn survives_deep_nesting_outside_the_searched_members() {
         let json = format!("{{\"x\":{}{},\"id\":1}}", "[".repeat(10_000), "]".repeat(10_000));
         assert!(members(&Bytes::from(json), ["id"]).is_ok());
     }

@@ -35,7 +35,7 @@ pub enum Message {
 
 /// A line that is no message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Malformed {
+pub enum MessageError {
     /// Not JSON, or not UTF-8.
     NotJson,
     /// A JSON array: see [`super::batch`].
@@ -61,36 +61,36 @@ static ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "er
 /// What `line` says.
 ///
 /// # Errors
-/// See [`Malformed`].
-pub fn parse(line: &Bytes) -> Result<Message, Malformed> {
+/// See [`MessageError`].
+pub fn parse(line: &Bytes) -> Result<Message, MessageError> {
     let Ok(found) = slices(line, &ENVELOPE) else {
         return Err(not_an_object(line));
     };
     let [version, id, method, params, result, error] = found;
     if id.is_some_and(|id| !is_id(id)) {
-        return Err(Malformed::NotAMessage { id: None });
+        return Err(MessageError::NotAMessage { id: None });
     }
-    let own = |part: &[u8]| line.slice_ref(part);
+    let slice = |part: &[u8]| line.slice_ref(part);
     let is_versioned = version == Some(br#""2.0""#);
     match (id, method, result, error) {
         (_, Some(method), None, None) if is_versioned => {
             let Some(method) = text_within(line, method) else {
-                return Err(Malformed::NotAMessage { id: id.map(own) });
+                return Err(MessageError::NotAMessage { id: id.map(slice) });
             };
-            let params = params.filter(|raw| *raw != b"null").map(own);
+            let params = params.filter(|raw| *raw != b"null").map(slice);
             Ok(match id {
-                Some(id) => Message::Request { id: own(id), method, params },
+                Some(id) => Message::Request { id: slice(id), method, params },
                 None => Message::Notification { method, params },
             })
         }
         (Some(id), None, Some(result), None) if is_versioned => {
-            Ok(Message::Response { id: own(id), outcome: Ok(own(result)) })
+            Ok(Message::Response { id: slice(id), outcome: Ok(slice(result)) })
         }
         (Some(id), None, None, Some(error)) if is_versioned && error.first() == Some(&b'{') => {
-            Ok(Message::Response { id: own(id), outcome: Err(own(error)) })
+            Ok(Message::Response { id: slice(id), outcome: Err(slice(error)) })
         }
-        (Some(id), None, ..) if is_versioned || result.is_some() => Err(Malformed::BadResponse { id: own(id) }),
-        _ => Err(Malformed::NotAMessage { id: id.map(own) }),
+        (Some(id), None, ..) if is_versioned || result.is_some() => Err(MessageError::BadResponse { id: slice(id) }),
+        _ => Err(MessageError::NotAMessage { id: id.map(slice) }),
     }
 }
 
@@ -100,17 +100,17 @@ pub fn is_id(raw: &[u8]) -> bool {
     raw.len() <= MAX_ID && matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-fn not_an_object(line: &Bytes) -> Malformed {
+fn not_an_object(line: &Bytes) -> MessageError {
     // JSON takes a bare carriage return for a blank, but many a peer for the end of a line: it could hide a second
     // message, which nobody has checked, within the first.
     if memchr::memchr(b'\r', line).is_some() {
-        return Malformed::NotJson;
+        return MessageError::NotJson;
     }
     let json = is_json(line);
     match line.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'[') if json => Malformed::Batch,
-        _ if json => Malformed::NotAMessage { id: None },
-        _ => Malformed::NotJson,
+        Some(b'[') if json => MessageError::Batch,
+        _ if json => MessageError::NotAMessage { id: None },
+        _ => MessageError::NotJson,
     }
 }
 
@@ -126,10 +126,10 @@ fn is_json(text: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::made_up::bytes;
+    use super::super::test_support::bytes;
     use super::*;
 
-    fn check(line: &'static str, expected: Result<Message, Malformed>) {
+    fn check(line: &'static str, expected: Result<Message, MessageError>) {
         assert_eq!(parse(&Bytes::from_static(line.as_bytes())), expected, "{line}");
     }
 
@@ -149,22 +149,22 @@ mod tests {
 
     #[test]
     fn says_what_a_line_is_instead() {
-        check("npm notice", Err(Malformed::NotJson));
-        check("", Err(Malformed::NotJson));
-        check("{", Err(Malformed::NotJson));
-        check(r#" [{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, Err(Malformed::Batch));
-        check("[", Err(Malformed::NotJson));
-        let nameless = || Err(Malformed::NotAMessage { id: None });
+        check("npm notice", Err(MessageError::NotJson));
+        check("", Err(MessageError::NotJson));
+        check("{", Err(MessageError::NotJson));
+        check(r#" [{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, Err(MessageError::Batch));
+        check("[", Err(MessageError::NotJson));
+        let nameless = || Err(MessageError::NotAMessage { id: None });
         check("1", nameless());
         check(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, nameless());
         check(r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, nameless());
         check(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, nameless());
-        let seven = || Err(Malformed::NotAMessage { id: Some(bytes("7")) });
+        let seven = || Err(MessageError::NotAMessage { id: Some(bytes("7")) });
         check(r#"{"id":7,"method":"ping"}"#, seven());
         check(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, seven());
         check(r#"{"jsonrpc":"2.0","id":7,"method":3}"#, seven());
         check(r#"{"level":30,"id":7,"msg":"starting"}"#, seven());
-        let bad_response = || Err(Malformed::BadResponse { id: bytes("7") });
+        let bad_response = || Err(MessageError::BadResponse { id: bytes("7") });
         check(r#"{"jsonrpc":"2.0","id":7}"#, bad_response());
         check(r#"{"id":7,"result":{}}"#, bad_response());
         check(r#"{"jsonrpc":"2.0","id":7,"error":null}"#, bad_response());
@@ -173,14 +173,14 @@ mod tests {
 
     #[test]
     fn nothing_hides_behind_a_carriage_return_or_a_key_that_only_looks_right() {
-        check("{\"jsonrpc\":\"2.0\",\r\"id\":7,\"method\":\"ping\"}", Err(Malformed::NotJson));
-        check(r#"{"jsonrpc":"2.0","id":7,"method":"ping","Method":"x"}"#, Err(Malformed::NotAMessage { id: None }));
-        check(r#"{"jsonrpc":"2.0","ID":7,"method":"ping"}"#, Err(Malformed::NotAMessage { id: None }));
+        check("{\"jsonrpc\":\"2.0\",\r\"id\":7,\"method\":\"ping\"}", Err(MessageError::NotJson));
+        check(r#"{"jsonrpc":"2.0","id":7,"method":"ping","Method":"x"}"#, Err(MessageError::NotAMessage { id: None }));
+        check(r#"{"jsonrpc":"2.0","ID":7,"method":"ping"}"#, Err(MessageError::NotAMessage { id: None }));
     }
 
     #[test]
     fn an_id_has_a_bounded_length() {
         let line = format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(MAX_ID));
-        assert_eq!(parse(&Bytes::from(line)), Err(Malformed::NotAMessage { id: None }));
+        assert_eq!(parse(&Bytes::from(line)), Err(MessageError::NotAMessage { id: None }));
     }
 }

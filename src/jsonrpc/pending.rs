@@ -12,11 +12,11 @@ pub struct Pending<T> {
 
 /// Where a response belongs.
 #[derive(Debug, PartialEq)]
-pub enum Taken<T> {
+pub enum Match<T> {
     /// To this request, which is pending no longer.
     Owner(T),
     /// To none: unknown, answered before, or given up.
-    Stray,
+    Unknown,
 }
 
 impl<T> Default for Pending<T> {
@@ -47,9 +47,9 @@ impl<T> Pending<T> {
     }
 
     /// The owner of a response whose raw id is `id`. Only the exact spelling that was sent counts.
-    pub fn take(&mut self, id: &[u8]) -> Taken<T> {
+    pub fn take(&mut self, id: &[u8]) -> Match<T> {
         let entry = self.position(id).and_then(|index| self.entries.remove(index));
-        entry.map_or(Taken::Stray, |(_, owner)| Taken::Owner(owner))
+        entry.map_or(Match::Unknown, |(_, owner)| Match::Owner(owner))
     }
 
     /// The entry whose id is spelled `id`, left pending.
@@ -61,8 +61,8 @@ impl<T> Pending<T> {
     /// Gives up every entry that `condition` holds for.
     pub fn remove_where(&mut self, condition: impl Fn(&T) -> bool) -> Vec<(u64, T)> {
         let all = std::mem::take(&mut self.entries).into_iter();
-        let (removed, kept): (Vec<_>, Vec<_>) = all.partition(|(_, entry)| condition(entry));
-        self.entries = kept.into();
+        let (removed, rest): (Vec<_>, Vec<_>) = all.partition(|(_, entry)| condition(entry));
+        self.entries = rest.into();
         removed
     }
 
@@ -88,14 +88,14 @@ impl<T> Pending<T> {
     }
 
     fn position(&self, raw: &[u8]) -> Option<usize> {
-        let id = minted(raw)?;
+        let id = parse_own_id(raw)?;
         self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
 }
 
 /// The id that `raw` is, if it is spelled as one that was minted here.
 #[must_use]
-pub fn minted(raw: &[u8]) -> Option<u64> {
+pub fn parse_own_id(raw: &[u8]) -> Option<u64> {
     let [b'1'..=b'9', ..] = raw else { return None };
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
     raw.iter().try_fold(0_u64, |id, byte| id.checked_mul(10)?.checked_add(digit(byte)?))
@@ -112,10 +112,10 @@ mod tests {
         pending.register(|_| "a");
         let id = "1";
         for stray in ["2", "\"1\"", "1.0", "01", "-1", "1e0", "null", "", "99999999999999999999999"] {
-            assert_eq!(pending.take(stray.as_bytes()), Taken::Stray, "{stray}");
+            assert_eq!(pending.take(stray.as_bytes()), Match::Unknown, "{stray}");
         }
-        assert_eq!(pending.take(id.as_bytes()), Taken::Owner("a"));
-        assert_eq!(pending.take(id.as_bytes()), Taken::Stray);
+        assert_eq!(pending.take(id.as_bytes()), Match::Owner("a"));
+        assert_eq!(pending.take(id.as_bytes()), Match::Unknown);
     }
 
     proptest! {
@@ -127,7 +127,7 @@ mod tests {
                 match kind {
                     0 => drop(pending.register(|id| { sent.push(id); sent.len() - 1 })),
                     1 => if let Some(id) = sent.get(index)
-                        && let Taken::Owner(n) = pending.take(id.to_string().as_bytes()) { ended.push(n); },
+                        && let Match::Owner(n) = pending.take(id.to_string().as_bytes()) { ended.push(n); },
                     _ => ended.extend(pending.remove_where(|n| *n == index).into_iter().map(|(_, n)| n)),
                 }
             }

@@ -59,7 +59,7 @@ fn policies_differ_by_their_rules_wherever_these_stand_and_whatever_is_switched_
     ];
     for (at, one) in all.iter().enumerate() {
         for (other_at, other) in all.iter().enumerate() {
-            let other = other.clone().stated_in("elsewhere").without([Arc::from("x")].into());
+            let other = other.clone().with_table("elsewhere").without([Arc::from("x")].into());
             assert_eq!(one.has_same_rules(&other), at == other_at, "{one:?} and {other:?}");
         }
     }

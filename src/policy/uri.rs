@@ -6,12 +6,12 @@
 //!
 //! Each reading is in normal form: scheme and host in lower case, `file:/` and `file://localhost/` written as `file:///`.
 
-mod masked;
+mod mask;
 mod steps;
 
 use std::cell::OnceCell;
 
-use self::masked::{mask_pattern, mask_template};
+use self::mask::{mask_pattern, mask_template};
 use self::steps::{LENIENT, NORMALIZING, Step, Text};
 
 /// Longest URI that is understood, in bytes.

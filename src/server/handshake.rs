@@ -24,7 +24,7 @@ use super::era_cache::EraSupport;
 use super::instance::{Instance, PendingRequest};
 use super::link::LinkError;
 use crate::era;
-use crate::jsonrpc::{Malformed, Message};
+use crate::jsonrpc::{Message, MessageError};
 use crate::printable::excerpt;
 use crate::server::error::ServerError;
 use crate::transport::{Arrival, Incoming};
@@ -137,7 +137,7 @@ async fn next(instance: &mut Instance) -> Result<Option<Response>, HandshakeErro
                 None
             }
         }),
-        Incoming::Malformed(Malformed::BadResponse { id }) => {
+        Incoming::Malformed(MessageError::BadResponse { id }) => {
             let invalid = |method| HandshakeError::Refused(ServerError::InvalidResponse { method });
             Ok(match instance.wire.take(&id) {
                 Some(PendingRequest::Initialize) => Some(Response::Initialized(Err(invalid("initialize")))),

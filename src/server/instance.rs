@@ -85,10 +85,10 @@ use crate::era::notification::without_subscription;
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
-use crate::jsonrpc::{Malformed, Message, parse};
+use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
@@ -265,7 +265,9 @@ impl Instance {
             Incoming::TooLarge { id: Some(id), is_response: true } => {
                 self.unusable_response(&id, Failure::AnswerTooLarge)
             }
-            Incoming::Malformed(Malformed::BadResponse { id }) => self.unusable_response(&id, Failure::AnswerMalformed),
+            Incoming::Malformed(MessageError::BadResponse { id }) => {
+                self.unusable_response(&id, Failure::AnswerMalformed)
+            }
             Incoming::TooLarge { .. } | Incoming::Malformed(_) | Incoming::Batch(_) => {
                 self.stats().skipped_lines.add_one();
                 Effect::Nothing
@@ -295,7 +297,7 @@ impl Instance {
                 Effect::Nothing
             }
             PendingRequest::Listen { .. } => {
-                let refused = minted(id).map(|id| self.subscriptions.listen_ended(id, Some(outcome.as_ref())));
+                let refused = parse_own_id(id).map(|id| self.subscriptions.listen_ended(id, Some(outcome.as_ref())));
                 Effect::refused(refused.unwrap_or_default())
             }
             PendingRequest::Check => Effect::Checked(self.health.checked()),
@@ -395,7 +397,7 @@ impl Instance {
             PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
             PendingRequest::Renewal { uri, .. } => return Effect::SubscriptionEnded(uri),
             PendingRequest::Listen { .. } => {
-                minted(id).into_iter().for_each(|id| drop(self.subscriptions.listen_ended(id, None)));
+                parse_own_id(id).into_iter().for_each(|id| drop(self.subscriptions.listen_ended(id, None)));
             }
             PendingRequest::UpdateTask { task, .. } => self.task_inputs_refused(task),
             PendingRequest::TaskResult { task } => drop(self.tasks.result_arrived(&task, false)),

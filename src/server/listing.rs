@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use crate::catalog::{Item, Keep, List};
+use crate::catalog::{CacheHint, Item, List};
 use crate::jsonrpc::members::{members, text};
 use crate::list_kind::ListKind;
 use crate::token_estimate;
@@ -69,7 +69,7 @@ impl Listing {
     pub fn page(mut self, result: &Bytes) -> Result<Next, Self> {
         let Ok([Some(items), cursor]) = members(result, [self.kind.member(), "nextCursor"]) else { return Err(self) };
         let Ok(definitions) = serde_json::from_slice::<Vec<&RawValue>>(&items) else { return Err(self) };
-        let said = Keep::read(result);
+        let said = CacheHint::read(result);
         self.list.keep = if self.cursors.is_empty() { said } else { said.zip(self.list.keep).map(|(a, b)| a.and(b)) };
         for definition in definitions {
             self.add(definition.get().as_bytes());

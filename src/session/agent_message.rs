@@ -8,7 +8,7 @@ use super::routed_request::{RoutedMethod, RoutedRequest};
 use crate::clock::Moment;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::{Malformed, Message};
+use crate::jsonrpc::{Message, MessageError};
 use crate::list_kind::ListKind;
 use crate::transport::Incoming;
 
@@ -26,7 +26,7 @@ pub(super) enum AgentMessage {
         /// Raw JSON; `None` for an error.
         result: Option<Bytes>,
     },
-    Malformed(Malformed),
+    Malformed(MessageError),
     /// The message is over the message cap.
     TooLarge {
         /// The id, if it could be read.

@@ -38,14 +38,14 @@ use crate::config::CallLimit;
 use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
-use crate::jsonrpc::batch::MOST as MAX_BATCH;
+use crate::jsonrpc::batch::MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
 use crate::jsonrpc::request_line::{Rename, RequestLine};
-use crate::jsonrpc::{Malformed, Message, parse};
+use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::manager::{Member, OwnViews, View};
 use crate::printable::one_line;
@@ -462,15 +462,15 @@ impl<T: Transport> Session<T> {
             AgentMessage::Request(request) => self.request(request),
             AgentMessage::Notification(notification) => self.notification(notification),
             AgentMessage::Response { line, id, result } => server_requests.answered(&line, &id, result.as_ref()),
-            AgentMessage::Malformed(Malformed::BadResponse { id }) => {
+            AgentMessage::Malformed(MessageError::BadResponse { id }) => {
                 server_requests.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
             AgentMessage::TooLarge { id: Some(id), is_response: true } => {
                 let code = ErrorCode::TooLarge.number();
                 server_requests.answered_badly(&id, code, "the answer of the agent is over the message cap");
             }
-            AgentMessage::Malformed(Malformed::NotJson) => io.refuse(None, PARSE_ERROR, "not JSON"),
-            AgentMessage::Malformed(Malformed::Batch) | AgentMessage::Batch(_) => {
+            AgentMessage::Malformed(MessageError::NotJson) => io.refuse(None, PARSE_ERROR, "not JSON"),
+            AgentMessage::Malformed(MessageError::Batch) | AgentMessage::Batch(_) => {
                 let why = if self.agent.has(era::BATCHES) {
                     format!("a batch has at most {MAX_BATCH} members")
                 } else {
@@ -478,7 +478,7 @@ impl<T: Transport> Session<T> {
                 };
                 io.refuse(None, INVALID_REQUEST, why);
             }
-            AgentMessage::Malformed(Malformed::NotAMessage { id }) => {
+            AgentMessage::Malformed(MessageError::NotAMessage { id }) => {
                 io.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
             AgentMessage::TooLarge { id, .. } => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::pending::parse_own_id;
 
 /// The agent's working directory.
 pub(crate) const CWD: &str = "mcpd/cwd";
@@ -38,7 +38,7 @@ impl InitializeMeta {
         Self {
             cwd: string(cwd).filter(|cwd| Path::new(cwd).is_absolute() && !cwd.contains('\0')).map(Into::into),
             connect: string(connect).filter(|version| version.len() <= MAX_VERSION_LEN),
-            ids_from: ids_from.and_then(|raw| minted(&raw)).filter(|id| *id <= MAX_ID),
+            ids_from: ids_from.and_then(|raw| parse_own_id(&raw)).filter(|id| *id <= MAX_ID),
         }
     }
 }

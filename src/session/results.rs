@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::catalog::{Catalog, Keep};
+use crate::catalog::{CacheHint, Catalog};
 use crate::era;
 use crate::jsonrpc::reply;
 use crate::list_kind::ListKind;
@@ -27,7 +27,7 @@ pub(super) fn initialize(protocol: &str, view: &View) -> Value {
 
 /// The result of `server/discover`.
 pub(super) fn discover(view: &View) -> Value {
-    let mut result = complete(Keep::default());
+    let mut result = complete(CacheHint::default());
     result["supportedVersions"] = json!([era::MODERN]);
     result["capabilities"] = era::capabilities(era::MODERN);
     let extensions = view.extensions();
@@ -55,7 +55,7 @@ pub(super) fn modern_list(id: &Bytes, kind: ListKind, catalog: &Catalog) -> [Byt
 }
 
 /// The members of a modern result that a client may cache.
-fn complete(keep: Keep) -> Value {
+fn complete(keep: CacheHint) -> Value {
     json!({
         "resultType": "complete",
         "ttlMs": keep.ttl,

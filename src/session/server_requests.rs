@@ -16,7 +16,7 @@ use super::io::Io;
 use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::text;
-use crate::jsonrpc::pending::{Pending, Taken};
+use crate::jsonrpc::pending::{Match, Pending};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::messages::tasks::{TaskState, unknown_task};
@@ -168,8 +168,8 @@ impl ServerRequests {
 
     fn take(&mut self, id: &Bytes) -> Option<Open> {
         match self.open.take(id) {
-            Taken::Owner(open) => Some(open),
-            Taken::Stray => {
+            Match::Owner(open) => Some(open),
+            Match::Unknown => {
                 self.status.stray_responses.add_one();
                 None
             }
@@ -201,7 +201,7 @@ impl ServerRequests {
     pub(super) fn withdrawn(&mut self, id: u64, withdrawal: Option<Withdrawal>, io: &mut Io) {
         let mut digits = itoa::Buffer::new();
         let replacement = digits.format(id).as_bytes();
-        let Taken::Owner(_) = self.open.take(replacement) else { return };
+        let Match::Owner(_) = self.open.take(replacement) else { return };
         io.send([match withdrawal {
             Some(Withdrawal::Cancelled(words)) => {
                 splice(&words.line, &mut [Edit { part: &words.request, replacement }])

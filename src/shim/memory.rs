@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::modern::{self, ModernClient};
 use super::request_group::{Effect, copied};
 use crate::jsonrpc::members::text;
-use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply;
 use crate::list_kind::ListKind;
 
@@ -98,7 +98,7 @@ impl SessionMemory {
 
     /// Notes a request of the daemon.
     pub(super) fn note_daemon_request(&mut self, id: &Bytes) {
-        if let Some(number) = minted(id) {
+        if let Some(number) = parse_own_id(id) {
             self.ids_from = self.ids_from.max(number.saturating_add(1));
         }
         if self.daemon_requests.len() < MAX_DAEMON_REQUESTS {
@@ -114,7 +114,7 @@ impl SessionMemory {
     /// Whether a response belongs to a request of a lost daemon, and not of the current one, which may not know
     /// `ids_from`.
     pub(super) fn is_from_lost_daemon(&self, id: &Bytes) -> bool {
-        minted(id).is_some_and(|number| number < self.lost_ids_below) && !self.daemon_requests.contains(id)
+        parse_own_id(id).is_some_and(|number| number < self.lost_ids_below) && !self.daemon_requests.contains(id)
     }
 
     /// The daemon is gone: returns cancellations of its requests for the agent.

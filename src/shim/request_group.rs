@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::modern;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject};
-use crate::jsonrpc::{Malformed, Message};
+use crate::jsonrpc::{Message, MessageError};
 use crate::transport::Incoming;
 
 /// The requests of one line, in order.
@@ -130,7 +130,7 @@ impl Request {
                 Some(Self { id: copied(id), effect: Effect::of(method, params.as_ref()) })
             }
             // It is answered as an invalid request.
-            Incoming::Malformed(Malformed::NotAMessage { id: Some(id) }) => {
+            Incoming::Malformed(MessageError::NotAMessage { id: Some(id) }) => {
                 Some(Self { id: copied(id), effect: Effect::Plain })
             }
             _ => None,

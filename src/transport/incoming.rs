@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::jsonrpc::{Malformed, Message, batch, parse};
+use crate::jsonrpc::{Message, MessageError, batch, parse};
 
 /// Larger lines are parsed on another thread, so that one peer's large messages do not delay other peers.
 ///
@@ -23,7 +23,7 @@ pub enum Incoming {
     /// The members of a batch; none of them is a batch.
     Batch(Vec<Incoming>),
     /// A line that is not a message.
-    Malformed(Malformed),
+    Malformed(MessageError),
     /// A line over the cap, skipped.
     TooLarge {
         /// Its id, if it could be read.
@@ -40,7 +40,7 @@ impl Incoming {
             return Self::of(line(text));
         }
         let parsing = tokio::task::spawn_blocking(|| Self::of(line(text)));
-        parsing.await.unwrap_or(Self::Malformed(Malformed::NotAMessage { id: None }))
+        parsing.await.unwrap_or(Self::Malformed(MessageError::NotAMessage { id: None }))
     }
 
     /// Parses a line without its newline.
@@ -48,9 +48,9 @@ impl Incoming {
     pub fn of(line: Bytes) -> Self {
         match parse(&line) {
             Ok(message) => Self::Message { line, message },
-            Err(Malformed::Batch) => match batch::split(&line) {
+            Err(MessageError::Batch) => match batch::split(&line) {
                 Some(members) => Self::Batch(members.into_iter().map(classify_member).collect()),
-                None => Self::Malformed(Malformed::Batch),
+                None => Self::Malformed(MessageError::Batch),
             },
             Err(malformed) => Self::Malformed(malformed),
         }
@@ -60,7 +60,7 @@ impl Incoming {
 fn classify_member(member: Bytes) -> Incoming {
     match parse(&member) {
         Ok(message) => Incoming::Message { line: member, message },
-        Err(Malformed::Batch) => Incoming::Malformed(Malformed::NotAMessage { id: None }),
+        Err(MessageError::Batch) => Incoming::Malformed(MessageError::NotAMessage { id: None }),
         Err(malformed) => Incoming::Malformed(malformed),
     }
 }

@@ -26,7 +26,7 @@ pub(in crate::cli) fn confirm(question: &str) -> io::Result<bool> {
 /// Asks for the content of every secret file that has none. After an empty answer the file has to be written by hand.
 pub(super) fn fill_in(files: &mut [SecretFile]) -> io::Result<()> {
     for file in files {
-        let Content::Asked(prompt) = &file.content else { continue };
+        let Content::Prompt(prompt) = &file.content else { continue };
         let answer = answer(&file.of, prompt)?;
         if !answer.is_empty() {
             file.content = Content::Known(format!("{answer}\n"));

@@ -9,7 +9,7 @@ use crate::admin::report::{InstanceReport, ServerReport};
 use crate::cli::style::OutputStyle;
 use crate::cli::text::{one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
-use crate::policy::LONGEST_NAME;
+use crate::policy::MAX_NAME_LEN;
 use crate::server::Silence;
 
 /// Maximum number of disabled tools that are named; `--json` has all of them.
@@ -46,7 +46,7 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     if let unfit @ 1.. = server.names_unfit {
         let what = if unfit == 1 { "1 tool or prompt is" } else { &format!("{unfit} tools and prompts are") };
         all.push(format!(
-            "{name}: {what} not listed: the name has control characters or other invisible ones, or more than {LONGEST_NAME} characters"
+            "{name}: {what} not listed: the name has control characters or other invisible ones, or more than {MAX_NAME_LEN} characters"
         ));
     }
     if let shadowed @ 1.. = server.resources_shadowed {

@@ -91,11 +91,11 @@ fn set_above(document: &mut DocumentMut, position: Option<isize>, above: &str) {
 
 /// What stays of the text above and the text below removed tables, which stand at the start or the end of the document.
 fn joined(above: &str, below: &str, at_start: bool, at_end: bool) -> String {
-    let mut kept: Vec<_> = above.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
-    while kept.last().is_some_and(|line| is_comment(line)) {
-        kept.pop();
+    let mut rest: Vec<_> = above.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
+    while rest.last().is_some_and(|line| is_comment(line)) {
+        rest.pop();
     }
-    let has_blank = kept.pop().is_some();
+    let has_blank = rest.pop().is_some();
     let mut below: Vec<_> = below.split_inclusive('\n').collect();
     let comments = below.iter().take_while(|line| is_comment(line)).count();
     if below.get(comments).map_or(at_end, |line| line.trim().is_empty() && line.ends_with('\n')) {
@@ -104,7 +104,7 @@ fn joined(above: &str, below: &str, at_start: bool, at_end: bool) -> String {
     if at_start && !has_blank && below.first().is_some_and(|line| line.trim().is_empty()) {
         below.remove(0);
     }
-    kept.concat() + &below.concat()
+    rest.concat() + &below.concat()
 }
 
 fn is_comment(line: &str) -> bool {

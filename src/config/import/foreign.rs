@@ -28,7 +28,7 @@ const ORDER: [&str; 12] = [
 ];
 
 /// Servers of one file that are looked at; nobody has so many.
-const MOST_SERVERS: usize = 200;
+const MAX_SERVERS: usize = 200;
 
 /// What a client's file has.
 #[derive(Default)]
@@ -112,8 +112,8 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
     if let Some(root) = root.filter(|_| is_about_servers) {
         here = pointers(&root, format, &file, sources);
         let (read, more) = translated(&root, format, &file, sources);
-        left_out = read.len().saturating_sub(MOST_SERVERS);
-        servers = read.iter().take(MOST_SERVERS).map(|server| described(server, &root)).collect();
+        left_out = read.len().saturating_sub(MAX_SERVERS);
+        servers = read.iter().take(MAX_SERVERS).map(|server| described(server, &root)).collect();
         found.errors.extend(more.errors);
         found.warnings.extend(more.warnings);
     }

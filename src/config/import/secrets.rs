@@ -13,7 +13,7 @@ use super::{ForeignServer, Prompt, Settings};
 /// Largest file that is looked into to see whether it holds the same.
 const MAX_FILE: u64 = 1 << 20;
 /// Longest name of a file, in bytes; file systems take 255.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LEN: usize = 200;
 /// Bytes of a digest in the name of a file.
 const DIGEST_BYTES: usize = 8;
 
@@ -33,14 +33,14 @@ pub(crate) enum Content {
     /// This.
     Known(String),
     /// What a person answers.
-    Asked(Prompt),
+    Prompt(Prompt),
 }
 
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Known(_) => "Known(…)",
-            Self::Asked(_) => "Asked(…)",
+            Self::Prompt(_) => "Prompt(…)",
         })
     }
 }
@@ -78,13 +78,13 @@ impl<'a> SecretExtractor<'a> {
     /// The same with what looks like a secret as the file that will hold it, and those files.
     pub(super) fn moved(&self, name: &str, server: &ForeignServer) -> (Settings, Vec<SecretFile>) {
         let mut settings = self.with_inputs(name, server);
-        let asked = server.prompts.iter().map(|prompt| SecretFile {
+        let prompts = server.prompts.iter().map(|prompt| SecretFile {
             path: self.answer_path(name, &prompt.id, server),
             of: format!("{name}: {}", prompt.id),
-            content: Content::Asked(prompt.clone()),
+            content: Content::Prompt(prompt.clone()),
         });
         // One that is there has been answered.
-        let files = asked.filter(|file| !self.is_there(&file.path)).collect();
+        let files = prompts.filter(|file| !self.is_there(&file.path)).collect();
         let mut moving = Moving { mover: self, name, files };
         for (key, setting) in &mut settings {
             match (key.as_str(), setting) {
@@ -164,7 +164,7 @@ impl Moving<'_> {
         let file = file_name_for(self.name, key.trim_start_matches('-'));
         let first = self.mover.directory.join(&file);
         let numbered = (2..).map(|number| first.with_file_name(format!("{file}.{number}")));
-        let holds_it = |path: &Path| self.mover.sources.read(path, MAX_FILE).is_ok_and(|held| held == content);
+        let holds_it = |path: &Path| self.mover.sources.read(path, MAX_FILE).is_ok_and(|found| found == content);
         let is_planned = |path: &Path| self.files.iter().any(|file| is_same_ignoring_case(&file.path, path));
         let is_new = |path: &Path| !self.mover.is_there(path) && !is_planned(path);
         let mut candidates = std::iter::once(first.clone()).chain(numbered);
@@ -188,7 +188,7 @@ fn is_option(text: &str) -> bool {
 fn file_name_for(name: &str, key: &str) -> String {
     let plain = format!("{name}.{key}");
     let is_plain = !key.is_empty() && !key.starts_with('-') && key.chars().all(is_fitting);
-    if is_plain && plain.len() <= LONGEST_NAME { plain } else { digested_name(name, key) }
+    if is_plain && plain.len() <= MAX_NAME_LEN { plain } else { digested_name(name, key) }
 }
 
 /// The same with a digest of the whole name, behind a dot, which no plain key has. So different keys get different files.
@@ -197,7 +197,7 @@ fn digested_name(name: &str, key: &str) -> String {
     let digest: String = digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();
     let shown = key.trim_start_matches('-').chars().map(|c| if is_fitting(c) { c } else { '-' });
     let mut file: String = format!("{name}.").chars().chain(shown).collect();
-    file.truncate(LONGEST_NAME - digest.len() - 1);
+    file.truncate(MAX_NAME_LEN - digest.len() - 1);
     format!("{file}.{digest}")
 }
 

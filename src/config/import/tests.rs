@@ -28,7 +28,7 @@ fn import(
     let (text, files) = plan.finish();
     let shown = |file: &SecretFile| match &file.content {
         Content::Known(content) => format!("{} = {content:?}", file.path.display()),
-        Content::Asked(prompt) => format!("{} ? {}", file.path.display(), prompt.text),
+        Content::Prompt(prompt) => format!("{} ? {}", file.path.display(), prompt.text),
     };
     (text, files.iter().map(shown).collect(), outcomes)
 }

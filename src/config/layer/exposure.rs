@@ -44,12 +44,12 @@ impl Exposure {
     }
 
     /// All of it stands in this table.
-    pub(in crate::config) fn stated_in(self, table: &str) -> Self {
-        Self { policy: self.policy.stated_in(table), ..self }
+    pub(in crate::config) fn with_table(self, table: &str) -> Self {
+        Self { policy: self.policy.with_table(table), ..self }
     }
 
     pub(in crate::config) fn reading_only(self, read_only: Option<Spanned<bool>>) -> Self {
-        let policy = self.policy.read_only(read_only.as_ref().is_some_and(|said| said.value));
+        let policy = self.policy.read_only(read_only.as_ref().is_some_and(|read_only| read_only.value));
         Self { policy, read_only, ..self }
     }
 }

@@ -44,10 +44,10 @@ impl<'a> Interpolation<'a> {
     }
 }
 
-pub(in crate::config) fn is_whole(path: &str) -> bool {
+pub(in crate::config) fn is_absolute_or_agent_cwd(path: &str) -> bool {
     Path::new(path).is_absolute() || path.starts_with(AGENT_CWD)
 }
 
 pub(in crate::config) fn is_root(text: &str) -> bool {
-    is_whole(text) || text.starts_with("file:///")
+    is_absolute_or_agent_cwd(text) || text.starts_with("file:///")
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::interpolate::{Sources, Template, Undefined};
 use super::super::launch::{Launch, Program};
 use super::super::spanned::{Spanned, values};
-use super::interpolation::{Interpolation, is_whole};
+use super::interpolation::{Interpolation, is_absolute_or_agent_cwd};
 use super::remote::RemoteTemplate;
 
 /// What one table says of it.
@@ -46,7 +46,7 @@ impl ProgramTemplate {
             return Err(Undefined::Unfit { key: "command", complaint: "is empty" });
         }
         let cwd = self.cwd.as_ref().map(|cwd| interpolation.text(cwd)).transpose()?;
-        if cwd.as_deref().is_some_and(|cwd| !is_whole(cwd)) {
+        if cwd.as_deref().is_some_and(|cwd| !is_absolute_or_agent_cwd(cwd)) {
             return Err(Undefined::Unfit { key: "cwd", complaint: "is no whole path" });
         }
         Ok(Program {

@@ -8,7 +8,7 @@ use super::super::interpolate::{Template, Undefined};
 use super::super::launch::{AGENT_CWD, Remote};
 use super::super::oauth::{OAuth, OAuthGrant, OAuthSettings};
 use super::super::spanned::{Spanned, values};
-use super::interpolation::{Interpolation, is_whole};
+use super::interpolation::{Interpolation, is_absolute_or_agent_cwd};
 
 #[derive(Debug)]
 pub(in crate::config) struct RemoteTemplate {
@@ -50,7 +50,7 @@ impl RemoteTemplate {
         }
         let roots = interpolation.roots(&self.roots)?;
         let ca_file = self.ca_file.as_ref().map(|path| interpolation.text(path)).transpose()?;
-        if ca_file.as_deref().is_some_and(|path| !is_whole(path)) {
+        if ca_file.as_deref().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
             return Err(unfit("ca_file", "is no whole path"));
         }
         let oauth = match self.oauth.as_ref().map(|oauth| &oauth.value) {

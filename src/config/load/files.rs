@@ -15,7 +15,7 @@ use super::super::{json, toml};
 use super::error::ConfigError;
 use super::merge::Layers;
 use super::stamp::Stamp;
-use super::trust::distrust;
+use super::trust::permission_error;
 use super::variables::variables;
 use super::{MAX_FILE, default_path};
 
@@ -93,13 +93,14 @@ impl<'a> Loading<'a> {
     /// Puts a file on top of those that were read, if it is not among them; `from` is what includes it.
     fn take(&mut self, path: &Path, read: io::Result<FileText>, from: Option<&Location>) {
         self.failed.tried.push(path.to_owned());
-        let file = match read.and_then(|file| distrust(file.permissions, self.sources.user()).map_or(Ok(file), Err)) {
-            Ok(file) => file,
-            Err(error) => {
-                self.stamps.push(Stamp::file(path, None));
-                return self.refuse(path, error, from);
-            }
-        };
+        let file =
+            match read.and_then(|file| permission_error(file.permissions, self.sources.user()).map_or(Ok(file), Err)) {
+                Ok(file) => file,
+                Err(error) => {
+                    self.stamps.push(Stamp::file(path, None));
+                    return self.refuse(path, error, from);
+                }
+            };
         if let (Some(cycle), Some(location)) = (self.cycle(&file.id, path), from) {
             let problem = location.problem(format!("files include each other in a cycle: {cycle}"));
             return self.complain(location.error(problem.help("remove it, or another `include` of the cycle")));

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::super::interpolate::Sources;
 use super::MAX_FILE;
 use super::files::{is_missing, layers_in};
-use super::trust::distrust;
+use super::trust::permission_error;
 
 /// What a file held; of a directory of layers, which names were in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Stamp {
 pub fn changed(path: &Path, sha256: Option<&str>, sources: &dyn Sources) -> bool {
     let now = match sources.file(path, MAX_FILE) {
         // Still the file that could not be used.
-        Ok(file) if sha256.is_none() && distrust(file.permissions, sources.user()).is_some() => return false,
+        Ok(file) if sha256.is_none() && permission_error(file.permissions, sources.user()).is_some() => return false,
         Ok(file) => Some(digest(&file.text)),
         Err(error) if is_missing(&error) => None,
         Err(_) => match layers_in(path, sources) {

@@ -5,7 +5,7 @@ use std::io;
 use super::super::interpolate::Permissions;
 
 /// Why a file is not read, where mcpd runs as `user`.
-pub(super) fn distrust(file: Permissions, user: u32) -> Option<io::Error> {
+pub(super) fn permission_error(file: Permissions, user: u32) -> Option<io::Error> {
     let Permissions { owner, group, mode } = file;
     let complaint = if owner != user && owner != 0 {
         format!("it belongs to user {owner}, who could have mcpd run any program as user {user}: `chown` it")
@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn only_files_that_nobody_else_can_write_are_trusted() {
         let check = |(owner, group, mode), expected: Option<&str>| {
-            let found = distrust(Permissions { mode, owner, group }, 1000).map(|error| error.to_string());
+            let found = permission_error(Permissions { mode, owner, group }, 1000).map(|error| error.to_string());
             let found = found.as_deref();
             assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
             assert!(found.unwrap_or_default().contains(expected.unwrap_or_default()), "{found:?}");

@@ -35,7 +35,7 @@ pub(in crate::config) use self::sections::{has_servers, is_codex};
 
 const SERVER_EXAMPLE: &str = r#"write `{ "command": "npx" }`"#;
 
-/// Said of a reference that mcpd would fill in, in a file whose client does not.
+/// LaunchReading of a reference that mcpd would fill in, in a file whose client does not.
 const LITERAL_HELP: &str = "in another program's file mcpd fills in only what that program does; write the server in TOML of mcpd's own to have it filled in";
 
 /// Which keys a file has.
@@ -154,7 +154,7 @@ impl Reader<'_> {
         let mut fields = Fields::new(format!("`{}`", entry.key), entries);
         let variables = Variables::of(&self.path, section.dialect);
         let mut build = Build::new(section.dialect, variables, &entry.key_span);
-        self.in_our_words(section, &mut fields, &mut build);
+        self.translate_keys(section, &mut fields, &mut build);
         self.finish_loosely(fields);
         for (location, shown) in build.literal_references() {
             self.warn(Problem::new(location, format!("`{shown}` is plain text in this file")).help(LITERAL_HELP));
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
         let get = |key: &str| entries.iter().find(|entry| entry.key == key);
         let says = |key: &str, truth: bool| {
-            get(key).is_some_and(|entry| matches!(entry.node.value, Value::Bool(said) if said == truth))
+            get(key).is_some_and(|entry| matches!(entry.node.value, Value::Bool(value) if value == truth))
         };
         let (label, help) = if says("disabled", true) || says("enabled", false) {
             ("it is switched off", "switch it on to have it run")

@@ -2,7 +2,7 @@
 
 use super::super::command_line::{self, Spelling};
 use super::super::interpolate::Template;
-use super::super::layer::{LaunchTemplate, ProgramTemplate, is_root, is_whole};
+use super::super::layer::{LaunchTemplate, ProgramTemplate, is_absolute_or_agent_cwd, is_root};
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::fields::Fields;
@@ -41,15 +41,15 @@ impl<'t> LaunchKeys<'t> {
 }
 
 /// What the keys of a table say.
-pub(super) enum Said {
-    Launch(Box<LaunchTemplate>),
+pub(super) enum LaunchReading {
+    Complete(Box<LaunchTemplate>),
     /// Neither how the server is run nor where it is, but perhaps some of the rest.
-    Neither(Vec<Spanned<String>>),
+    Absent(Vec<Spanned<String>>),
 }
 
 impl Reader<'_> {
     /// How `server` is run or reached, whatever its texts will be filled in with.
-    pub(super) fn launch(&mut self, server: &Entry, keys: &LaunchKeys<'_>) -> Option<Said> {
+    pub(super) fn launch(&mut self, server: &Entry, keys: &LaunchKeys<'_>) -> Option<LaunchReading> {
         match (keys.command, keys.url) {
             (Some(_), Some(url)) => {
                 let message = format!("server `{}` has both a `command` and a `url`", server.key);
@@ -57,21 +57,21 @@ impl Reader<'_> {
                 self.error(problem.help("remove one of the two: a server is run by mcpd, or reached by HTTP"));
                 None
             }
-            (None, Some(url)) => {
-                self.remote(server, url, keys).map(|layer| Said::Launch(Box::new(LaunchTemplate::Remote(layer))))
-            }
+            (None, Some(url)) => self
+                .remote(server, url, keys)
+                .map(|layer| LaunchReading::Complete(Box::new(LaunchTemplate::Remote(layer)))),
             (Some(_), None) => {
                 for key in [keys.headers, keys.ca_file, keys.oauth] {
                     self.misplaced(key, "a server that is reached by HTTP, and this one has no `url`");
                 }
-                self.program(keys).map(|layer| Said::Launch(Box::new(LaunchTemplate::Program(layer))))
+                self.program(keys).map(|layer| LaunchReading::Complete(Box::new(LaunchTemplate::Program(layer))))
             }
             (None, None) => {
                 // Whatever becomes of them, they are read for their mistakes.
                 self.program(keys);
                 keys.oauth.map(|oauth| self.oauth(server, oauth));
                 if self.format == Format::Native {
-                    return Some(Said::Neither(self.names(keys)));
+                    return Some(LaunchReading::Absent(self.names(keys)));
                 }
                 self.no_command(server);
                 None
@@ -162,7 +162,7 @@ impl Reader<'_> {
 
     fn cwd(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
         let template = self.path_template(&entry.node, "`cwd`")?;
-        if template.value.as_literal().is_some_and(|path| !is_whole(path)) {
+        if template.value.as_literal().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
             let help = self.assignment("cwd", "\"~/some/directory\"") + ", or begin it with `/`";
             self.error(Problem::new(entry.node.span.clone(), "`cwd` must be a whole path").help(help));
             return None;

@@ -8,7 +8,7 @@ use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
 use super::fields::{Fields, joined, suggestion};
-use super::launch::{LaunchKeys, Said};
+use super::launch::{LaunchKeys, LaunchReading};
 
 /// How other clients say what kind of server it is.
 const OF_OTHER_CLIENTS: [&str; 2] = ["type", "transport"];
@@ -69,7 +69,8 @@ impl Reader<'_> {
         let directory = self.file.path.parent().map(Path::to_owned).unwrap_or_default();
         let mut files = Vec::new();
         for (node, _) in self.strings(entry, r#"["work.toml"]"#) {
-            if let Some(path) = self.filled_path(node, "`include`", "write the path of a file, such as `\"work.toml\"`")
+            if let Some(path) =
+                self.interpolated_path(node, "`include`", "write the path of a file, such as `\"work.toml\"`")
             {
                 files.push(self.spanned(node, directory.join(path)));
             }
@@ -120,10 +121,14 @@ impl Reader<'_> {
         let name = self.spanned_at(entry.key_span.clone(), named?);
         let rules = ServerRules { exposures: vec![exposure?], settings };
         Some(match launch? {
-            Said::Launch(launch) => NativeServer::Configured(Box::new(ServerLayer { name, launch: *launch, rules })),
+            LaunchReading::Complete(launch) => {
+                NativeServer::Configured(Box::new(ServerLayer { name, launch: *launch, rules }))
+            }
             // What is wrong may be what would have configured it.
-            Said::Neither(_) if self.problems.errors.len() > before => return None,
-            Said::Neither(misplaced) => NativeServer::Narrowed(Box::new(NarrowingLayer { name, misplaced, rules })),
+            LaunchReading::Absent(_) if self.problems.errors.len() > before => return None,
+            LaunchReading::Absent(misplaced) => {
+                NativeServer::Narrowed(Box::new(NarrowingLayer { name, misplaced, rules }))
+            }
         })
     }
 

@@ -18,7 +18,7 @@ impl Reader<'_> {
         let tools = self.allow_and_deny(fields);
         let exposure = self.with_patterns(Exposure::default(), ListKind::Tools, tools);
         if self.format != Format::Native {
-            return exposure.map(|exposure| exposure.stated_in(&table));
+            return exposure.map(|exposure| exposure.with_table(&table));
         }
         let exposed = self.key(fields, "expose", |reader, entry| Some(reader.exposed(entry)));
         let read_only = self.key(fields, "tools", |reader, entry| reader.read_only(&table, entry));
@@ -28,14 +28,14 @@ impl Reader<'_> {
         for (kind, patterns) in [(ListKind::Prompts, prompts), (ListKind::Resources, resources)] {
             exposure = self.with_patterns(exposure, kind, patterns.unwrap_or_default())?;
         }
-        Some(exposure.stated_in(&table))
+        Some(exposure.with_table(&table))
     }
 
     /// What `[defaults]` hides of every server.
     pub(super) fn default_exposure(&mut self, fields: &mut Fields<'_>) -> Option<Exposure> {
         let deny = fields.take("deny").map(|entry| self.patterns(entry)).unwrap_or_default();
         let exposure = self.with_patterns(Exposure::default(), ListKind::Tools, Patterns { allow: None, deny });
-        exposure.map(|exposure| exposure.stated_in("defaults"))
+        exposure.map(|exposure| exposure.with_table("defaults"))
     }
 
     fn allow_and_deny(&mut self, fields: &mut Fields<'_>) -> Patterns {

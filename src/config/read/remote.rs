@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use super::super::interpolate::Template;
 use super::super::keys::Choice;
 use super::super::layer::{
-    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope, is_whole,
-    url_complaint,
+    OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_absolute_or_agent_cwd, is_credential, is_header_value,
+    is_scope, url_complaint,
 };
 use super::super::oauth::OAuthGrant;
 use super::super::spanned::Spanned;
@@ -73,7 +73,7 @@ impl Reader<'_> {
 
     fn ca_file(&mut self, entry: &Entry) -> Option<Spanned<Template>> {
         let template = self.path_template(&entry.node, "`ca_file`")?;
-        if template.value.as_literal().is_some_and(|path| !is_whole(path)) {
+        if template.value.as_literal().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
             let help = self.assignment("ca_file", "\"~/certificates/ca.pem\"") + ", or begin it with `/`";
             self.error(Problem::new(entry.node.span.clone(), "`ca_file` must be a whole path").help(help));
             return None;

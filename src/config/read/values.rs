@@ -99,7 +99,7 @@ impl Reader<'_> {
     pub(super) fn file_path(&mut self, entry: &Entry, example: &str) -> Option<PathBuf> {
         let what = format!("`{}`", entry.key);
         let help = self.assignment(&entry.key, example) + ", or begin it with `/`";
-        let path = self.filled_path(&entry.node, &what, &help)?;
+        let path = self.interpolated_path(&entry.node, &what, &help)?;
         if path.is_absolute() {
             return Some(path);
         }
@@ -108,7 +108,7 @@ impl Reader<'_> {
     }
 
     /// A path, filled in.
-    pub(super) fn filled_path(&mut self, node: &Node, what: &str, help: &str) -> Option<PathBuf> {
+    pub(super) fn interpolated_path(&mut self, node: &Node, what: &str, help: &str) -> Option<PathBuf> {
         let mut secrets = Secrets::default();
         let complaint = match self.path_template(node, what)?.value.interpolate(self.sources, &mut secrets) {
             Ok(text) if text.is_empty() => format!("{what} is empty"),

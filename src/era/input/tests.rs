@@ -1,8 +1,8 @@
 //! What is asked for, as peers spell it.
 
 use super::*;
-use crate::jsonrpc::made_up::bytes;
 use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::test_support::bytes;
 
 fn input(key: &str, method: &str, params: Option<&str>) -> Input {
     Input { key: bytes(key), method: bytes(method), params: params.map(bytes) }

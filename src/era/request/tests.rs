@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::jsonrpc::made_up::{bytes, members_of, text};
 use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::test_support::{bytes, members_of, text};
 use crate::log_level::LogLevel;
 
 const META: &str =

@@ -1,8 +1,8 @@
 //! What both eras say of a task, side by side.
 
 use super::*;
-use crate::jsonrpc::made_up::{bytes, text};
 use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::test_support::{bytes, text};
 
 fn changed(raw: &str, change: impl Fn(&Bytes) -> Result<Vec<Change>, NotAnObject>) -> Result<String, NotAnObject> {
     let raw = bytes(raw);

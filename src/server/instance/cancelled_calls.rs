@@ -110,7 +110,7 @@ impl CancelledCalls {
 
     /// The server has answered a cancelled call.
     pub(super) fn answered(&mut self, id: &[u8]) {
-        let found = minted(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
+        let found = parse_own_id(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
         if let Some(one) = found.and_then(|index| self.known.remove(index)) {
             self.works_on |= self.is_read(one.until);
         }
@@ -119,7 +119,7 @@ impl CancelledCalls {
     /// The server has answered a pending request.
     pub(super) fn pending_answered(&mut self, id: &[u8]) {
         if !self.is_empty() {
-            self.answered = self.answered.max(minted(id).unwrap_or_default());
+            self.answered = self.answered.max(parse_own_id(id).unwrap_or_default());
             let mut known = std::mem::take(&mut self.known);
             let now = Instant::now();
             known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.load = None);

@@ -48,7 +48,7 @@ use crate::era::task::{
 };
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, applied, splice};
 use crate::random;
@@ -248,7 +248,7 @@ impl TaskTable {
         result: &Bytes,
     ) -> Result<Option<Box<TaskNews>>, Failure> {
         let state = TaskState::created(result).filter(|_| self.support.declared);
-        let Some((request, mut state)) = minted(id).zip(state) else { return Ok(None) };
+        let Some((request, mut state)) = parse_own_id(id).zip(state) else { return Ok(None) };
         let (has_ended, early) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
         let open =
@@ -283,7 +283,7 @@ impl TaskTable {
         id: &Bytes,
         result: &Bytes,
     ) -> Result<Bytes, Failure> {
-        let Some((state, request)) = TaskState::created(result).zip(minted(id)) else {
+        let Some((state, request)) = TaskState::created(result).zip(parse_own_id(id)) else {
             return Err(Failure::AnswerMalformed);
         };
         let open = Open::new(Self::expires_at(wire, state.ttl), None);
@@ -304,7 +304,7 @@ impl TaskTable {
     ) -> Result<(Vec<u8>, Option<Box<TaskNews>>), Failure> {
         let ttl = bridge::ttl(params);
         let completed = random::token().ok().and_then(|name| CompletedTask::now(&name, result, ttl).ok());
-        let completed = completed.and_then(|task| Some((TaskState::read(&task.state)?, task, minted(id)?)));
+        let completed = completed.and_then(|task| Some((TaskState::read(&task.state)?, task, parse_own_id(id)?)));
         let Some((state, completed, request)) = completed else { return Err(Failure::AnswerMalformed) };
         self.of_sessions.evict_cached(call.reply.key.session, completed.bytes(), wire.max_message());
         wire.expire_by(completed.until);
@@ -553,7 +553,7 @@ impl TaskTable {
         result: &Bytes,
         agent: &bridge::ModernAgent,
     ) -> Result<(), Failure> {
-        let created = minted(id).zip(TaskState::created(result));
+        let created = parse_own_id(id).zip(TaskState::created(result));
         let (request, mut state) = created.ok_or(Failure::AnswerMalformed)?;
         let (has_ended, _) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;

@@ -15,7 +15,7 @@ use super::bridged_call::PendingBridgedCall;
 use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use crate::era::{self, Era};
-use crate::jsonrpc::pending::{Pending, Taken};
+use crate::jsonrpc::pending::{Match, Pending};
 use crate::jsonrpc::reply;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::link::RemoteTransport;
@@ -248,8 +248,8 @@ impl Wire {
     /// Takes the request with this raw id.
     pub(in crate::server) fn take(&mut self, id: &[u8]) -> Option<PendingRequest> {
         match self.pending.take(id) {
-            Taken::Owner(entry) => Some(entry),
-            Taken::Stray => None,
+            Match::Owner(entry) => Some(entry),
+            Match::Unknown => None,
         }
     }
 

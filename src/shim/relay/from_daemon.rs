@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Relay, RelayEvent, State};
 use crate::jsonrpc::mcpd_error::is_refusal_of_stopping_daemon;
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::{Malformed, Message};
+use crate::jsonrpc::{Message, MessageError};
 use crate::list_kind::ListKind;
 use crate::shim::in_flight::InFlightLine;
 use crate::shim::initialize::{InitializeResult, message, parse_result};
@@ -100,7 +100,7 @@ impl Relay {
     fn observe_daemon(&mut self, incoming: &Incoming) {
         match incoming {
             Incoming::Message { message: Message::Response { id, outcome }, .. } => self.answered(id, outcome.as_ref()),
-            Incoming::Malformed(Malformed::BadResponse { id }) => self.answered(id, Err(id)),
+            Incoming::Malformed(MessageError::BadResponse { id }) => self.answered(id, Err(id)),
             Incoming::Message { message: Message::Request { id, .. }, .. } => self.memory.note_daemon_request(id),
             Incoming::Message { message: Message::Notification { method, params }, .. } => {
                 if method[..] == *b"notifications/cancelled"

@@ -20,8 +20,8 @@ use super::sse_stream::{SseStream, StreamItem};
 use super::{Disconnect, HeaderParams, RequestError, modern};
 use crate::era::{HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::pending::minted;
-use crate::jsonrpc::{Malformed, Message, reply};
+use crate::jsonrpc::pending::parse_own_id;
+use crate::jsonrpc::{Message, MessageError, reply};
 use crate::net::body::{BodyError, read_whole};
 use crate::net::client::Response;
 use crate::transport::Incoming;
@@ -275,8 +275,8 @@ fn is_about_session(body: &[u8]) -> bool {
 fn answers(incoming: &Incoming, request: u64) -> bool {
     match incoming {
         Incoming::Message { message: Message::Response { id, .. }, .. }
-        | Incoming::Malformed(Malformed::BadResponse { id })
-        | Incoming::TooLarge { id: Some(id), is_response: true } => minted(id) == Some(request),
+        | Incoming::Malformed(MessageError::BadResponse { id })
+        | Incoming::TooLarge { id: Some(id), is_response: true } => parse_own_id(id) == Some(request),
         Incoming::Batch(members) => members.iter().any(|member| answers(member, request)),
         Incoming::Message { .. } | Incoming::Malformed(_) | Incoming::TooLarge { .. } => false,
     }

@@ -75,7 +75,7 @@ proptest! {
 
         let files: Vec<_> = files.iter().filter_map(|file| match &file.content {
             Content::Known(content) => Some((file.path.to_str()?, content.as_str())),
-            Content::Asked(_) => None,
+            Content::Prompt(_) => None,
         }).collect();
         let mut rows = vec![("~", "/h"), ("HOME", "/h"), ("/c.toml", ours.as_str())];
         rows.extend(files);

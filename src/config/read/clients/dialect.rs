@@ -11,7 +11,7 @@ use super::build::Build;
 use super::sections::Section;
 
 /// Keys that narrow what a server may do and that mcpd has no equal for: its user may think that they hold.
-const NOT_KEPT: [(&str, &str); 4] = [
+const UNSUPPORTED_KEYS: [(&str, &str); 4] = [
     ("envFile", "write its variables under `env`"),
     ("sandboxEnabled", "mcpd runs servers as they are: put the sandbox into `command`"),
     ("sandbox", "mcpd runs servers as they are: put the sandbox into `command`"),
@@ -23,13 +23,13 @@ const ONLY_TOOLS: [&str; 4] = ["includeTools", "enabled_tools", "enabledTools", 
 const NO_TOOLS: [&str; 3] = ["excludeTools", "disabledTools", "disabled_tools"];
 
 impl Reader<'_> {
-    pub(super) fn in_our_words(&mut self, section: &Section<'_>, fields: &mut Fields<'_>, build: &mut Build) {
+    pub(super) fn translate_keys(&mut self, section: &Section<'_>, fields: &mut Fields<'_>, build: &mut Build) {
         for known in ["disabled", "enabled", "source"] {
             fields.take(known);
         }
-        self.not_kept(fields);
-        self.how_it_is_run(fields, build);
-        self.how_it_is_reached(fields, build);
+        self.unsupported_keys(fields);
+        self.translate_command(fields, build);
+        self.translate_url(fields, build);
         for key in ["cwd", "sharing"] {
             if let Some(entry) = fields.take(key) {
                 build.put_texts(key, entry);
@@ -42,7 +42,7 @@ impl Reader<'_> {
         }
     }
 
-    fn how_it_is_run(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+    fn translate_command(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
         match fields.take("command") {
             // The older of two forms that one client has.
             Some(Entry { node: Node { value: Value::Table(entries), .. }, .. }) if build.dialect == Dialect::Zed => {
@@ -158,8 +158,8 @@ impl Reader<'_> {
         }
     }
 
-    fn not_kept(&mut self, fields: &mut Fields<'_>) {
-        for (key, help) in NOT_KEPT {
+    fn unsupported_keys(&mut self, fields: &mut Fields<'_>) {
+        for (key, help) in UNSUPPORTED_KEYS {
             let Some(entry) = fields.take(key) else { continue };
             if !matches!(entry.node.value, Value::Bool(false)) {
                 let message = format!("`{key}` is ignored");

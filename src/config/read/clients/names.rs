@@ -12,13 +12,13 @@ pub(super) fn assigned(titles: &[&str]) -> Vec<Arc<str>> {
     let mut taken: HashSet<Arc<str>> = HashSet::new();
     let mut names: Vec<Option<Arc<str>>> = Vec::new();
     for title in titles {
-        let kept = is_server_name(title).then(|| Arc::from(*title)).filter(|name| !taken.contains(name));
-        taken.extend(kept.clone());
-        names.push(kept);
+        let unchanged = is_server_name(title).then(|| Arc::from(*title)).filter(|name| !taken.contains(name));
+        taken.extend(unchanged.clone());
+        names.push(unchanged);
     }
     let mut numbers = HashMap::new();
-    let fill = |(kept, title): (Option<Arc<str>>, &&str)| {
-        kept.unwrap_or_else(|| {
+    let fill = |(unchanged, title): (Option<Arc<str>>, &&str)| {
+        unchanged.unwrap_or_else(|| {
             let fitted = fitted_name(title, "server");
             let name = free(&fitted, numbers.entry(fitted.clone()).or_insert(1), &taken);
             taken.insert(Arc::clone(&name));

@@ -12,7 +12,7 @@ const TRANSPORTS: [&str; 8] =
     ["stdio", "local", "http", "streamable-http", "streamable_http", "streamableHttp", "sse", "remote"];
 
 impl Reader<'_> {
-    pub(super) fn how_it_is_reached(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
+    pub(super) fn translate_url(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
         for key in ["type", "transport"] {
             let Some(kind) = fields.take(key) else { continue };
             if kind.node.text().is_none_or(|kind| !TRANSPORTS.contains(&kind)) {

@@ -10,13 +10,13 @@ use super::Dialect;
 use crate::printable::excerpt;
 
 /// Characters that are said of a reference that means nothing here.
-const LONGEST_BODY: usize = 40;
+const MAX_SHOWN_LEN: usize = 40;
 
 /// What editors have for the agent's directory.
 const WORKSPACE: [&str; 4] = ["workspaceFolder", "workspaceRoot", "cwd", "CLAUDE_PROJECT_DIR"];
 
 /// What only an editor knows. They look like names of variables, and would be said to be undefined.
-const EDITORS_OWN: [&str; 16] = [
+const EDITOR_VARIABLES: [&str; 16] = [
     "workspaceFolderBasename",
     "file",
     "fileWorkspaceFolder",
@@ -187,7 +187,7 @@ fn reference(body: &str, variables: Variables) -> Result<String, Reference> {
         _ if WORKSPACE.contains(&name) => Ok("${agent:cwd}".to_owned()),
         "userHome" => Ok("${HOME}".to_owned()),
         "pathSeparator" | "/" => Ok("/".to_owned()),
-        _ if EDITORS_OWN.contains(&body) => Err(Reference::Missing(foreign(body))),
+        _ if EDITOR_VARIABLES.contains(&body) => Err(Reference::Missing(foreign(body))),
         _ => match (body.strip_prefix("input:"), native_template(body)) {
             (Some(id), _) => Err(Reference::Missing(Undefined::Input(id.to_owned()))),
             (None, Some(template)) if template.is_variable() && variables.include(body) => Ok(format!("${{{body}}}")),
@@ -211,7 +211,7 @@ fn shown(body: &str) -> String {
 }
 
 fn foreign(body: &str) -> Undefined {
-    Undefined::Foreign(excerpt(body, LONGEST_BODY))
+    Undefined::Foreign(excerpt(body, MAX_SHOWN_LEN))
 }
 
 /// The name that `text` begins with, if it begins with one.

@@ -13,7 +13,7 @@ use crate::era::notification::subscription;
 use crate::era::subscription::Filter;
 use crate::era::{self, Era};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND};
 use crate::server::error::ServerError;
 use crate::server::instance::pending_request::PendingRequest;
@@ -89,7 +89,7 @@ impl Subscriptions {
         wire: &mut Wire,
         params: Option<&Bytes>,
     ) -> Option<Acknowledgement> {
-        let id = subscription(params).and_then(|raw| minted(&raw))?;
+        let id = subscription(params).and_then(|raw| parse_own_id(&raw))?;
         let StreamStart { filter, replaced, has_missed } = self.stream.acknowledged(id, Instant::now())?;
         wire.keep_open(id);
         if let Some(replaced) = replaced {
@@ -180,7 +180,7 @@ impl Subscriptions {
     /// A modern server has sent `notifications/cancelled`, which may end the stream.
     pub(in crate::server::instance) fn cancelled_by_server(&mut self, wire: &mut Wire, params: Option<&Bytes>) {
         let Some(Ok([Some(request)])) = params.map(|params| members(params, ["requestId"])) else { return };
-        if let Some(id) = minted(&request).filter(|id| self.stream.is_of(*id)) {
+        if let Some(id) = parse_own_id(&request).filter(|id| self.stream.is_of(*id)) {
             wire.take(&request);
             wire.give_up(id);
             self.listen_ended(id, None);
@@ -198,11 +198,11 @@ impl Subscriptions {
     /// Whether a notification is for the open stream or names no subscription.
     pub(in crate::server::instance) fn is_expected(&self, wire: &Wire, params: Option<&Bytes>) -> bool {
         let id = || subscription(params);
-        wire.era() == Era::Legacy || id().is_none_or(|raw| minted(&raw).is_some_and(|id| self.stream.is_open(id)))
+        wire.era() == Era::Legacy || id().is_none_or(|raw| parse_own_id(&raw).is_some_and(|id| self.stream.is_open(id)))
     }
 
     /// Whether a notification is for the open stream.
     pub(in crate::server::instance) fn is_of_stream(&self, params: Option<&Bytes>) -> bool {
-        subscription(params).and_then(|raw| minted(&raw)).is_some_and(|id| self.stream.is_open(id))
+        subscription(params).and_then(|raw| parse_own_id(&raw)).is_some_and(|id| self.stream.is_open(id))
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::bridge::{CompletedTask, TaskInputs};
 use crate::era::speaker::Speaker;
-use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::pending::parse_own_id;
 use crate::server::messages::call::{CallKey, LoadGuard, ReplySender};
 use crate::server::messages::tasks::TaskState;
 
@@ -168,7 +168,7 @@ impl SessionTasks {
 
     /// The open task whose progress has this token.
     pub(super) fn of_token(&self, token: &[u8]) -> Option<&SessionTask> {
-        self.all.get(&minted(token)?).filter(|task| task.open.is_some())
+        self.all.get(&parse_own_id(token)?).filter(|task| task.open.is_some())
     }
 
     /// The task has ended.
@@ -263,7 +263,7 @@ impl SessionTasks {
         if self.cancelled.is_empty() {
             return None;
         }
-        let id = minted(id)?;
+        let id = parse_own_id(id)?;
         let index = self.cancelled.iter().position(|(request, _)| *request == id)?;
         self.cancelled.remove(index)
     }

@@ -7,7 +7,7 @@ use super::super::state::State;
 use super::super::{Disconnect, RequestError};
 use super::{HttpConnection, SSE_GET};
 use crate::jsonrpc::Message;
-use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::pending::parse_own_id;
 use crate::transport::{Arrival, Incoming};
 
 /// Rejected credentials in a row before the connection is over: a single call may be refused for its own reasons.
@@ -20,7 +20,7 @@ impl HttpConnection {
             TransportEvent::Message(incoming, ownership) => {
                 let within = self.open.get(source).and_then(|open| open.request);
                 if let Incoming::Message { message: Message::Response { id, outcome }, .. } = &incoming {
-                    self.answered(source, outcome.is_ok(), minted(id).filter(|id| within != Some(*id)));
+                    self.answered(source, outcome.is_ok(), parse_own_id(id).filter(|id| within != Some(*id)));
                 }
                 let within = within.filter(|_| ownership == Ownership::OfRequest);
                 return Some(Ok(Arrival::Incoming { incoming, within }));

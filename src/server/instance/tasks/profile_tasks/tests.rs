@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::jsonrpc::made_up::bytes;
+use crate::jsonrpc::test_support::bytes;
 use crate::server::instance::tasks::modern_tasks::MAX_SILENCE;
 
 fn state(id: &str, ended: bool, ttl: Option<u64>) -> TaskState {

@@ -9,16 +9,16 @@ use crate::jsonrpc::members::members;
 
 /// What the parts of a list say of it together; the default is what holds where nothing is said.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub struct CacheHint {
     /// In milliseconds.
     pub ttl: u64,
 }
 
 /// In milliseconds. Servers come and go, are switched on and off and change their policy, of which those who say how long their own lists
 /// hold know nothing. Who listens hears of that at once, and who does not is up to date again after a minute.
-const LONGEST: u64 = 60_000;
+const MAX_TTL_MS: u64 = 60_000;
 
-impl Keep {
+impl CacheHint {
     /// What a result says; `None` if it says nothing. What is malformed allows nothing.
     #[must_use]
     pub fn read(result: &Bytes) -> Option<Self> {
@@ -39,7 +39,7 @@ impl Keep {
     /// Of all parts, but not for long; of none, nothing may be kept.
     #[must_use]
     pub fn of_all(parts: impl IntoIterator<Item = Self>) -> Self {
-        parts.into_iter().reduce(Self::and).map(|all| all.and(Self { ttl: LONGEST })).unwrap_or_default()
+        parts.into_iter().reduce(Self::and).map(|all| all.and(Self { ttl: MAX_TTL_MS })).unwrap_or_default()
     }
 }
 
@@ -58,15 +58,15 @@ mod tests {
             (r#"{"ttlMs":-1,"cacheScope":"private"}"#, Some(0)),
             (r#"{"ttlMs":"long","cacheScope":7}"#, Some(0)),
         ] {
-            let read = Keep::read(&Bytes::from_static(result.as_bytes()));
-            assert_eq!(read, expected.map(|ttl| Keep { ttl }), "{result}");
+            let read = CacheHint::read(&Bytes::from_static(result.as_bytes()));
+            assert_eq!(read, expected.map(|ttl| CacheHint { ttl }), "{result}");
         }
     }
 
     #[test]
     fn of_several_parts_the_shortest_time_holds_and_none_is_long() {
-        let of_all = |parts: &[u64]| Keep::of_all(parts.iter().map(|ttl| Keep { ttl: *ttl })).ttl;
-        assert_eq!([of_all(&[9, 3]), of_all(&[3, 9]), of_all(&[LONGEST + 1, u64::MAX])], [3, 3, LONGEST]);
-        assert_eq!(Keep::of_all([]), Keep::default());
+        let of_all = |parts: &[u64]| CacheHint::of_all(parts.iter().map(|ttl| CacheHint { ttl: *ttl })).ttl;
+        assert_eq!([of_all(&[9, 3]), of_all(&[3, 9]), of_all(&[MAX_TTL_MS + 1, u64::MAX])], [3, 3, MAX_TTL_MS]);
+        assert_eq!(CacheHint::of_all([]), CacheHint::default());
     }
 }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use proptest::sample::subsequence;
 
 use super::super::entries::entries;
-use super::super::made_up::{bytes, members_of, text};
 use super::super::splice::applied;
+use super::super::test_support::{bytes, members_of, text};
 use super::*;
 
 #[test]
@@ -66,9 +66,9 @@ fn members_are_put_at_either_end() {
     let object = bytes(r#"{"a":{"b":1} }"#);
     let both = [with_last(&object, r#""z":9"#), with_first(&object, r#""n":0"#)];
     assert_eq!(text(&applied(&object, &both)), r#"{"n":0,"a":{"b":1} ,"z":9}"#);
-    let instead = exchange(&object, &["a"], r#""n":0"#).expect("an object");
+    let instead = replace_members(&object, &["a"], r#""n":0"#).expect("an object");
     assert_eq!(text(&applied(&object, &instead)), r#"{"n":0 }"#);
-    assert_eq!(exchange(&object, &["x"], ""), Ok(Vec::new()));
+    assert_eq!(replace_members(&object, &["x"], ""), Ok(Vec::new()));
 }
 
 #[test]
@@ -93,7 +93,7 @@ proptest! {
     #[test]
     fn every_other_member_stays_as_it_is(members in members_of(NAMES), names in subsequence(NAMES, 0..4)) {
         let object = bytes(&format!("{{{members}}}"));
-        let changes = exchange(&object, &names, r#""new":0"#).expect("an object");
+        let changes = replace_members(&object, &names, r#""new":0"#).expect("an object");
         let after = Bytes::from(applied(&object, &changes));
         let is_kept = |key: &Bytes| !names.iter().any(|name| key[..] == *format!("\"{name}\"").as_bytes());
         let before = entries(&object, 99).expect("an object");

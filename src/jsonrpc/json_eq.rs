@@ -12,19 +12,19 @@ const MAX_MEMBERS: usize = 10_000;
 /// Whether two objects have the same members, without those named in `except`: in any order, with any blanks and any escapes, but with
 /// the same spelling of numbers, since readers differ in what they lose of one. In case of doubt they differ.
 #[must_use]
-pub fn same_apart_from(a: &Bytes, b: &Bytes, except: &[&str]) -> bool {
-    same_members(a, b, except, MAX_DEPTH)
+pub fn json_eq_except(a: &Bytes, b: &Bytes, except: &[&str]) -> bool {
+    eq_members(a, b, except, MAX_DEPTH)
 }
 
-fn same_within(a: &Bytes, b: &Bytes, depth: usize) -> bool {
+fn eq_within(a: &Bytes, b: &Bytes, depth: usize) -> bool {
     if a == b {
         return true;
     }
     let Some(depth) = depth.checked_sub(1) else { return false };
     match (a.first(), b.first()) {
-        (Some(b'{'), Some(b'{')) => same_members(a, b, &[], depth),
+        (Some(b'{'), Some(b'{')) => eq_members(a, b, &[], depth),
         (Some(b'['), Some(b'[')) => match (elements(a, MAX_MEMBERS), elements(b, MAX_MEMBERS)) {
-            (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| same_within(a, b, depth)),
+            (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| eq_within(a, b, depth)),
             _ => false,
         },
         (Some(b'"'), Some(b'"')) => text(a).is_some_and(|a| Some(a) == text(b)),
@@ -32,11 +32,11 @@ fn same_within(a: &Bytes, b: &Bytes, depth: usize) -> bool {
     }
 }
 
-fn same_members(a: &Bytes, b: &Bytes, except: &[&str], depth: usize) -> bool {
+fn eq_members(a: &Bytes, b: &Bytes, except: &[&str], depth: usize) -> bool {
     match (sorted(a, except), sorted(b, except)) {
         (Some(a), Some(b)) => {
             let mut pairs = a.iter().zip(&b);
-            a.len() == b.len() && pairs.all(|(a, b)| a.0 == b.0 && same_within(&a.1, &b.1, depth))
+            a.len() == b.len() && pairs.all(|(a, b)| a.0 == b.0 && eq_within(&a.1, &b.1, depth))
         }
         _ => false,
     }
@@ -57,11 +57,11 @@ fn sorted(object: &Bytes, except: &[&str]) -> Option<Vec<(Bytes, Bytes)>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::made_up::{bytes, members_of};
+    use super::super::test_support::{bytes, members_of};
     use super::*;
 
     fn same(a: &Bytes, b: &Bytes) -> bool {
-        same_within(a, b, MAX_DEPTH)
+        eq_within(a, b, MAX_DEPTH)
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
             parts.reverse();
             parts.extend((!apart.is_empty()).then_some(apart));
             let other = bytes(&format!("{{{}}}", parts.join(" ,")));
-            prop_assert!(same_apart_from(&object, &other, &["x", "y"]));
+            prop_assert!(json_eq_except(&object, &other, &["x", "y"]));
             prop_assert_eq!(same(&object, &other), entries(&object, 9).map(|a| a.len()) == entries(&other, 9).map(|b| b.len()));
         }
     }

@@ -68,7 +68,7 @@ pub fn without(object: &Bytes, names: &[&str]) -> Result<Vec<Change>, NotAnObjec
 ///
 /// # Errors
 /// As for [`super::members::members`].
-pub fn exchange(object: &Bytes, names: &[&str], members: &str) -> Result<Vec<Change>, NotAnObject> {
+pub fn replace_members(object: &Bytes, names: &[&str], members: &str) -> Result<Vec<Change>, NotAnObject> {
     let (mut changes, leaves_any) = walk(object, names, &mut vec![None; names.len()])?;
     if !members.is_empty() {
         changes.push(opening(object, members, leaves_any));
@@ -86,8 +86,8 @@ pub fn keys<const N: usize>(object: &Bytes, names: [&str; N]) -> Result<[Option<
     while let Some(member) = walk.next()? {
         match which(member.key, &names) {
             Key::Other => {}
-            Key::Wanted(index) if keys[index].is_none() => keys[index] = Some(object.slice_ref(member.key)),
-            Key::Wanted(_) | Key::Lookalike => return Err(NotAnObject),
+            Key::Match(index) if keys[index].is_none() => keys[index] = Some(object.slice_ref(member.key)),
+            Key::Match(_) | Key::Lookalike => return Err(NotAnObject),
         }
     }
     walk.end()?;
@@ -133,11 +133,11 @@ fn walk(object: &Bytes, names: &[&str], values: &mut [Option<Bytes>]) -> Result<
                 }
                 leaves_any = true;
             }
-            Key::Wanted(index) if values[index].is_none() => {
+            Key::Match(index) if values[index].is_none() => {
                 values[index] = Some(object.slice_ref(member.value));
                 from.get_or_insert(if leaves_any { end } else { start });
             }
-            Key::Wanted(_) | Key::Lookalike => return Err(NotAnObject),
+            Key::Match(_) | Key::Lookalike => return Err(NotAnObject),
         }
         end = within(object, member.value).end;
     }

@@ -3,14 +3,14 @@
 use super::steps::{PLACEHOLDERS, Text, is_placeholder};
 
 /// A text with placeholders, and what each of them stands for.
-pub(super) struct Masked {
+pub(super) struct Mask {
     text: String,
     parts: Vec<String>,
     /// Other characters need an escape where they have a meaning in a pattern.
     is_pattern: bool,
 }
 
-impl Masked {
+impl Mask {
     fn new(is_pattern: bool) -> Self {
         Self { text: String::new(), parts: Vec::new(), is_pattern }
     }
@@ -46,11 +46,11 @@ impl Masked {
 }
 
 /// A glob whose wildcards, classes and alternatives are placeholders. `None` if it has placeholders itself.
-pub(super) fn mask_pattern(glob: &str) -> Option<Masked> {
+pub(super) fn mask_pattern(glob: &str) -> Option<Mask> {
     if glob.contains(is_placeholder) {
         return None;
     }
-    let (mut masked, mut depth, mut rest) = (Masked::new(true), 0_usize, glob);
+    let (mut masked, mut depth, mut rest) = (Mask::new(true), 0_usize, glob);
     while let Some(c) = rest.chars().next() {
         let len = match c {
             '\\' => {
@@ -87,11 +87,11 @@ fn class_len(glob: &str) -> Option<usize> {
 }
 
 /// A URI template whose expressions are placeholders. `None` if it has placeholders itself.
-pub(super) fn mask_template(template: &str) -> Option<Masked> {
+pub(super) fn mask_template(template: &str) -> Option<Mask> {
     if template.contains(is_placeholder) {
         return None;
     }
-    let (mut masked, mut rest) = (Masked::new(false), template);
+    let (mut masked, mut rest) = (Mask::new(false), template);
     while let Some((literal, (expression, behind))) =
         rest.split_once('{').and_then(|(literal, behind)| Some((literal, behind.split_once('}')?)))
     {

@@ -20,12 +20,12 @@ fn the_default_profile_is_always_there_and_first() {
     for text in ["", "[daemon]\nmax_name_length = 30"] {
         let found = profiles(text);
         assert_eq!(found.len(), 1);
-        assert!(&*found[0].name == "default" && found[0].is_absolute_or_agent_cwd());
+        assert!(&*found[0].name == "default" && found[0].is_whole());
     }
     let found = profiles("[profiles.a]\n[profiles.b]\n[profiles.default]\nservers = ['git']\n[profiles.c]");
     assert_eq!(found.iter().map(|profile| &*profile.name).collect::<Vec<_>>(), ["default", "a", "b", "c"]);
     assert_eq!(
-        found.iter().map(|profile| profile.is_absolute_or_agent_cwd()).collect::<Vec<_>>(),
+        found.iter().map(|profile| profile.is_whole()).collect::<Vec<_>>(),
         [false, true, true, true]
     );
 }

@@ -14,7 +14,7 @@ use pure_modules::era::task::{self, Detail, Status};
 use pure_modules::era::{notification, request, result};
 use pure_modules::jsonrpc::entries::entries;
 use pure_modules::jsonrpc::members::text;
-use pure_modules::jsonrpc::same::same_apart_from;
+use pure_modules::jsonrpc::json_eq::json_eq_except;
 use pure_modules::jsonrpc::splice::{Change, applied};
 
 /// More members than a fuzzer input can have.

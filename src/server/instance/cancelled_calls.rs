@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::ownership::Ownership;
-use crate::jsonrpc::pending::minted;
+use crate::jsonrpc::pending::parse_own_id;
 use crate::server::messages::call::WeakLoadGuard;
 
 /// Maximum number of calls. Of older ones only the sessions are known.

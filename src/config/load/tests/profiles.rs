@@ -24,10 +24,7 @@ fn the_default_profile_is_always_there_and_first() {
     }
     let found = profiles("[profiles.a]\n[profiles.b]\n[profiles.default]\nservers = ['git']\n[profiles.c]");
     assert_eq!(found.iter().map(|profile| &*profile.name).collect::<Vec<_>>(), ["default", "a", "b", "c"]);
-    assert_eq!(
-        found.iter().map(|profile| profile.is_whole()).collect::<Vec<_>>(),
-        [false, true, true, true]
-    );
+    assert_eq!(found.iter().map(|profile| profile.is_whole()).collect::<Vec<_>>(), [false, true, true, true]);
 }
 
 #[test]

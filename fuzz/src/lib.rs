@@ -31,8 +31,26 @@ mod mcpd {
 
     /// Time limits of calls.
     pub mod config {
+        mod keys;
         mod settings;
+        pub mod size;
         mod timeouts;
+
+        /// Stub: printing of keys, which no target uses.
+        mod edit {
+            pub fn toml_string(value: &str) -> String {
+                value.to_owned()
+            }
+        }
+
+        /// Stub: values with their place in a file, which no target reads.
+        mod spanned {
+            /// A value without its place.
+            #[derive(Debug, Clone)]
+            pub struct Spanned<T> {
+                pub value: T,
+            }
+        }
 
         pub use settings::Settings;
         pub use timeouts::CallLimit;
@@ -52,8 +70,8 @@ mod mcpd {
 
     /// The pure parts of `server`.
     pub mod server {
-        pub mod listing;
         pub mod fair_share;
+        pub mod listing;
         pub mod stats;
 
         /// Messages between sessions and servers.
@@ -72,6 +90,23 @@ mod mcpd {
         }
 
         pub use messages::subscriptions::Subscription;
+
+        /// Stub: errors of servers, of which the targets see only the one of a dropped call.
+        pub mod error {
+            /// Why a server is down.
+            #[derive(Debug, Clone, PartialEq, Eq)]
+            pub enum ServerError {
+                /// A fault of mcpd.
+                Internal(String),
+            }
+
+            impl std::fmt::Display for ServerError {
+                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    let Self::Internal(text) = self;
+                    f.write_str(text)
+                }
+            }
+        }
 
         /// Limits of the queue of calls, which no target reaches.
         pub mod fair_queue {
@@ -153,6 +188,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, client_info, config, duration, era, jsonrpc, list_kind, log_level, clock, naming, net, policy, printable,
-    progress, server, session, task_state, token_estimate, transport,
+    calls, catalog, client_info, clock, config, duration, era, jsonrpc, list_kind, log_level, naming, net, policy,
+    printable, progress, server, session, task_state, token_estimate, transport,
 };

@@ -149,7 +149,7 @@ impl Router {
                 rename: Some(Rename { exposed: request.raw_key.clone(), own: route.raw_name.clone() }),
                 progress_token: request.progress_token.clone(),
             },
-            matter: RequestKind::Nothing,
+            kind: RequestKind::Nothing,
             limit: route.limit,
             origin: Origin::Legacy(Arc::default()),
             access: None,

@@ -176,7 +176,7 @@ fn edit_that_would_not_load_is_not_written() {
         (&["add", "x", "--url", "https://x", "--header", "A: 1", "--header", "a: 2"], "header `a` is there already"),
         (&["add", "x", "--url", "https://u:p@x"], "has a user name or a password"),
         (&["add", "x", "--url", "x.org/mcp"], "does not begin with `http://` or `https://`"),
-        (&["add", "x", "--file", other, "--", "true"], "other clients"),
+        (&["add", "x", "--file", other, "--", "true"], "has the format of another client"),
         (&["remove", "file"], "did you mean `files`?"),
         (&["remove", "zzz"], "there is no server `zzz`\n"),
     ] {

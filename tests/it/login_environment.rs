@@ -84,7 +84,7 @@ fn reload_of_the_environment_replaces_servers_with_other_values_only() {
     let ran = manager.mcpd(&["reload"]).expect_code(0);
     assert!(ran.stdout.contains("kept     a, b"), "{ran}");
     let ran = manager.mcpd(&["service", "status"]).expect_code(1);
-    assert!(ran.stdout.contains("other values of TOKEN: run `mcpd reload --environment`"), "{ran}");
+    assert!(ran.stdout.contains("other values for TOKEN: run `mcpd reload --environment`"), "{ran}");
     let ran = manager.mcpd(&["reload", "--environment"]).expect_code(0);
     for text in ["TOKEN", "kept     b\n", "changed  a\n"] {
         assert!(ran.stdout.contains(text), "{text}: {ran}");

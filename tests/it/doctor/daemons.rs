@@ -94,7 +94,7 @@ fn verbose_log_level_is_reset_by_the_printed_command() {
 #[test]
 fn low_limit_of_open_files_is_reported() {
     let daemon = server().after_shell("ulimit -n 128").start();
-    expect(doctor(&daemon), "warning", "open files", "128 may be");
+    expect(doctor(&daemon), "warning", "open files", "the limit is 128");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn terminal_prompt_hides_the_answer() {
     assert!(shown.contains("nothing is written") && !place_of(&place).exists(), "{shown}");
     let (shown, code) = on_a_terminal(&place, &["y\n", "\u{3}"]);
     assert_eq!(code, Some(1), "{shown}");
-    assert!(shown.contains("given up") && !place_of(&place).exists(), "{shown}");
+    assert!(shown.contains("cancelled") && !place_of(&place).exists(), "{shown}");
     let (shown, code) = on_a_terminal(&place, &["y\n", "sesamx\u{7f}e\n", "\n"]);
     assert_eq!(code, Some(0), "{shown}");
     assert!(shown.contains("The key (a: key): ") && !shown.contains("sesam"), "{shown}");

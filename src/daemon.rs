@@ -1,14 +1,14 @@
 //! The composition root: configuration → sockets → manager → sessions → ordered stop.
 //!
-//! The only place that knows the order of shutdown. Must not touch: MCP methods, processes, JSON-RPC but for refusing a
-//! connection.
+//! Only this module knows the order of shutdown. It uses no MCP methods and no processes, and JSON-RPC only to refuse a connection.
 //!
 //! ```text
-//! SIGTERM ─► agent sockets gone ─► servers finish their calls and end, in parallel
-//!         ─► sessions write their last answers ─► admin socket gone ─► lock released
+//! SIGTERM ─► agent sockets removed ─► servers finish their calls and end, in parallel
+//!         ─► sessions write their last answers ─► admin socket removed ─► lock released
 //! ```
 
 mod agent_sockets;
+mod config_state;
 mod error;
 mod files;
 mod limits;
@@ -36,45 +36,46 @@ use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
 use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect};
+use self::config_state::ConfigState;
 pub use self::error::DaemonError;
 use self::limits::{ALL_GUESTS_SHARE, GUEST_SHARE, Holder, Refusals, SHARE, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 pub(crate) use self::process::{cache_directory, logins};
-use self::reload::{Refused, Reload};
+use self::reload::Reload;
 use self::status::Connected;
 use crate::admin;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls;
 use crate::config::interpolate::Environment;
-use crate::config::{DaemonConfig, Loaded, Stamp};
+use crate::config::{DaemonConfig, Loaded};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
 use crate::logging;
 use crate::manager;
 use crate::manager::report::millis;
-use crate::manager::{Manager, Served, Setup, Strays, View};
+use crate::manager::{Manager, Orphans, Served, Setup, View};
 use crate::server::{
-    self, Cgroups, Guard, Logins, ProcessAttributes, ServerContext, StartPermits, Stop, StopOrder, User, raise,
+    self, Cgroups, Guard, Logins, ProcessAttributes, ServerContext, StartPermits, Stop, StopControl, User,
 };
 use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, Activated, Listener, Presence, Reach, RuntimeDir, Standing};
+use crate::sockets::{ADMIN_SOCKET, Activated, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
 const MAX_SESSIONS: usize = 4096;
-/// For servers to be ended when their manager is gone, which ends them at once.
+/// Time for servers to end after their manager has panicked.
 const LAST_SERVERS: Duration = Duration::from_secs(5);
-/// For sessions to write their last answers, which have a shorter limit of their own.
+/// Time for sessions to write their last answers, which have a shorter limit of their own.
 const LAST_SESSIONS: Duration = Duration::from_secs(1);
-/// For the last calls to be written to their file, which has a shorter limit of its own.
+/// Time for the last calls to be written to their file, which has a shorter limit of its own.
 const LAST_CALLS: Duration = Duration::from_secs(1);
-/// Operators that wait to be told of a reload; one more waits for a place.
-const RELOAD_PLACES: usize = 16;
+/// Capacity of the queue of reload requests; further operators wait.
+const RELOAD_QUEUE: usize = 16;
 
-/// What is written down, beside what is served.
+/// The record of calls, and the log.
 struct Logs {
     calls: calls::Log,
     reader: calls::Reader,
@@ -94,33 +95,45 @@ struct Daemon {
     operators: Operators,
     sessions: JoinSet<()>,
     connected: HashMap<Id, Connected>,
-    /// How many they are, for whoever watches.
+    /// The number of `connected`, which the service manager's status line follows.
     agent_count: watch::Sender<usize>,
     next_session: u64,
     task_token_key: Arc<TaskTokenKey>,
-    /// From signals, and from the daemon itself if it has to end.
-    stopping: (watch::Sender<Stop>, StopOrder),
-    /// To the sessions, once no server is left.
-    closing: (watch::Sender<Stop>, StopOrder),
-    /// What agents leave unread and unfinished.
+    /// Raised by signals, and by the daemon itself if it has lost its lock.
+    stopping: StopControl,
+    /// Raised when no server is left: sessions write their last answers and end.
+    closing: StopControl,
+    /// Limits the bytes that agents leave unread or unfinished.
     budget: Arc<Budget>,
     refusals: Refusals,
     operator: admin::Access,
     calls: calls::Log,
     log: logging::Control,
-    /// The configuration that was read last, if it is not valid.
-    refused: watch::Receiver<Option<Refused>>,
-    /// What the files of the configuration held that runs.
-    stamps: watch::Receiver<Vec<Stamp>>,
+    config: ConfigState,
 }
 
-/// The configuration that was read last, if it is not valid, and what the files held of the one that runs.
-type LastRead = (watch::Receiver<Option<Refused>>, watch::Receiver<Vec<Stamp>>);
+/// What a [`Daemon`] is made of.
+struct Parts {
+    agents: AgentSockets,
+    operator_listener: Listener,
+    manager: Manager,
+    limits: DaemonConfig,
+    task_token_key: TaskTokenKey,
+    logs: Logs,
+    config: ConfigState,
+    stopping: StopControl,
+}
 
-/// What operators want.
-struct Asked {
+/// Requests of operators that their own tasks cannot answer.
+struct OperatorRequests {
     queries: mpsc::Receiver<admin::Query>,
-    reloads: mpsc::Receiver<admin::ReloadAsked>,
+    reloads: mpsc::Receiver<admin::ReloadRequest>,
+}
+
+/// Requests that the daemon's task serves.
+struct Requests {
+    queries: mpsc::Receiver<admin::Query>,
+    sockets: mpsc::Receiver<PrepareSockets>,
 }
 
 fn server_context(
@@ -141,12 +154,12 @@ fn server_context(
     }
 }
 
-/// Serves `loaded` in `directory`, servers with limits in `cgroups`, until a signal says otherwise. SIGHUP has it read again from
-/// `files`, which were named at the start, or from the default files. Returns when no process and no socket is left.
+/// Serves `loaded` in `directory` until a signal stops the daemon. Servers with limits run in `cgroups`. SIGHUP reads the
+/// configuration again: `files` if any were named at start, otherwise the default files. Returns when no process and no socket is left.
 ///
 /// # Errors
-/// If the directory is unsafe or served by another daemon, or the system refuses; then nothing was started. If a task
-/// of mcpd's own panicked; then everything has been ended.
+/// Before anything was started: the directory is unsafe or served by another daemon, or a system call failed. Later:
+/// [`DaemonError::Panicked`], after everything was ended.
 pub async fn run(
     loaded: Loaded,
     files: Vec<PathBuf>,
@@ -164,65 +177,60 @@ pub async fn run(
     let logins = process::logins();
     let host = server_context(&config.daemon, inherited, cgroups, logins.clone());
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
-    let sockets = (agents, lock.listen(ADMIN_SOCKET, Reach::Owner)?.with_reserve());
-    let mut presence = Presence::new(lock)?;
+    let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
+    let mut upkeep = SocketUpkeep::new(lock)?;
     let first_list_wait = config.daemon.first_list_wait;
-    let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait, strays: Some(Strays::watch()) };
+    let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait, orphans: Some(Orphans::watch()) };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
-    let refused = watch::Sender::new(None);
-    let stamps = watch::Sender::new(loaded.stamps.clone());
-    let last_read = (refused.subscribe(), stamps.subscribe());
-    let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MOST + 1);
-    let read = watch::Sender::new(loaded.files.clone());
-    let changes =
-        config.daemon.watch.then(|| files::run(read.subscribe(), files.is_empty(), Arc::clone(&signals.reload)));
+    let state = ConfigState::new(loaded.stamps.clone());
+    let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
+    let watched = watch::Sender::new(loaded.files.clone());
+    let watcher =
+        config.daemon.watch.then(|| files::run(watched.subscribe(), files.is_empty(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();
     let reload = Reload {
         environment: Environment::default(),
         files,
-        held: loaded.files.clone(),
-        read,
+        accepted: loaded.files.clone(),
+        watched,
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),
         manager: manager.clone(),
         prepare_sockets,
-        refused,
-        stamps,
+        state: state.clone(),
     };
     let logs = Logs { calls, reader, log };
-    let stopping = (signals.stopper, signals.stop.clone());
-    let (daemon, asked) = Daemon::new(sockets, manager, (limits, task_token_key), logs, (last_read, stopping));
+    let stop = signals.stopping.order.clone();
+    let stopping = signals.stopping;
+    let parts = Parts { agents, operator_listener, manager, limits, task_token_key, logs, config: state, stopping };
+    let (daemon, requests) = Daemon::new(parts);
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
-    helpers.spawn(notify::run(notify::Facts { view, agents, stop: signals.stop }));
-    helpers.spawn(reload.on(signals.reload, asked.reloads));
-    changes.map(|changes| helpers.spawn(changes));
-    let ended = daemon.serve(&mut presence, (asked.queries, sockets_to_prepare), servers_ended).await;
-    // No session is left that could end a call, and no server that could begin a renewal.
+    helpers.spawn(notify::run(notify::Sources { view, agents, stop }));
+    helpers.spawn(reload.run(signals.reload, requests.reloads));
+    watcher.map(|watcher| helpers.spawn(watcher));
+    let requests = Requests { queries: requests.queries, sockets: sockets_to_prepare };
+    let ended = daemon.serve(&mut upkeep, requests, servers_ended).await;
+    // No session is left to end a call, and no server to begin a renewal.
     let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
     let (called, settled) = join(timeout(LAST_CALLS, keeper.finish()), renewals).await;
     if called.is_err() {
-        tracing::warn!("the last calls may be missing in their file");
+        tracing::warn!("the last calls may be missing from the calls file");
     }
     if settled == Some(false) {
-        tracing::warn!("a login was being renewed, and may have to be made again");
+        tracing::warn!("stopped while a login was being renewed: `mcpd login` may be needed again");
     }
-    // Only now may another daemon take the directory over.
-    drop(presence);
+    // Releases the lock: from here on another daemon may serve the directory.
+    drop(upkeep);
     ended
 }
 
 impl Daemon {
-    fn new(
-        (agents, operator_listener): (AgentSockets, Listener),
-        manager: Manager,
-        (limits, task_token_key): (DaemonConfig, TaskTokenKey),
-        logs: Logs,
-        ((refused, stamps), stopping): (LastRead, (watch::Sender<Stop>, StopOrder)),
-    ) -> (Self, Asked) {
+    fn new(parts: Parts) -> (Self, OperatorRequests) {
+        let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping } = parts;
         let budget = Budget::new(limits.max_message_bytes);
-        let (queries, queries_asked) = mpsc::channel(MAX_OPERATORS);
-        let (reloads, reloads_asked) = mpsc::channel(RELOAD_PLACES);
+        let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
+        let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
         let operator = admin::Access {
             queries,
             calls: logs.reader,
@@ -247,29 +255,28 @@ impl Daemon {
             next_session: 0,
             task_token_key: Arc::new(task_token_key),
             stopping,
-            closing: StopOrder::channel(),
+            closing: StopControl::new(),
             budget,
             refusals: Refusals::default(),
             operator,
             calls: logs.calls,
             log: logs.log,
-            refused,
-            stamps,
+            config,
         };
-        (daemon, Asked { queries: queries_asked, reloads: reloads_asked })
+        (daemon, OperatorRequests { queries: received_queries, reloads: received_reloads })
     }
 
     /// Serves until the manager has ended; then no server is left.
     async fn serve(
         mut self,
-        presence: &mut Presence,
-        (mut asked, mut sockets_to_prepare): (mpsc::Receiver<admin::Query>, mpsc::Receiver<PrepareSockets>),
+        upkeep: &mut SocketUpkeep,
+        mut requests: Requests,
         mut servers_ended: JoinHandle<()>,
     ) -> Result<(), DaemonError> {
-        let (mut stop, mut kill) = (self.stopping.1.clone(), self.stopping.1.clone());
+        let (mut stop, mut kill) = (self.stopping.order.clone(), self.stopping.order.clone());
         let mut killed = pin!(kill.at_least(Stop::Kill));
         let mut hurried = false;
-        self.serve_profiles(presence);
+        self.serve_profiles(upkeep);
         let ended = loop {
             tokio::select! {
                 Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)) => {
@@ -281,18 +288,18 @@ impl Daemon {
                     // Lets the operator's task read its request before another operator could displace it.
                     yield_now().await;
                 }
-                Some(query) = asked.recv() => self.answer(query),
-                Some(wanted) = sockets_to_prepare.recv() => self.prepare_sockets(wanted, presence),
-                Ok(()) = self.profiles.changed() => self.serve_profiles(presence),
+                Some(query) = requests.queries.recv() => self.answer(query),
+                Some(request) = requests.sockets.recv() => self.prepare_sockets(request, upkeep),
+                Ok(()) = self.profiles.changed() => self.serve_profiles(upkeep),
                 Some(ended) = self.sessions.join_next_with_id() => self.forget(ended),
-                // Before any agent gets what the operator has left.
+                // Refilled before an agent can take the descriptors that an operator has freed.
                 () = self.operators.changed() => self.operator_listener.refill(),
                 () = self.budget.exceeded() => self.relieve(),
-                () = presence.due() => {
+                () = upkeep.due() => {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
-                    if presence.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
+                    if upkeep.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
                         tracing::error!("another daemon holds the lock of this runtime directory: stopping");
-                        raise(&self.stopping.0, Stop::Drain);
+                        self.stopping.raise(Stop::Drain);
                     }
                 }
                 () = stop.at_least(Stop::Drain), if self.agents.is_some() => {
@@ -310,35 +317,35 @@ impl Daemon {
             self.agents = None;
             self.after_manager().await;
         }
-        self.closing.0.send_replace(Stop::Drain);
+        self.closing.raise(Stop::Drain);
         let all_ended = async { while self.sessions.join_next().await.is_some() {} };
         if timeout(LAST_SESSIONS, all_ended).await.is_err() {
-            tracing::warn!("some agents did not take their last answers");
+            tracing::warn!("some agents did not read their last answers in time");
         }
         tracing::info!("stopped");
         ended.map_err(|_| DaemonError::Panicked)
     }
 
-    fn prepare_sockets(&mut self, PrepareSockets { profiles, answer }: PrepareSockets, presence: &mut Presence) {
+    fn prepare_sockets(&mut self, PrepareSockets { profiles, answer }: PrepareSockets, upkeep: &mut SocketUpkeep) {
         if self.profiles.has_changed().unwrap_or(false) {
-            self.serve_profiles(presence);
+            self.serve_profiles(upkeep);
         }
-        let created = self.agents.as_mut().map_or(Ok(()), |sockets| sockets.prepare(&profiles, presence.lock()));
+        let created = self.agents.as_mut().map_or(Ok(()), |sockets| sockets.prepare(&profiles, upkeep.lock()));
         // The receiver may be gone.
         drop(answer.send(created));
     }
 
-    /// Accepts connections for the current profiles. Agents have to leave whose profile is not available to them any more.
-    fn serve_profiles(&mut self, presence: &mut Presence) {
+    /// Accepts connections for the current profiles. Disconnects agents whose profile was removed or no longer allows them.
+    fn serve_profiles(&mut self, upkeep: &mut SocketUpkeep) {
         let profiles = Arc::clone(&self.profiles.borrow_and_update());
         let Some(sockets) = &mut self.agents else { return };
-        sockets.serve(&profiles, presence.lock());
+        sockets.serve(&profiles, upkeep.lock());
         for agent in self.connected.values_mut() {
             let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
             if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
                 && let Some(leave) = agent.leave.take()
             {
-                // It may be leaving already.
+                // The session may have ended already.
                 let _ = leave.send(());
             }
         }
@@ -357,7 +364,7 @@ impl Daemon {
                 tracing::warn!(pid, uid, profile = &*profile.name, unlogged, "refused an agent: {message}");
             }
             let error = ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent);
-            // Into an empty socket buffer: it does not wait.
+            // The socket buffer is empty, so this cannot block.
             let _ = stream.try_write(&reply::error(None, &error));
             return;
         }
@@ -371,12 +378,12 @@ impl Daemon {
             user: Arc::clone(&user),
             calls: self.calls.clone(),
             view,
-            own_views: self.manager.own_views(&profile.name),
+            agent_views: self.manager.agent_views(&profile.name),
             max_message: self.limits.max_message_bytes,
             line_timeout: self.limits.line_timeout,
             first_list_wait: self.limits.first_list_wait,
-            stopping: self.stopping.1.clone(),
-            closing: self.closing.1.clone(),
+            stopping: self.stopping.order.clone(),
+            closing: self.closing.order.clone(),
             status: Arc::clone(&status),
             backlog: Arc::clone(&backlog),
             task_token_key: Arc::clone(&self.task_token_key),
@@ -392,10 +399,10 @@ impl Daemon {
 
     fn accept_operator(&mut self, stream: UnixStream) {
         let Some(peer) = self.peer(&stream, is_own) else { return };
-        // All that this process starts are servers, whether they serve, come or go.
-        let own = std::process::id();
-        let is_itself = |pid: i32| pid.cast_unsigned() == own;
-        if !peer.pid().is_some_and(|pid| is_itself(pid) || server::is_unrelated(pid, &[own])) {
+        // Every descendant of the daemon is a server or was started by one.
+        let daemon = std::process::id();
+        let is_itself = |pid: i32| pid.cast_unsigned() == daemon;
+        if !peer.pid().is_some_and(|pid| is_itself(pid) || server::is_unrelated(pid, &[daemon])) {
             if let Some(unlogged) = self.refusals.count() {
                 tracing::warn!(pid = peer.pid(), unlogged, "refused an operator that may be a server");
             }
@@ -404,7 +411,7 @@ impl Daemon {
         self.operators.admit(stream, self.operator.clone());
     }
 
-    /// The peer, if it may connect. Nothing is read from anybody else.
+    /// The peer, if it may connect. Nothing is read from a peer that may not.
     fn peer(&mut self, stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
         let peer = stream.peer_cred().ok()?;
         let may = may(peer.uid());
@@ -414,7 +421,7 @@ impl Daemon {
         may.then_some(peer)
     }
 
-    /// A manager that panicked has let go of its servers, which end at once.
+    /// Waits for the servers of a manager that panicked: they end at once, as their owner was dropped.
     async fn after_manager(&self) {
         let servers = self.view.borrow().servers.clone();
         let all_ended = async {
@@ -429,7 +436,7 @@ impl Daemon {
 
     fn answer(&mut self, query: admin::Query) {
         match query {
-            // Whoever asked may have gone.
+            // The operator may have disconnected.
             admin::Query::Status(answer) => drop(answer.send(self.report())),
             admin::Query::LogLevel { filter, answer } => {
                 let changed = filter.map_or(Ok(()), |filter| self.log.set(&filter));
@@ -450,9 +457,9 @@ impl Daemon {
         if self.sessions.len() >= max {
             return Some(format!("mcpd serves {max} agents already"));
         }
-        let own = max / if user.is_guest { GUEST_SHARE } else { SHARE };
-        if self.connected.values().filter(|agent| *agent.user == *user).count() >= own.max(1) {
-            return Some(format!("mcpd serves {own} agents of this user at this profile already"));
+        let share = max / if user.is_guest { GUEST_SHARE } else { SHARE };
+        if self.connected.values().filter(|agent| *agent.user == *user).count() >= share.max(1) {
+            return Some(format!("mcpd serves {share} agents of this user at this profile already"));
         }
         let guests = self.connected.values().filter(|agent| agent.user.is_guest).count();
         let is_full = user.is_guest && guests >= max / ALL_GUESTS_SHARE;
@@ -484,8 +491,8 @@ impl Daemon {
             pid: std::process::id(),
             uptime_ms: millis(self.started.elapsed()),
             settled: self.has_settled(&view),
-            reload_refused: self.refused.borrow().as_ref().map(status::refused),
-            files: self.stamps.borrow().iter().map(status::file).collect(),
+            reload_refused: self.config.rejected().as_ref().map(status::rejected),
+            files: self.config.stamps().iter().map(status::file).collect(),
             files_changed: Vec::new(),
             other_daemons: Vec::new(),
             servers: manager::report::servers(&view),
@@ -494,7 +501,7 @@ impl Daemon {
         }
     }
 
-    /// Whether every server's first start attempt has ended, or has had its time.
+    /// Whether every server's first start attempt has ended, or `first_list_wait` is over.
     fn has_settled(&self, view: &View) -> bool {
         let attempted = || view.servers.iter().all(|member| member.handle.published().attempted);
         view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())

@@ -1,4 +1,4 @@
-//! Signals become orders. Knows nothing of who obeys them.
+//! Turns signals into orders to stop and to reload.
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -6,34 +6,32 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook_tokio::Signals;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
-use crate::server::{Stop, StopOrder};
+use crate::server::{Stop, StopControl, StopOrder};
 
-/// What signals ask for.
+/// Orders that signals give.
 #[derive(Debug)]
-pub struct Asked {
+pub struct SignalOrders {
     /// The first SIGTERM or SIGINT means [`Stop::Drain`], a further one [`Stop::Kill`].
-    pub stop: StopOrder,
-    /// Has everything that waits for `stop` end without a signal.
-    pub stopper: watch::Sender<Stop>,
-    /// SIGHUP: read the configuration again. Several that come at once are one.
+    pub stopping: StopControl,
+    /// SIGHUP: read the configuration again. Several at once cause one reload.
     ///
-    /// With a terminal on stdin, stdout or stderr SIGHUP says instead that this terminal has gone, which means
-    /// [`Stop::Drain`] once, however often it is said.
+    /// With a terminal on stdin, stdout or stderr, SIGHUP means that the terminal is gone: [`Stop::Drain`], however often it is
+    /// received.
     pub reload: Arc<Notify>,
 }
 
-/// Listens from now on.
+/// Installs the handlers.
 ///
 /// # Errors
 /// If the handlers cannot be installed.
-pub fn listen() -> io::Result<Asked> {
-    // The last three would end the daemon. A write beyond the limit on file sizes fails instead of that.
+pub fn listen() -> io::Result<SignalOrders> {
+    // The last three are ignored, as their default is to end the process. A write beyond the file size limit then fails (EFBIG).
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ])?;
-    let (sender, stop) = StopOrder::channel();
+    let (sender, order) = StopOrder::channel();
     let reload = Arc::new(Notify::new());
-    let asked = Asked { stop, stopper: sender.clone(), reload: Arc::clone(&reload) };
+    let orders = SignalOrders { stopping: StopControl { sender: sender.clone(), order }, reload: Arc::clone(&reload) };
     let on_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
@@ -54,5 +52,5 @@ pub fn listen() -> io::Result<Asked> {
             });
         }
     });
-    Ok(asked)
+    Ok(orders)
 }

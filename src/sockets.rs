@@ -3,16 +3,16 @@
 //! Knows: paths, modes, descriptors. Must not touch: what is said over a socket.
 //!
 //! One daemon a directory: the lock is held for life and never removed, so whoever holds it may take over sockets that
-//! a killed daemon has left. A lock counts only while its file is in its place, which [`presence`] checks: if another daemon
+//! a killed daemon has left. A lock counts only while its file is in its place, which [`socket_upkeep`] checks: if another daemon
 //! has locked a new file there, the older daemon ends.
 
 mod activation;
 mod error;
+mod fd_reserve;
 mod holder;
-mod left;
 mod listener;
-mod presence;
-mod reserve;
+mod socket_upkeep;
+mod stale_sockets;
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -24,8 +24,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 pub(crate) use self::activation::Activated;
 pub use self::error::SocketError;
-pub use self::listener::{Listener, Reach};
-pub(crate) use self::presence::{Presence, Standing};
+pub use self::listener::{Listener, SocketMode};
+pub(crate) use self::socket_upkeep::{SocketUpkeep, Standing};
 use crate::config::Profile;
 
 /// The default profile's socket.
@@ -53,12 +53,12 @@ pub(crate) const SESSION_VARIABLE: &str = "XDG_RUNTIME_DIR";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeDir {
     path: PathBuf,
-    told_by: ToldBy,
+    source: DirectorySource,
 }
 
 /// How a runtime directory is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ToldBy {
+enum DirectorySource {
     /// `--runtime-dir`.
     Option,
     /// The login session, whose directory is the parent.
@@ -73,7 +73,7 @@ impl RuntimeDir {
     /// # Errors
     /// [`SocketError::NoDirectory`] if there is none.
     pub fn resolve(given: Option<PathBuf>, var: impl Fn(&str) -> Option<OsString>) -> Result<Self, SocketError> {
-        let given = given.map(|path| Self { path, told_by: ToldBy::Option });
+        let given = given.map(|path| Self { path, source: DirectorySource::Option });
         given.or_else(|| Self::defaults(var).into_iter().next()).ok_or(SocketError::NoDirectory)
     }
 
@@ -92,7 +92,7 @@ impl RuntimeDir {
         all.dedup();
         let home = absolute("HOME").map(|home| home.join(".local/state/mcpd/run"));
         let sessions = all.iter().map(|session| Self::of_session(session));
-        sessions.chain(home.map(|path| Self { path, told_by: ToldBy::Home })).collect()
+        sessions.chain(home.map(|path| Self { path, source: DirectorySource::Home })).collect()
     }
 
     /// The other default directories in which a daemon of this user serves now; none if this one was given.
@@ -104,7 +104,7 @@ impl RuntimeDir {
 
     /// Below the directory of a login session.
     fn of_session(session: &Path) -> Self {
-        Self { path: session.join("mcpd"), told_by: ToldBy::Session }
+        Self { path: session.join("mcpd"), source: DirectorySource::Session }
     }
 
     /// Whether a daemon listens there. Nobody is waited for: one that is stopped may have no room for one more, and listens.
@@ -133,12 +133,12 @@ impl RuntimeDir {
 
     /// Whether it was chosen for this command, rather than being the one where a daemon and its clients meet by themselves.
     pub(crate) fn is_given(&self) -> bool {
-        self.told_by == ToldBy::Option
+        self.source == DirectorySource::Option
     }
 
     /// The login session's directory, if this one is below it (`$XDG_RUNTIME_DIR`).
     pub(crate) fn session(&self) -> Option<&Path> {
-        self.path.parent().filter(|_| self.told_by == ToldBy::Session)
+        self.path.parent().filter(|_| self.source == DirectorySource::Session)
     }
 
     /// The path of the socket `name`.
@@ -172,7 +172,7 @@ impl RuntimeDir {
                 Err(TryLockError::WouldBlock) => return Err(SocketError::AlreadyRunning(self.path.clone())),
                 Err(TryLockError::Error(source)) => return Err(io(source)),
             }
-            let lock = Lock { file, directory: self.clone(), noted: Vec::new() };
+            let lock = Lock { file, directory: self.clone(), names: Vec::new() };
             // The file may have been deleted before it was locked: another daemon would not find it.
             if lock.is_in_place() {
                 return Ok(lock);
@@ -217,7 +217,7 @@ pub struct Lock {
     file: File,
     directory: RuntimeDir,
     /// The profiles whose sockets the file says there may be.
-    noted: Vec<String>,
+    names: Vec<String>,
 }
 
 impl Lock {
@@ -235,12 +235,12 @@ impl Lock {
     pub(crate) fn listen_or_take(
         &self,
         name: &str,
-        reach: Reach,
+        mode: SocketMode,
         activated: &mut Activated,
     ) -> Result<Listener, SocketError> {
-        match activated.take(name, reach)? {
-            Some((socket, path)) => Listener::taken_over(socket, path, reach),
-            None => self.listen(name, reach),
+        match activated.take(name, mode)? {
+            Some((socket, path)) => Listener::taken_over(socket, path, mode),
+            None => self.listen(name, mode),
         }
     }
 
@@ -248,7 +248,7 @@ impl Lock {
     ///
     /// # Errors
     /// If the path is too long, taken by something else, or the system refuses.
-    pub fn listen(&self, name: &str, reach: Reach) -> Result<Listener, SocketError> {
+    pub fn listen(&self, name: &str, mode: SocketMode) -> Result<Listener, SocketError> {
         let path = self.directory.socket(name);
         if path.as_os_str().len() > MAX_PATH {
             return Err(SocketError::PathTooLong(path));
@@ -258,7 +258,7 @@ impl Lock {
             Ok(_) => std::fs::remove_file(&path).map_err(|source| SocketError::Io { path: path.clone(), source })?,
             Err(_) => {}
         }
-        Listener::at(path, reach)
+        Listener::at(path, mode)
     }
 }
 

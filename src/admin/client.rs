@@ -75,7 +75,7 @@ pub enum Order {
     /// Switches it, or one of its tools, off or on; until it is switched again, or the daemon started.
     Toggle(Toggle),
     /// Takes this for how it is, whatever it answers when it is asked.
-    Vouch(HealthOverride),
+    OverrideHealth(HealthOverride),
 }
 
 /// Has something done with a server, and tells what has become of it.
@@ -97,7 +97,7 @@ pub async fn order(path: &Path, order: Order, server: &str) -> Result<ServerTold
             (params.tool, params.stop) = (tool, stop);
             method
         }
-        Order::Vouch(vouched) => {
+        Order::OverrideHealth(vouched) => {
             params.vouched = Some(vouched);
             HEALTH
         }

@@ -42,7 +42,7 @@ pub(crate) enum Query {
 pub(crate) type ReloadAnswer = oneshot::Sender<Result<ReloadReport, String>>;
 
 /// An operator's wish that the configuration is read again.
-pub(crate) struct ReloadAsked {
+pub(crate) struct ReloadRequest {
     /// Variables that it is to be read with from now on.
     pub(crate) environment: Option<EnvironmentChanges>,
     pub(crate) answer: ReloadAnswer,
@@ -55,7 +55,7 @@ pub(crate) struct Access {
     pub(crate) calls: calls::Reader,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) manager: Manager,
-    pub(crate) reloads: mpsc::Sender<ReloadAsked>,
+    pub(crate) reloads: mpsc::Sender<ReloadRequest>,
     /// [`MAX_LASTING`] of them.
     pub(crate) lasting: Arc<Semaphore>,
 }

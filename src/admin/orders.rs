@@ -9,12 +9,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::operator::{
-    Access, Operator, ReloadAsked, event, refuse, respond, send, stopping, turn_away, unknown_server,
+    Access, Operator, ReloadRequest, event, refuse, respond, send, stopping, turn_away, unknown_server,
 };
 use super::report::{ReloadReport, ServerTold};
 use super::{Answer, DISABLE, ENABLE, EnvironmentChanges, HEALTH, Params, Told};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
-use crate::manager::{ManagerError, Settled, Toggle};
+use crate::manager::{ManagerError, ServerOutcome, Toggle};
 
 /// For a reload in all: servers are waited for as long as their handshakes may take.
 const RELOAD: Duration = Duration::from_secs(900);
@@ -44,7 +44,7 @@ pub(super) async fn answer(
         }
     };
     match waiting(operator, limit, obeyed).await? {
-        Ok(Settled { tool, state, reason, done }) => {
+        Ok(ServerOutcome { tool, state, reason, done }) => {
             let tool = tool.map(|tool| tool.to_string());
             let told = ServerTold { tool, state: state.to_owned(), reason, done };
             respond(operator, Some(id), Answer::Server(told)).await
@@ -85,11 +85,11 @@ pub(super) async fn reload(
 }
 
 async fn ask(
-    reloads: &mpsc::Sender<ReloadAsked>,
+    reloads: &mpsc::Sender<ReloadRequest>,
     environment: Option<EnvironmentChanges>,
 ) -> Option<Result<ReloadReport, String>> {
     let (answer, receiver) = oneshot::channel();
-    reloads.send(ReloadAsked { environment, answer }).await.ok()?;
+    reloads.send(ReloadRequest { environment, answer }).await.ok()?;
     receiver.await.ok()
 }
 

@@ -14,7 +14,7 @@ use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::list_kind::ListKind;
-use crate::manager::{Offered, Served, Unseen, View, shelves};
+use crate::manager::{Offered, Served, Unseen, View, tool_groups};
 use crate::naming::Naming;
 use crate::token_estimate;
 
@@ -86,26 +86,26 @@ async fn tell(
     selection: &Selection<'_>,
 ) -> io::Result<Vec<ToolServer>> {
     let mut servers = Vec::new();
-    for (shelf, member) in shelves(whole, seen).zip(&whole.servers) {
-        for (index, offered) in shelf.tools().enumerate() {
+    for (group, member) in tool_groups(whole, seen).zip(&whole.servers) {
+        for (index, offered) in group.tools().enumerate() {
             // Each is read as a whole, and there may be thousands: agents have their turns between them.
             if index % SLICE == SLICE - 1 {
                 yield_now().await;
             }
-            if !selection.has(shelf.server(), offered.tool) {
+            if !selection.has(group.server(), offered.tool) {
                 continue;
             }
             let has_definition = !matches!(selection, Selection::All);
             let definition = has_definition.then(|| String::from_utf8_lossy(offered.definition).into_owned());
-            let report = report(shelf.server(), &offered, definition);
+            let report = report(group.server(), &offered, definition);
             timeout(OPERATOR_TIMEOUT, operator.feed(event(Told::Tool(Box::new(report))))).await??;
         }
         let (state, has_listed) = {
             let published = member.handle.published();
             (published.word().to_owned(), published.has_listed)
         };
-        let (name, truncated) = (shelf.server().to_string(), shelf.is_truncated());
-        let missing = shelf.is_seen() && !has_listed;
+        let (name, truncated) = (group.server().to_string(), group.is_truncated());
+        let missing = group.is_seen() && !has_listed;
         servers.push(ToolServer { name, state, truncated, missing });
     }
     Ok(servers)

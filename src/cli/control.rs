@@ -102,7 +102,7 @@ impl ControlCommand {
                 toggle(qualified.unwrap_or(target), Toggle::Enable, Toggle::EnableTool, *json)
             }
             Self::Health { server, health, json } => {
-                ControlRequest { order: Order::Vouch((*health).into()), server, as_json: *json }
+                ControlRequest { order: Order::OverrideHealth((*health).into()), server, as_json: *json }
             }
         }
     }
@@ -179,12 +179,12 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
         return fail(USAGE, "`--stop` stops a whole server: write the server without a tool, or leave out `--stop`");
     }
     let ControlRequest { order, server, as_json } = command.request(qualified.as_deref());
-    let vouched = if let Order::Vouch(vouched) = order { vouched.word() } else { None };
+    let vouched = if let Order::OverrideHealth(vouched) = order { vouched.word() } else { None };
     let activity = match &order {
         Order::Restart => format!("restarting {server}"),
         Order::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
         Order::Toggle(_) => format!("disabling {server}"),
-        Order::Vouch(_) => format!("setting the health of {server}"),
+        Order::OverrideHealth(_) => format!("setting the health of {server}"),
     };
     let socket = directory.socket(ADMIN_SOCKET);
     if let Order::Restart = order {

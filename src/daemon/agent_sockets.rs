@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Profile;
 use crate::manager::Served;
-use crate::sockets::{Activated, Listener, Lock, Reach, SocketError, agent_socket};
+use crate::sockets::{Activated, Listener, Lock, SocketError, SocketMode, agent_socket};
 
 /// Creates the sockets of these profiles, besides the existing ones.
 pub(super) struct PrepareSockets {
@@ -56,7 +56,7 @@ impl AgentSockets {
         lock: &mut Lock,
         activated: Activated,
     ) -> Result<Self, SocketError> {
-        lock.begin_with(beside_default(profiles.iter().map(|profile| &profile.name)))?;
+        lock.remove_stale(beside_default(profiles.iter().map(|profile| &profile.name)))?;
         let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), activated, first: Cell::new(0) };
         sockets.listen(profiles, lock)?;
         sockets.activated.warn_of_the_rest();
@@ -70,7 +70,7 @@ impl AgentSockets {
     /// If one of them cannot be created; then none was.
     pub(super) fn prepare(&mut self, profiles: &[Arc<Profile>], lock: &mut Lock) -> Result<(), SocketError> {
         self.remove_unwanted();
-        lock.note(beside_default(profiles.iter().map(|profile| &profile.name).chain(self.names())))?;
+        lock.record_names(beside_default(profiles.iter().map(|profile| &profile.name).chain(self.names())))?;
         self.listen(profiles, lock)
     }
 
@@ -87,7 +87,7 @@ impl AgentSockets {
             if let Some(prepared) = self.prepared.iter_mut().find(|prepared| prepared.profile == profile.name) {
                 prepared.wanted.push(wanted);
             } else if !self.all.iter().any(|one| one.served.profile.name == profile.name) {
-                match lock.listen_or_take(&agent_socket(&profile.name), reach(profile), &mut self.activated) {
+                match lock.listen_or_take(&agent_socket(&profile.name), socket_mode(profile), &mut self.activated) {
                     Ok(listener) => {
                         created.push(Prepared { profile: Arc::clone(&profile.name), wanted: vec![wanted], listener });
                     }
@@ -110,11 +110,11 @@ impl AgentSockets {
             let known = before.iter().position(|one| one.served.profile.name == *name);
             let listener = known.map(|at| before.swap_remove(at).listener).or_else(|| self.take_prepared(name));
             // A socket that another configuration has removed meanwhile is created again.
-            let again = || lock.listen_or_take(&agent_socket(name), Reach::Owner, &mut self.activated);
+            let again = || lock.listen_or_take(&agent_socket(name), SocketMode::Owner, &mut self.activated);
             match listener.map_or_else(again, Ok) {
                 Ok(mut listener) => {
                     // A socket with a wrong mode is better than none: each connection is checked when it is accepted.
-                    if let Err(error) = listener.reach_to(reach(&served.profile)) {
+                    if let Err(error) = listener.set_mode(socket_mode(&served.profile)) {
                         tracing::error!(profile = &**name, "who can connect has not changed: {error}");
                     }
                     self.all.push(ProfileListener { served: served.clone(), listener });
@@ -127,7 +127,7 @@ impl AgentSockets {
             self.put_back(&served.profile.name, &listener);
         }
         self.remove_unwanted();
-        if let Err(error) = lock.note(beside_default(self.names())) {
+        if let Err(error) = lock.record_names(beside_default(self.names())) {
             tracing::warn!("{error}");
         }
     }
@@ -187,8 +187,8 @@ pub(super) fn is_own(uid: u32) -> bool {
     uid == rustix::process::geteuid().as_raw()
 }
 
-fn reach(profile: &Profile) -> Reach {
-    if profile.allow_uids.is_empty() { Reach::Owner } else { Reach::Handed }
+fn socket_mode(profile: &Profile) -> SocketMode {
+    if profile.allow_uids.is_empty() { SocketMode::Owner } else { SocketMode::Shared }
 }
 
 /// The default profile's socket always exists.

@@ -1,8 +1,6 @@
-//! What the service manager is told: that the daemon serves, that it stops, a line for `systemctl status`, and, if it wants
-//! to know, again and again that the loop which moves the data still turns.
+//! Notifications to the service manager (sd_notify(3)): readiness, stop, a status line, and the watchdog if it is enabled.
 //!
-//! Knows: what servers publish, how many agents there are. Must not touch: what it tells about. Without a service manager
-//! there is nobody to tell, and that is no failure.
+//! Reads what servers publish and the number of agents; changes nothing. Does nothing without a service manager.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,70 +13,70 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::deadline_timer::DeadlineTimer;
-use crate::manager::{Presence, View};
+use crate::manager::{Enablement, View};
 use crate::server::lifecycle::NEEDS_LOGIN;
 use crate::server::{Stop, StopOrder};
 
-/// Between two lines at least.
-const SPACING: Duration = Duration::from_millis(250);
-/// Names shown of the servers in one state.
-const NAMES: usize = 3;
+/// Minimum time between two status lines.
+const MIN_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum number of server names listed for one state.
+const MAX_NAMES: usize = 3;
 
-/// What the line is made of, and the order after which the daemon stops.
-pub(super) struct Facts {
+/// Sources of the status line, and the order to stop.
+pub(super) struct Sources {
     pub(super) view: watch::Receiver<Arc<View>>,
     pub(super) agents: watch::Receiver<usize>,
     pub(super) stop: StopOrder,
 }
 
-/// Says that the daemon serves, then what has changed, for as long as the daemon runs. A service manager that does not
-/// read holds up nothing but this task, which is why it is not `sd_notify::notify` that writes.
-pub(super) async fn run(mut facts: Facts) {
+/// Notifies the service manager for as long as the daemon runs. Writes by itself, as `sd_notify::notify` would block the whole
+/// daemon while the service manager does not read.
+pub(super) async fn run(mut sources: Sources) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let Ok(socket) = UnixDatagram::unbound() else { return };
     if let Err(error) = socket.connect(path) {
-        tracing::warn!("cannot tell the service manager anything: {error}");
+        tracing::warn!("cannot notify the service manager: {error}");
         return;
     }
-    let mut said = String::new();
-    let mut watchdog = Watchdog::wanted();
-    let (mut news, mut stops) = (Some(NotifyState::Ready), false);
+    let mut sent = String::new();
+    let mut watchdog = Watchdog::from_env();
+    let (mut pending, mut stops) = (Some(NotifyState::Ready), false);
     loop {
-        let (line, changed) = facts.line();
-        let state = news.take().map(|state| format!("{state}\n")).unwrap_or_default();
-        if !state.is_empty() || line != said {
-            // A service manager that has gone has nobody to hear of it.
+        let (line, changed) = sources.line();
+        let state = pending.take().map(|state| format!("{state}\n")).unwrap_or_default();
+        if !state.is_empty() || line != sent {
+            // Fails only if the service manager is gone.
             let _ = socket.send(format!("{state}{}\n", NotifyState::Status(&line)).as_bytes()).await;
-            said = line;
+            sent = line;
         }
         tokio::select! {
-            () = async { sleep(SPACING).await; changed.await } => {}
-            () = facts.stop.at_least(Stop::Drain), if !stops => (news, stops) = (Some(NotifyState::Stopping), true),
-            () = Watchdog::due(&mut watchdog) => news = Some(NotifyState::Watchdog),
+            () = async { sleep(MIN_INTERVAL).await; changed.await } => {}
+            () = sources.stop.at_least(Stop::Drain), if !stops => (pending, stops) = (Some(NotifyState::Stopping), true),
+            () = Watchdog::due(&mut watchdog) => pending = Some(NotifyState::Watchdog),
         }
     }
 }
 
-/// A service manager that replaces a daemon from which it hears nothing for some time (sd_watchdog_enabled(3)).
+/// The watchdog: the service manager restarts a daemon that stops sending (sd_watchdog_enabled(3)).
 struct Watchdog {
     timer: DeadlineTimer,
     every: Duration,
 }
 
 impl Watchdog {
-    /// Half of the time, as systemd advises.
-    fn wanted() -> Option<Self> {
+    /// Sends after half of the timeout, as systemd advises. `None` if the watchdog is not enabled.
+    fn from_env() -> Option<Self> {
         let every = sd_notify::watchdog_enabled()? / 2;
         match DeadlineTimer::new() {
             Ok(timer) => Some(Self { timer, every }),
             Err(error) => {
-                tracing::warn!("cannot tell the service manager that it runs: {error}");
+                tracing::warn!("cannot serve the watchdog of the service manager: {error}");
                 None
             }
         }
     }
 
-    /// Ends when it is to be told; never, if nobody wants to know.
+    /// Waits until the next notification is due; for ever without a watchdog.
     async fn due(watchdog: &mut Option<Self>) {
         let Some(Self { timer, every }) = watchdog else { return std::future::pending().await };
         timer.set(Some(Instant::now() + *every));
@@ -86,8 +84,8 @@ impl Watchdog {
     }
 }
 
-impl Facts {
-    /// The line as it is now, and what ends when it may be another.
+impl Sources {
+    /// The current line, and a future that ends when it may have changed.
     fn line(&mut self) -> (String, impl Future<Output = ()> + use<>) {
         let agents = *self.agents.borrow_and_update();
         let view = Arc::clone(&self.view.borrow_and_update());
@@ -95,7 +93,7 @@ impl Facts {
         for server in &view.servers {
             let mut published = server.handle.watch();
             let word = published.borrow_and_update().word();
-            let word = if server.presence == Presence::Shown || word == "stopping" { word } else { "disabled" };
+            let word = if server.enablement == Enablement::Enabled || word == "stopping" { word } else { "disabled" };
             states.push((&**server.handle.name(), word));
             changes.push(changed(published).boxed());
         }
@@ -105,15 +103,14 @@ impl Facts {
     }
 }
 
-/// Ends at the next change; never, if whoever could make one has gone.
+/// Waits for the next change; for ever once the sender is gone.
 async fn changed<T>(mut watched: watch::Receiver<T>) {
     if watched.changed().await.is_err() {
         std::future::pending().await
     }
 }
 
-/// How many servers, each with its name and the word for its state, are in which state, and how many agents are
-/// connected: `2 servers ready, 1 failed (git); 3 agents`.
+/// Counts of servers by state, given as (name, state), and of agents: `2 servers ready, 1 failed (git); 3 agents`.
 fn summary(servers: &[(&str, &str)], agents: usize) -> String {
     let mut groups = vec![("ready", Vec::new())];
     for &(name, state) in servers {
@@ -133,7 +130,7 @@ fn summary(servers: &[(&str, &str)], agents: usize) -> String {
     format!("{servers}; {agents}")
 }
 
-/// The servers in one state. Those that do not serve are named, but not all of a crowd.
+/// The servers in one state. At most [`MAX_NAMES`] names, and none for `ready`.
 fn group(word: &str, names: &[&str], first: bool) -> String {
     let noun = match names.len() {
         _ if !first => "",
@@ -146,10 +143,10 @@ fn group(word: &str, names: &[&str], first: bool) -> String {
         (NEEDS_LOGIN, _) => "need a login",
         _ => word,
     };
-    let shown = names[..names.len().min(NAMES)].join(", ");
+    let shown = names[..names.len().min(MAX_NAMES)].join(", ");
     let who = match names.len() {
         _ if word == "ready" => String::new(),
-        count if count > NAMES => format!(" ({shown}, …)"),
+        count if count > MAX_NAMES => format!(" ({shown}, …)"),
         _ => format!(" ({shown})"),
     };
     format!("{}{noun} {state}{who}", names.len())
@@ -160,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_counts_servers_by_state_and_names_those_that_do_not_serve() {
+    fn line_counts_servers_by_state_and_names_those_that_are_not_ready() {
         let check = |servers: &[(&str, &str)], agents, line: &str| assert_eq!(summary(servers, agents), line);
         check(&[], 0, "no servers; no agents");
         check(&[("a", "ready")], 1, "1 server ready; 1 agent");

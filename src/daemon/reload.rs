@@ -1,9 +1,8 @@
-//! Taking over a changed configuration while the daemon runs.
+//! Applies a changed configuration while the daemon runs.
 //!
-//! It is read and checked as a whole first, and the sockets of its profiles are made; if either fails, nothing changes, and that is
-//! remembered until one holds. What the `[daemon]` table says holds from the next start on, but for how tools are named.
-//! Configurations are read one after another, and waited for together: while servers start that one has brought, the next may
-//! come.
+//! A configuration is read and checked as a whole, then the sockets of its profiles are created. If either fails, nothing changes
+//! and `status` reports the reason until a later configuration is valid. Changes of `[daemon]` apply at the next start, except for the
+//! naming of tools. Configurations are read one at a time, but a later one can be read while servers of an earlier one start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,63 +14,44 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use super::agent_sockets::PrepareSockets;
+use super::config_state::{ConfigState, RejectedConfig};
 use super::pattern_check::PatternCheck;
 use crate::admin::report::{ReloadFailed, ReloadReport};
-use crate::admin::{ReloadAnswer, ReloadAsked};
-use crate::clock::Moment;
+use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
-use crate::config::{self, DaemonConfig, Launch, Loaded, Profile, ServerConfig, Stamp};
+use crate::config::{self, DaemonConfig, Launch, Loaded, Profile, ServerConfig};
 use crate::manager::{Changes, Exposed, Failed, Manager, ManagerError, Wanted};
 
-/// Configurations whose servers are waited for at once. While there are so many, the next is not read yet: it is the latest
-/// when it is. There is room for what each of them and the next may want of the sockets, so that none waits for another.
-pub(super) const MOST: usize = 32;
+/// Configurations that may be waiting for their servers at once. At the limit the next one is read later. The queue of
+/// [`PrepareSockets`] has a place for each of them and the next.
+pub(super) const MAX_PENDING: usize = 32;
 
-/// A configuration that is not valid, which was the last to be read.
-#[derive(Debug, Clone)]
-pub(super) struct Refused {
-    pub(super) at: Moment,
-    /// For a person, on several lines.
-    pub(super) reason: String,
-    /// The files of this configuration, as they were read.
-    pub(super) stamps: Vec<Stamp>,
-}
-
-impl Refused {
-    fn now(reason: String, stamps: Vec<Stamp>) -> Self {
-        Self { at: Moment::now(), reason, stamps }
-    }
-}
-
-/// What a reload compares with, and whom it tells.
+/// State of the reload task.
 pub(super) struct Reload {
-    /// As named at start; none means the default file.
+    /// Files named at start; empty for the default files.
     pub(super) files: Vec<PathBuf>,
-    /// What was read last and held.
-    pub(super) held: Vec<PathBuf>,
-    /// The same, and what was tried since.
-    pub(super) read: watch::Sender<Vec<PathBuf>>,
-    /// What the configuration that runs was read with.
+    /// Files of the last valid configuration.
+    pub(super) accepted: Vec<PathBuf>,
+    /// The same, and those of a rejected configuration since: a change of any of them may make it valid.
+    pub(super) watched: watch::Sender<Vec<PathBuf>>,
+    /// Variables that the configuration in force was read with.
     pub(super) environment: Environment,
-    /// As it was at start.
+    /// The `[daemon]` table at start.
     pub(super) daemon: DaemonConfig,
     pub(super) manager: Manager,
-    /// To who owns the sockets.
     pub(super) prepare_sockets: mpsc::Sender<PrepareSockets>,
-    pub(super) refused: watch::Sender<Option<Refused>>,
-    /// What the files of the configuration held that runs.
-    pub(super) stamps: watch::Sender<Vec<Stamp>>,
+    pub(super) state: ConfigState,
     pub(super) patterns: PatternCheck,
 }
 
-/// What is wanted and not in force yet.
-struct Ordered {
+/// A configuration that the manager is applying.
+struct Pending {
     warnings: Vec<String>,
     done: oneshot::Receiver<Result<Changes, ManagerError>>,
     prepare_sockets: mpsc::Sender<PrepareSockets>,
 }
 
-/// A configuration that is in force, or was overtaken, and whom to answer.
+/// A configuration that is in force or was replaced by a later one, and the operators to answer.
 struct Finished {
     warnings: Vec<String>,
     changes: Result<Changes, ManagerError>,
@@ -79,99 +59,93 @@ struct Finished {
 }
 
 impl Reload {
-    /// Reloads once for any number of `signals` and of operators who `asked` that came meanwhile: the last one finds the latest
-    /// files.
-    pub(super) async fn on(mut self, signals: Arc<Notify>, mut asked: mpsc::Receiver<ReloadAsked>) {
-        let mut ordered = FuturesUnordered::new();
+    /// Reloads on each signal and request. Those that arrive together cause one reload.
+    pub(super) async fn run(mut self, signals: Arc<Notify>, mut requests: mpsc::Receiver<ReloadRequest>) {
+        let mut pending = FuturesUnordered::new();
         loop {
-            let mut waiting: Vec<ReloadAsked> = Vec::new();
-            let has_room = ordered.len() < MOST;
+            let mut received: Vec<ReloadRequest> = Vec::new();
+            let has_room = pending.len() < MAX_PENDING;
             tokio::select! {
-                Some(finished) = ordered.next() => {
+                Some(finished) = pending.next() => {
                     self.finish(finished).await;
                     continue;
                 }
-                () = self.patterns.due(), if ordered.is_empty() => {
+                () = self.patterns.due(), if pending.is_empty() => {
                     self.patterns.log().await;
                     continue;
                 }
                 () = signals.notified(), if has_room => {}
-                Some(first) = asked.recv(), if has_room => waiting.push(first),
+                Some(first) = requests.recv(), if has_room => received.push(first),
             }
-            waiting.extend(std::iter::from_fn(|| asked.try_recv().ok()));
+            received.extend(std::iter::from_fn(|| requests.try_recv().ok()));
             let mut changes = BTreeMap::new();
             let mut answers = Vec::new();
-            for ReloadAsked { environment, answer } in waiting {
+            for ReloadRequest { environment, answer } in received {
                 changes.extend(environment.unwrap_or_default().0);
                 answers.push(answer);
             }
             match self.read(changes).await {
-                Ok(order) => {
-                    self.refused.send_replace(None);
-                    ordered.push(in_force(order, answers));
-                }
-                Err(refused) => {
-                    tracing::error!("not reloaded, nothing has changed: {}", refused.reason);
-                    let answered = Err(refused.reason.clone());
-                    self.refused.send_replace(Some(refused));
-                    answer(answers, &answered);
+                Ok(order) => pending.push(wait_in_force(order, answers)),
+                Err(rejected) => {
+                    tracing::error!("not reloaded, nothing has changed: {}", rejected.reason);
+                    let result = Err(rejected.reason.clone());
+                    self.state.reject(rejected);
+                    answer(answers, &result);
                 }
             }
         }
     }
 
-    /// Reads the configuration and has the manager take it over, unless it does not hold.
-    async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Ordered, Refused> {
+    /// Reads the configuration and, if it is valid, orders the manager to apply it.
+    async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Pending, RejectedConfig> {
         let files = self.files.clone();
         let environment = if changes.is_empty() { self.environment.clone() } else { self.environment.with(changes) };
         let sources = environment.clone();
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &sources)).await;
-        let loaded = loaded.map_err(|error| Refused::now(error.to_string(), Vec::new()))?;
+        let loaded = loaded.map_err(|error| RejectedConfig::now(error.to_string(), Vec::new()))?;
         let loaded = loaded.map_err(|error| {
-            // What makes it hold may be written to any of them.
-            self.watch(self.held.iter().chain(error.tried()).cloned().collect());
-            Refused::now(error.render(false), error.stamps().to_vec())
+            self.watch(self.accepted.iter().chain(error.tried()).cloned().collect());
+            RejectedConfig::now(error.render(false), error.stamps().to_vec())
         })?;
         let Loaded { config, files, .. } = &loaded;
-        self.held.clone_from(files);
+        self.accepted.clone_from(files);
         self.watch(files.clone());
         let mut warnings: Vec<_> = loaded.warnings.iter().map(|warning| warning.render(false)).collect();
         let naming = config.daemon.naming.clone();
         if (DaemonConfig { naming: self.daemon.naming.clone(), ..config.daemon.clone() }) != self.daemon {
-            warnings.push(
-                "what has changed in [daemon] beside the naming holds when mcpd is started the next time".to_owned(),
-            );
+            warnings
+                .push("changes in [daemon] other than the naming apply when mcpd is started the next time".to_owned());
         }
         let has_remote = |server: &ServerConfig| matches!(server.launch, Ok(Launch::Remote(_)));
-        let own: Vec<_> = used_at_start(&self.environment, &environment).collect();
-        if !own.is_empty() && config.servers.iter().any(has_remote) {
-            let names = own.join(", ");
-            warnings.push(format!("for servers at a URL, {names} hold when mcpd is started the next time"));
+        let changed: Vec<_> = used_at_start(&self.environment, &environment).collect();
+        if !changed.is_empty() && config.servers.iter().any(has_remote) {
+            let names = changed.join(", ");
+            warnings.push(format!("for servers at a URL, changes of {names} apply when mcpd is started the next time"));
         }
-        let refused = |reason| Refused::now(reason, loaded.stamps.clone());
-        prepare(&self.prepare_sockets, &config.profiles).await.map_err(refused)?;
+        let rejected = |reason| RejectedConfig::now(reason, loaded.stamps.clone());
+        prepare(&self.prepare_sockets, &config.profiles).await.map_err(rejected)?;
         let exposed = Some(Exposed { naming, profiles: config.profiles.clone() });
         let wanted = Wanted { servers: config.servers.clone(), exposed };
-        let done = self.manager.want(wanted).await.map_err(|error| refused(error.to_string()))?;
-        self.stamps.send_replace(loaded.stamps.clone());
+        let done = self.manager.want(wanted).await.map_err(|error| rejected(error.to_string()))?;
+        self.state.accept(loaded.stamps.clone());
         self.patterns.replace(Arc::new(loaded));
         self.environment = environment;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(Ordered { warnings, done, prepare_sockets: self.prepare_sockets.clone() })
+        Ok(Pending { warnings, done, prepare_sockets: self.prepare_sockets.clone() })
     }
 
-    /// Reports what has become of a configuration.
+    /// Logs the outcome of a configuration and answers its operators.
     async fn finish(&mut self, Finished { mut warnings, changes, answers }: Finished) {
         let changes = match changes {
             Ok(changes) => changes,
             Err(error) => return answer(answers, &Err(error.to_string())),
         };
-        let said = summary(&changes);
+        let summary = summary(&changes);
         if changes.failed.is_empty() {
-            tracing::info!("reloaded: {said}");
+            tracing::info!("reloaded: {summary}");
         } else {
-            tracing::warn!("reloaded: {said}");
+            tracing::warn!("reloaded: {summary}");
         }
         let unmatched = self.patterns.warnings().await;
         unmatched.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -180,21 +154,21 @@ impl Reload {
     }
 
     fn watch(&self, files: Vec<PathBuf>) {
-        self.read.send_if_modified(|read| {
-            let is_other = *read != files;
-            *read = files;
-            is_other
+        self.watched.send_if_modified(|watched| {
+            let is_different = *watched != files;
+            *watched = files;
+            is_different
         });
     }
 }
 
-/// Names of variables that differ, and that mcpd reads for its own connections when it starts.
+/// Variables that mcpd reads only at start, for its own connections, and whose values differ.
 fn used_at_start(former: &Environment, new: &Environment) -> impl Iterator<Item = &'static str> {
     let names = crate::net::client::VARIABLES.into_iter();
     names.filter(|name| former.var(name) != new.var(name))
 }
 
-/// Has there be a socket for each of these profiles, and those that are wanted no more be gone.
+/// Creates the sockets of these profiles, and removes sockets that are not needed any more.
 async fn prepare(prepare_sockets: &mpsc::Sender<PrepareSockets>, profiles: &[Arc<Profile>]) -> Result<(), String> {
     let (answer, made) = oneshot::channel();
     let sent = prepare_sockets.send(PrepareSockets { profiles: profiles.to_vec(), answer }).await;
@@ -203,18 +177,18 @@ async fn prepare(prepare_sockets: &mpsc::Sender<PrepareSockets>, profiles: &[Arc
     made.await.map_err(|_| stopped())?.map_err(|error| error.to_string())
 }
 
-/// Waits until a configuration is in force, or was overtaken.
-async fn in_force(Ordered { warnings, done, prepare_sockets }: Ordered, answers: Vec<ReloadAnswer>) -> Finished {
+/// Waits until a configuration is in force, or was replaced by a later one.
+async fn wait_in_force(Pending { warnings, done, prepare_sockets }: Pending, answers: Vec<ReloadAnswer>) -> Finished {
     // A manager that is gone has been stopped.
     let changes = done.await.unwrap_or(Err(ManagerError::Closed));
-    // Operators who are answered find the sockets as configured, unless the daemon is stopping.
+    // Before operators are answered, the sockets are as configured, unless the daemon is stopping.
     let _ = prepare(&prepare_sockets, &[]).await;
     Finished { warnings, changes, answers }
 }
 
 fn answer(waiting: Vec<ReloadAnswer>, reloaded: &Result<ReloadReport, String>) {
     for one in waiting {
-        // Whoever asked may have gone.
+        // The operator may have disconnected.
         let _ = one.send(reloaded.clone());
     }
 }
@@ -242,16 +216,16 @@ fn report(
 
 fn summary(changes: &Changes) -> String {
     let failed: Vec<_> = changes.failed.iter().map(|one| Arc::clone(&one.name)).collect();
-    let said = [
+    let parts = [
         ("added", &changes.added),
         ("changed", &changes.changed),
         ("updated", &changes.updated),
         ("removed", &changes.removed),
         ("failed", &failed),
     ];
-    let said = said.into_iter().filter(|(_, names)| !names.is_empty());
-    let said: Vec<_> = said.map(|(what, names)| format!("{what} {}", names.join(", "))).collect();
-    if said.is_empty() { "no server is to be run differently".to_owned() } else { said.join("; ") }
+    let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+    let parts: Vec<_> = parts.map(|(verb, names)| format!("{verb} {}", names.join(", "))).collect();
+    if parts.is_empty() { "no server is to be run differently".to_owned() } else { parts.join("; ") }
 }
 
 #[cfg(test)]
@@ -259,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_reload_did_is_said_in_one_line() {
+    fn outcome_of_a_reload_is_summarized_in_one_line() {
         let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
         let check = |changes: Changes, expected| assert_eq!(summary(&changes), expected);
         check(Changes::default(), "no server is to be run differently");

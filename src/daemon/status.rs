@@ -1,11 +1,11 @@
-//! The daemon's state as `mcpd status` is told it: put together from what is published, so it waits for nobody.
+//! The daemon's state for `mcpd status`, assembled from published values without waiting.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
 
-use super::reload::Refused;
+use super::config_state::RejectedConfig;
 use crate::admin::report::{AgentReport, FileReport, ReloadRefused};
 use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
@@ -13,8 +13,8 @@ use crate::manager::report::millis;
 use crate::server::User;
 use crate::session::{Backlog, PeerIdentity, SessionStatus};
 
-/// Bytes of what is told of a configuration that does not hold: a report has to fit into one message.
-const MOST_REASON: usize = 32 << 10;
+/// Maximum length of the reason why a configuration was rejected, in bytes: a report has to fit into one message.
+const MAX_REASON_LEN: usize = 32 << 10;
 
 /// One connected agent.
 pub(super) struct Connected {
@@ -25,15 +25,15 @@ pub(super) struct Connected {
     pub(super) status: Arc<SessionStatus>,
     pub(super) user: Arc<User>,
     pub(super) backlog: Arc<Backlog>,
-    /// `None` once it was told to leave.
+    /// Ends the session after its calls; `None` once used.
     pub(super) leave: Option<oneshot::Sender<()>>,
-    /// `None` once it was cut off.
+    /// Closes the connection at once; `None` once used.
     pub(super) cut_off: Option<oneshot::Sender<()>>,
 }
 
-pub(super) fn refused(Refused { at, reason, stamps }: &Refused) -> ReloadRefused {
+pub(super) fn rejected(RejectedConfig { at, reason, stamps }: &RejectedConfig) -> ReloadRefused {
     let time = humantime::format_rfc3339_millis(WallClockAnchor::now().time_of(*at)).to_string();
-    let end = (0..=reason.len().min(MOST_REASON)).rev().find(|end| reason.is_char_boundary(*end));
+    let end = (0..=reason.len().min(MAX_REASON_LEN)).rev().find(|end| reason.is_char_boundary(*end));
     let reason = reason[..end.unwrap_or_default()].to_owned();
     ReloadRefused { time, reason, files: stamps.iter().map(file).collect(), files_changed: Vec::new() }
 }
@@ -49,8 +49,8 @@ pub(super) fn agent(connected: &Connected) -> AgentReport {
         profile: connected.profile.to_string(),
         pid: connected.peer.pid,
         uid: connected.peer.uid,
-        client: introduction.and_then(|said| said.client.clone()),
-        protocol: introduction.map(|said| said.protocol.to_owned()),
+        client: introduction.and_then(|introduction| introduction.client.clone()),
+        protocol: introduction.map(|introduction| introduction.protocol.to_owned()),
         connected_ms: millis(connected.since.elapsed()),
         calls: connected.status.calls.get(),
         dropped_notifications: connected.status.dropped.get(),

@@ -1,10 +1,10 @@
-//! What no black box can provoke: a bug of the daemon's own.
+//! A panic of the manager's task, which no black-box test can cause.
 
 use super::*;
 use crate::config::{self, CallHistory, interpolate::Process};
 
 #[tokio::test]
-async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_does_not_say_that_all_is_well() {
+async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an_error() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let file = place.path().join("config.toml");
     // Neither speaks MCP nor leaves at the end of its input.
@@ -14,27 +14,36 @@ async fn a_daemon_whose_manager_panics_ends_its_servers_removes_its_sockets_and_
     let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
     let mut lock = directory.lock().expect("nobody else's");
     let agents = AgentSockets::create(&config.profiles, &mut lock, Activated::default()).expect("free");
-    let sockets = (agents, lock.listen(ADMIN_SOCKET, Reach::Owner).expect("free"));
+    let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner).expect("free");
 
     let limits = config.daemon.clone();
-    let setup = Setup { naming: config.daemon.naming, host, strays: None, ..Setup::default() };
+    let setup = Setup { naming: config.daemon.naming, host, orphans: None, ..Setup::default() };
     let (manager, _) = Manager::spawn(setup, config.servers, config.profiles).expect("good names");
     let server = manager.view().borrow().servers[0].handle.clone();
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");
     let pid = server.published().pid.expect("it runs");
     let (calls, reader, _keeping) = calls::start(CallHistory::default()).expect("a timer");
     let logs = Logs { calls, reader, log: logging::Control::default() };
-    let (refused, stamps) = (watch::Sender::new(None).subscribe(), watch::Sender::new(Vec::new()).subscribe());
-    let limits = (limits, TaskTokenKey::generate().expect("random numbers"));
-    let (daemon, asked) =
-        Daemon::new(sockets, manager.clone(), limits, logs, ((refused, stamps), StopOrder::channel()));
-    // What the panic of its task does: nobody is left to obey.
+    let config_state = ConfigState::new(Vec::new());
+    let task_token_key = TaskTokenKey::generate().expect("random numbers");
+    let (daemon, requests) = Daemon::new(Parts {
+        agents,
+        operator_listener,
+        manager: manager.clone(),
+        limits,
+        task_token_key,
+        logs,
+        config: config_state,
+        stopping: StopControl::new(),
+    });
+    // Like a manager whose task panics: its servers are stopped, and no task takes orders any more.
     let panics = async move {
         manager.stop(Stop::Kill);
         panic!("a bug")
     };
-    let mut presence = Presence::new(lock).expect("a timer");
-    let ended = daemon.serve(&mut presence, (asked.queries, mpsc::channel(1).1), tokio::spawn(panics)).await;
+    let mut upkeep = SocketUpkeep::new(lock).expect("a timer");
+    let requests = Requests { queries: requests.queries, sockets: mpsc::channel(1).1 };
+    let ended = daemon.serve(&mut upkeep, requests, tokio::spawn(panics)).await;
 
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "its server is left");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::report::ServerReport;
-use super::settle::with_instances;
+use super::wait_ready::with_instances;
 use super::{Manager, Member};
 use crate::server::ServerHandle;
 

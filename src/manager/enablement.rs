@@ -22,16 +22,16 @@ pub enum Toggle {
 
 /// Whether a server is there for agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
+pub enum Enablement {
     /// They see what it offers.
-    Shown,
+    Enabled,
     /// They see nothing of it, and it runs.
-    Hidden,
+    Disabled,
     /// There is no process of it.
     Stopped,
 }
 
-impl Presence {
+impl Enablement {
     /// Whether it is to run.
     pub(super) fn runs(self) -> bool {
         self != Self::Stopped

@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod agent_views;
 mod changes;
 mod check;
 mod enablement;
@@ -33,40 +34,39 @@ mod instructions;
 mod listener;
 mod offered;
 mod orders;
-mod own;
+mod orphans;
 pub mod report;
 mod resources;
-mod settle;
 mod setup;
-mod strays;
 mod task;
 mod tools;
 mod view;
+mod wait_ready;
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
+pub(crate) use self::agent_views::AgentViews;
 pub use self::changes::{Changes, Failed};
 pub(crate) use self::changes::{Exposed, Wanted};
-pub(crate) use self::enablement::Presence;
+pub(crate) use self::enablement::Enablement;
 use self::enablement::Switched;
 pub use self::enablement::Toggle;
 pub use self::error::ManagerError;
 pub(crate) use self::listener::ViewListener;
-pub(crate) use self::offered::{Offered, Unseen, shelves};
+pub(crate) use self::offered::{Offered, Unseen, tool_groups};
 use self::orders::{Done, Order, check_names};
-pub(crate) use self::own::OwnViews;
+pub(crate) use self::orphans::Orphans;
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
-pub(crate) use self::settle::Settled;
 pub use self::setup::Setup;
-pub(crate) use self::strays::Strays;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
 pub(crate) use self::view::Served;
 pub(crate) use self::view::{Member, View};
+pub(crate) use self::wait_ready::ServerOutcome;
 use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
 use crate::policy::pattern;
@@ -151,8 +151,8 @@ impl Manager {
     }
 
     /// What agents of a profile see that have instances of their own.
-    pub(crate) fn own_views(&self, profile: &Arc<str>) -> OwnViews {
-        OwnViews { orders: self.orders.clone(), profile: Arc::clone(profile) }
+    pub(crate) fn agent_views(&self, profile: &Arc<str>) -> AgentViews {
+        AgentViews { orders: self.orders.clone(), profile: Arc::clone(profile) }
     }
 
     /// Adds a server, at the end, and waits until its tools are known.
@@ -248,7 +248,7 @@ impl Manager {
     /// # Errors
     /// [`ManagerError::UnknownServer`].
     pub async fn vouch(&self, server: &str, vouched: HealthOverride) -> Result<(), ManagerError> {
-        self.order(|done| Order::Vouch(server.to_owned(), vouched, done)).await
+        self.order(|done| Order::OverrideHealth(server.to_owned(), vouched, done)).await
     }
 
     /// Ends the instance of a server, after its calls, and starts another one; one that waits to be started again is

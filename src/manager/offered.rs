@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Member, Presence, View};
+use super::{Enablement, Member, View};
 use crate::catalog::List;
 use crate::list_kind::ListKind;
 use crate::policy::Hidden;
@@ -42,7 +42,7 @@ pub(crate) enum Unseen<'a> {
 
 /// What one server lists, as last known, whether or not agents see any of it.
 #[derive(Debug)]
-pub(crate) struct Shelf<'a> {
+pub(crate) struct ToolGroup<'a> {
     member: &'a Member,
     list: Arc<List>,
     /// The exposed name of each of its tools that has one.
@@ -52,7 +52,7 @@ pub(crate) struct Shelf<'a> {
 }
 
 /// What all servers list, in their order; `seen` is what agents see of it.
-pub(crate) fn shelves<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<Item = Shelf<'a>> {
+pub(crate) fn tool_groups<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<Item = ToolGroup<'a>> {
     let mut names: HashMap<usize, HashMap<&str, &str>> = HashMap::new();
     for (name, route) in seen.catalog.routes(ListKind::Tools) {
         names.entry(route.server).or_default().insert(&route.name, name);
@@ -61,11 +61,11 @@ pub(crate) fn shelves<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<Item
         let index = seen.servers.iter().position(|other| other.config.name == member.config.name);
         let names = index.and_then(|index| names.remove(&index)).unwrap_or_default();
         let list = Arc::clone(&member.handle.published().lists[ListKind::Tools]);
-        Shelf { member, list, names, seen: index.and_then(|index| seen.servers.get(index)) }
+        ToolGroup { member, list, names, seen: index.and_then(|index| seen.servers.get(index)) }
     })
 }
 
-impl Shelf<'_> {
+impl ToolGroup<'_> {
     /// The server.
     pub(crate) fn server(&self) -> &Arc<str> {
         &self.member.config.name
@@ -73,7 +73,7 @@ impl Shelf<'_> {
 
     /// Whether agents see this server, whatever it lists.
     pub(crate) fn is_seen(&self) -> bool {
-        self.seen.is_some_and(|seen| seen.presence == Presence::Shown)
+        self.seen.is_some_and(|seen| seen.enablement == Enablement::Enabled)
     }
 
     /// Whether the list was cut.
@@ -94,7 +94,7 @@ impl Shelf<'_> {
 
     fn shown<'s>(&'s self, tool: &str, hidden: Option<Hidden<'s>>, is_first: bool) -> Result<&'s str, Unseen<'s>> {
         let seen = self.seen.ok_or(Unseen::OutOfProfile)?;
-        if seen.presence != Presence::Shown {
+        if seen.enablement != Enablement::Enabled {
             return Err(Unseen::Disabled);
         }
         if let Some(hidden) = hidden {

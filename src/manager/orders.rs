@@ -31,7 +31,7 @@ pub(super) enum Order {
     /// Something switched on or off.
     Toggle(String, Toggle, Done<Switched>),
     /// What a person says of how it is.
-    Vouch(String, HealthOverride, Done<()>),
+    OverrideHealth(String, HealthOverride, Done<()>),
     /// Another instance.
     Restart(String, Done<(ServerHandle, u64)>),
     /// What the agent of this profile with this connection sees.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::limits::LimitsReport;
 pub use self::remote::RemoteReport;
-use super::enablement::Presence;
+use super::enablement::Enablement;
 use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::list_kind::{ListKind, PerKind};
@@ -260,7 +260,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
-    let Member { handle, config, presence, vouched, refused, .. } = member;
+    let Member { handle, config, enablement, vouched, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
     let resources =
@@ -268,7 +268,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
     ServerReport {
         name: handle.name().to_string(),
         state: published.word().to_owned(),
-        disabled: *presence != Presence::Shown,
+        disabled: *enablement != Enablement::Enabled,
         vouched: vouched.word().map(str::to_owned),
         reason,
         code,

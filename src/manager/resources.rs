@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Manager, ManagerError, Member, Presence};
+use super::{Enablement, Manager, ManagerError, Member};
 use crate::catalog::Item;
 use crate::client::{ClientError, ToolResult, connected, request};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, RESOURCE_NOT_FOUND};
@@ -130,9 +130,9 @@ struct Contents<'a> {
 
 /// What was read, as embedded resources (MCP 2025-11-25, `server/tools`, "Embedded Resources").
 async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
-    let Member { handle, config, presence, .. } = members(manager, Some(server))?.remove(0);
+    let Member { handle, config, enablement, .. } = members(manager, Some(server))?.remove(0);
     connected(&handle)?;
-    if presence != Presence::Shown || !config.policy.permits(ListKind::Resources, uri, None) {
+    if enablement != Enablement::Enabled || !config.policy.permits(ListKind::Resources, uri, None) {
         let error = ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found");
         return Err(ClientError::Refused { server: Arc::clone(handle.name()), error }.into());
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::strays::Strays;
+use super::orphans::Orphans;
 use crate::config::DaemonConfig;
 use crate::naming::Naming;
 use crate::server::{Guard, ServerContext};
@@ -16,14 +16,14 @@ pub struct Setup {
     pub(crate) host: ServerContext,
     pub(crate) first_list_wait: Duration,
     /// Finds processes that a killed guard leaves behind.
-    pub(crate) strays: Option<Strays>,
+    pub(crate) orphans: Option<Orphans>,
 }
 
 /// With names of the form `server__tool`, messages of at most 16 MiB, and [`Guard::available`].
 impl Default for Setup {
     fn default() -> Self {
         let first_list_wait = DaemonConfig::default().first_list_wait;
-        Self { naming: Naming::default(), host: ServerContext::new(Guard::available()), first_list_wait, strays: None }
+        Self { naming: Naming::default(), host: ServerContext::new(Guard::available()), first_list_wait, orphans: None }
     }
 }
 

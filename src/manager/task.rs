@@ -8,7 +8,7 @@ mod enable;
 mod handle;
 mod outcome;
 mod profile_view;
-mod successor;
+mod replacement;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use tokio::time::sleep_until;
 use self::apply::Changing;
 use self::profile_view::Shown;
 use super::changes::{Exposed, Failed};
-use super::enablement::Presence;
+use super::enablement::Enablement;
 use super::orders::Order;
 use super::setup::Setup;
 use super::view::{Member, Served, View};
@@ -34,7 +34,7 @@ pub(super) struct Entry {
     pub(super) running: Running,
     /// As it runs.
     pub(super) config: Arc<ServerConfig>,
-    pub(super) presence: Presence,
+    pub(super) enablement: Enablement,
     /// The revision that it has to have.
     pub(super) due: u64,
     /// How it was to be run instead, and why it is not.
@@ -75,17 +75,18 @@ impl ManagerTask {
             served: watch::Sender::new([].into()),
             setup,
         };
-        task.servers = servers.into_iter().map(|config| task.start_one(Arc::new(config), Presence::Shown)).collect();
+        task.servers =
+            servers.into_iter().map(|config| task.start_one(Arc::new(config), Enablement::Enabled)).collect();
         task.publish(false);
         task.serve_profiles();
         task
     }
 
-    pub(super) fn start_one(&self, config: Arc<ServerConfig>, presence: Presence) -> Entry {
+    pub(super) fn start_one(&self, config: Arc<ServerConfig>, enablement: Enablement) -> Entry {
         let record = SharedState::new(Arc::clone(&config.name));
         let follows = self.to_wait_for(&config);
-        let running = self.start_running(Arc::clone(&config), presence.runs() && follows.is_empty(), record);
-        Entry { follows, ..Entry::new(running, config, presence) }
+        let running = self.start_running(Arc::clone(&config), enablement.runs() && follows.is_empty(), record);
+        Entry { follows, ..Entry::new(running, config, enablement) }
     }
 
     pub(super) fn start_running(&self, config: Arc<ServerConfig>, enabled: bool, record: SharedState) -> Running {
@@ -128,8 +129,8 @@ impl ManagerTask {
         }
         let panicked = self.stop_all(stop).await;
         let handles = self.handles();
-        if let Some(strays) = &self.setup.strays {
-            strays.kill(&handles).await;
+        if let Some(orphans) = &self.setup.orphans {
+            orphans.kill(&handles).await;
         }
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic.into_panic());
@@ -139,21 +140,21 @@ impl ManagerTask {
     /// Every server that may have processes.
     fn handles(&self) -> Vec<ServerHandle> {
         let staying = self.servers.iter().map(|entry| &entry.running);
-        let coming = self.changing.successors.iter().map(|one| &one.running);
+        let coming = self.changing.replacements.iter().map(|one| &one.running);
         staying.chain(coming).chain(&self.leaving).map(|running| running.handle.clone()).collect()
     }
 
     async fn after_lost_guards(&mut self) {
         let handles = self.handles();
-        if let Some(strays) = &mut self.setup.strays {
-            strays.after_lost_guards(&handles).await;
+        if let Some(orphans) = &mut self.setup.orphans {
+            orphans.after_lost_guards(&handles).await;
         }
     }
 
     /// Tells if a server's task ended with a panic rather than in order.
     async fn stop_all(&mut self, stop: StopOrder) -> Option<JoinError> {
         self.leaving.extend(self.servers.drain(..).map(|entry| entry.running));
-        self.leaving.extend(self.changing.successors.drain(..).map(|one| one.running));
+        self.leaving.extend(self.changing.replacements.drain(..).map(|one| one.running));
         server::stop_all(&mut self.leaving, stop).await
     }
 
@@ -167,9 +168,9 @@ impl ManagerTask {
     }
 
     fn lists(&self, entry: &Entry) -> Lists {
-        match entry.presence {
-            Presence::Shown => entry.running.handle.published().lists.clone(),
-            Presence::Hidden | Presence::Stopped => self.nothing.clone(),
+        match entry.enablement {
+            Enablement::Enabled => entry.running.handle.published().lists.clone(),
+            Enablement::Disabled | Enablement::Stopped => self.nothing.clone(),
         }
     }
 
@@ -209,15 +210,15 @@ impl ManagerTask {
 }
 
 impl Entry {
-    pub(super) fn new(running: Running, config: Arc<ServerConfig>, presence: Presence) -> Self {
-        Self { running, config, presence, due: 0, refused: None, follows: Vec::new() }
+    pub(super) fn new(running: Running, config: Arc<ServerConfig>, enablement: Enablement) -> Self {
+        Self { running, config, enablement, due: 0, refused: None, follows: Vec::new() }
     }
 
     /// As it is seen where it is configured as `config`.
     pub(super) fn member(&self, config: Arc<ServerConfig>, lists: &Lists) -> Member {
         let (handle, vouched) = (self.running.handle.clone(), self.running.control.vouched());
         let refused = self.refused.as_ref().map(|(_, failed)| failed.reason.as_str().into());
-        Member { handle, config, presence: self.presence, vouched, lists: lists.clone(), refused }
+        Member { handle, config, enablement: self.enablement, vouched, lists: lists.clone(), refused }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
-use super::enablement::Presence;
+use super::enablement::Enablement;
 use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::{Naming, Scheme};
@@ -43,7 +43,7 @@ pub struct Member {
     /// As it is to be run; its policy is what is seen here.
     pub config: Arc<ServerConfig>,
     /// Whether it is there for agents at all.
-    pub presence: Presence,
+    pub enablement: Enablement,
     /// What it offers those who see this, as last listed; nothing, if it is not there for agents.
     pub lists: Lists,
     /// What a person says of how it is.
@@ -79,14 +79,14 @@ impl View {
     /// The servers that may still list what has this name, or, without one, anything.
     pub(crate) fn may_still_list(&self, name: Option<&[u8]>) -> impl Iterator<Item = &Member> {
         let may_be_of = move |member: &Member| name.is_none_or(|name| self.naming.may_be_of(&member.config.name, name));
-        let is_it = move |member: &&Member| member.presence == Presence::Shown && may_be_of(member);
+        let is_it = move |member: &&Member| member.enablement == Enablement::Enabled && may_be_of(member);
         self.servers.iter().filter(is_it).filter(|member| member.may_list_more())
     }
 
     /// Whether `target` of `server` is exposed here. `lists` is what the server lists now, which may be newer than what this view
     /// was built from.
     pub(crate) fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
-        let is_it = |member: &Member| *member.config.name == *server && member.presence == Presence::Shown;
+        let is_it = |member: &Member| *member.config.name == *server && member.enablement == Enablement::Enabled;
         let Some(index) = self.servers.iter().position(is_it) else { return Exposure::Hidden };
         let member = &self.servers[index];
         let policy = &member.config.policy;
@@ -129,10 +129,10 @@ impl Member {
 
     /// Whether a view has of this what it has of the other.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        let Self { handle, config, presence, vouched, lists, refused } = self;
+        let Self { handle, config, enablement, vouched, lists, refused } = self;
         handle.is_same(&other.handle)
             && Arc::ptr_eq(config, &other.config)
-            && (*presence, *vouched, refused) == (other.presence, other.vouched, &other.refused)
+            && (*enablement, *vouched, refused) == (other.enablement, other.vouched, &other.refused)
             && is_same(lists, &other.lists)
     }
 }

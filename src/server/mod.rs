@@ -69,7 +69,7 @@ pub use self::start::start;
 pub use self::start_permit::StartPermits;
 pub use self::stats::Counter;
 pub(crate) use self::stop_order::raise;
-pub use self::stop_order::{Stop, StopOrder};
+pub use self::stop_order::{Stop, StopControl, StopOrder};
 pub(crate) use self::subtree::{below, is_unrelated, kill_strays, present};
 pub(crate) use self::task::{START_WAIT, failure_in};
 pub use crate::oauth::Logins;

@@ -39,6 +39,35 @@ impl StopOrder {
     }
 }
 
+/// Both ends of an order to stop, for the task that gives it.
+#[derive(Debug)]
+pub struct StopControl {
+    /// Changes the order.
+    pub sender: watch::Sender<Stop>,
+    /// What others wait for.
+    pub order: StopOrder,
+}
+
+impl StopControl {
+    /// An order that stays [`Stop::Run`] until it is raised.
+    #[must_use]
+    pub fn new() -> Self {
+        let (sender, order) = StopOrder::channel();
+        Self { sender, order }
+    }
+
+    /// Raises the order to `stop`, unless it is as high already.
+    pub fn raise(&self, stop: Stop) {
+        raise(&self.sender, stop);
+    }
+}
+
+impl Default for StopControl {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Raises an order to `stop`, unless it says that or more already.
 pub(crate) fn raise(order: &watch::Sender<Stop>, stop: Stop) {
     order.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);

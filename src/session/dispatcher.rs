@@ -47,7 +47,7 @@ use crate::jsonrpc::reply::{
 use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
-use crate::manager::{Member, OwnViews, View};
+use crate::manager::{AgentViews, Member, View};
 use crate::printable::one_line;
 use crate::server::messages::call::{
     Access, Call, CallError, CallKey, MAX_PER_SESSION, Reply, ReplySender, RequestKind, Subject,
@@ -82,7 +82,7 @@ pub(crate) struct Setup {
     pub(crate) user: Arc<User>,
     /// The view of the profile.
     pub(crate) view: watch::Receiver<Arc<View>>,
-    pub(crate) own_views: OwnViews,
+    pub(crate) agent_views: AgentViews,
     /// Maximum size of a message in bytes, in each direction.
     pub(crate) max_message: usize,
     /// Maximum pause of the agent within a line.
@@ -192,7 +192,7 @@ impl<T: Transport> Session<T> {
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, replies, status),
-            view: AgentView::new(view, setup.own_views, setup.first_list_wait, cwd),
+            view: AgentView::new(view, setup.agent_views, setup.first_list_wait, cwd),
             calls: InFlight::new(number, max_message),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),

@@ -19,14 +19,14 @@ use crate::catalog::{Catalog, is_same};
 use crate::config::{Launch, Settings, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
-use crate::manager::{Member, OwnViews, Presence, View, ViewListener};
+use crate::manager::{AgentViews, Enablement, Member, View, ViewListener};
 use crate::server::messages::call::Listener;
 use crate::server::{Agent, Attachment, ServerHandle};
 
 pub(super) struct AgentView {
     agent: ShownView,
     profile: ShownView,
-    own_views: OwnViews,
+    agent_views: AgentViews,
     /// How long the first lists wait for instances of the agent of which nothing is known.
     first_list_wait: Duration,
     cwd: Option<Arc<str>>,
@@ -87,7 +87,7 @@ impl ListVersions {
 impl AgentView {
     pub(super) fn new(
         profile: watch::Receiver<Arc<View>>,
-        own_views: OwnViews,
+        agent_views: AgentViews,
         first_list_wait: Duration,
         cwd: Option<Arc<str>>,
     ) -> Self {
@@ -95,7 +95,7 @@ impl AgentView {
         Self {
             agent: profile.clone(),
             profile,
-            own_views,
+            agent_views,
             first_list_wait,
             cwd,
             attachments: Vec::new(),
@@ -153,7 +153,7 @@ impl AgentView {
     pub(super) fn permits_resource(&self, server: &str, uri: &[u8]) -> bool {
         let Ok(uri) = str::from_utf8(uri) else { return false };
         let view = self.agent.view.borrow();
-        let is_it = |member: &&Member| **member.handle.name() == *server && member.presence == Presence::Shown;
+        let is_it = |member: &&Member| **member.handle.name() == *server && member.enablement == Enablement::Enabled;
         view.servers
             .iter()
             .find(is_it)
@@ -233,16 +233,16 @@ impl AgentView {
             return;
         }
         if !std::mem::replace(&mut self.has_own_views, true) {
-            events.push(own_view(self.own_views.clone(), agent.session));
+            events.push(own_view(self.agent_views.clone(), agent.session));
         }
-        if member.presence == Presence::Shown {
+        if member.enablement == Enablement::Enabled {
             // Known lists are shown at once, unless they depend on where the agent works. If the lists of the agent's own
             // instance differ, the agent is notified.
             let is_by_directory = member.config.launch.as_ref().is_ok_and(Launch::needs_agent_cwd);
             let is_known = member.handle.published().has_listed && !is_by_directory;
             self.unlisted += 1;
             self.unknown += usize::from(!is_known);
-            let in_view = in_view(listed, member.handle.clone(), self.own_views.clone(), agent.session);
+            let in_view = in_view(listed, member.handle.clone(), self.agent_views.clone(), agent.session);
             let in_view = timeout(self.first_list_wait, in_view);
             events.push(in_view.map(move |view| Event::Listed { view: view.ok().flatten(), is_known }));
         }
@@ -274,7 +274,7 @@ impl AgentView {
 }
 
 /// Waits for the views of an agent. A manager that has ended provides none.
-async fn own_view(views: OwnViews, session: u64) -> Event {
+async fn own_view(views: AgentViews, session: u64) -> Event {
     match views.of(session).await {
         Some(view) => Event::OwnView(view),
         None => std::future::pending().await,
@@ -285,14 +285,16 @@ async fn own_view(views: OwnViews, session: u64) -> Event {
 async fn in_view(
     listed: impl Future<Output = ()>,
     server: ServerHandle,
-    views: OwnViews,
+    views: AgentViews,
     session: u64,
 ) -> Option<watch::Receiver<Arc<View>>> {
     listed.await;
     let mut view = views.of(session).await?;
     let has_them = |view: &Arc<View>| {
-        let member =
-            view.servers.iter().find(|member| member.presence == Presence::Shown && member.handle.is_same(&server));
+        let member = view
+            .servers
+            .iter()
+            .find(|member| member.enablement == Enablement::Enabled && member.handle.is_same(&server));
         member
             .is_none_or(|member| server.published().agent_lists(session).is_none_or(|own| is_same(own, &member.lists)))
     };

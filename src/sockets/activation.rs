@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-use super::{Listener, Reach, SocketError};
+use super::{Listener, SocketError, SocketMode};
 
 /// Those that were given and not taken.
 #[derive(Debug, Default)]
@@ -35,7 +35,11 @@ impl Activated {
     ///
     /// # Errors
     /// If it is no Unix socket with a path, or open to others without need.
-    pub(super) fn take(&mut self, socket: &str, reach: Reach) -> Result<Option<(UnixListener, PathBuf)>, SocketError> {
+    pub(super) fn take(
+        &mut self,
+        socket: &str,
+        mode: SocketMode,
+    ) -> Result<Option<(UnixListener, PathBuf)>, SocketError> {
         let wanted = socket.trim_end_matches(".sock");
         let Some(index) = self.0.iter().position(|(name, _)| name == wanted) else { return Ok(None) };
         let (name, listener) = self.0.swap_remove(index);
@@ -43,7 +47,7 @@ impl Activated {
         let unsafe_ = |path: &Path, what: String| SocketError::Unsafe { path: path.to_owned(), what };
         let path = address.ok_or_else(|| unsafe_(Path::new(&name), "is no Unix socket with a path".to_owned()))?;
         match std::fs::symlink_metadata(&path) {
-            Ok(found) if found.mode() & 0o077 == 0 || reach == Reach::Handed => Ok(Some((listener, path))),
+            Ok(found) if found.mode() & 0o077 == 0 || mode == SocketMode::Shared => Ok(Some((listener, path))),
             Ok(found) => {
                 let mode = found.mode() & 0o7777;
                 Err(unsafe_(&path, format!("is open to others (mode {mode:04o}): say SocketMode=0600 in its unit")))
@@ -54,9 +58,9 @@ impl Activated {
 
     /// Takes back one that was taken for `socket`, if it was: it goes on listening, and may be taken again.
     pub(crate) fn put_back(&mut self, socket: &str, listener: &Listener) {
-        if let Some(Ok(lent)) = listener.lent() {
+        if let Some(Ok(copy)) = listener.duplicate() {
             let name = socket.trim_end_matches(".sock");
-            self.0.push((name.to_owned(), lent));
+            self.0.push((name.to_owned(), copy));
         }
     }
 

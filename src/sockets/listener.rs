@@ -16,7 +16,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::sleep;
 
 use super::SocketError;
-use super::reserve::Reserve;
+use super::fd_reserve::FdReserve;
 
 /// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -26,11 +26,11 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// The directory is its owner's alone, so nobody else finds a socket there. One that is open to others can be handed to somebody,
 /// by a bind mount into a container, say; who that is decides `SO_PEERCRED` before a byte is read (unix(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum SocketMode {
     /// The user whom mcpd runs as: mode 0600.
     Owner,
     /// Whoever is handed it: mode 0666, which connecting needs.
-    Handed,
+    Shared,
 }
 
 /// A listening socket whose file is removed with it.
@@ -39,12 +39,12 @@ pub struct Listener {
     socket: UnixListener,
     pub(super) path: PathBuf,
     pub(super) identity: (u64, u64),
-    reach: Reach,
+    mode: SocketMode,
     /// The service manager's, which goes on listening without us.
-    is_lent: bool,
+    is_activated: bool,
     /// The last connection could not be accepted, which has been said.
     failing: Cell<bool>,
-    pub(super) reserve: Reserve,
+    pub(super) reserve: FdReserve,
 }
 
 fn bind(path: &Path) -> io::Result<UnixListener> {
@@ -66,11 +66,11 @@ pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 impl Listener {
     /// Where nothing is yet: with mode 0600 from the first instant, whatever it is opened to then.
-    pub(super) fn at(path: PathBuf, reach: Reach) -> Result<Self, SocketError> {
+    pub(super) fn at(path: PathBuf, mode: SocketMode) -> Result<Self, SocketError> {
         let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
         let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
         let mut listener = Self::new(socket, path, identity);
-        listener.reach_to(reach)?;
+        listener.set_mode(mode)?;
         Ok(listener)
     }
 
@@ -78,51 +78,51 @@ impl Listener {
     pub(super) fn taken_over(
         socket: std::os::unix::net::UnixListener,
         path: PathBuf,
-        reach: Reach,
+        mode: SocketMode,
     ) -> Result<Self, SocketError> {
         let taken = from_std(socket).and_then(|socket| Ok((socket, identity(&path)?)));
         let (socket, identity) = taken.map_err(|source| SocketError::Io { path: path.clone(), source })?;
         let mut listener = Self::new(socket, path, identity);
-        (listener.is_lent, listener.reach) = (true, reach);
+        (listener.is_activated, listener.mode) = (true, mode);
         Ok(listener)
     }
 
     fn new(socket: UnixListener, path: PathBuf, identity: (u64, u64)) -> Self {
-        let (failing, reserve) = (Cell::new(false), Reserve::default());
-        Self { socket, path, identity, reach: Reach::Owner, is_lent: false, failing, reserve }
+        let (failing, reserve) = (Cell::new(false), FdReserve::default());
+        Self { socket, path, identity, mode: SocketMode::Owner, is_activated: false, failing, reserve }
     }
 
     /// The same socket as the service manager gave it, if it did.
-    pub(super) fn lent(&self) -> Option<io::Result<std::os::unix::net::UnixListener>> {
-        self.is_lent.then(|| Ok(self.socket.as_fd().try_clone_to_owned()?.into()))
+    pub(super) fn duplicate(&self) -> Option<io::Result<std::os::unix::net::UnixListener>> {
+        self.is_activated.then(|| Ok(self.socket.as_fd().try_clone_to_owned()?.into()))
     }
 
     /// Who can connect.
-    pub(super) fn reach(&self) -> Reach {
-        self.reach
+    pub(super) fn mode(&self) -> SocketMode {
+        self.mode
     }
 
     /// Lets others connect from now on, or no more. The mode of a socket of the service manager is left as it is.
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn reach_to(&mut self, reach: Reach) -> Result<(), SocketError> {
-        if self.reach != reach && !self.is_lent {
-            let mode = Permissions::from_mode(if reach == Reach::Handed { 0o666 } else { 0o600 });
+    pub(crate) fn set_mode(&mut self, mode: SocketMode) -> Result<(), SocketError> {
+        if self.mode != mode && !self.is_activated {
+            let mode = Permissions::from_mode(if mode == SocketMode::Shared { 0o666 } else { 0o600 });
             match std::fs::set_permissions(&self.path, mode) {
                 // It was deleted; what is made in its place will have this mode.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 changed => changed.map_err(|source| SocketError::Io { path: self.path.clone(), source })?,
             }
         }
-        self.reach = reach;
+        self.mode = mode;
         Ok(())
     }
 
     /// The same, with descriptors kept back: when no other is free, one connection at a time is accepted all the same.
     #[must_use]
     pub fn with_reserve(mut self) -> Self {
-        self.reserve = Reserve::for_one();
+        self.reserve = FdReserve::for_one();
         self
     }
 
@@ -178,7 +178,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         // Only our own: somebody may have replaced the file.
-        if !self.is_lent && identity(&self.path).is_ok_and(|found| found == self.identity) {
+        if !self.is_activated && identity(&self.path).is_ok_and(|found| found == self.identity) {
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,18 +1,18 @@
 //! A new set of servers, taken over as a whole: the only way in which servers come, go and change together.
 //!
-//! What is new or to be run differently is started first, beside what runs ([`super::successor`]). When all of that is ready,
+//! What is new or to be run differently is started first, beside what runs ([`super::replacement`]). When all of that is ready,
 //! has failed, or has had [`STAGE`], the set is in force: order, policy, profiles, limits of calls, what is new, what has gone, and every
-//! successor that is ready, in one step, so that agents are told once. A successor that needs longer takes its place when it is
+//! replacement that is ready, in one step, so that agents are told once. A replacement that needs longer takes its place when it is
 //! ready. One that fails is dropped: what ran before goes on, and is known to have refused.
 //!
 //! ```text
-//! set ─► successors started ─► all ready, or STAGE over ─► in force ─► the last successors ─► told to whoever asked
+//! set ─► replacements started ─► all ready, or STAGE over ─► in force ─► the last replacements ─► told to whoever asked
 //!            another set: those that it wants as well go on, the others are dropped ┘
 //! ```
 //!
 //! - A server of which nothing is up (asleep, disabled, failed, between two attempts, still starting), and one with
 //!   `replace = "stop_first"`, is taken over in place: its task ends what it has and starts what is wanted.
-//! - A server with instances for agents is replaced as a whole. Its successor is ready when its listing instance is, or at once
+//! - A server with instances for agents is replaced as a whole. Its replacement is ready when its listing instance is, or at once
 //!   if there is none; its agents get new instances then, while the old ones finish their calls.
 //! - A set that comes while another is not in force takes its place, and does not put off when that is. Any other order puts
 //!   what was wanted last in force first.
@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::outcome::Asked;
-use super::successor::{Successor, patience};
+use super::replacement::{Replacement, patience};
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::manager::changes::{Changes, Exposed, Wanted};
-use crate::manager::enablement::Presence;
+use crate::manager::enablement::Enablement;
 use crate::manager::orders::{Done, check_names};
 use crate::server::{Running, ServerHandle, Stop};
 
@@ -45,7 +45,7 @@ struct Staged {
 pub(super) struct Changing {
     staged: Option<Staged>,
     /// In the order of the set; one for each server at most.
-    pub(super) successors: Vec<Successor>,
+    pub(super) replacements: Vec<Replacement>,
     pub(super) asked: Vec<Asked>,
     /// What is to be ended once nobody is led to it any more.
     pub(super) gone: Vec<(Running, Stop)>,
@@ -56,12 +56,12 @@ impl Changing {
     pub(super) fn due(&self) -> Option<Instant> {
         let staged = self.staged.iter().map(|staged| staged.until);
         let asked = self.asked.iter().map(|asked| asked.until);
-        staged.chain(asked).chain(self.successors.iter().filter_map(Successor::until)).min()
+        staged.chain(asked).chain(self.replacements.iter().filter_map(Replacement::until)).min()
     }
 
-    fn take(&mut self, name: &str) -> Option<Successor> {
-        let index = self.successors.iter().position(|one| *one.config.name == *name)?;
-        Some(self.successors.remove(index))
+    fn take(&mut self, name: &str) -> Option<Replacement> {
+        let index = self.replacements.iter().position(|one| *one.config.name == *name)?;
+        Some(self.replacements.remove(index))
     }
 }
 
@@ -74,7 +74,7 @@ impl ManagerTask {
         }
         let servers: Vec<_> = wanted.servers.into_iter().map(Arc::new).collect();
         let (changes, awaited) = self.compare(&servers);
-        self.start_successors(&awaited);
+        self.start_replacements(&awaited);
         let now = Instant::now();
         let until = now + awaited.iter().map(|config| patience(config, awaited.len())).max().unwrap_or_default();
         self.changing.asked.push(Asked { done, changes, servers: servers.clone(), until });
@@ -85,15 +85,15 @@ impl ManagerTask {
     }
 
     /// Starts what is not started yet of what has to be another task, and ends what was started and is not wanted.
-    fn start_successors(&mut self, awaited: &[Arc<ServerConfig>]) {
+    fn start_replacements(&mut self, awaited: &[Arc<ServerConfig>]) {
         let is_apart = |config: &&Arc<ServerConfig>| {
             let entry = self.servers.iter().find(|entry| entry.config.name == config.name);
             entry.is_none_or(|entry| entry.makes_way(config))
         };
         let apart: Vec<_> = awaited.iter().filter(is_apart).collect();
         let is_wanted =
-            |one: &Successor| apart.iter().any(|config| one.config.name == config.name && one.is_like(config));
-        let before = std::mem::take(&mut self.changing.successors);
+            |one: &Replacement| apart.iter().any(|config| one.config.name == config.name && one.is_like(config));
+        let before = std::mem::take(&mut self.changing.replacements);
         let (mut started, unwanted): (Vec<_>, Vec<_>) = before.into_iter().partition(is_wanted);
         // First, for what is started now may have to wait for their end.
         self.changing.gone.extend(unwanted.into_iter().map(|one| (one.running, Stop::Drain)));
@@ -102,9 +102,9 @@ impl ManagerTask {
             let index = started.iter().position(|one| one.config.name == config.name);
             let one = match index.map(|index| started.swap_remove(index)) {
                 Some(one) => one.told(config),
-                None => self.start_successor(config, awaited.len()),
+                None => self.start_replacement(config, awaited.len()),
             };
-            self.changing.successors.push(one);
+            self.changing.replacements.push(one);
         }
     }
 
@@ -140,7 +140,7 @@ impl ManagerTask {
         }
         match &self.changing.staged {
             Some(staged) => {
-                let are_proved = self.changing.successors.iter().all(|one| one.proved(now).is_some());
+                let are_proved = self.changing.replacements.iter().all(|one| one.proved(now).is_some());
                 if are_proved || staged.until <= now {
                     self.put_in_force(now);
                 }
@@ -164,15 +164,15 @@ impl ManagerTask {
     fn put_in_force(&mut self, now: Instant) {
         let Some(Staged { servers, exposed, .. }) = self.changing.staged.take() else { return };
         let mut before = std::mem::take(&mut self.servers);
-        let mut successors = std::mem::take(&mut self.changing.successors);
+        let mut replacements = std::mem::take(&mut self.changing.replacements);
         for config in servers {
-            let mut take = || successors.extract_if(.., |one| one.config.name == config.name).next();
+            let mut take = || replacements.extract_if(.., |one| one.config.name == config.name).next();
             let index = before.iter().position(|entry| entry.config.name == config.name);
             let entry = index.map(|index| before.remove(index));
             let config = entry.as_ref().map_or_else(|| Arc::clone(&config), |entry| entry.with_switches(&config));
             let entry = match (entry, take()) {
                 (None, Some(one)) => self.place(one, config),
-                (None, None) => self.start_one(config, Presence::Shown),
+                (None, None) => self.start_one(config, Enablement::Enabled),
                 (Some(mut entry), Some(one)) => {
                     (entry.config, entry.refused) = (Arc::new(entry.config.with_live_settings(&config)), None);
                     self.settle(&mut entry, one, now);
@@ -194,9 +194,9 @@ impl ManagerTask {
         self.dismiss();
     }
 
-    /// Has each successor take its place that can.
+    /// Has each replacement take its place that can.
     fn settle_proved(&mut self, now: Instant) {
-        let proved: Vec<_> = self.changing.successors.extract_if(.., |one| one.proved(now).is_some()).collect();
+        let proved: Vec<_> = self.changing.replacements.extract_if(.., |one| one.proved(now).is_some()).collect();
         if proved.is_empty() {
             return;
         }
@@ -207,7 +207,7 @@ impl ManagerTask {
         self.dismiss();
     }
 
-    fn settle_named(&mut self, one: Successor, now: Instant) {
+    fn settle_named(&mut self, one: Replacement, now: Instant) {
         match self.servers.iter().position(|entry| entry.config.name == one.config.name) {
             Some(index) => {
                 let mut entry = self.servers.remove(index);
@@ -219,7 +219,7 @@ impl ManagerTask {
     }
 
     /// What has been started for a server that is not to run, or not to be there: its own task takes over how it is to be.
-    pub(super) fn give_up_successor(&mut self, name: &str) {
+    pub(super) fn cancel_replacement(&mut self, name: &str) {
         let Some(one) = self.changing.take(name) else { return };
         if let Some(index) = self.servers.iter().position(|entry| *entry.config.name == *name) {
             let mut entry = self.servers.remove(index);

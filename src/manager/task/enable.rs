@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::list_kind::ListKind;
-use crate::manager::enablement::{Presence, Switched, Toggle};
+use crate::manager::enablement::{Enablement, Switched, Toggle};
 use crate::manager::error::ManagerError;
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
@@ -24,14 +24,14 @@ impl ManagerTask {
         let namings = self.namings();
         self.find(name)?;
         if *wanted == Toggle::Stop {
-            self.give_up_successor(name);
+            self.cancel_replacement(name);
         }
         let entry = self.find(name)?;
         let tool = match wanted {
-            Toggle::Enable => entry.be(Presence::Shown),
-            Toggle::Disable if entry.presence == Presence::Stopped => None,
-            Toggle::Disable => entry.be(Presence::Hidden),
-            Toggle::Stop => entry.be(Presence::Stopped),
+            Toggle::Enable => entry.be(Enablement::Enabled),
+            Toggle::Disable if entry.enablement == Enablement::Stopped => None,
+            Toggle::Disable => entry.be(Enablement::Disabled),
+            Toggle::Stop => entry.be(Enablement::Stopped),
             Toggle::EnableTool(tool) => Some(entry.switch(&namings, tool, true)?),
             Toggle::DisableTool(tool) => Some(entry.switch(&namings, tool, false)?),
         };
@@ -43,9 +43,9 @@ impl ManagerTask {
 }
 
 impl Entry {
-    fn be<T>(&mut self, presence: Presence) -> Option<T> {
-        self.presence = presence;
-        self.running.control.enable(presence.runs() && self.follows.is_empty());
+    fn be<T>(&mut self, enablement: Enablement) -> Option<T> {
+        self.enablement = enablement;
+        self.running.control.enable(enablement.runs() && self.follows.is_empty());
         None
     }
 

@@ -6,7 +6,7 @@ use globset::Glob;
 
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
-use crate::manager::enablement::Presence;
+use crate::manager::enablement::Enablement;
 use crate::manager::error::ManagerError;
 use crate::manager::orders::{Order, check_names};
 use crate::server::{HealthOverride, ServerHandle, Stop};
@@ -23,7 +23,7 @@ impl ManagerTask {
             Order::Want(wanted, done) => self.want(wanted, done),
             Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
             Order::Toggle(name, wanted, done) => drop(done.send(self.toggle(&name, &wanted))),
-            Order::Vouch(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
+            Order::OverrideHealth(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
             Order::Restart(name, done) => drop(done.send(self.restart(&name))),
             Order::Follow(session, profile, done) => {
                 if let Some(view) = self.follow(session, &profile) {
@@ -44,7 +44,7 @@ impl ManagerTask {
 
     fn connect(&mut self, config: ServerConfig) -> Result<ServerHandle, ManagerError> {
         check_names(self.servers.iter().map(|entry| &entry.config.name).chain([&config.name]))?;
-        let entry = self.start_one(Arc::new(config), Presence::Shown);
+        let entry = self.start_one(Arc::new(config), Enablement::Enabled);
         let handle = entry.running.handle.clone();
         self.servers.push(entry);
         self.publish(false);
@@ -53,7 +53,7 @@ impl ManagerTask {
 
     fn disconnect(&mut self, name: &str) -> Result<ServerHandle, ManagerError> {
         let handle = self.find(name)?.running.handle.clone();
-        self.give_up_successor(name);
+        self.cancel_replacement(name);
         let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
         self.changing.gone.extend(gone.map(|entry| (entry.running, Stop::Drain)));
         self.publish(false);
@@ -73,7 +73,7 @@ impl ManagerTask {
 
     fn vouch(&mut self, name: &str, vouched: HealthOverride) -> Result<(), ManagerError> {
         self.find(name)?.running.control.vouch(vouched);
-        for one in self.changing.successors.iter().filter(|one| *one.config.name == *name) {
+        for one in self.changing.replacements.iter().filter(|one| *one.config.name == *name) {
             one.running.control.vouch(vouched);
         }
         self.publish(false);

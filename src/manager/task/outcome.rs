@@ -66,7 +66,7 @@ impl ManagerTask {
     /// What has become of a server that was to be run like this; `None` if that is not known yet.
     fn became(&self, config: &ServerConfig) -> Option<Result<(), Failed>> {
         let is_to_come =
-            self.changing.successors.iter().any(|one| one.config.name == config.name && one.is_like(config));
+            self.changing.replacements.iter().any(|one| one.config.name == config.name && one.is_like(config));
         let Some(entry) = self.servers.iter().find(|entry| entry.config.name == config.name) else {
             return Some(Err(Failed::of(&config.name, &FailureReason::Superseded)));
         };
@@ -79,10 +79,10 @@ impl ManagerTask {
             return Some(Err(refused.map_or_else(overtaken, |(_, failed)| failed.clone())));
         }
         let handle = &entry.running.handle;
-        if entry.presence.runs() && handle.published().revision < entry.due {
+        if entry.enablement.runs() && handle.published().revision < entry.due {
             return None;
         }
-        let outcome = if entry.presence.runs() { outcome(handle)? } else { Ok(()) };
+        let outcome = if entry.enablement.runs() { outcome(handle)? } else { Ok(()) };
         Some(outcome.map_err(|reason| Failed::alone(handle, &reason)))
     }
 
@@ -90,7 +90,7 @@ impl ManagerTask {
     fn is_down(&self, name: &str, servers: &[Arc<ServerConfig>]) -> bool {
         let Some(config) = servers.iter().find(|config| *config.name == *name) else { return false };
         let is_it = |entry: &&Entry| *entry.config.name == *name && entry.config.runs_like(config);
-        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.presence.runs()) else { return false };
+        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.enablement.runs()) else { return false };
         let handle = &entry.running.handle;
         // One that is called after it slept has not failed.
         let is_called = config.settings.start == Start::Lazy && handle.published().state == State::Starting;

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::Entry;
 use crate::catalog::{Lists, Names};
 use crate::config::{Profile, ServerConfig};
-use crate::manager::own::Followers;
+use crate::manager::agent_views::Subscribers;
 use crate::manager::view::{Member, View, keep_names};
 use crate::naming::Naming;
 
@@ -28,7 +28,7 @@ pub(super) struct Shown {
     /// It is another profile than the view was built for.
     changed: bool,
     pub(super) view: watch::Sender<Arc<View>>,
-    pub(super) followers: Followers,
+    pub(super) subscribers: Subscribers,
 }
 
 impl Shown {
@@ -46,8 +46,8 @@ impl Shown {
     }
 
     fn new(profile: Arc<Profile>, is_whole: bool, first: Arc<View>) -> Self {
-        let (view, names, followers) = (watch::Sender::new(first), Names::default(), Followers::default());
-        Self { profile, names, is_whole, seen: Vec::new(), changed: true, view, followers }
+        let (view, names, subscribers) = (watch::Sender::new(first), Names::default(), Subscribers::default());
+        Self { profile, names, is_whole, seen: Vec::new(), changed: true, view, subscribers }
     }
 
     /// Whether this, the whole, is what `profile` shows.
@@ -63,7 +63,7 @@ impl Shown {
             profiles
                 .iter()
                 .filter(|shown| shown.is_whole)
-                .for_each(|shown| shown.followers.keep_names(&mut self.names));
+                .for_each(|shown| shown.subscribers.keep_names(&mut self.names));
             self.profile = Arc::new(Profile::whole(naming));
             self.changed = true;
         }
@@ -87,7 +87,7 @@ impl Shown {
 
     fn keep_names(&mut self) {
         keep_names(&mut self.names, &self.view.borrow());
-        self.followers.keep_names(&mut self.names);
+        self.subscribers.keep_names(&mut self.names);
     }
 
     /// Shows what there is by now of these servers, each with its lists. `settled` says that nothing is to be waited for.
@@ -109,7 +109,7 @@ impl Shown {
             let view = View::new(&mut self.names, self.profile.naming.clone(), members, settled);
             self.view.send_replace(Arc::new(view));
         }
-        self.followers.show(&self.view.borrow(), is_new, &mut self.names);
+        self.subscribers.show(&self.view.borrow(), is_new, &mut self.names);
     }
 
     /// Works out which of them is seen as what, unless that is known.
@@ -135,13 +135,13 @@ impl Shown {
             *seen = Arc::clone(&view);
             is_other
         });
-        self.followers.show(&view, is_new, &mut whole.names);
+        self.subscribers.show(&view, is_new, &mut whole.names);
     }
 
     /// What the agent with this connection sees now, and what it will.
     pub(super) fn follow(&mut self, session: u64, whole: &mut Self) -> watch::Receiver<Arc<View>> {
         let view = self.view.borrow().clone();
         let names = if self.is_whole { &mut whole.names } else { &mut self.names };
-        self.followers.follow(session, &view, names)
+        self.subscribers.follow(session, &view, names)
     }
 }

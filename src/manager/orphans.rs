@@ -16,14 +16,14 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 /// The watch over a process that owns nothing but servers.
 #[derive(Debug)]
-pub struct Strays {
+pub struct Orphans {
     /// Descendants of this process from before the first server.
     not_ours: Vec<u32>,
     /// How many guards have been lost and cleaned up after.
     lost_guards: u64,
 }
 
-impl Strays {
+impl Orphans {
     /// For a process that is a child subreaper and has started no server yet.
     #[must_use]
     pub fn watch() -> Self {

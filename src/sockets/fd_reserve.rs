@@ -11,12 +11,12 @@ const MOST: usize = 2;
 
 /// Kept back by one socket; by default none.
 #[derive(Debug, Default)]
-pub(super) struct Reserve {
+pub(super) struct FdReserve {
     most: usize,
     files: RefCell<Vec<File>>,
 }
 
-impl Reserve {
+impl FdReserve {
     /// As many as one connection needs.
     pub(super) fn for_one() -> Self {
         let reserve = Self { most: MOST, ..Self::default() };

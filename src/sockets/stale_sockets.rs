@@ -8,13 +8,13 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use super::{LOCK, Lock, RuntimeDir, SocketError, agent_socket};
 
 /// Read of the file at most, in bytes.
-const MOST: u64 = 64 << 10;
+const MAX_LOCK_FILE: u64 = 64 << 10;
 
 impl RuntimeDir {
     /// The profiles that have sockets beside the default one's, as far as can be known.
     #[must_use]
     pub fn profiles(&self) -> Vec<String> {
-        File::open(self.socket(LOCK)).and_then(|file| noted(&file)).unwrap_or_default()
+        File::open(self.socket(LOCK)).and_then(|file| names(&file)).unwrap_or_default()
     }
 }
 
@@ -22,30 +22,30 @@ impl Lock {
     /// Removes the sockets that a daemon before has left of other profiles than these, of which there may be sockets from now on.
     ///
     /// # Errors
-    /// If the system refuses to have the names of these noted.
-    pub(crate) fn begin_with(&mut self, profiles: Vec<String>) -> Result<(), SocketError> {
-        let before = noted(&self.file).map_err(|source| self.unusable(source))?;
+    /// If the system refuses to have the names of these names.
+    pub(crate) fn remove_stale(&mut self, profiles: Vec<String>) -> Result<(), SocketError> {
+        let before = names(&self.file).map_err(|source| self.unusable(source))?;
         for left in before.iter().filter(|name| !profiles.contains(name)) {
             let path = self.directory.socket(&agent_socket(left));
             if std::fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
                 std::fs::remove_file(&path).map_err(|source| SocketError::Io { path, source })?;
             }
         }
-        self.note(profiles)
+        self.record_names(profiles)
     }
 
     /// Has there be sockets of these profiles, and no others.
     ///
     /// # Errors
-    /// As [`Lock::begin_with`].
-    pub(crate) fn note(&mut self, profiles: Vec<String>) -> Result<(), SocketError> {
-        self.noted = profiles;
-        self.note_again()
+    /// As [`Lock::remove_stale`].
+    pub(crate) fn record_names(&mut self, profiles: Vec<String>) -> Result<(), SocketError> {
+        self.names = profiles;
+        self.write_names()
     }
 
     /// The same in a file that is new.
-    pub(super) fn note_again(&self) -> Result<(), SocketError> {
-        let text: String = self.noted.iter().map(|name| format!("{name}\n")).collect();
+    pub(super) fn write_names(&self) -> Result<(), SocketError> {
+        let text: String = self.names.iter().map(|name| format!("{name}\n")).collect();
         // What a crash leaves of the old text in between names nothing that is there.
         let written = self.file.write_all_at(text.as_bytes(), 0).and_then(|()| self.file.set_len(text.len() as u64));
         written.map_err(|source| self.unusable(source))
@@ -56,9 +56,9 @@ impl Lock {
     }
 }
 
-fn noted(mut file: &File) -> io::Result<Vec<String>> {
+fn names(mut file: &File) -> io::Result<Vec<String>> {
     let mut bytes = Vec::new();
-    file.by_ref().take(MOST).read_to_end(&mut bytes)?;
+    file.by_ref().take(MAX_LOCK_FILE).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     // A name that somebody else has written must not lead out of the directory, or to what is no profile's.
     Ok(text.lines().filter(|name| crate::config::is_profile_name(name)).map(str::to_owned).collect())
@@ -76,7 +76,8 @@ mod tests {
         let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
         let mut lock = directory.lock().expect("nobody else's");
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        lock.begin_with(names(&["old", "kept", "file", "a-very-long-name-that-is-shortened-next"])).expect("writable");
+        lock.remove_stale(names(&["old", "kept", "file", "a-very-long-name-that-is-shortened-next"]))
+            .expect("writable");
         for name in ["old.sock", "kept.sock", "other.sock", "mcp.sock", "admin.sock"] {
             drop(UnixListener::bind(directory.socket(name)).expect("free"));
         }
@@ -85,7 +86,7 @@ mod tests {
 
         let mut lock = directory.lock().expect("nobody holds it");
         assert_eq!(directory.profiles().len(), 4);
-        lock.begin_with(names(&["kept", "new"])).expect("writable");
+        lock.remove_stale(names(&["kept", "new"])).expect("writable");
         assert_eq!(directory.profiles(), ["kept", "new"]);
         let is_left = |name: &str| directory.socket(name).exists();
         assert!(!is_left("old.sock"), "it is of no profile any more");

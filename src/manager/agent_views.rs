@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::enablement::Presence;
+use super::enablement::Enablement;
 use super::orders::Order;
 use super::view::{View, keep_names};
 use crate::catalog::{Identity, Lists, Names, identity, is_same};
@@ -16,7 +16,7 @@ use crate::server::AgentLists;
 
 /// Where sessions get the views of their agents; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct OwnViews {
+pub struct AgentViews {
     pub(super) orders: mpsc::Sender<Order>,
     /// Of the agents' profile.
     pub(super) profile: Arc<str>,
@@ -24,13 +24,13 @@ pub struct OwnViews {
 
 /// The agents that have asked, and what they see.
 #[derive(Debug, Default)]
-pub(super) struct Followers {
+pub(super) struct Subscribers {
     all: BTreeMap<u64, watch::Sender<Arc<View>>>,
     /// Each view that differs from that of the profile, once.
     views: HashMap<Vec<(usize, Identity)>, Arc<View>>,
 }
 
-impl OwnViews {
+impl AgentViews {
     /// What the agent with this connection sees now, and what it will: at any moment in accordance with the view of the profile.
     /// `None` if the manager has ended, or has no such profile any more.
     pub async fn of(self, session: u64) -> Option<watch::Receiver<Arc<View>>> {
@@ -40,7 +40,7 @@ impl OwnViews {
     }
 }
 
-impl Followers {
+impl Subscribers {
     /// What the agent with this connection sees now, and what it will; `profile` is what all see.
     pub(super) fn follow(
         &mut self,
@@ -48,8 +48,8 @@ impl Followers {
         profile: &Arc<View>,
         names: &mut Names,
     ) -> watch::Receiver<Arc<View>> {
-        let follower = self.all.entry(session).or_insert_with(|| watch::Sender::new(Arc::clone(profile)));
-        let receiver = follower.subscribe();
+        let subscriber = self.all.entry(session).or_insert_with(|| watch::Sender::new(Arc::clone(profile)));
+        let receiver = subscriber.subscribe();
         self.show(profile, false, names);
         receiver
     }
@@ -57,14 +57,14 @@ impl Followers {
     /// Shows each agent what it is to see by now. `is_new` says that the view of the profile is another than before.
     pub(super) fn show(&mut self, profile: &Arc<View>, is_new: bool, names: &mut Names) {
         let Self { mut all, views: before } = std::mem::take(self);
-        all.retain(|_, follower| !follower.is_closed());
+        all.retain(|_, subscriber| !subscriber.is_closed());
         if all.is_empty() {
             return;
         }
         let before = if is_new { HashMap::new() } else { before };
         let own = agent_lists(profile);
         let mut views: HashMap<Vec<_>, Arc<View>> = HashMap::new();
-        for (session, follower) in &all {
+        for (session, subscriber) in &all {
             let other = others(profile, &own, *session);
             let view = if other.is_empty() {
                 Arc::clone(profile)
@@ -74,7 +74,7 @@ impl Followers {
                 let view = known.unwrap_or_else(|| Arc::new(view_with(profile, &other, names)));
                 Arc::clone(views.entry(key).or_insert(view))
             };
-            follower.send_if_modified(|seen| {
+            subscriber.send_if_modified(|seen| {
                 let is_other = !Arc::ptr_eq(seen, &view);
                 *seen = view;
                 is_other
@@ -100,7 +100,7 @@ fn view_with(profile: &View, other: &[(usize, &Lists)], names: &mut Names) -> Vi
 
 /// The servers, by their indices, that offer agents something of their own.
 fn agent_lists(profile: &View) -> Vec<(usize, Arc<AgentLists>)> {
-    let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.presence == Presence::Shown);
+    let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.enablement == Enablement::Enabled);
     let own = servers.map(|(server, member)| (server, Arc::clone(&member.handle.published().agent_lists)));
     own.filter(|(_, own)| !own.is_empty()).collect()
 }

@@ -7,7 +7,7 @@ use super::outcome::outcome;
 use super::{Entry, ManagerTask};
 use crate::config::{Replace, ServerConfig};
 use crate::manager::changes::{Failed, FailureReason};
-use crate::manager::enablement::Presence;
+use crate::manager::enablement::Enablement;
 use crate::server::lifecycle::State;
 use crate::server::{Running, ServerHandle, SharedState, Stop};
 
@@ -18,7 +18,7 @@ const TURN: Duration = Duration::from_secs(2);
 
 /// What is started, and as what.
 #[derive(Debug)]
-pub(super) struct Successor {
+pub(super) struct Replacement {
     pub(super) running: Running,
     pub(super) config: Arc<ServerConfig>,
     enabled: bool,
@@ -36,7 +36,7 @@ pub(super) fn patience(config: &ServerConfig, count: usize) -> Duration {
     config.settings.handshake_timeout.saturating_mul(2).saturating_add(MARGIN).saturating_add(turns)
 }
 
-impl Successor {
+impl Replacement {
     /// The same, as told by a later set.
     pub(super) fn told(self, config: &Arc<ServerConfig>) -> Self {
         Self { config: Arc::clone(config), ..self }
@@ -70,11 +70,11 @@ impl Successor {
 impl Entry {
     fn is_up(&self) -> bool {
         let published = self.running.handle.published();
-        self.presence.runs() && matches!(published.state, State::Ready { .. } | State::Unresponsive { .. })
+        self.enablement.runs() && matches!(published.state, State::Ready { .. } | State::Unresponsive { .. })
     }
 
     /// Whether what runs makes way for another task, rather than its task for another instance: that is so if it is up and
-    /// may run beside its successor, or if the task itself has to be another.
+    /// may run beside its replacement, or if the task itself has to be another.
     pub(super) fn makes_way(&self, config: &ServerConfig) -> bool {
         let settings = &config.settings;
         let is_other_task = self.config.settings.sharing != settings.sharing;
@@ -99,19 +99,19 @@ impl ManagerTask {
     }
 
     /// The new server that `one` was started for.
-    pub(super) fn place(&self, one: Successor, config: Arc<ServerConfig>) -> Entry {
+    pub(super) fn place(&self, one: Replacement, config: Arc<ServerConfig>) -> Entry {
         let follows = if one.enabled { Vec::new() } else { self.leaving(&config.name) };
-        let mut entry = Entry::new(one.running, config, Presence::Shown);
+        let mut entry = Entry::new(one.running, config, Enablement::Enabled);
         entry.follow(follows);
         entry
     }
 
     /// Starts what is to stand in the place of the server of that name, or is new; one of `count`.
-    pub(super) fn start_successor(&self, config: &Arc<ServerConfig>, count: usize) -> Successor {
+    pub(super) fn start_replacement(&self, config: &Arc<ServerConfig>, count: usize) -> Replacement {
         let before = self.servers.iter().find(|entry| entry.config.name == config.name);
         let waits =
             !self.to_wait_for(config).is_empty() || before.is_some() && config.settings.replace == Replace::StopFirst;
-        let enabled = before.is_none_or(|entry| entry.presence.runs()) && !waits;
+        let enabled = before.is_none_or(|entry| entry.enablement.runs()) && !waits;
         let record =
             before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
         let running = self.start_running(Arc::clone(config), enabled, record);
@@ -121,13 +121,13 @@ impl ManagerTask {
         let first_line = running.handle.stderr().reader(0).place();
         let is_alone = !enabled || !before.is_some_and(Entry::is_up);
         let until = Instant::now() + patience(config, count);
-        Successor { running, config: Arc::clone(config), enabled, is_alone, until, first_line }
+        Replacement { running, config: Arc::clone(config), enabled, is_alone, until, first_line }
     }
 
-    /// Has a successor take its place in `entry` if it can; one of which that is not known yet is kept for later.
-    pub(super) fn settle(&mut self, entry: &mut Entry, one: Successor, now: Instant) {
+    /// Has a replacement take its place in `entry` if it can; one of which that is not known yet is kept for later.
+    pub(super) fn settle(&mut self, entry: &mut Entry, one: Replacement, now: Instant) {
         match one.proved(now) {
-            None if !one.is_alone => self.changing.successors.push(one),
+            None if !one.is_alone => self.changing.replacements.push(one),
             Some(Err(reason)) if !one.is_alone => {
                 let failed = Failed::beside(&entry.running.handle, &one.running.handle, one.first_line, &reason);
                 tracing::warn!(server = %failed.name, "goes on as it was, for the new instance failed: {}", failed.reason);
@@ -146,7 +146,7 @@ impl ManagerTask {
 impl Entry {
     /// Puts `one` in the place of what is given back; if it does not run yet, it will once that and what it `follows` have
     /// ended. What needs no other instance is as it was last said of the server.
-    pub(super) fn replace(&mut self, one: Successor, mut follows: Vec<ServerHandle>) -> Running {
+    pub(super) fn replace(&mut self, one: Replacement, mut follows: Vec<ServerHandle>) -> Running {
         self.config = Arc::new(one.config.with_live_settings(&self.config));
         let old = std::mem::replace(&mut self.running, one.running);
         (self.due, self.refused) = (0, None);
@@ -164,6 +164,6 @@ impl Entry {
     pub(super) fn follow(&mut self, follows: Vec<ServerHandle>) {
         self.follows = follows;
         self.follows.retain(|handle| !handle.has_ended());
-        self.running.control.enable(self.presence.runs() && self.follows.is_empty());
+        self.running.control.enable(self.enablement.runs() && self.follows.is_empty());
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::orders::Order;
-use super::{Manager, ManagerError, Member, Presence, Toggle, View};
+use super::{Enablement, Manager, ManagerError, Member, Toggle, View};
 use crate::server::lifecycle::State;
 use crate::server::{HealthOverride, Published, ServerHandle};
 
@@ -16,7 +16,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 
 /// What has become of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct ServerOutcome {
     /// The one of its tools that this is about, as it names it.
     pub(crate) tool: Option<Arc<str>>,
     /// The word for its state, or for that of its instance that is worst off; `disabled`, or `removed`. Of a tool `enabled`
@@ -38,13 +38,13 @@ impl Manager {
 
     /// Restarts a server and waits until the new instance has told its tools, or has failed; of a server with several
     /// instances, until all have.
-    pub(crate) async fn restart_and_wait(&self, server: &str) -> Result<Settled, ManagerError> {
+    pub(crate) async fn restart_and_wait(&self, server: &str) -> Result<ServerOutcome, ManagerError> {
         let limit = self.patience(server)?;
         let (handle, revision) = self.order(|done| Order::Restart(server.to_owned(), done)).await?;
         let mut view = self.view();
         let has_settled =
             handle.wait_for(|published| published.revision >= revision && (published.attempted || published.asleep));
-        let is_wanted = |view: &View| find(view, server).is_some_and(|member| member.presence.runs());
+        let is_wanted = |view: &View| find(view, server).is_some_and(|member| member.enablement.runs());
         let waited = timeout(limit, async {
             tokio::select! {
                 _ = has_settled => {}
@@ -57,19 +57,23 @@ impl Manager {
     }
 
     /// As [`Manager::toggle`], for a bounded time.
-    pub(crate) async fn toggle_and_wait(&self, server: &str, wanted: Toggle) -> Result<Settled, ManagerError> {
+    pub(crate) async fn toggle_and_wait(&self, server: &str, wanted: Toggle) -> Result<ServerOutcome, ManagerError> {
         let is_on = matches!(wanted, Toggle::Enable | Toggle::EnableTool(_));
         let toggled = timeout(self.patience(server)?, self.switch(server, wanted)).await;
         let in_time = toggled.is_ok();
         if let Some(tool) = toggled.unwrap_or(Ok(None))? {
             let state = if is_on { "enabled" } else { "disabled" };
-            return Ok(Settled { tool: Some(tool), state, reason: None, done: true });
+            return Ok(ServerOutcome { tool: Some(tool), state, reason: None, done: true });
         }
         Ok(self.became(server, is_on, in_time))
     }
 
     /// As [`Manager::vouch`], and waits until every instance that runs goes by it.
-    pub(crate) async fn vouch_and_wait(&self, server: &str, vouched: HealthOverride) -> Result<Settled, ManagerError> {
+    pub(crate) async fn vouch_and_wait(
+        &self,
+        server: &str,
+        vouched: HealthOverride,
+    ) -> Result<ServerOutcome, ManagerError> {
         let limit = self.patience(server)?;
         self.vouch(server, vouched).await?;
         let told: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
@@ -80,15 +84,15 @@ impl Manager {
         // What was said holds, however long an instance that ends just now takes for it.
         let _ = timeout(limit, join_all(told.iter().map(|one| one.wait_for(goes_by_it)))).await;
         let settled = self.became(server, true, true);
-        Ok(Settled { done: settled.state != "removed", ..settled })
+        Ok(ServerOutcome { done: settled.state != "removed", ..settled })
     }
 
-    fn became(&self, server: &str, wanted: bool, in_time: bool) -> Settled {
+    fn became(&self, server: &str, wanted: bool, in_time: bool) -> ServerOutcome {
         let view = self.view.borrow();
         let Some(member) = find(&view, server) else {
-            return Settled { tool: None, state: "removed", reason: None, done: false };
+            return ServerOutcome { tool: None, state: "removed", reason: None, done: false };
         };
-        let is_hidden = !wanted && member.presence == Presence::Hidden;
+        let is_hidden = !wanted && member.enablement == Enablement::Disabled;
         let (state, mut reason) = if is_hidden { ("disabled", None) } else { state(member) };
         let good: &[&str] = if wanted { &["ready", "idle"] } else { &["disabled"] };
         let done = good.contains(&state);
@@ -101,7 +105,7 @@ impl Manager {
                 _ => None,
             };
         }
-        Settled { tool: None, state, reason, done }
+        ServerOutcome { tool: None, state, reason, done }
     }
 }
 
@@ -128,7 +132,7 @@ fn state(member: &Member) -> (&'static str, Option<String>) {
         Some((published.word(), Some(format!("{purpose}: {reason}"))))
     });
     let published = member.handle.published();
-    if !member.presence.runs() && published.state == State::Stopped {
+    if !member.enablement.runs() && published.state == State::Stopped {
         return ("disabled", None);
     }
     trouble.unwrap_or_else(|| (published.word(), reason(member.handle.name(), &published.state)))

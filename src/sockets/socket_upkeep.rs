@@ -17,7 +17,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Holds the lock, and keeps it and the sockets in their places.
 #[derive(Debug)]
-pub(crate) struct Presence {
+pub(crate) struct SocketUpkeep {
     lock: Lock,
     timer: DeadlineTimer,
     /// What has been said of them.
@@ -36,7 +36,7 @@ pub(crate) enum Standing {
     Superseded,
 }
 
-impl Presence {
+impl SocketUpkeep {
     /// # Errors
     /// If the system has no timer.
     pub(crate) fn new(lock: Lock) -> io::Result<Self> {
@@ -82,8 +82,8 @@ impl Lock {
     fn keep(&mut self) -> Result<(), SocketError> {
         if !self.is_in_place() {
             let anew = self.directory.take_lock()?;
-            *self = Self { noted: std::mem::take(&mut self.noted), ..anew };
-            self.note_again()?;
+            *self = Self { names: std::mem::take(&mut self.names), ..anew };
+            self.write_names()?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Listener {
             Ok(found) if found == self.identity => Ok(()),
             Ok(_) => Err(SocketError::Replaced(self.path.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut anew = Self::at(self.path.clone(), self.reach())?;
+                let mut anew = Self::at(self.path.clone(), self.mode())?;
                 std::mem::swap(&mut self.reserve, &mut anew.reserve);
                 *self = anew;
                 tracing::warn!(socket = %self.path.display(), "was deleted, and is there again");

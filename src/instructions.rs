@@ -7,8 +7,8 @@ const ALL: usize = 32 << 10;
 /// Where less room is left, a text is left out rather than cut.
 const WORTHWHILE: usize = 256;
 
-/// A server's instructions as far as they are kept; `None` if they say nothing.
-pub(crate) fn kept(text: &str) -> Option<String> {
+/// A server's instructions cut to a maximum length; `None` if they are blank.
+pub(crate) fn bounded(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| cut(text, EACH))
 }
@@ -48,15 +48,15 @@ mod tests {
     fn each_stands_under_its_servers_name_in_order() {
         assert_eq!(combine([("b", "one"), ("a", "two")].into_iter()).as_deref(), Some("# b\n\none\n\n# a\n\ntwo"));
         assert_eq!(combine(std::iter::empty()), None);
-        assert_eq!((kept(" \n"), kept(" x\n").as_deref()), (None, Some("x")));
+        assert_eq!((bounded(" \n"), bounded(" x\n").as_deref()), (None, Some("x")));
     }
 
     #[test]
-    fn what_is_too_long_is_cut_between_characters_and_said() {
-        let text = kept(&format!("x{}", "é".repeat(EACH))).expect("a text");
-        let (kept, said) = text.split_once('\n').expect("two lines");
-        assert_eq!((kept.len(), kept.chars().skip(1).all(|c| c == 'é')), (EACH - 1, true));
-        assert_eq!(said, format!("[cut by mcpd after {} of {} bytes]", EACH - 1, 2 * EACH + 1));
+    fn long_instructions_are_cut_between_characters_with_a_notice() {
+        let text = bounded(&format!("x{}", "é".repeat(EACH))).expect("a text");
+        let (cut, notice) = text.split_once('\n').expect("two lines");
+        assert_eq!((cut.len(), cut.chars().skip(1).all(|c| c == 'é')), (EACH - 1, true));
+        assert_eq!(notice, format!("[cut by mcpd after {} of {} bytes]", EACH - 1, 2 * EACH + 1));
     }
 
     #[test]

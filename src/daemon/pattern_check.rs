@@ -16,7 +16,7 @@ use crate::catalog::Lists;
 use crate::config::Loaded;
 use crate::config_lints::unmatched_patterns;
 use crate::manager::{Manager, Member, View};
-use crate::server::{Published, ServerHandle};
+use crate::server::{ServerHandle, ServerSnapshot};
 
 /// The patterns of one configuration, and what was reported of them.
 pub(super) struct PatternCheck {
@@ -105,6 +105,6 @@ fn lists(member: &Member) -> Option<(Arc<str>, Lists)> {
 }
 
 /// Whether a server has listed all that it offers, or sleeps and has done so before.
-fn has_listed(published: &Published) -> bool {
+fn has_listed(published: &ServerSnapshot) -> bool {
     published.has_listed && !published.may_list_more()
 }

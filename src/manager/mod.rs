@@ -71,7 +71,7 @@ use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
 use crate::policy::pattern;
 use crate::server::lifecycle::State;
-use crate::server::{self, HealthOverride, Published, Stop, StopOrder};
+use crate::server::{self, HealthOverride, ServerSnapshot, Stop, StopOrder};
 
 /// Orders that wait for the task; one more waits for a place.
 const ORDER_PLACES: usize = 16;
@@ -233,7 +233,7 @@ impl Manager {
         match of_process {
             None => return Ok(tool),
             Some(true) => {
-                let is_up = |published: &Published| published.asleep || !is_down(&published.state);
+                let is_up = |published: &ServerSnapshot| published.asleep || !is_down(&published.state);
                 handle.wait_for(|published| is_up(published) && published.attempted).await;
             }
             Some(false) => drop(handle.wait_for(|published| published.state == State::Stopped).await),

@@ -17,7 +17,7 @@ use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::lifecycle::State;
-use crate::server::{Published, ServerHandle, Silence};
+use crate::server::{ServerHandle, ServerSnapshot, Silence};
 
 /// Lines of stderr shown of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -203,7 +203,7 @@ struct Condition {
     uptime_ms: Option<u64>,
 }
 
-fn condition(published: &Published) -> Condition {
+fn condition(published: &ServerSnapshot) -> Condition {
     let up = |since: Instant| Some(millis(since.elapsed()));
     let (retry_in_ms, uptime_ms) = match &published.state {
         State::Ready { since } | State::Unresponsive { up_since: since, .. } => (None, up(*since)),

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::orders::Order;
 use super::{Enablement, Manager, ManagerError, Member, Toggle, View};
 use crate::server::lifecycle::State;
-use crate::server::{HealthOverride, Published, ServerHandle};
+use crate::server::{HealthOverride, ServerHandle, ServerSnapshot};
 
 /// For the end of the instance before, and for the tools of the next one, beside what its handshake may take.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ impl Manager {
         let limit = self.patience(server)?;
         self.vouch(server, vouched).await?;
         let told: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
-        let goes_by_it = |published: &Published| match vouched {
+        let goes_by_it = |published: &ServerSnapshot| match vouched {
             HealthOverride::Down => !matches!(published.state, State::Ready { .. }),
             HealthOverride::Up | HealthOverride::Auto => !matches!(published.state, State::Unresponsive { .. }),
         };

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_are_told_as_uris_with_names() {
+    fn roots_are_sent_as_uris_with_names() {
         let roots = ["/a/b c", "file:///x/y%20z/", "/"].map(str::to_owned);
         let expected = json!({ "roots": [
             { "uri": "file:///a/b%20c", "name": "b c" },
@@ -89,10 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_for_all_is_told_of_roots_only_if_there_are_any() {
-        let told = |roots: &[String]| AgentScope::Any.capabilities(roots).get().to_owned();
+    fn shared_instance_gets_the_roots_capability_only_with_configured_roots() {
+        let declared = |roots: &[String]| AgentScope::Any.capabilities(roots).get().to_owned();
         assert_eq!(AgentScope::Nobody.capabilities(&[]).get(), "{}");
-        assert_eq!(told(&[]), r#"{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}}}"#);
-        assert!(told(&["/x".to_owned()]).contains(r#""roots":{}"#));
+        assert_eq!(declared(&[]), r#"{"elicitation":{"form":{},"url":{}},"sampling":{"context":{},"tools":{}}}"#);
+        assert!(declared(&["/x".to_owned()]).contains(r#""roots":{}"#));
     }
 }

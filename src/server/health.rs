@@ -269,9 +269,9 @@ mod tests {
 
     #[test]
     fn silence_reads_as_what_was_left_unanswered() {
-        let said = |pings, calls| Silence { pings, calls }.to_string();
+        let text = |pings, calls| Silence { pings, calls }.to_string();
         assert_eq!(
-            [said(1, 0), said(3, 0), said(0, 2), said(2, 1)],
+            [text(1, 0), text(3, 0), text(0, 2), text(2, 1)],
             ["1 ping", "3 pings", "2 calls", "2 pings and 1 call"]
         );
     }

@@ -69,8 +69,8 @@ impl Listing {
     pub fn page(mut self, result: &Bytes) -> Result<Next, Self> {
         let Ok([Some(items), cursor]) = members(result, [self.kind.member(), "nextCursor"]) else { return Err(self) };
         let Ok(definitions) = serde_json::from_slice::<Vec<&RawValue>>(&items) else { return Err(self) };
-        let said = CacheHint::read(result);
-        self.list.keep = if self.cursors.is_empty() { said } else { said.zip(self.list.keep).map(|(a, b)| a.and(b)) };
+        let hint = CacheHint::read(result);
+        self.list.keep = if self.cursors.is_empty() { hint } else { hint.zip(self.list.keep).map(|(a, b)| a.and(b)) };
         for definition in definitions {
             self.add(definition.get().as_bytes());
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_before_a_malformed_one_are_kept() {
+    fn pages_before_a_malformed_one_are_listed() {
         let first = page(Listing::of(ListKind::Tools), &tools(&["a"], r#","nextCursor":"x""#));
         let Some(Next::Page(listing, _)) = first else { panic!("{first:?}") };
         let Err(listing) = listing.page(&Bytes::from_static(b"{}")) else { panic!("it is no page") };
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_left_out_and_the_rest_kept() {
+    fn an_item_that_does_not_fit_is_left_out() {
         let huge = "x".repeat(MAX_BYTES);
         let all = format!(
             r#"{{"tools":[{{"name":"a","inputSchema":{{}}}},{{"name":"{huge}"}},{{"name":"b","inputSchema":{{}}}}]}}"#
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_read_up_to_a_limit_even_if_nothing_of_them_is_kept() {
+    fn pages_are_read_up_to_a_limit_even_without_valid_items() {
         let huge = "x".repeat(MAX_BYTES);
         let mut listing = Listing::of(ListKind::Tools);
         for n in 1.. {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tool_is_left_out_and_what_is_no_list_refused() {
+    fn invalid_tools_are_left_out_and_invalid_lists_refused() {
         let odd = r#"{"tools":[1,{"name":2},{"x":1},{"name":"x"},{"name":"y","inputSchema":true},{"name":"a","inputSchema":{}},null]}"#;
         assert_eq!(done(Listing::of(ListKind::Tools), odd), (vec!["a".into()], false));
         for result in ["[]", "{}", r#"{"tools":{}}"#, "null"] {

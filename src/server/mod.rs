@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! ServerHandle ── Command ──► ServerTask ── owns ──► Instance, Process ──► guard ──► server
-//!      ▲                        │   └─ publishes ─► Published (state, lists; a watch: readers never wait)
+//!      ▲                        │   └─ publishes ─► ServerSnapshot (state, lists; a watch: readers never wait)
 //!      └── Control (watches) ───┘
 //! ```
 
@@ -61,7 +61,7 @@ pub use self::messages::subscriptions::Subscription;
 pub(crate) use self::messages::subscriptions::is_part;
 pub use self::messages::task_subscribers::{Interest, TaskSubscription};
 pub use self::process::cgroup::{Cgroups, Enforcement};
-pub use self::publish::{AgentLists, Published};
+pub use self::publish::{AgentLists, ServerSnapshot};
 pub use self::running::Running;
 pub(crate) use self::running::stop_all;
 pub use self::shared_state::SharedState;

@@ -30,7 +30,7 @@ pub type AgentLists = BTreeMap<u64, Lists>;
 
 /// The published snapshot of one server.
 #[derive(Debug, Clone)]
-pub struct Published {
+pub struct ServerSnapshot {
     /// Its lifecycle state.
     pub state: State,
     /// The first start of this revision has ended: it has listed, or it failed.
@@ -75,7 +75,7 @@ pub struct Published {
     pub lost_guards: u64,
 }
 
-impl Published {
+impl ServerSnapshot {
     /// The word for its state in `mcpd status`.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -110,7 +110,7 @@ impl Published {
 /// Publishes the snapshots.
 #[derive(Debug)]
 pub(super) struct Publisher {
-    published: watch::Sender<Published>,
+    published: watch::Sender<ServerSnapshot>,
     changed: ChangeSignal,
     pub(super) interner: ListInterner,
     pub(super) eras: EraCache,
@@ -121,8 +121,8 @@ pub(super) fn channel(
     changed: ChangeSignal,
     enabled: bool,
     record: &SharedState,
-) -> (Publisher, watch::Receiver<Published>) {
-    let first = Published {
+) -> (Publisher, watch::Receiver<ServerSnapshot>) {
+    let first = ServerSnapshot {
         state: if enabled { State::Starting } else { State::Stopped },
         attempted: false,
         revision: 0,
@@ -165,7 +165,7 @@ impl Publisher {
     }
 
     /// Changes the snapshot and wakes the readers.
-    pub(super) fn update(&self, change: impl FnOnce(&mut Published)) {
+    pub(super) fn update(&self, change: impl FnOnce(&mut ServerSnapshot)) {
         self.published.send_modify(change);
         self.changed.notify_one();
     }
@@ -208,7 +208,7 @@ impl Publisher {
     }
 
     /// What is published now.
-    pub(super) fn snapshot(&self) -> watch::Ref<'_, Published> {
+    pub(super) fn snapshot(&self) -> watch::Ref<'_, ServerSnapshot> {
         self.published.borrow()
     }
 

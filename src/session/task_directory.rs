@@ -128,7 +128,7 @@ impl TaskDirectory {
                 let server = server.name().clone();
                 return Err(CallError { server, failure: Failure::TaskIdTaken, sent: true }.to_object());
             }
-            (TaskNews::Made(_), _) | (TaskNews::Stated { .. }, _) => {}
+            (TaskNews::Made(_), _) | (TaskNews::Bridged { .. }, _) => {}
         }
         Ok(Vec::new())
     }
@@ -208,7 +208,7 @@ impl TaskDirectory {
                 PollResult::Gone
             }
             // The call was cancelled while it was answered. Its server handles the task.
-            Some(TaskNews::Made(_) | TaskNews::Stated { .. }) => PollResult::Unchanged,
+            Some(TaskNews::Made(_) | TaskNews::Bridged { .. }) => PollResult::Unchanged,
             // The task has ended with its instance.
             None if outcome.code() == Some(INVALID_PARAMS.into()) => PollResult::Gone,
             None => PollResult::Unchanged,

@@ -13,7 +13,7 @@ use crate::manager::enablement::{Enablement, Switched, Toggle};
 use crate::manager::error::ManagerError;
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
-use crate::server::Published;
+use crate::server::ServerSnapshot;
 use crate::suggest::nearest;
 
 /// Tools of one server that may be switched off at once. One more is refused.
@@ -68,7 +68,7 @@ impl Entry {
 }
 
 /// The server's own names of the tools that it is known to offer anybody, and of those that are switched off.
-fn known(published: &Published, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
+fn known(published: &ServerSnapshot, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
     let lists = published.agent_lists.values().chain([&published.lists]);
     let offered = lists.flat_map(|lists| lists[ListKind::Tools].items.iter().map(|item| Arc::clone(&item.key)));
     offered.chain(off.iter().cloned()).collect()

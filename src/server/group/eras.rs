@@ -11,7 +11,7 @@ use crate::era::{Era, Eras};
 use crate::server::era_cache::{EraPreference, Support, has_instance_for_each_era};
 use crate::server::instance;
 use crate::server::lifecycle::State;
-use crate::server::publish::Published;
+use crate::server::publish::ServerSnapshot;
 
 /// The era of an instance that these agents share. Without agents it is modern, since that opening finds out most.
 fn shared_by(eras: Eras) -> Era {
@@ -48,7 +48,7 @@ impl Group {
             let era = self.preferred(&self.slots[index].purpose);
             let slot = &self.slots[index];
             slot.running.control.prefer(EraPreference::Of(era));
-            if self.wants_switch(slot) && slot.load() == 0 {
+            if self.is_to_switch(slot) && slot.load() == 0 {
                 let slot = &mut self.slots[index];
                 slot.due = slot.running.control.restart();
                 slot.has_switched = true;
@@ -59,10 +59,10 @@ impl Group {
     /// Whether an instance waits for its calls to end, to be opened in another era then.
     pub(super) fn has_switches(&self) -> bool {
         let is_auto = self.config().settings.era == EraChoice::Auto;
-        is_auto && self.slots.iter().any(|slot| self.wants_switch(slot))
+        is_auto && self.slots.iter().any(|slot| self.is_to_switch(slot))
     }
 
-    fn wants_switch(&self, slot: &Slot) -> bool {
+    fn is_to_switch(&self, slot: &Slot) -> bool {
         let config = slot.purpose.config(self.config());
         let has_legacy = self.publisher.eras.of(&config).legacy != Support::Absent;
         has_legacy && slot.is_to_switch_to(self.preferred(&slot.purpose))
@@ -91,10 +91,10 @@ impl Group {
 
     /// The instance that has made a task, by the mark in the id of the task. What the modern one of a server with both eras has made
     /// outlives the instance.
-    pub(super) fn instance_of_task(&mut self, mark: u64) -> Option<usize> {
+    pub(super) fn instance_of_task(&mut self, tag: u64) -> Option<usize> {
         let label = Purpose::Era(Era::Modern).label(0);
-        let is_of_modern = || [None, Some(&*label)].into_iter().any(|label| instance::tag(label) == mark);
-        match self.marked(mark) {
+        let is_of_modern = || [None, Some(&*label)].into_iter().any(|label| instance::tag(label) == tag);
+        match self.with_tag(tag) {
             None if has_instance_for_each_era(self.config()) && is_of_modern() => self.of_era(Era::Modern),
             found => found,
         }
@@ -108,7 +108,7 @@ impl Group {
     }
 
     /// A server that tells only modern clients of a change has its lists read anew by the instance whose lists are shown.
-    pub(super) fn note_second_lists(&mut self, published: &[Published]) {
+    pub(super) fn note_second_lists(&mut self, published: &[ServerSnapshot]) {
         let Some(now) = self.second().map(|index| &published[index]).filter(|one| one.has_listed) else { return };
         let before = self.second_lists.replace(now.lists.clone());
         if before.is_some_and(|before| !is_same(&before, &now.lists))

@@ -274,7 +274,7 @@ impl Group {
         match index.and_then(|index| self.slots.get_mut(index)) {
             Some(slot) => {
                 slot.is_used_by(session);
-                call.reply.hold(slot.load_guard(session));
+                call.reply.set_load_guard(slot.load_guard(session));
                 slot.running.handle.call(call).await;
             }
             None => {

@@ -156,7 +156,7 @@ impl Slot {
     }
 
     /// The tag in its request states and task ids.
-    fn mark(&self) -> u64 {
+    fn tag(&self) -> u64 {
         instance::tag(self.running.handle.purpose().map(|label| &**label))
     }
 
@@ -213,14 +213,14 @@ impl Group {
     /// The instance at which the call that this one continues is suspended. Only legacy instances suspend calls: a modern one
     /// would take it as a new call, perhaps of another agent.
     pub(super) fn suspended_at(&self, call: &Call) -> Option<usize> {
-        let mark = instance::tag_of_retry(call)?;
+        let tag = instance::tag_of_retry(call)?;
         let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);
-        self.slots.iter().position(|slot| slot.mark() == mark && holds(slot.running.handle.published().protocol))
+        self.slots.iter().position(|slot| slot.tag() == tag && holds(slot.running.handle.published().protocol))
     }
 
     /// The instance with this tag.
-    pub(super) fn marked(&self, mark: u64) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.mark() == mark)
+    pub(super) fn with_tag(&self, tag: u64) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.tag() == tag)
     }
 
     /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One
@@ -234,13 +234,13 @@ impl Group {
         let all_up = self.slots.iter().all(is_up);
         let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));
         let is_other = |slot: &Slot| slot.is_to_switch_to(era);
-        // A modern agent says with each call what it can be asked.
-        let asked = self
+        // A modern agent says with each call what it can be may_get_requests.
+        let may_get_requests = self
             .agents
             .get(&session)
             .is_none_or(|agent| era == Era::Modern || agent.capabilities.include_any_request());
-        let best =
-            candidates.min_by_key(|(_, slot)| (is_other(slot), asked && slot.is_used_beside(session), slot.load()));
+        let best = candidates
+            .min_by_key(|(_, slot)| (is_other(slot), may_get_requests && slot.is_used_beside(session), slot.load()));
         let best = best.map(|(index, slot)| (index, slot.load()));
         match best {
             Some((_, load)) if load > 0 && all_up && self.slots.len() < self.config().settings.max_instances => {
@@ -262,8 +262,8 @@ impl Group {
             return true;
         }
         let idle = self.slots.iter().filter(is_theirs).filter(|slot| slot.is_spare() && slot.load() == 0);
-        let Some(longest) = idle.min_by_key(|slot| slot.used).map(Slot::mark) else { return false };
-        self.retire(|slot| slot.mark() == longest);
+        let Some(longest) = idle.min_by_key(|slot| slot.used).map(Slot::tag) else { return false };
+        self.retire(|slot| slot.tag() == longest);
         true
     }
 

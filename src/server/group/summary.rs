@@ -8,7 +8,7 @@ use crate::catalog::{identity, offer_any};
 use crate::server::cache::{Cache, Inventory};
 use crate::server::lifecycle::State;
 use crate::server::messages::handle::ServerHandle;
-use crate::server::publish::{AgentLists, Published};
+use crate::server::publish::{AgentLists, ServerSnapshot};
 use crate::server::running::Running;
 use crate::server::stats::{Stats, Totals};
 
@@ -32,11 +32,12 @@ impl Group {
         self.publish_instances();
         let lost: u64 = self.slots.iter().map(|slot| &slot.running).chain(&self.leaving).map(lost_guards).sum();
         let lost_guards = self.lost_guards + lost;
-        let published: Vec<Published> = self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
+        let published: Vec<ServerSnapshot> =
+            self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
         let standing = self.slots.iter().position(|slot| slot.stays);
         let shown = shown(&published, standing);
         // Until it has listed or failed, what is known from before is listed.
-        let offers = |one: &&Published| one.attempted && offer_any(&one.lists);
+        let offers = |one: &&ServerSnapshot| one.attempted && offer_any(&one.lists);
         let first = standing.map(|index| &published[index]);
         let stands_in = first.is_none_or(|one| one.attempted && !offer_any(&one.lists));
         let source = published.iter().find(offers).filter(|_| stands_in).or(first);
@@ -82,7 +83,7 @@ impl Group {
     }
 
     /// Keeps what the server offers, if what its instances keep is found by the directories that they are for.
-    fn keep(&mut self, source: &Published) {
+    fn keep(&mut self, source: &ServerSnapshot) {
         let now = identity(&source.lists);
         let config = self.config();
         if !config.settings.sharing.is_by_agent() || self.stored == Some(now) {
@@ -96,7 +97,7 @@ impl Group {
     }
 
     /// What each agent is offered whose instance has listed.
-    fn agent_lists(&self, published: &[Published]) -> Arc<AgentLists> {
+    fn agent_lists(&self, published: &[ServerSnapshot]) -> Arc<AgentLists> {
         if !self.desired.enabled || !self.config().settings.sharing.is_by_agent() {
             return Arc::default();
         }
@@ -105,7 +106,7 @@ impl Group {
     }
 
     /// Lets go on who waits for what is published now, or will not be.
-    fn let_list(&mut self, published: &[Published]) {
+    fn let_list(&mut self, published: &[ServerSnapshot]) {
         let (enabled, slots) = (self.desired.enabled, &self.slots);
         let is_to_come = |session| {
             let own = slots.iter().position(|slot| slot.purpose.belongs_to(session));
@@ -141,7 +142,7 @@ fn lost_guards(running: &Running) -> u64 {
 }
 
 /// The instance whose state is the server's: one that serves, if there is any.
-fn shown(all: &[Published], standing: Option<usize>) -> Option<&Published> {
+fn shown(all: &[ServerSnapshot], standing: Option<usize>) -> Option<&ServerSnapshot> {
     let ready = all.iter().find(|one| matches!(one.state, State::Ready { .. }));
     ready.or_else(|| standing.and_then(|index| all.get(index))).or_else(|| all.first())
 }

@@ -84,7 +84,7 @@ impl ServerInfo {
         };
         // Without them it serves as well.
         let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| text(&raw?));
-        let instructions = instructions.and_then(|text| instructions::kept(&String::from_utf8_lossy(&text)));
+        let instructions = instructions.and_then(|text| instructions::bounded(&String::from_utf8_lossy(&text)));
         Some(Self {
             protocol,
             software: info.and_then(|info| client_info::name_and_version(info, MAX_EXCERPT_LEN)),

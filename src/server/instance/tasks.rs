@@ -702,7 +702,7 @@ impl TaskTable {
         if wire.era() == Era::Modern && (may_report || response.is_err()) {
             self.note_modern(wire, call, response);
         }
-        may_report.then(|| Box::new(TaskNews::Stated { maker: tag }))
+        may_report.then(|| Box::new(TaskNews::Bridged { maker: tag }))
     }
 
     fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {

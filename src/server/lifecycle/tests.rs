@@ -1,4 +1,4 @@
-//! What leads from state to state, as tables and properties.
+//! State transitions, as tables and properties.
 
 use http::StatusCode;
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn the_delay_doubles_to_its_cap() {
 }
 
 #[test]
-fn the_longest_delay_is_varied_as_well() {
+fn the_longest_delay_is_randomized_too() {
     let delay = |random: f64| {
         let (now, mut lifecycle) = (Instant::now(), lifecycle());
         for _ in 0..40 {
@@ -89,8 +89,8 @@ fn the_longest_delay_is_varied_as_well() {
 }
 
 #[test]
-fn one_that_says_when_is_left_alone_so_long_within_reason() {
-    for (ends, wanted_ms, expected_ms) in [
+fn retry_after_of_a_server_is_respected_up_to_a_limit() {
+    for (ends, requested_ms, expected_ms) in [
         (1, 0, 200),
         (1, 100, 200),
         (1, 3_000, 3_000),
@@ -99,13 +99,13 @@ fn one_that_says_when_is_left_alone_so_long_within_reason() {
         (1, 300_000, 300_000),
         (1, 86_400_000, 300_000),
     ] {
-        let delay = delay(ends, Some(Duration::from_millis(wanted_ms)));
-        assert_eq!(delay, Duration::from_millis(expected_ms), "{wanted_ms} ms desired after {ends} ends");
+        let delay = delay(ends, Some(Duration::from_millis(requested_ms)));
+        assert_eq!(delay, Duration::from_millis(expected_ms), "{requested_ms} ms requested after {ends} ends");
     }
 }
 
 #[test]
-fn a_steady_run_begins_the_delays_anew() {
+fn a_steady_run_resets_the_delay() {
     let start = Instant::now();
     for (up_for, expected) in [(STEADY, 1), (STEADY - Duration::from_millis(1), 2)] {
         let mut lifecycle = lifecycle();
@@ -118,7 +118,7 @@ fn a_steady_run_begins_the_delays_anew() {
 }
 
 #[test]
-fn one_that_cannot_be_started_stays_failed() {
+fn server_that_cannot_be_started_stays_failed() {
     let mut lifecycle = Lifecycle::new(Err(ServerError::Undefined("`TOKEN` is not set".to_owned())), true, STEADY);
     for event in [Event::Up, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
@@ -127,7 +127,7 @@ fn one_that_cannot_be_started_stays_failed() {
 }
 
 #[test]
-fn one_without_restarts_has_failed_once_it_ended() {
+fn server_without_restarts_fails_when_it_ends() {
     let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
     for event in [Event::Up, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
@@ -136,7 +136,7 @@ fn one_without_restarts_has_failed_once_it_ended() {
 }
 
 #[test]
-fn one_that_needs_a_login_waits_for_a_person_whenever_it_is_said() {
+fn server_that_needs_a_login_waits_for_a_person_from_any_state() {
     for before in [vec![], vec![Event::Up], vec![Event::Up, ill()]] {
         let mut lifecycle = after(before.into_iter().chain([login_needed()]));
         for event in [Event::Due, ended(), Event::Up, Event::Well, ill(), started()] {
@@ -170,11 +170,11 @@ fn command_that_cannot_be_executed_is_retried_and_not_waited_for() {
 }
 
 #[test]
-fn one_that_is_stopped_needs_no_login() {
+fn stopped_server_needs_no_login() {
     assert_eq!(*after([Event::Up, Event::Stop, login_needed()]).state(), State::Stopped);
 }
 
-/// With how long it wants to be left alone, if it ends.
+/// `seconds`: the `Retry-After` of an end.
 fn event(kind: u8, seconds: u64) -> Event {
     match kind {
         0 => Event::Up,
@@ -191,15 +191,15 @@ fn event(kind: u8, seconds: u64) -> Event {
 
 proptest! {
     #[test]
-    fn any_order_of_events_keeps_the_promises(
+    fn any_order_of_events_keeps_the_invariants(
         kinds in prop::collection::vec((0..9u8, 0..20u64, 0..1000u64), 0..60),
         random in 0.0..1.0f64,
     ) {
         let (mut now, mut lifecycle, mut stopped) = (Instant::now(), lifecycle(), false);
-        for (kind, passed, desired) in kinds {
+        for (kind, passed, retry_after_secs) in kinds {
             now += Duration::from_secs(passed);
             let before = lifecycle.state().clone();
-            let event = event(kind, desired);
+            let event = event(kind, retry_after_secs);
             stopped |= event == Event::Stop;
             let retry_after = match &event {
                 Event::Ended(error) => error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER),

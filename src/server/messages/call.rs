@@ -94,7 +94,7 @@ impl Reply {
     }
 
     /// Counts the call as load of an instance until it ends.
-    pub(crate) fn hold(&mut self, load_guard: LoadGuard) {
+    pub(crate) fn set_load_guard(&mut self, load_guard: LoadGuard) {
         self.load_guard = Some(load_guard);
     }
 

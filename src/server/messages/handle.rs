@@ -20,7 +20,7 @@ use super::command_queue::CommandQueue;
 use super::subscriptions::Subscription;
 use super::task_subscribers::Interest;
 use crate::server::lifecycle::State;
-use crate::server::publish::Published;
+use crate::server::publish::ServerSnapshot;
 use crate::server::stats::{Stats, Totals};
 use crate::server::stderr::Log;
 
@@ -32,7 +32,7 @@ pub struct ServerHandle(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) name: Arc<str>,
     pub(crate) commands: CommandQueue,
-    pub(crate) published: watch::Receiver<Published>,
+    pub(crate) published: watch::Receiver<ServerSnapshot>,
     pub(crate) stderr: Log,
     pub(crate) stats: Arc<Stats>,
     /// The number of requests that this program itself has sent.
@@ -116,12 +116,12 @@ impl ServerHandle {
     }
 
     /// Waits until the published snapshot fulfils `condition`; `false` if the task ended first.
-    pub(crate) async fn wait_for(&self, condition: impl FnMut(&Published) -> bool) -> bool {
+    pub(crate) async fn wait_for(&self, condition: impl FnMut(&ServerSnapshot) -> bool) -> bool {
         self.0.published.clone().wait_for(condition).await.is_ok()
     }
 
     /// A new receiver of the published snapshots.
-    pub(crate) fn watch(&self) -> watch::Receiver<Published> {
+    pub(crate) fn watch(&self) -> watch::Receiver<ServerSnapshot> {
         self.0.published.clone()
     }
 
@@ -136,7 +136,7 @@ impl ServerHandle {
     }
 
     /// The latest published snapshot.
-    pub fn published(&self) -> watch::Ref<'_, Published> {
+    pub fn published(&self) -> watch::Ref<'_, ServerSnapshot> {
         self.0.published.borrow()
     }
 

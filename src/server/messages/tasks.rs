@@ -40,7 +40,7 @@ pub enum TaskNews {
         id: Bytes,
     },
     /// It may tell of one of the modern era, which the instance with this mark has made.
-    Stated {
+    Bridged {
         /// Another for each instance of a server.
         maker: u64,
     },

@@ -135,18 +135,18 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_kept_as_they_were_written() {
+    fn lines_stay_as_they_were_written() {
         assert_eq!(lines(&[b"\x1b[31mred\xff\tzero\0\n"]), ["\u{1b}[31mred\u{fffd}\tzero\0"]);
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_told_at_once_and_its_rest_dropped() {
-        let most = vec![b'x'; MAX_LINE];
-        let whole = String::from_utf8(most.clone()).expect("text");
-        assert_eq!(lines(&[&most, b"\n", b"next\n"]), [whole.clone(), "next".to_owned()]);
-        assert_eq!(lines(&[&most, b"xx"]), [format!("{whole}…")]);
-        assert_eq!(lines(&[&most, b"xx\nnext\n"]), [format!("{whole}…"), "next".to_owned()]);
-        assert_eq!(lines(&[&most, b"x", &most, &most, b"\nnext\n"]), [format!("{whole}…"), "next".to_owned()]);
-        assert_eq!(lines(&[&most[1..], "ä\n".as_bytes()]), [format!("{}…", &whole[1..])]);
+    fn a_line_that_is_too_long_is_cut_at_once() {
+        let longest = vec![b'x'; MAX_LINE];
+        let whole = String::from_utf8(longest.clone()).expect("text");
+        assert_eq!(lines(&[&longest, b"\n", b"next\n"]), [whole.clone(), "next".to_owned()]);
+        assert_eq!(lines(&[&longest, b"xx"]), [format!("{whole}…")]);
+        assert_eq!(lines(&[&longest, b"xx\nnext\n"]), [format!("{whole}…"), "next".to_owned()]);
+        assert_eq!(lines(&[&longest, b"x", &longest, &longest, b"\nnext\n"]), [format!("{whole}…"), "next".to_owned()]);
+        assert_eq!(lines(&[&longest[1..], "ä\n".as_bytes()]), [format!("{}…", &whole[1..])]);
     }
 }

@@ -119,9 +119,9 @@ impl ServerTask {
         let make = || ServerNotification::Logged { level: level_of(params), line: splice(line, &mut []) };
         let Settings { sharing, broadcast_logs, .. } = self.config.settings;
         if broadcast_logs || sharing == Sharing::Session {
-            let mut unasked = None;
+            let mut notification = None;
             for to in self.agents.all() {
-                to.send_notification(ToAgent::ServerNotification(unasked.get_or_insert_with(make).clone()));
+                to.send_notification(ToAgent::ServerNotification(notification.get_or_insert_with(make).clone()));
             }
         } else if let Some(LogOwner { session, to }) = owner
             && let Some(to) = to.as_ref().or_else(|| self.agents.find(session))

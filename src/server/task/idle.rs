@@ -91,8 +91,8 @@ impl ServerTask {
     /// Stores the lists once all are fetched. If each were stored separately, an older state could be written last.
     pub(super) fn keep_lists_if(&self, settled: bool) {
         // The group stores the lists of agents' instances, as their configurations depend on the directory.
-        let is_kept = self.is_lazy() || !self.config.settings.sharing.is_by_agent();
-        if let Some(cache) = self.cache().filter(|_| settled && is_kept) {
+        let is_stored = self.is_lazy() || !self.config.settings.sharing.is_by_agent();
+        if let Some(cache) = self.cache().filter(|_| settled && is_stored) {
             cache.keep(Arc::clone(&self.config.name), self.publisher.known());
         }
     }

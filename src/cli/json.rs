@@ -11,7 +11,7 @@ use crate::printable;
 const FORMAT: u32 = 1;
 
 #[derive(Serialize)]
-struct Versioned<'a, T> {
+struct VersionedBody<'a, T> {
     format: u32,
     #[serde(flatten)]
     body: &'a T,
@@ -27,7 +27,7 @@ pub(super) fn print(body: &impl Serialize) -> ExitCode {
 /// # Errors
 /// The exit code, if the output is closed or cannot be written.
 pub(super) fn try_print_page(body: &impl Serialize) -> Result<(), ExitCode> {
-    print_serialized(serde_json::to_string_pretty(&Versioned { format: FORMAT, body }))
+    print_serialized(serde_json::to_string_pretty(&VersionedBody { format: FORMAT, body }))
 }
 
 /// Prints `body` on one line, for commands that print a stream of objects.
@@ -35,7 +35,7 @@ pub(super) fn try_print_page(body: &impl Serialize) -> Result<(), ExitCode> {
 /// # Errors
 /// The exit code, if the output is closed or cannot be written.
 pub(super) fn print_line(body: &impl Serialize) -> Result<(), ExitCode> {
-    print_serialized(serde_json::to_string(&Versioned { format: FORMAT, body }))
+    print_serialized(serde_json::to_string(&VersionedBody { format: FORMAT, body }))
 }
 
 fn print_serialized(text: serde_json::Result<String>) -> Result<(), ExitCode> {

@@ -78,8 +78,8 @@ pub(in crate::cli) fn servers_or_their_tools(current: &OsStr) -> Vec<CompletionC
 pub(in crate::cli) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
     let schema = || {
         let line = TypedLine::current()?;
-        let wanted = ToolsWanted { profile: line.profile(), name: Some(line.tool()?) };
-        let (tools, _) = query(async |directory| cli::tools::request(&directory, wanted).await)?;
+        let filter = ToolsWanted { profile: line.profile(), name: Some(line.tool()?) };
+        let (tools, _) = query(async |directory| cli::tools::request(&directory, filter).await)?;
         let visible = tools.iter().find(|tool| tool.name.is_some())?;
         let definition: Value = serde_json::from_str(visible.definition.as_ref()?).ok()?;
         Some(Schema::parse(&definition["inputSchema"]))
@@ -109,8 +109,8 @@ fn is_plain(name: &str) -> bool {
 
 fn profile_tools() -> Option<Vec<ToolReport>> {
     let line = TypedLine::current()?;
-    let wanted = ToolsWanted { profile: line.profile(), name: None };
-    query(async |directory| Ok(cli::tools::request(&directory, wanted).await?.0))
+    let filter = ToolsWanted { profile: line.profile(), name: None };
+    query(async |directory| Ok(cli::tools::request(&directory, filter).await?.0))
 }
 
 pub(in crate::cli) fn clients() -> Vec<CompletionCandidate> {

@@ -54,7 +54,7 @@ fn some() -> Report {
 }
 
 #[test]
-fn a_server_that_has_said_nothing_is_for_the_doctor() {
+fn server_without_stderr_points_to_the_doctor() {
     let silent = json!({"state": "backoff", "pid": null, "reason": "command `x` not found"});
     let marked = json!({"state": "unresponsive", "vouched": "down", "reason": "was marked down by hand"});
     let drawn = render(&report(vec![server("web", silent), server("git", marked)], Vec::new()), OutputStyle::PLAIN);
@@ -62,7 +62,7 @@ fn a_server_that_has_said_nothing_is_for_the_doctor() {
 }
 
 #[test]
-fn a_server_that_needs_a_login_is_down_and_the_command_is_said() {
+fn server_that_needs_a_login_is_down_and_shows_the_command() {
     let locked = json!({"state": "needs_login", "pid": null, "reason": "there is no token of it"});
     let report = report(vec![server("web", locked)], Vec::new());
     assert!(is_down(&report.servers[0]));

@@ -23,8 +23,8 @@ struct Shape<'a> {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_>) -> ExitCode {
-    let wanted = ToolsWanted { profile: Some(tools.profile.name().to_owned()), name: None };
-    let (reports, ToolsTold { profile, servers }) = match request(directory, wanted).await {
+    let filter = ToolsWanted { profile: Some(tools.profile.name().to_owned()), name: None };
+    let (reports, ToolsTold { profile, servers }) = match request(directory, filter).await {
         Ok(reply) => reply,
         Err(error) => return admin_failure(&error),
     };

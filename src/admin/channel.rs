@@ -1,4 +1,4 @@
-//! Typed messages over newline framing.
+//! Channel of typed messages, one JSON text per line.
 
 use std::io;
 
@@ -12,22 +12,22 @@ use super::MAX_MESSAGE;
 use crate::jsonrpc::codec::{Line, NdJson};
 
 /// Receives `In` and sends `Out`.
-pub(super) type Channel<In, Out> = tokio_serde::Framed<Framed<UnixStream, Lines>, In, Out, Json<In, Out>>;
+pub(super) type Channel<In, Out> = tokio_serde::Framed<Framed<UnixStream, LineCodec>, In, Out, Json<In, Out>>;
 
 pub(super) fn channel<In, Out>(stream: UnixStream) -> Channel<In, Out>
 where
     In: for<'a> Deserialize<'a> + Unpin,
     Out: Serialize + Unpin,
 {
-    let lines = Framed::new(stream, Lines(NdJson::new(MAX_MESSAGE)));
+    let lines = Framed::new(stream, LineCodec(NdJson::new(MAX_MESSAGE)));
     tokio_serde::Framed::new(lines, Json::default())
 }
 
-/// [`NdJson`] with the item types that `tokio_serde` works on.
+/// [`NdJson`] with the item types that `tokio_serde` needs.
 #[derive(Debug)]
-pub(super) struct Lines(NdJson);
+pub(super) struct LineCodec(NdJson);
 
-impl Decoder for Lines {
+impl Decoder for LineCodec {
     type Item = BytesMut;
     type Error = io::Error;
 
@@ -40,7 +40,7 @@ impl Decoder for Lines {
     }
 }
 
-impl Encoder<Bytes> for Lines {
+impl Encoder<Bytes> for LineCodec {
     type Error = io::Error;
 
     fn encode(&mut self, message: Bytes, buffer: &mut BytesMut) -> io::Result<()> {

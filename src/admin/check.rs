@@ -1,4 +1,4 @@
-//! The daemon's state after every server was asked how it is.
+//! The `check` method: a health check of every server, then the daemon's status.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use super::operator::{Access, Operator, Query, ask, refuse, respond, turn_away};
 use super::orders::waiting;
 use super::report::Report;
 
-/// Answers the question `id`. Returns early when the operator leaves.
+/// Answers request `id`. Fails early if the operator disconnects.
 pub(super) async fn answer(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
     let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
     let manager = &access.manager;

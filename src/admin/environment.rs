@@ -1,11 +1,11 @@
-//! Variables that a reload is to use from now on.
+//! Changes of environment variables that a reload applies.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Variables by name, with their new values; those without a value are unset. `Debug` shows names only.
+/// New values by variable name; `None` unsets the variable. `Debug` shows names only.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct EnvironmentChanges(pub(crate) BTreeMap<String, Option<String>>);

@@ -1,6 +1,6 @@
-//! The lines of one server, or of all, in the order in which they were read.
+//! Merges the stderr lines of several servers in the order in which they were read.
 //!
-//! No line is kept here: there is a place in what each server keeps, and a line is taken when it can be told.
+//! Each server's log buffers its lines. This module stores only a read position per log.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::clock::{Moment, WallClockAnchor};
 use crate::manager::{Member, View};
 use crate::server::stderr::{Log, Reader};
 
-/// A line that is next, after so many that have made room untaken.
 pub(super) struct NextLine {
+    /// Lines of the same server that were overwritten unread before this one.
     pub(super) missed: u64,
     pub(super) line: LineReport,
 }
 
-pub(super) struct Lines {
-    /// The server they are to be of, if it is only one.
+pub(super) struct MergedLines {
+    /// Reads only this server's log.
     only: Option<String>,
     sources: Vec<Source>,
 }
@@ -29,12 +29,12 @@ struct Source {
     name: Arc<str>,
     log: Log,
     reader: Reader,
-    /// Lines from this one on are left for later.
+    /// [`MergedLines::next`] returns lines before this position; [`MergedLines::refresh`] advances it.
     until: u64,
 }
 
 impl Source {
-    fn of(member: &Member, last: usize) -> Self {
+    fn new(member: &Member, last: usize) -> Self {
         let log = member.handle.stderr().clone();
         let reader = log.reader(last);
         Self { name: Arc::clone(member.handle.name()), log, until: reader.end(), reader }
@@ -45,18 +45,18 @@ impl Source {
     }
 }
 
-impl Lines {
-    /// The last lines that there are, at most `last`.
-    pub(super) fn of(view: &View, only: Option<String>, last: usize) -> Self {
-        let is_wanted = |member: &&Member| only.as_deref().is_none_or(|only| *only == **member.handle.name());
-        let sources: Vec<_> = view.servers.iter().filter(is_wanted).map(|member| Source::of(member, last)).collect();
+impl MergedLines {
+    /// Starts with the last `last` lines.
+    pub(super) fn new(view: &View, only: Option<String>, last: usize) -> Self {
+        let is_selected = |member: &&Member| only.as_deref().is_none_or(|only| *only == **member.handle.name());
+        let sources: Vec<_> = view.servers.iter().filter(is_selected).map(|member| Source::new(member, last)).collect();
         let mut lines = Self { only, sources };
-        lines.forget_all_but(last);
+        lines.skip_all_but(last);
         lines
     }
 
-    /// Passes over the oldest, whosever they are.
-    fn forget_all_but(&mut self, last: usize) {
+    /// Skips the oldest lines across all servers, so that `last` remain.
+    fn skip_all_but(&mut self, last: usize) {
         let read = |(source, one): (usize, &Source)| one.reader.all_read().into_iter().map(move |read| (read, source));
         let mut all: Vec<(Moment, usize)> = self.sources.iter().enumerate().flat_map(read).collect();
         let surplus = all.len().saturating_sub(last);
@@ -69,7 +69,7 @@ impl Lines {
         }
     }
 
-    /// The next line of those that were there when they were last looked at; their time of day is by `anchor`.
+    /// The oldest unread line as of the last [`MergedLines::refresh`]. `anchor` gives its wall-clock time.
     pub(super) fn next(&mut self, anchor: WallClockAnchor) -> Option<NextLine> {
         let due = self.sources.iter_mut().filter_map(|source| Some((source.next_read()?, source)));
         let (_, source) = due.min_by_key(|(read, _)| *read)?;
@@ -84,15 +84,15 @@ impl Lines {
         Some(NextLine { missed, line })
     }
 
-    /// Looks at what there is now, of the servers that there are now. What it returns ends when there may be more.
-    pub(super) fn look(&mut self, view: &mut watch::Receiver<Arc<View>>) -> impl Future<Output = ()> + use<> {
+    /// Includes the lines written and the servers added since. The returned future ends when there may be more.
+    pub(super) fn refresh(&mut self, view: &mut watch::Receiver<Arc<View>>) -> impl Future<Output = ()> + use<> {
         let servers = Arc::clone(&view.borrow_and_update());
         self.sources.retain(|source| !source.log.is_closed() || source.reader.next_read().is_some());
         for member in &servers.servers {
             let log = member.handle.stderr();
-            let is_wanted = self.only.as_deref().is_none_or(|only| *only == **member.handle.name());
-            if is_wanted && !log.is_closed() && !self.sources.iter().any(|source| source.log.is_same(log)) {
-                self.sources.push(Source::of(member, usize::MAX));
+            let is_selected = self.only.as_deref().is_none_or(|only| *only == **member.handle.name());
+            if is_selected && !log.is_closed() && !self.sources.iter().any(|source| source.log.is_same(log)) {
+                self.sources.push(Source::new(member, usize::MAX));
             }
         }
         let changes = FuturesUnordered::new();

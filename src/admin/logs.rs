@@ -1,4 +1,4 @@
-//! Telling one operator what servers write to stderr.
+//! The `logs` method: sends servers' stderr lines to an operator.
 
 use std::io;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use futures_util::{SinkExt, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::lines::Lines;
+use super::lines::MergedLines;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, respond, turn_away, unknown_server};
 use super::{Answer, LogsTold, LogsWanted, Told};
 use crate::clock::WallClockAnchor;
 use crate::manager::View;
 
-/// Bytes of text that are told in one go, or a little more.
+/// Bytes of text between two flushes. The last line may exceed it.
 const BURST: usize = 64 << 10;
-/// Between two looks at what is new. What a server writes in this time is told if the server keeps as much, so that
-/// following one that never stops costs little.
-const REST: Duration = Duration::from_millis(100);
+/// Pause between two reads while following, so that a server that writes without end costs little. Lines that its log
+/// overwrites within this time are reported as missed.
+const READ_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Answers the question `id` for lines. With `follow` it returns when the operator says anything more, or leaves.
+/// Answers request `id`. With `follow` it returns when the operator sends another message or disconnects.
 pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: LogsWanted, access: &Access) -> io::Result<()> {
     let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
     let LogsWanted { last, server, follow } = wanted;
@@ -29,43 +29,47 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: LogsWanted,
     if let Some(error) = unknown {
         return refuse(operator, Some(id), error).await;
     }
-    let mut lines = Lines::of(&view.borrow(), server, last);
-    while timeout(OPERATOR_TIMEOUT, tell(operator, &mut lines)).await?? {}
+    let mut lines = MergedLines::new(&view.borrow(), server, last);
+    while timeout(OPERATOR_TIMEOUT, send_burst(operator, &mut lines)).await?? {}
     respond(operator, Some(id), Answer::Logs(LogsTold {})).await?;
-    if follow { pass_on(operator, &mut lines, view).await } else { Ok(()) }
+    if follow { follow_lines(operator, &mut lines, view).await } else { Ok(()) }
 }
 
-/// Whoever follows may stop reading for as long as it likes: it loses lines, and there are few of its kind.
-async fn pass_on(operator: &mut Operator, lines: &mut Lines, mut view: watch::Receiver<Arc<View>>) -> io::Result<()> {
+/// Sends new lines without a timeout. An operator that stops reading loses lines and occupies one of the long requests.
+async fn follow_lines(
+    operator: &mut Operator,
+    lines: &mut MergedLines,
+    mut view: watch::Receiver<Arc<View>>,
+) -> io::Result<()> {
     loop {
-        let more = lines.look(&mut view);
-        while tell(operator, lines).await? {}
-        // Whoever publishes it is the last to end.
+        let more = lines.refresh(&mut view);
+        while send_burst(operator, lines).await? {}
+        // The manager publishes the view; it ended.
         if view.has_changed().is_err() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         tokio::select! {
-            () = async { sleep(REST).await; more.await } => {}
-            // Nothing more is expected of whoever follows but to leave.
+            () = async { sleep(READ_INTERVAL).await; more.await } => {}
+            // A follower sends nothing more: this is the end of the connection.
             _ = operator.next() => return Err(io::ErrorKind::ConnectionAborted.into()),
         }
     }
 }
 
-/// Tells some of what is next; whether there was anything.
-async fn tell(operator: &mut Operator, lines: &mut Lines) -> io::Result<bool> {
+/// Sends up to [`BURST`] bytes of lines and flushes. Returns `false` if there were none.
+async fn send_burst(operator: &mut Operator, lines: &mut MergedLines) -> io::Result<bool> {
     let anchor = WallClockAnchor::now();
-    let mut told = 0;
-    while told < BURST
+    let mut sent = 0;
+    while sent < BURST
         && let Some(next) = lines.next(anchor)
     {
         let (server, count) = (next.line.server.clone(), next.missed);
-        told += next.line.text.len() + server.len();
+        sent += next.line.text.len() + server.len();
         if count > 0 {
             operator.feed(event(Told::LinesMissed { server, count })).await?;
         }
         operator.feed(event(Told::Line(Box::new(next.line)))).await?;
     }
     operator.flush().await?;
-    Ok(told > 0)
+    Ok(sent > 0)
 }

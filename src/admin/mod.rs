@@ -36,7 +36,7 @@ pub(crate) use self::client::reload_environment;
 pub use self::client::{AskError, Next, Order, calls, check, log_level, logs, order, reload, status, tools};
 pub(crate) use self::environment::EnvironmentChanges;
 pub(crate) use self::operator::{Access, MAX_LASTING, Query, ReloadAnswer, ReloadRequest};
-pub(crate) use self::serve::{Waiting, serve};
+pub(crate) use self::serve::{Activity, serve};
 use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;

@@ -1,6 +1,6 @@
-//! What operators are told: the serialized contract of our own. Pure data, no behaviour.
+//! Reports that operators receive, and that `mcpd … --json` prints. Pure data, no behaviour.
 //!
-//! Fields are added, never renamed; an older `mcpd` reads a newer daemon's reports and the other way round.
+//! Fields are added, never renamed, so that an `mcpd` can read reports of older and newer daemons.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,36 +14,36 @@ pub struct Report {
     pub version: String,
     /// Process id of the daemon.
     pub pid: u32,
-    /// Since the daemon started.
+    /// Time since the daemon started.
     pub uptime_ms: u64,
     /// `true` once every first start attempt has ended or the first-list deadline has passed.
     pub settled: bool,
-    /// The configuration that was read last and is not valid; absent once one is.
+    /// The last configuration read, if it is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload_refused: Option<ReloadRefused>,
-    /// The files of the configuration that runs. Of a directory it is the names in it that count.
+    /// Files of the active configuration. A directory's digest covers the names in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileReport>,
-    /// Those of them that hold something else by now. The daemon leaves this to whoever asks, since a disk may hang.
+    /// Files whose content has changed since. The client fills this in, because a disk may hang.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files_changed: Vec<String>,
-    /// Other runtime directories in which a daemon of the same user serves, as the asking program finds them.
+    /// Runtime directories of other daemons of the same user. The client fills this in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_daemons: Vec<String>,
     /// Configured servers, in file order.
     pub servers: Vec<ServerReport>,
-    /// Agents connected now, oldest first.
+    /// Connected agents, oldest first.
     pub agents: Vec<AgentReport>,
     /// Agent sockets, the default profile first.
     pub profiles: Vec<ProfileReport>,
 }
 
-/// A file of the configuration, as it was read.
+/// A configuration file, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReport {
-    /// Its whole path.
+    /// Absolute path.
     pub path: String,
-    /// SHA-256 of what it held, in hexadecimal; absent if it was not there.
+    /// SHA-256 of the content, in hexadecimal; absent if the file did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
@@ -51,32 +51,32 @@ pub struct FileReport {
 /// One connected agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// Number of the connection, counted since the daemon started.
+    /// Connection number, counted since the daemon started.
     pub session: u64,
-    /// Profile of the socket it came by.
+    /// Profile of the socket.
     pub profile: String,
-    /// Process id at connect time, if the kernel told it.
+    /// Process id at connect time, if the kernel reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
     /// User id at connect time.
     pub uid: u32,
-    /// `name version` it introduced itself with.
+    /// `name version` from its `clientInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Protocol version negotiated with it.
+    /// Negotiated protocol version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// Since it connected.
+    /// Time since it connected.
     pub connected_ms: u64,
-    /// Calls it has made.
+    /// Calls made.
     pub calls: u64,
-    /// Notifications that were not told to it because it did not read.
+    /// Notifications dropped because the agent did not read them.
     #[serde(default)]
     pub dropped_notifications: u64,
-    /// Answers of it to nothing that it was asked, or not any more.
+    /// Responses from the agent that match no pending request.
     #[serde(default)]
     pub stray_responses: u64,
-    /// What it said of tasks that it has made for no server that is there.
+    /// Task notifications from the agent for a server that no longer exists.
     #[serde(default)]
     pub stray_notifications: u64,
 }
@@ -88,51 +88,51 @@ pub struct ProfileReport {
     pub name: String,
     /// Path of the socket.
     pub socket: String,
-    /// Servers that it has, in file order.
+    /// Servers of the profile, in file order.
     #[serde(default)]
     pub servers: Vec<String>,
-    /// Tools its agents see.
+    /// Number of tools visible to its agents.
     pub tools: usize,
-    /// Agents connected to it now.
+    /// Number of connected agents.
     #[serde(default)]
     pub agents: usize,
 }
 
-/// One line that a server has written to stderr.
+/// One line that a server wrote to stderr.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineReport {
-    /// When it was read: RFC 3339, in UTC, to the millisecond.
+    /// When the daemon read it: RFC 3339, in UTC, with milliseconds.
     pub time: String,
     /// Configured name of the server.
     pub server: String,
-    /// Process id of the server, as it was started.
+    /// Process id of the instance.
     pub pid: u32,
-    /// What the instance is for, where there may be several: as in [`InstanceReport`].
+    /// As in [`InstanceReport`]: tells several instances of a server apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
-    /// As it was written; of more than 64 KiB the beginning, with `…` behind it.
+    /// The unchanged text. A line over 64 KiB is cut there and ends with `…`.
     pub text: String,
 }
 
-/// One tool that a server lists, whether agents of a profile see it or not.
+/// One tool that a server lists, visible to agents of the profile or not.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolReport {
-    /// Configured name of its server.
+    /// Configured name of the server.
     pub server: String,
-    /// The server's own name for it.
+    /// The server's name for the tool.
     pub tool: String,
-    /// The name that agents see it by, if they do.
+    /// Exposed name, if agents see the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it says of itself, as it is; of more than 500 characters the beginning.
+    /// Unchanged description, cut at 500 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it costs an agent that sees it, or would, in tokens of a model; an estimate.
+    /// Estimated number of model tokens that the tool costs an agent that sees it.
     pub tokens: usize,
-    /// Why agents do not see it.
+    /// Why agents do not see the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<HiddenReport>,
-    /// The whole object as its server has it, as text, if it was asked for by name.
+    /// The server's unchanged definition, as JSON text. Present if the request named the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
 }
@@ -140,111 +140,117 @@ pub struct ToolReport {
 /// Why agents do not see a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenReport {
-    /// `deny`, `allow`, `read_only` or `expose` of the configuration; `off`: it is switched off; `disabled`: its server is;
-    /// `profile`: its server is not in the profile; `unfit`: its name is not fit to be shown; `again`: its server lists it a second
-    /// time; `nameless`: it has no name for agents.
+    /// One of:
+    ///
+    /// - `deny`, `allow`, `read_only`, `expose`: the configuration key that hides it
+    /// - `off`: the tool is disabled
+    /// - `disabled`: its server is disabled
+    /// - `profile`: its server is not in the profile
+    /// - `unfit`: its name contains characters that cannot be shown
+    /// - `again`: its server already listed a tool with this name
+    /// - `nameless`: no exposed name is available
     pub why: String,
-    /// The pattern that it matches.
+    /// The pattern that decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// The table of the configuration that says so, as `servers.files`.
+    /// The configuration table with that pattern, for example `servers.files`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
 }
 
-/// That the tools are told.
+/// Follows the tools of a `tools` request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolsTold {
-    /// The profile whose agents they are shown to, or not.
+    /// The profile that the tools were compared with.
     pub profile: String,
     /// Configured servers, in file order.
     pub servers: Vec<ToolServer>,
 }
 
-/// A server that tools were told of.
+/// A server whose tools were reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolServer {
-    /// Its configured name.
+    /// Configured name.
     pub name: String,
     /// As in [`ServerReport`].
     pub state: String,
-    /// Its list was cut at a limit or by a cursor that never ends.
+    /// The list was cut at a limit or because its cursor never ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// Agents of the profile may see tools of it, and what it offers is not known yet, not even from an earlier run.
+    /// The server is in the profile but has never listed its tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
 }
 
-/// What has become of a server that was to be restarted, enabled, disabled, or whose health a person has said.
+/// Outcome of `restart`, `enable`, `disable` or `health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerTold {
-    /// The one of its tools that this is about, as the server names it.
+    /// The server's name for the tool, if the request named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// As in [`ServerReport`], or that of its instance that is worst off; `disabled`; `removed`, if it is not configured any
-    /// more. Of a tool `enabled` or `disabled`.
+    /// State of the server as in [`ServerReport`], or of its worst instance; `disabled`, or `removed` if it is no longer
+    /// configured. For a tool `enabled` or `disabled`.
     pub state: String,
-    /// Why it is not what it was to be, on one line.
+    /// Why the request failed, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether it is what it was to be.
+    /// Whether the requested state was reached.
     pub done: bool,
 }
 
-/// What a reload has made of the servers; names in the order of the configuration.
+/// Effect of a reload on each server. Names are in configuration order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadReport {
-    /// To be run as they were: none of their processes was disturbed.
+    /// Unchanged, with their running processes.
     pub kept: Vec<String>,
-    /// Servers in `kept` or `still_down` with another policy, other limits of calls or other records of them.
+    /// Servers in `kept` or `still_down` whose policy, call limits or call history settings changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updated: Vec<String>,
-    /// New, and ready or asleep.
+    /// New, and ready or idle.
     pub added: Vec<String>,
-    /// Run as they are now to be. What is disabled will be, once it is enabled.
+    /// Running with their new settings; disabled servers use them once enabled.
     pub changed: Vec<String>,
-    /// Configured no more: being ended.
+    /// No longer configured; being stopped.
     pub removed: Vec<String>,
-    /// New or to be run differently, and not ready.
+    /// New or changed, and not ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<ReloadFailed>,
-    /// To be run as they were, and not ready, as before.
+    /// Unchanged, and not ready, as before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub still_down: Vec<String>,
-    /// What was ignored, or holds only after the next start.
+    /// Settings that were ignored, or that take effect at the next start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A server that is not ready as a reload has it.
+/// A server that did not become ready with its new settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadFailed {
-    /// Its configured name.
+    /// Configured name.
     pub name: String,
-    /// A stable word for the reason.
+    /// Stable code of the reason.
     #[serde(default)]
     pub code: String,
-    /// Why, on one line.
+    /// The reason, on one line.
     pub reason: String,
-    /// The instance that ran before goes on as it was. Otherwise the new one is tried again.
+    /// The previous instance keeps running. If `false`, the new one is started again.
     pub runs_on: bool,
-    /// What the new instance wrote to stderr last, oldest line first.
+    /// Last stderr lines of the new instance, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stderr: Vec<String>,
 }
 
-/// A configuration that was read and does not hold: nothing has changed.
+/// A configuration that was read and rejected. Nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadRefused {
-    /// When it was read: RFC 3339, in UTC, to the millisecond.
+    /// When it was read: RFC 3339, in UTC, with milliseconds.
     pub time: String,
-    /// What is wrong, for a person, on several lines.
+    /// The errors, as text of several lines.
     pub reason: String,
-    /// The files of this configuration, as they were read. A file that could not be used has no digest.
+    /// Files of this configuration, as they were read. An unusable file has no digest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileReport>,
-    /// Those of them that have changed since. Added by the client, as [`Report::files_changed`].
+    /// Files whose content has changed since. The client fills this in, as [`Report::files_changed`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files_changed: Vec<String>,
 }

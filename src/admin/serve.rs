@@ -1,4 +1,4 @@
-//! Answering one operator.
+//! Serves the requests of one operator's connection.
 
 use std::io;
 use std::sync::Arc;
@@ -15,51 +15,51 @@ use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELO
 use super::{Request, check, feed, logs, orders, tools};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
-/// Whether an operator's next request is waited for: then the operator makes room for others.
+/// Whether a connection is idle. Idle connections are closed when there are too many operators.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    /// Notified when it begins.
-    begins: Arc<Notify>,
-    is_waiting: AtomicBool,
-    has_asked: AtomicBool,
+pub(crate) struct Activity {
+    /// Notified when the connection becomes idle.
+    idle_notify: Arc<Notify>,
+    is_idle: AtomicBool,
+    is_new: AtomicBool,
 }
 
-impl Waiting {
-    /// For the first request.
-    pub(crate) fn new(begins: Arc<Notify>) -> Self {
-        Self { begins, is_waiting: AtomicBool::new(true), has_asked: AtomicBool::new(false) }
+impl Activity {
+    pub(crate) fn new(idle_notify: Arc<Notify>) -> Self {
+        Self { idle_notify, is_idle: AtomicBool::new(true), is_new: AtomicBool::new(true) }
     }
 
-    pub(crate) fn is_for_any(&self) -> bool {
-        self.is_waiting.load(Ordering::Relaxed)
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_idle.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_for_first(&self) -> bool {
-        self.is_for_any() && !self.has_asked.load(Ordering::Relaxed)
+    /// Whether the connection has sent no request yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new.load(Ordering::Relaxed)
     }
 
-    fn end(&self) {
-        self.is_waiting.store(false, Ordering::Relaxed);
-        self.has_asked.store(true, Ordering::Relaxed);
+    fn begin_request(&self) {
+        self.is_idle.store(false, Ordering::Relaxed);
+        self.is_new.store(false, Ordering::Relaxed);
     }
 
-    fn begin(&self) {
-        self.is_waiting.store(true, Ordering::Relaxed);
-        self.begins.notify_one();
+    fn end_request(&self) {
+        self.is_idle.store(true, Ordering::Relaxed);
+        self.idle_notify.notify_one();
     }
 }
 
-/// Answers the questions of one connection until it ends.
-pub(crate) async fn serve(stream: UnixStream, access: Access, waiting: Arc<Waiting>) {
+/// Answers the requests of one connection until it ends.
+pub(crate) async fn serve(stream: UnixStream, access: Access, activity: Arc<Activity>) {
     let mut operator: Operator = channel(stream);
     while let Ok(Some(request)) = timeout(OPERATOR_TIMEOUT, operator.next()).await {
-        waiting.end();
-        // What follows a line that cannot be read cannot be told from it.
+        activity.begin_request();
+        // After an unreadable line, the start of the next message is unknown.
         let readable = request.is_ok();
         if answer(request, &mut operator, &access).await.is_err() || !readable {
             return;
         }
-        waiting.begin();
+        activity.end_request();
     }
 }
 

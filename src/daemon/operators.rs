@@ -1,4 +1,4 @@
-//! The operators that are connected: a bounded number, so that the daemon has a descriptor for each.
+//! Connected operators, bounded so that the daemon has a file descriptor for each.
 //!
 //! At the limit, a new operator replaces one that has sent no complete request, so idle connections keep nobody out.
 
@@ -8,19 +8,18 @@ use tokio::net::UnixStream;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::admin::{self, Waiting};
+use crate::admin::{self, Activity};
 
-/// Operators connected at once. One more takes the place of one that has not sent its request, or else waits in the socket.
+/// Operators connected at once. A new one replaces an idle connection, or waits in the socket if there is none.
 pub(super) const MAX_OPERATORS: usize = 64;
 
-/// Those that are connected.
 #[derive(Debug, Default)]
 pub(super) struct Operators {
     tasks: JoinSet<()>,
-    /// In the order in which they came.
-    connected: Vec<(AbortHandle, Arc<Waiting>)>,
-    /// One has begun to wait for its operator.
-    waits: Arc<Notify>,
+    /// Oldest first.
+    connected: Vec<(AbortHandle, Arc<Activity>)>,
+    /// Notified when a connection becomes idle.
+    idle_notify: Arc<Notify>,
 }
 
 impl Operators {
@@ -29,29 +28,29 @@ impl Operators {
         self.connected.len() < MAX_OPERATORS || self.displaceable().is_some()
     }
 
-    /// Serves one more.
+    /// Serves a new connection. At the limit it closes an idle one.
     pub(super) fn admit(&mut self, stream: UnixStream, access: admin::Access) {
         if self.connected.len() >= MAX_OPERATORS
             && let Some(at) = self.displaceable()
         {
             self.connected.remove(at).0.abort();
         }
-        let waiting = Arc::new(Waiting::new(Arc::clone(&self.waits)));
-        let task = self.tasks.spawn(admin::serve(stream, access, Arc::clone(&waiting)));
-        self.connected.push((task, waiting));
+        let activity = Arc::new(Activity::new(Arc::clone(&self.idle_notify)));
+        let task = self.tasks.spawn(admin::serve(stream, access, Arc::clone(&activity)));
+        self.connected.push((task, activity));
     }
 
-    /// Waits until there is room that was not there before.
+    /// Waits until a connection ends or becomes idle.
     pub(super) async fn changed(&mut self) {
         tokio::select! {
             Some(_) = self.tasks.join_next() => self.connected.retain(|(task, _)| !task.is_finished()),
-            () = self.waits.notified() => {}
+            () = self.idle_notify.notified() => {}
         }
     }
 
-    /// Which one makes room: the first that has asked for nothing yet, else the first that asks for nothing now.
+    /// The connection to close first: the oldest without any request, else the oldest idle one.
     fn displaceable(&self) -> Option<usize> {
-        let position = |is: fn(&Waiting) -> bool| self.connected.iter().position(|(_, waiting)| is(waiting));
-        position(Waiting::is_for_first).or_else(|| position(Waiting::is_for_any))
+        let position = |is: fn(&Activity) -> bool| self.connected.iter().position(|(_, activity)| is(activity));
+        position(Activity::is_new).or_else(|| position(Activity::is_idle))
     }
 }

@@ -80,7 +80,7 @@ pub enum ServerError {
         /// Items before it that are used.
         used: Option<usize>,
     },
-    /// It asked to be left alone for a while.
+    /// It asked mcpd to retry later.
     Paused,
     /// It ended the stream of `subscriptions/listen`.
     ListenEnded,
@@ -136,7 +136,7 @@ impl ServerError {
         }
     }
 
-    /// How long the server asks to be left alone.
+    /// The time after which the server asked mcpd to retry.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         if let Self::Disconnected(disconnect) = self { disconnect.retry_after() } else { None }
     }
@@ -200,8 +200,8 @@ impl fmt::Display for ServerError {
         match self {
             Self::Undefined(text) | Self::Internal(text) => f.write_str(text),
             Self::Start(error) => error.fmt(f),
-            Self::GuardLost => f.write_str("lost its guard"),
-            Self::GuardSilent => f.write_str("its guard does not answer"),
+            Self::GuardLost => f.write_str("its guard process ended"),
+            Self::GuardSilent => f.write_str("its guard process does not answer"),
             Self::Exited(exit) => exit.fmt(f),
             Self::StreamClosed(stream) => write!(f, "closed its {stream}"),
             Self::Disconnected(disconnect) => disconnect.fmt(f),
@@ -224,10 +224,13 @@ impl fmt::Display for ServerError {
                 write!(f, "its answer to `{}` {problem}", kind.method())?;
                 used.map_or(Ok(()), |used| write!(f, "; the {used} items before it are used"))
             }
-            Self::Paused => f.write_str("it asked to be left alone for a while"),
+            Self::Paused => f.write_str("it asked mcpd to retry later"),
             Self::ListenEnded => f.write_str("it ended the stream of `subscriptions/listen`"),
             Self::HeaderMismatch(message) => {
-                write!(f, "its tools require other headers than it has listed, so mcpd lists them again: {message}")
+                write!(
+                    f,
+                    "its tools require other headers than its last tool list states; mcpd requests the list again: {message}"
+                )
             }
             Self::TooManyDirectories => f.write_str("agents of this user work in too many directories at once"),
             Self::Hidden => f.write_str("policy hides it now"),
@@ -252,7 +255,9 @@ impl fmt::Display for StartTimeout {
         match activity {
             StartActivity::Never => write!(f, "did not answer `{method}` within {took}"),
             StartActivity::Lasting => write!(f, "was still starting after {took}"),
-            StartActivity::Stopped => write!(f, "did not answer `{method}` within {took}, and has stopped to start"),
+            StartActivity::Stopped => {
+                write!(f, "did not answer `{method}` within {took}, and shows no activity any more")
+            }
         }
     }
 }

@@ -78,7 +78,7 @@ mod tests {
     fn start_that_falls_silent_ends_one_limit_later() {
         let (lasted, reason) = lasts(LIMIT, Duration::from_secs(90));
         assert_eq!(lasted, Duration::from_secs(120));
-        assert_eq!(reason, "did not answer `initialize` within 2m, and has stopped to start");
+        assert_eq!(reason, "did not answer `initialize` within 2m, and shows no activity any more");
     }
 
     #[test]

@@ -1,14 +1,13 @@
-//! The guard: a small process between mcpd and one server, so that no descendant of the server outlives either.
+//! The guard: a small process between mcpd and one server. No descendant of the server outlives it.
 //!
-//! mcpd re-executes itself under the name [`ARGV0`]; standard input is a socket to mcpd. Over it come three descriptors,
-//! the server's standard streams, and a [`Definition`]; back go [`Report`]s. The guard holds no data of a call: the
-//! streams are mcpd's pipes directly.
+//! mcpd re-executes itself under the name [`ARGV0`]. The guard's standard input is a socket to mcpd. The guard receives the
+//! server's three standard streams and a [`Definition`], and sends [`Report`]s. It never sees the data of calls: the streams are
+//! pipes between mcpd and the server.
 //!
-//! The same socket is the lifeline. When it closes, because mcpd let go of it or died in whatever way, the guard kills
-//! the whole subtree. As child subreaper it inherits every descendant whose parent dies, forked twice or not, so
-//! the subtree is what descends from the guard. It exits when that is empty.
+//! The socket is also the lifeline. When mcpd closes it or dies, the guard kills the whole subtree. As a child subreaper, the guard
+//! inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none is left.
 //!
-//! Single-threaded, without tokio. Must not touch: anything of the protocol.
+//! Single-threaded, without tokio. Must not touch the MCP protocol.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -34,18 +33,18 @@ use super::start_error::StartError;
 use super::subtree;
 use crate::config::command_line::mistaken_for_program;
 
-/// The name a guard runs under, by which `main` knows one.
+/// The process name of a guard, by which `main` recognizes one.
 pub const ARGV0: &str = "mcpd-guard";
 
-/// Asks the server's process group to end: SIGTERM.
+/// Order: send SIGTERM to the server's process group.
 pub(crate) const TERMINATE: u8 = b'T';
-/// Ends the subtree at once: SIGKILL.
+/// Order: kill the subtree at once with SIGKILL.
 pub(crate) const KILL: u8 = b'K';
 
-/// How often a subtree that does not die is killed again, in milliseconds.
+/// Delay between attempts to kill a subtree, in milliseconds.
 const KILL_AGAIN_MS: i64 = 20;
 
-/// What to run. Secrets in it travel over the socket and never stand in an argument list.
+/// The program to run. Its secrets are sent over the socket, so they never appear in an argument list.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Definition {
     pub(crate) command: String,
@@ -53,34 +52,34 @@ pub(crate) struct Definition {
     /// The server's whole environment.
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
-    /// As mcpd found it, if it has set its own.
+    /// The umask that mcpd was started with, if mcpd has changed it.
     pub(crate) umask: Option<u32>,
-    /// Soft limit of open files, as mcpd found it, if it has raised its own.
+    /// The soft limit of open files that mcpd was started with, if mcpd has raised it.
     pub(crate) open_files: Option<u64>,
 }
 
-/// What the guard tells mcpd, one JSON object a line.
+/// A report of the guard to mcpd: one JSON object per line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
-    /// The server runs.
+    /// The server is running.
     Started { pid: u32 },
-    /// It could not be started.
+    /// The server could not be started.
     NotStarted(StartError),
-    /// It has ended; the rest of its subtree is being killed.
+    /// The server has exited. The rest of its subtree is being killed.
     Exited(Exit),
 }
 
-/// Set once this program is known to become a guard when it is started as one.
+/// Set by [`run_if_guard`]: this program can act as a guard.
 static HOOKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether [`run_if_guard`] was called, so that this program can be the guard of its own servers.
+/// Whether [`run_if_guard`] was called, so that this program can guard its own servers.
 pub(super) fn is_hooked() -> bool {
     HOOKED.load(Ordering::Relaxed)
 }
 
-/// Runs this process as a guard if it was started as one, and returns its exit code. To be called first in `main`,
-/// before any thread is started.
+/// Runs this process as a guard if it was started as one, and returns its exit code. Call it first in `main`, before any thread
+/// starts.
 #[must_use]
 pub fn run_if_guard() -> Option<ExitCode> {
     HOOKED.store(true, Ordering::Relaxed);
@@ -92,37 +91,37 @@ fn run() -> io::Result<()> {
     close_inherited()?;
     rustix::thread::set_name(c"mcpd-guard")?;
     SigSet::empty().thread_set_mask()?;
-    // Not one of mcpd's group: what the terminal or `pkill` sends to that is not for the server.
+    // A new session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let ignored = std::sync::Arc::default();
-    // By a handler, which ends with `exec`: a server has them as a fresh process does, though mcpd may run in the background of a
-    // shell or under `nohup`.
+    // `exec` resets handlers to the default. So a server gets the default actions, even if mcpd runs in the background of a shell or
+    // under `nohup`, where these signals are ignored.
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
         signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
     }
     let (child_ended, notify) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
 
-    // Not by `io::stdin`, which has a buffer for life.
+    // `io::stdin` would allocate a permanent buffer.
     let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let streams = receive_streams(&control)?;
     let Some(definition) = receive_definition(&control)? else { return Ok(()) };
     let server = match start(&definition, streams) {
         Ok(pid) => pid,
-        Err(failure) => return tell(&control, &Report::NotStarted(failure)),
+        Err(failure) => return send_report(&control, &Report::NotStarted(failure)),
     };
     drop(definition);
-    // From here on the server is there, and whatever fails, it goes before the guard does.
-    let watched = tell(&control, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
+    // From here on the server runs. Whatever fails, the subtree is killed before the guard exits.
+    let watched = send_report(&control, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
         .and_then(|()| watch(&control, &child_ended, server));
     kill_subtree(&child_ended)?;
     watched
 }
 
-/// Closes all descriptors but the standard ones: those that mcpd was itself started with must not reach a server.
+/// Closes all descriptors except the standard ones, so that no server inherits a descriptor that mcpd inherited.
 ///
-/// Listed with room on the stack: what the standard library takes for it from the heap, a guard would keep.
+/// Lists them with a buffer on the stack: heap memory of the standard library would stay with the guard.
 pub(crate) fn close_inherited() -> io::Result<()> {
     let directory = open("/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let mut space = [MaybeUninit::uninit(); 1024];
@@ -130,7 +129,7 @@ pub(crate) fn close_inherited() -> io::Result<()> {
     while let Some(entry) = listing.next() {
         let fd = entry?.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok());
         if let Some(fd) = fd.filter(|fd| *fd > 2 && *fd != directory.as_raw_fd()) {
-            // The listing goes by number, so it misses none for the one that is gone.
+            // The listing is ordered by number, so closing one skips no other.
             let _ = nix::unistd::close(fd);
         }
     }
@@ -151,7 +150,7 @@ fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
     fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
 }
 
-/// What to run; `None` if an order was read with it, for nothing is there yet that could be ended more gently.
+/// The definition; `None` if an order came with it: the server has not started, so there is nothing to stop.
 fn receive_definition(control: &UnixStream) -> io::Result<Option<Definition>> {
     let mut lines = BufReader::new(control);
     let mut line = String::new();
@@ -173,7 +172,7 @@ fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartErr
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
 }
 
-/// What runs the server, in a process group of its own.
+/// The command that runs the server, in its own process group.
 pub(super) fn command(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartError> {
     if !definition.cwd.is_dir() {
         return Err(StartError::NoWorkingDirectory(definition.cwd.clone()));
@@ -189,7 +188,7 @@ pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartError {
     StartError::of_execution(Path::new(command.get_program()), error)
 }
 
-/// The file to execute: `command` itself if it has a `/`, else the first executable of that name on the child's `PATH`.
+/// The file to execute: `command` if it contains a `/`, or else the first executable of that name in the server's `PATH`.
 fn find_program(definition: &Definition) -> Result<PathBuf, StartError> {
     let command = &definition.command;
     let not_found = |path: Option<&str>| match mistaken_for_program(command) {
@@ -210,7 +209,7 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path.as_os_str().as_bytes(), rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Waits for what comes first: the server's end, the order to kill, or the end of the lifeline.
+/// Waits for the first of these: the server's exit, the order to kill, or the end of the lifeline.
 fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Result<()> {
     loop {
         let mut fds = [PollFd::new(control, PollFlags::IN), PollFd::new(child_ended, PollFlags::IN)];
@@ -222,21 +221,21 @@ fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Res
         if ready[1] {
             drain(child_ended);
             if let Some(exit) = reap(server) {
-                return tell(control, &Report::Exited(exit));
+                return send_report(control, &Report::Exited(exit));
             }
         }
-        if ready[0] && obey(control, server) {
+        if ready[0] && handle_order(control, server) {
             return Ok(());
         }
     }
 }
 
-/// Carries out one order; `true` if the subtree has to go.
-fn obey(mut control: &UnixStream, server: Pid) -> bool {
+/// Carries out one order. Returns `true` if the subtree must be killed.
+fn handle_order(mut control: &UnixStream, server: Pid) -> bool {
     let mut order = [0];
     match io::Read::read(&mut control, &mut order) {
         Ok(1) if order[0] == TERMINATE => {
-            // The server leads the group and is not reaped yet, so the group cannot be another's.
+            // The server leads the group and is not reaped yet, so the number cannot have been reused.
             let _ = kill_process_group(server, Signal::TERM);
             false
         }
@@ -245,7 +244,7 @@ fn obey(mut control: &UnixStream, server: Pid) -> bool {
     }
 }
 
-/// Reaps the dead; how the server ended, if it was among them.
+/// Reaps dead processes. Returns the exit of the server, if it was among them.
 fn reap(server: Pid) -> Option<Exit> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = subtree::reap_any() {
@@ -258,7 +257,7 @@ fn reap(server: Pid) -> Option<Exit> {
 
 fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
     let again = rustix::event::Timespec { tv_sec: 0, tv_nsec: KILL_AGAIN_MS * 1_000_000 };
-    // No child is left when there is nothing to wait for.
+    // `ECHILD` means that no child is left.
     while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
         subtree::kill_descendants();
         match poll(&mut [PollFd::new(child_ended, PollFlags::IN)], Some(&again)) {
@@ -274,7 +273,7 @@ fn drain(mut pipe: &UnixStream) {
     let _ = io::Read::read(&mut pipe, &mut [0; 64]);
 }
 
-fn tell(mut control: &UnixStream, report: &Report) -> io::Result<()> {
+fn send_report(mut control: &UnixStream, report: &Report) -> io::Result<()> {
     let mut line = serde_json::to_vec(report)?;
     line.push(b'\n');
     control.write_all(&line)

@@ -1,4 +1,4 @@
-//! Whether a running instance responds. Pure: time is passed in.
+//! Health checks of a running instance. Pure: time is passed in.
 //!
 //! ```text
 //! silent for `interval` ─► ping ─ any message ─► well
@@ -6,28 +6,28 @@
 //! ```
 //!
 //! - An instance that sends messages is not pinged.
-//! - A call that times out is a miss if nothing was received since it was sent. Calls that time out within one `timeout` are one
-//!   miss, so a burst of them weighs no more than a ping.
-//! - An instance with unanswered calls may be busy with them: an unanswered ping is then reported, and is no miss (MCP 2025-11-25,
-//!   `basic/utilities/ping`, leaves it to the sender what to make of one). That ends with the first call that times out.
+//! - A call that times out is a miss if nothing was received since it was sent. Calls that time out within one `timeout` count as
+//!   one miss, so a burst of them weighs the same as one ping.
+//! - An instance with unanswered calls may be busy. Its unanswered pings are reported, but are not misses, until one of its calls
+//!   times out. (MCP 2025-11-25, `basic/utilities/ping`, leaves the reaction to the sender.)
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Misses in a row that make an instance ill.
+/// Consecutive misses that make an instance ill.
 const MISSES: u32 = 3;
 
-/// What one instance has left unanswered since its last message.
+/// The messages that an instance has left unanswered since its last message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Silence {
-    /// Pings, also those that are excused by unanswered calls.
+    /// Unanswered pings, including those that are no misses.
     pub pings: u32,
-    /// Calls that timed out, counted as misses are.
+    /// Calls that timed out and count as misses.
     pub calls: u32,
 }
 
 impl Silence {
-    /// Nothing is unanswered.
+    /// Whether nothing is unanswered.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::default()
@@ -46,47 +46,47 @@ impl fmt::Display for Silence {
     }
 }
 
-/// The calls of an instance, as they bear on its health.
+/// The calls of an instance, as far as they concern its health.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Calls {
     /// Some are unanswered.
     pub(super) are_pending: bool,
-    /// When the latest of those was sent that have timed out since the last check.
+    /// The send time of the latest call that has timed out since the last check.
     pub(super) timed_out: Option<Instant>,
 }
 
-/// What was received from one instance, and when to check next.
+/// The health of one instance, and the time of its next check.
 #[derive(Debug)]
 pub(super) struct Health {
     interval: Duration,
     timeout: Duration,
-    /// A message was received since the last check.
+    /// The time of the latest message since the last check.
     received: Option<Instant>,
     ping_pending: bool,
     silence: Silence,
     misses: u32,
-    /// Nothing was received since.
+    /// The time of the last message before this silence.
     silent_since: Instant,
-    /// When a call was counted as a miss.
+    /// The time when a call last counted as a miss.
     call_missed_at: Option<Instant>,
     due: Instant,
 }
 
-/// What to do now.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Nothing before [`Health::due`].
+    /// Do nothing until [`Health::due`].
     Wait,
     /// Send a ping.
     Ping,
-    /// It was well until now, as far as is known.
+    /// The instance is well.
     Well,
-    /// It has left this unanswered.
+    /// The instance has left these messages unanswered.
     Missed(Silence),
 }
 
 impl Health {
-    /// Of an instance from which a message was just received.
+    /// The health of an instance that has just sent a message.
     pub(super) fn new(interval: Duration, timeout: Duration, now: Instant) -> Self {
         Self {
             interval,
@@ -101,32 +101,32 @@ impl Health {
         }
     }
 
-    /// A message was received, whatever it was.
+    /// Records any received message.
     pub(super) fn receive(&mut self, now: Instant) {
         self.received = Some(now);
     }
 
-    /// Whether it has left anything unanswered, so that the next message is worth a check at once.
+    /// Whether anything is unanswered. Then the next message calls for an immediate check.
     pub(super) fn is_silent(&self) -> bool {
         !self.silence.is_empty()
     }
 
-    /// Whether it is ill, as far as is known.
+    /// Whether the instance is ill.
     pub(super) fn is_ill(&self) -> bool {
         self.misses >= MISSES
     }
 
-    /// When to check again.
+    /// The time of the next check.
     pub(super) fn due(&self) -> Instant {
         self.due
     }
 
-    /// What to do at `now`. Nothing is missed if a person has `overruled` the checks.
+    /// Checks the instance at `now`. Nothing counts as a miss while an operator has `overruled` the checks.
     pub(super) fn check(&mut self, now: Instant, calls: Calls, overruled: bool) -> Act {
         if let Some(at) = self.received.take() {
             let is_later = |sent: &Instant| *sent >= at;
             *self = Self { silent_since: at, ..Self::new(self.interval, self.timeout, now) };
-            // A call that was sent after that message and has timed out is a miss all the same.
+            // A call that was sent after that message and has timed out is still a miss.
             if overruled || !calls.timed_out.as_ref().is_some_and(is_later) {
                 return Act::Well;
             }
@@ -145,7 +145,7 @@ impl Health {
             self.due = now + self.timeout;
             return Act::Ping;
         }
-        // The next ping is sent as long after this one as if it had been answered.
+        // The interval between pings is the same whether or not they are answered.
         self.due = now + self.interval.saturating_sub(self.timeout);
         if overruled {
             return Act::Wait;
@@ -158,7 +158,7 @@ impl Health {
         Act::Missed(self.silence)
     }
 
-    /// Whether a call counts that was sent at `sent` and has timed out at `now`.
+    /// Whether a call that was sent at `sent` and timed out at `now` is a miss.
     fn is_miss(&self, sent: Instant, now: Instant) -> bool {
         let earliest = self.call_missed_at.map_or(self.silent_since, |at| at + self.timeout);
         sent >= self.silent_since && now >= earliest
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_reads_as_what_was_left_unanswered() {
+    fn silence_prints_the_unanswered_messages() {
         let text = |pings, calls| Silence { pings, calls }.to_string();
         assert_eq!(
             [text(1, 0), text(3, 0), text(0, 2), text(2, 1)],

@@ -1,7 +1,6 @@
-//! TaskSubscription the pages of a list to their end, or to a limit.
+//! Reads the pages of a list to the end, or up to a limit. Pure.
 //!
-//! Pure. A server may send cursors for ever, the same one again, or pages without end: the list then ends where the limit is,
-//! and says so.
+//! A server may send endless pages, or the same cursor again. The list then ends at the limit and is marked as truncated.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -14,28 +13,28 @@ use crate::jsonrpc::members::{members, text};
 use crate::list_kind::ListKind;
 use crate::token_estimate;
 
-/// Most pages of one list.
+/// Maximum pages of one list.
 const MAX_PAGES: usize = 500;
-/// Most items of one list.
+/// Maximum items of one list.
 const MAX_ITEMS: usize = 10_000;
-/// Most bytes of one list's definitions together: far more than any model reads, and less than one message. One
-/// that does not fit beside those before it is left out.
+/// Maximum bytes of all definitions of one list: more than any model reads, and less than one message. A definition that does not
+/// fit is left out.
 const MAX_BYTES: usize = 8 << 20;
-/// Most bytes of one list as they come, left out or not.
+/// Maximum bytes of one list as received, with the definitions that are left out.
 const MAX_READ: usize = 8 * MAX_BYTES;
-/// Longest name or URI, in bytes. Which names are fit to be exposed is decided by policy, so that it can be told.
+/// Maximum length of a name or URI, in bytes. Policy decides which of the remaining names can be exposed, and reports the others.
 const MAX_KEY: usize = 8 << 10;
-/// Longest cursor, in bytes.
+/// Maximum length of a cursor, in bytes.
 const MAX_CURSOR: usize = 4 << 10;
 
-/// A list being followed.
+/// A list that is being read.
 #[derive(Debug)]
 pub struct Listing {
     kind: ListKind,
     list: List,
-    /// Of the definitions kept.
+    /// Bytes of the definitions in `list`.
     bytes: usize,
-    /// Of all pages.
+    /// Bytes of all pages.
     read: usize,
     cursors: HashSet<Bytes>,
 }
@@ -43,29 +42,29 @@ pub struct Listing {
 /// What to do after a page.
 #[derive(Debug)]
 pub enum Next {
-    /// Ask for the page at this cursor, raw JSON.
+    /// Request the page at this cursor, which is raw JSON.
     Page(Listing, Bytes),
-    /// That was the last one.
+    /// The list is complete, or truncated.
     Done(List),
 }
 
 impl Listing {
-    /// One of which no page was taken yet.
+    /// A list without pages.
     #[must_use]
     pub fn of(kind: ListKind) -> Self {
         Self { kind, list: List::default(), bytes: 0, read: 0, cursors: HashSet::new() }
     }
 
-    /// What is listed.
+    /// The kind of the items.
     #[must_use]
     pub fn kind(&self) -> ListKind {
         self.kind
     }
 
-    /// Takes the raw result of one request.
+    /// Adds the raw result of one request.
     ///
     /// # Errors
-    /// The list as it was, if that is no result of its method.
+    /// The unchanged list, if `result` is not valid for its method.
     pub fn page(mut self, result: &Bytes) -> Result<Next, Self> {
         let Ok([Some(items), cursor]) = members(result, [self.kind.member(), "nextCursor"]) else { return Err(self) };
         let Ok(definitions) = serde_json::from_slice::<Vec<&RawValue>>(&items) else { return Err(self) };
@@ -75,7 +74,7 @@ impl Listing {
             self.add(definition.get().as_bytes());
         }
         self.read += result.len();
-        // An empty string is a cursor like any other (MCP, `server/utilities/pagination`); null is none.
+        // An empty string is a valid cursor (MCP, `server/utilities/pagination`); null means the end.
         let Some(cursor) = cursor.filter(|raw| raw[..] != b"null"[..]) else { return Ok(Next::Done(self.list)) };
         let cursor = Bytes::copy_from_slice(&cursor);
         let limit = self.cursors.len() + 1 >= MAX_PAGES || self.list.items.len() >= MAX_ITEMS || self.read > MAX_READ;
@@ -86,21 +85,21 @@ impl Listing {
         Ok(Next::Page(self, cursor))
     }
 
-    /// The pages so far, marked as cut; `None` if there are none.
+    /// The pages read so far, marked as truncated; `None` if there are none.
     #[must_use]
     pub fn partial(self) -> Option<List> {
         let has_pages = !self.cursors.is_empty();
         has_pages.then(|| List { truncated: true, ..self.list })
     }
 
-    /// What is no object with a key (and, if it is a tool, a schema) is left out, and costs the others nothing. Passed on,
-    /// it would cost an agent everything there is, since clients take a list as a whole or not at all.
+    /// Adds one definition. Leaves out invalid ones: those without a key, and tools without a schema. Clients reject a whole list
+    /// because of one invalid item.
     fn add(&mut self, definition: &[u8]) {
         if self.list.items.len() >= MAX_ITEMS || self.bytes + definition.len() > MAX_BYTES {
             self.list.truncated = true;
             return;
         }
-        // Copied, so that what else stood in the message does not stay in memory with it.
+        // Copied, so that it does not keep the whole message in memory.
         let definition = Bytes::copy_from_slice(definition);
         let Ok([Some(raw_key), schema]) = members(&definition, [self.kind.key(), "inputSchema"]) else { return };
         let is_tool = schema.is_some_and(|schema| schema.starts_with(b"{"));
@@ -113,14 +112,14 @@ impl Listing {
         }
         let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else { return };
         self.bytes += definition.len();
-        // Counted here, since a list is read once, and catalogs are built of it again and again.
+        // Counted here, as a list is read once, but catalogs are built from it many times.
         let passed_on = if self.kind == ListKind::Tools { token_estimate::sent_bytes(&definition) } else { 0 };
         self.list.items.push(Item { key, raw_key, definition, passed_on });
     }
 }
 
-/// How often a changed list is asked for again: at once, but no more than [`Pace::BURST`] times within
-/// [`Pace::WINDOW`], so that a server that announces a change at every list does not keep both busy.
+/// Limits how often a changed list is requested: at most [`Pace::BURST`] times within [`Pace::WINDOW`]. So a server that
+/// announces a change after every list does not keep mcpd and itself busy.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     begun: VecDeque<Instant>,
@@ -130,12 +129,12 @@ impl Pace {
     const BURST: usize = 4;
     const WINDOW: Duration = Duration::from_secs(2);
 
-    /// When the next list may begin; not in the future if it may at once.
+    /// The earliest time for the next list; `None` or a past time if it may start now.
     pub(super) fn allowed_at(&self) -> Option<Instant> {
         (self.begun.len() >= Self::BURST).then(|| self.begun.front().map(|first| *first + Self::WINDOW)).flatten()
     }
 
-    /// A list begins now.
+    /// Records the start of a list.
     pub(super) fn begin(&mut self, now: Instant) {
         self.begun.push_back(now);
         while self.begun.len() > Self::BURST {

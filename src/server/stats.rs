@@ -1,37 +1,38 @@
-//! What a server counts. Pure: its tasks write, and readers never wait for them. There are two for as long as one makes way for
-//! the other, so whatever is written is a difference.
+//! The counters of a server. Pure: its tasks write, and readers never wait for them.
+//!
+//! While one task replaces another, both write. So each write is a difference, never an absolute value.
 
-mod lately;
+mod last_hour;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use self::lately::Lately;
+pub use self::last_hour::LastHour;
 
 /// Counters of one server over all its instances.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Calls taken.
+    /// Calls received.
     pub calls: Counter,
-    /// Calls unanswered now.
+    /// Calls that are unanswered now.
     pub in_flight: Counter,
     /// Calls that ended in a JSON-RPC error.
     pub errors: Counter,
     /// Instances started after the first.
     pub restarts: Counter,
-    /// Instances started because the one before had ended by itself, or had not started; over all instances of a server.
-    pub recovered: Arc<Lately>,
-    /// Lines on stdout that were no message.
+    /// Starts after a failure within the last hour. Shared by all instances of a server.
+    pub recovered: Arc<LastHour>,
+    /// Lines on stdout that were not messages.
     pub skipped_lines: Counter,
-    /// Responses that nobody waited for.
+    /// Responses without a pending request.
     pub stray_responses: Counter,
-    /// Status notifications of tasks that it has not made for anybody.
+    /// Status notifications of unknown tasks.
     pub stray_notifications: Counter,
-    /// Instances that answered `initialize` and not `server/discover`, which they were sent 2 s before.
+    /// Instances that answered `initialize`, but not the `server/discover` sent 2 s earlier.
     pub silent_starts: Counter,
 }
 
-/// The same at one moment.
+/// The values of [`Stats`] at one moment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Totals {
     pub calls: u64,
@@ -45,7 +46,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// What has been counted since these were `before`; of what is counted now only, what it was.
+    /// The difference to the earlier totals `before`. `in_flight` is not cumulative and stays as it is.
     pub(super) fn since(self, before: Self) -> Self {
         Self {
             calls: self.calls - before.calls,
@@ -76,12 +77,12 @@ impl Totals {
 }
 
 impl Stats {
-    /// Those of one of several instances of the server of these.
+    /// New counters for one of several instances.
     pub(super) fn of_instance(&self) -> Self {
         Self { recovered: Arc::clone(&self.recovered), ..Self::default() }
     }
 
-    /// What they are now.
+    /// The present values.
     #[must_use]
     pub fn totals(&self) -> Totals {
         Totals {
@@ -96,7 +97,7 @@ impl Stats {
         }
     }
 
-    /// Takes over what another counted.
+    /// Adds the counts of another instance.
     pub(super) fn take_over(&self, other: Totals) {
         let pairs = [
             (&self.calls, other.calls),
@@ -113,12 +114,12 @@ impl Stats {
     }
 }
 
-/// A number that any task reads.
+/// A number that any task can read.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Its value now.
+    /// The present value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -132,7 +133,7 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What was counted as `before` is `now`.
+    /// Adds the difference between `before` and `now`.
     pub(crate) fn change(&self, before: u64, now: u64) {
         self.0.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }

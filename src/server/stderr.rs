@@ -1,15 +1,14 @@
-//! What a server writes to stderr: always drained, kept in one bounded ring for all its instances.
+//! The stderr of a server: always drained, and stored in one bounded ring for all its instances.
 //!
-//! Lives here: lines as they are read from the pipe ([`drain`]), the ring and those who look at it ([`ring`]), and a few of the
-//! lines in mcpd's own log ([`copy`]). Must not touch: who looks, and why.
+//! [`drain`] reads lines from the pipe, [`ring`] stores them, and [`copy`] writes a few of them to mcpd's own log.
 //!
 //! ```text
 //! instance ── drain ─┐
-//! instance ── drain ─┴─► ring (full: the oldest lines make room) ◄── Reader: a place in it
+//! instance ── drain ─┴─► ring (full: drops the oldest lines) ◄── Reader: a position in it
 //! ```
 //!
-//! Nobody is handed lines: whoever looks keeps a place in the ring and goes on from there when it has time. One that is slow
-//! costs the server nothing, loses what made room meanwhile, and learns how much that was.
+//! A reader holds a position in the ring and continues from there when it has time. A slow reader does not slow the server down:
+//! it misses the lines that were dropped meanwhile, and learns their number.
 
 mod copy;
 mod drain;

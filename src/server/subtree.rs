@@ -1,23 +1,23 @@
-//! Who descends from whom, read from `/proc`.
+//! Process ancestry, read from `/proc`.
 //!
-//! Knows process ids and nothing else. Used by the guard, by the daemon for what a killed guard left behind, and to
-//! tell a person's `mcpd status` from a server that asks.
+//! The guard uses it to kill its subtree, and the daemon to kill the remains of a lost guard. The operator socket uses it to
+//! refuse descendants of servers.
 
 use std::collections::HashMap;
 use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, wait, waitpid};
 
-/// What `/proc/PID/stat` says of a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stat {
-    /// By a signal, or by a debugger.
+    /// Stopped by a signal or a debugger.
     is_stopped: bool,
     parent: i32,
     session: i32,
 }
 
-/// The fields stand behind the command, which may itself contain spaces and brackets (proc(5)).
+/// The fields follow the command, which may contain spaces and brackets (proc(5)).
 fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
@@ -26,19 +26,19 @@ fn stat(pid: i32) -> Option<Stat> {
     Some(Stat { is_stopped, parent, session: fields.nth(1)?.parse().ok()? })
 }
 
-/// Whether a process is stopped, so that it does nothing before it is continued.
+/// Whether a process is stopped, so that it cannot run until it is continued.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     i32::try_from(pid).ok().and_then(stat).is_some_and(|stat| stat.is_stopped)
 }
 
-/// Every process on the machine that could be read.
+/// All readable processes on the machine.
 fn processes() -> HashMap<i32, Stat> {
     let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| Some((pid, stat(pid)?))).collect()
 }
 
-/// Children of this process and all their descendants, but for the subtrees of `spared`.
+/// All descendants of this process, except the subtrees of `spared`.
 fn descendants(processes: &HashMap<i32, Stat>, spared: &[u32]) -> Vec<i32> {
     let own = getpid().as_raw_pid();
     let is_ours = |pid: i32| {
@@ -62,8 +62,7 @@ fn is_one_of(pid: i32, pids: &[u32]) -> bool {
     pids.iter().any(|other| i32::try_from(*other) == Ok(pid))
 }
 
-/// How many bytes `root` and each of its descendants has written, to whatever it was (proc_pid_io(5)). A process that may not be
-/// looked at is left out.
+/// The bytes that `root` and each of its descendants have written anywhere (proc_pid_io(5)). Unreadable processes are left out.
 pub(crate) fn bytes_written_below(root: u32) -> HashMap<i32, u64> {
     let processes = processes();
     let others = processes.keys().copied().filter(|pid| is_below(*pid, root, &processes));
@@ -92,26 +91,26 @@ fn is_below(mut pid: i32, root: u32, processes: &HashMap<i32, Stat>) -> bool {
 fn bytes_written(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     let counter = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-    // By system calls; and what was written to disks otherwise, as by mapped memory.
+    // `wchar` counts system calls; `write_bytes` also counts writes to disk through mapped memory.
     counter("wchar:").max(counter("write_bytes:"))
 }
 
-/// The descendants that this process has now.
+/// The present descendants of this process.
 pub(crate) fn present() -> Vec<u32> {
     descendants(&processes(), &[]).into_iter().map(i32::unsigned_abs).collect()
 }
 
-/// Sends SIGKILL to every descendant and reaps what has died. Descendants must come to this process when their parents
-/// die: it has to be a child subreaper.
+/// Sends SIGKILL to every descendant and reaps the dead ones. This process must be a child subreaper, so that it inherits orphans.
 pub(crate) fn kill_descendants() {
     let processes = processes();
     kill_and_reap(&processes, &descendants(&processes, &[]));
 }
 
-/// The same for what killed guards have left: not the subtrees of `spared`, and nothing in this process's own session,
-/// which every guard leaves. Tells whether there was any.
+/// Kills the remains of lost guards. Returns whether there were any.
+///
+/// Spares the subtrees of `spared`, and this process's own session, which every guard leaves.
 pub(crate) fn kill_strays(spared: &[u32]) -> bool {
-    // Not getsid(2), whose 0 for a leader outside this PID namespace the crate takes for a breach of contract.
+    // Not getsid(2): it returns 0 for a leader outside this PID namespace, and `rustix` requires a positive number.
     let Some(own) = stat(getpid().as_raw_pid()) else { return false };
     let processes = processes();
     let mut strays = descendants(&processes, spared);
@@ -124,7 +123,7 @@ fn kill_and_reap(processes: &HashMap<i32, Stat>, pids: &[i32]) {
     let own = getpid().as_raw_pid();
     for pid in pids {
         let Some(handle) = Pid::from_raw(*pid) else { continue };
-        // The handle names this process only; its number may have gone to another since it was read.
+        // The handle refers to one process. Its number may have been reused since it was read, so it is compared below.
         let Ok(process) = pidfd_open(handle, PidfdFlags::empty()) else { continue };
         let is_same = stat(*pid).is_some_and(|now| {
             processes
@@ -132,20 +131,19 @@ fn kill_and_reap(processes: &HashMap<i32, Stat>, pids: &[i32]) {
                 .is_some_and(|then| now.session == then.session && [then.parent, own].contains(&now.parent))
         });
         if is_same {
-            // One that has gone meanwhile is what we want.
+            // An error means that the process is gone, as intended.
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
         let _ = waitpid(Some(handle), WaitOptions::NOHANG);
     }
 }
 
-/// Reaps one dead child, if there is any; the error tells that there is no child at all.
+/// Reaps one dead child, if there is one. The error means that this process has no children.
 pub(crate) fn reap_any() -> rustix::io::Result<Option<(Pid, rustix::process::WaitStatus)>> {
     wait(WaitOptions::NOHANG)
 }
 
-/// Whether `pid` certainly neither is one of `ancestors` nor descends from one. A process that is gone, or whose
-/// ancestry cannot be followed to its end, is not certain.
+/// Whether `pid` is certainly outside the subtrees of `ancestors`. False if the process is gone or its ancestry cannot be read.
 pub(crate) fn is_unrelated(pid: i32, ancestors: &[u32]) -> bool {
     let mut pid = pid;
     while pid > 1 {

@@ -1,14 +1,14 @@
-//! A few lines of each server in mcpd's own log, for whoever wants them there.
+//! Copies a few stderr lines of each server to mcpd's own log, at level debug.
 
 use std::time::{Duration, Instant};
 
-/// Lines of one instance that are copied in each period; the rest is counted.
+/// Maximum lines of one instance to copy in each period. The rest is counted.
 const COPIES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(1);
-/// Characters of a line that are copied.
+/// Maximum characters to copy of a line.
 const MAX_LINE_LEN: usize = 500;
 
-/// Copies lines at level debug. While that is not logged it costs a look at the level.
+/// Copies lines at level debug. If that level is off, a line costs one check.
 #[derive(Default)]
 pub(super) struct Copier {
     period: Option<Instant>,

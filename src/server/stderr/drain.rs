@@ -1,4 +1,4 @@
-//! Reading stderr, line by line.
+//! Reads stderr line by line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +11,12 @@ use super::copy::Copier;
 use super::ring::{Line, Log, Ring};
 use crate::clock::Moment;
 
-/// Longest line line, in bytes; of a longer one the beginning, with `…` behind it.
+/// Maximum length of a line, in bytes. A longer line is cut and ends with `…`.
 const MAX_LINE: usize = 64 << 10;
 /// Bytes read at once.
 const CHUNK: usize = 4 << 10;
 
-/// The writing end of a server's lines, for one of its instances.
+/// Writes the lines of one instance to the ring of its server.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
     ring: watch::Sender<Ring>,
@@ -29,7 +29,7 @@ impl Writer {
         Self { ring: watch::Sender::default(), server, purpose: None }
     }
 
-    /// The same for an instance that is one of several.
+    /// The writer of one of several instances.
     pub(crate) fn for_purpose(&self, purpose: Arc<str>) -> Self {
         Self { purpose: Some(purpose), ..self.clone() }
     }
@@ -38,17 +38,17 @@ impl Writer {
         Log::new(self.ring.subscribe())
     }
 
-    /// Reads `pipe` until every process that holds it is gone, and counts the bytes in `total`.
+    /// Reads `pipe` until its last writer closes it. Counts the bytes in `total`.
     pub(crate) async fn drain(self, mut pipe: pipe::Receiver, pid: u32, total: Arc<AtomicU64>) {
         let mut buffer = vec![0; CHUNK];
         let (mut partial, mut copier) = (Partial::default(), Copier::default());
         while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
             total.fetch_add(read as u64, Ordering::Relaxed);
             self.take(&mut partial, &buffer[..read], pid, &mut copier);
-            // With a server that never pauses, the runtime would otherwise look at nobody else for a hundred reads.
+            // Otherwise a server that writes without pause would delay all other tasks for about a hundred reads.
             tokio::task::yield_now().await;
         }
-        // It ends without a line end, or has none to end.
+        // Ends the last line if it has no newline.
         self.take(&mut partial, b"\n", pid, &mut copier);
     }
 
@@ -71,25 +71,24 @@ impl Writer {
 #[derive(Default)]
 struct Partial {
     bytes: Vec<u8>,
-    /// It was too long: what is line of it has been given away, and the rest is dropped.
-    given: bool,
+    /// The line was too long. Its beginning was returned, and the rest is dropped.
+    was_cut: bool,
 }
 
 impl Partial {
-    /// Takes in what goes on with the line, to its end at most. Gives the line away once it has ended or is too long, unless
-    /// it is blank.
+    /// Adds the next part of the line. Returns the line when it has ended or is too long, unless it is blank.
     fn take(&mut self, part: &[u8]) -> Option<Box<str>> {
         let (text, ends) = match part.strip_suffix(b"\n") {
             Some(text) => (text, true),
             None => (part, false),
         };
-        if self.given {
-            self.given = !ends;
+        if self.was_cut {
+            self.was_cut = !ends;
             return None;
         }
         let room = MAX_LINE - self.bytes.len();
         let (piece, is_cut) = (&text[..text.len().min(room)], text.len() > room);
-        self.given = is_cut && !ends;
+        self.was_cut = is_cut && !ends;
         if !ends && !is_cut {
             self.bytes.extend_from_slice(piece);
             return None;
@@ -97,7 +96,7 @@ impl Partial {
         if self.bytes.is_empty() {
             return line_text(piece, is_cut);
         }
-        // One long line is no reason to keep room for another.
+        // Moved out, so that one long line does not keep its buffer allocated.
         let mut line = std::mem::take(&mut self.bytes);
         line.extend_from_slice(piece);
         line_text(&line, is_cut)
@@ -106,7 +105,7 @@ impl Partial {
 
 fn line_text(line: &[u8], is_cut: bool) -> Option<Box<str>> {
     let whole = match std::str::from_utf8(line) {
-        // A character was cut in two.
+        // The cut split a character.
         Err(error) if is_cut && error.error_len().is_none() => &line[..error.valid_up_to()],
         _ => line,
     };

@@ -1,4 +1,4 @@
-//! The last lines of a server, and places in them.
+//! A bounded ring of the last stderr lines of a server, and readers with a position in it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use tokio::sync::watch;
 
 use crate::clock::Moment;
 
-/// Most bytes kept of all lines of one server together, over all its instances; the oldest go first. Twenty servers that
-/// never stop talking take 5 MiB, and some more for what lies between lines of all sizes.
+/// Maximum bytes of all lines of one server, over all its instances. When it is full, the oldest lines are dropped. Twenty servers
+/// with a full ring take 5 MiB, plus heap fragmentation.
 const MAX_BYTES: usize = 256 << 10;
-/// What a line costs beside its text, so that many short ones are bounded too.
+/// The cost of a line besides its text, so that many short lines are bounded too.
 const LINE_COST: usize = 112;
 
 /// One line of stderr.
 #[derive(Debug)]
 pub struct Line {
-    /// When its end was read.
+    /// The time when its end was read.
     pub read: Moment,
-    /// Process id of the server, as it was started.
+    /// Process id of the server.
     pub pid: u32,
-    /// What the instance is for, if it is one of several.
+    /// The label of the instance, if it is one of several.
     pub purpose: Option<Arc<str>>,
-    /// As it was written, and not blank.
+    /// The line as written, not blank.
     pub text: Box<str>,
 }
 
@@ -30,8 +30,8 @@ pub struct Line {
 pub(super) struct Ring {
     lines: VecDeque<Arc<Line>>,
     bytes: usize,
-    /// Lines that have made room: the number of the oldest one that is left, since all are counted from 0.
-    forgotten: u64,
+    /// The number of dropped lines. It is also the number of the oldest line here, as lines are counted from 0.
+    dropped: u64,
 }
 
 impl Ring {
@@ -41,22 +41,22 @@ impl Ring {
         while self.bytes > MAX_BYTES {
             let Some(oldest) = self.lines.pop_front() else { break };
             self.bytes -= oldest.text.len() + LINE_COST;
-            self.forgotten += 1;
+            self.dropped += 1;
         }
     }
 
     fn end(&self) -> u64 {
-        self.forgotten + self.lines.len() as u64
+        self.dropped + self.lines.len() as u64
     }
 
-    /// The line `number`, or the oldest one after it.
+    /// The line `number`, or the oldest line after it.
     fn at(&self, number: u64) -> Option<&Arc<Line>> {
-        let index = usize::try_from(number.saturating_sub(self.forgotten)).unwrap_or(usize::MAX);
+        let index = usize::try_from(number.saturating_sub(self.dropped)).unwrap_or(usize::MAX);
         self.lines.get(index)
     }
 }
 
-/// The lines of one server, for whoever wants to look; cheap to clone.
+/// Read access to the lines of one server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Log(watch::Receiver<Ring>);
 
@@ -65,14 +65,13 @@ impl Log {
         Self(ring)
     }
 
-    /// The last lines of the process that wrote the newest one: oldest first, each cut to `longest` bytes and all together not more
-    /// than `most`.
+    /// The last lines of the process that wrote the newest line, oldest first. Each is cut to `longest` bytes, and all together to `most`.
     #[must_use]
     pub fn last(&self, count: usize, longest: usize, most: usize) -> Vec<String> {
         self.last_where(|_, _| true, (count, longest, most))
     }
 
-    /// The same of the lines for which `matches_filter` is true, given their numbers.
+    /// The same for the lines that `matches_filter` accepts by number and content.
     pub(crate) fn last_where(
         &self,
         matches_filter: impl Fn(u64, &Line) -> bool,
@@ -84,7 +83,7 @@ impl Log {
             room = room.saturating_sub(text.len());
             room > 0
         };
-        let numbered = (ring.forgotten..).zip(&ring.lines).filter(|(number, line)| matches_filter(*number, line));
+        let numbered = (ring.dropped..).zip(&ring.lines).filter(|(number, line)| matches_filter(*number, line));
         let desired: Vec<_> = numbered.map(|(_, line)| line).collect();
         let newest_pid = desired.last().map(|line| line.pid);
         let of_process = desired.into_iter().rev().filter(|line| Some(line.pid) == newest_pid);
@@ -100,7 +99,7 @@ impl Log {
         ring.lines.iter().rev().find(|line| line.pid == pid).map(|line| line.text.to_string())
     }
 
-    /// A place before the last `count` lines that there are.
+    /// A reader that starts at the last `count` lines.
     #[must_use]
     pub fn reader(&self, count: usize) -> Reader {
         let ring = self.0.borrow();
@@ -108,12 +107,12 @@ impl Log {
         Reader { ring: self.0.clone(), next: ring.end() - known }
     }
 
-    /// Whether no line can come any more.
+    /// Whether no more lines can arrive.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.has_changed().is_err()
     }
 
-    /// Whether both are of one server, and not of another one that had its name before.
+    /// Whether both belong to one server. A later server of the same name is another one.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.0.same_channel(&other.0)
     }
@@ -125,11 +124,11 @@ fn beginning(text: &str, longest: usize) -> &str {
     &text[..end.unwrap_or_default()]
 }
 
-/// A place in the lines of one server.
+/// A position in the lines of one server.
 #[derive(Debug)]
 pub struct Reader {
     ring: watch::Receiver<Ring>,
-    /// The number of the line that was not taken yet.
+    /// The number of the next line to take.
     next: u64,
 }
 
@@ -140,46 +139,46 @@ impl Reader {
         self.next
     }
 
-    /// The number that its next line will have.
+    /// The number of the next line that the server will write.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.ring.borrow().end()
     }
 
-    /// When the next line was read, if there is one.
+    /// The time when the next line was read, if there is one.
     #[must_use]
     pub fn next_read(&self) -> Option<Moment> {
         Some(self.ring.borrow().at(self.next)?.read)
     }
 
-    /// When each of the lines was read that are still to be taken.
+    /// The times when the lines ahead of the reader were read.
     #[must_use]
     pub fn all_read(&self) -> Vec<Moment> {
         let ring = self.ring.borrow();
-        let first = usize::try_from(self.next.saturating_sub(ring.forgotten)).unwrap_or(usize::MAX);
+        let first = usize::try_from(self.next.saturating_sub(ring.dropped)).unwrap_or(usize::MAX);
         ring.lines.iter().skip(first).map(|line| line.read).collect()
     }
 
-    /// Passes over `count` lines.
+    /// Skips `count` lines.
     pub fn skip(&mut self, count: u64) {
         self.next += count;
     }
 
-    /// The next line, with the number of those before it that have made room untaken.
+    /// The next line, with the number of lines missed before it.
     pub fn take(&mut self) -> Option<(u64, Arc<Line>)> {
         let ring = self.ring.borrow();
         let line = Arc::clone(ring.at(self.next)?);
-        let missed = ring.forgotten.saturating_sub(self.next);
+        let missed = ring.dropped.saturating_sub(self.next);
         self.next += missed + 1;
         Some((missed, line))
     }
 
-    /// What ends when there may be more than there is now, or will never be. It does not hold this up.
+    /// Completes when there may be new lines, or when no more can arrive. Does not borrow the reader.
     pub fn changed(&mut self) -> impl Future<Output = ()> + use<> {
         self.ring.mark_unchanged();
         let mut ring = self.ring.clone();
         async move {
-            // An end is a change, too.
+            // A closed channel counts as a change.
             let _ = ring.changed().await;
         }
     }
@@ -232,7 +231,7 @@ mod tests {
         let mut take = || reader.take().map(|(missed, line)| (missed, line.text.parse().expect("a number")));
         assert_eq!((take(), take(), take()), (Some((0, 3)), Some((0, 4)), None));
         push(5..100_000);
-        let oldest = ring.borrow().forgotten;
+        let oldest = ring.borrow().dropped;
         assert_eq!((take(), take()), (Some((oldest - 5, oldest)), Some((0, oldest + 1))));
         assert_eq!(log.reader(usize::MAX).place(), oldest);
     }

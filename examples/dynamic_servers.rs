@@ -25,8 +25,8 @@ async fn example() -> Result<(), Box<dyn Error>> {
     let changes = manager.set_servers([demo_server::config("first")?, second]).await?;
     // The second was started beside the first, which goes on undisturbed.
     println!(
-        "kept {:?}, added {:?}, changed {:?}, removed {:?}",
-        changes.kept, changes.added, changes.changed, changes.removed
+        "unchanged {:?}, added {:?}, changed {:?}, removed {:?}",
+        changes.unchanged, changes.added, changes.changed, changes.removed
     );
     show("two set", &manager).await;
 

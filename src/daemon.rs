@@ -43,7 +43,7 @@ use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 pub(crate) use self::process::{cache_directory, logins};
 use self::reload::Reload;
-use self::status::Connected;
+use self::status::ConnectedAgent;
 use crate::admin;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls;
@@ -55,13 +55,13 @@ use crate::list_kind::ListKind;
 use crate::logging;
 use crate::manager;
 use crate::manager::report::millis;
-use crate::manager::{Manager, Orphans, Served, Setup, View};
+use crate::manager::{Manager, Orphans, ServedProfile, Setup, View};
 use crate::server::{
     self, Cgroups, Guard, Logins, ProcessAttributes, ServerContext, StartPermits, Stop, StopControl, User,
 };
 use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
-use crate::sockets::{ADMIN_SOCKET, Activated, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
+use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
 
 /// Agents connected at once, or half as many as there may be open files if that is less; one more gets −31003 and its
 /// connection is closed.
@@ -88,13 +88,13 @@ struct Daemon {
     max_sessions: usize,
     manager: Manager,
     view: watch::Receiver<Arc<View>>,
-    profiles: watch::Receiver<Arc<[Served]>>,
+    profiles: watch::Receiver<Arc<[ServedProfile]>>,
     /// `None` once the daemon is being stopped.
     agents: Option<AgentSockets>,
     operator_listener: Listener,
     operators: Operators,
     sessions: JoinSet<()>,
-    connected: HashMap<Id, Connected>,
+    connected: HashMap<Id, ConnectedAgent>,
     /// The number of `connected`, which the service manager's status line follows.
     agent_count: watch::Sender<usize>,
     next_session: u64,
@@ -167,7 +167,7 @@ pub async fn run(
     log: logging::Control,
     cgroups: Cgroups,
 ) -> Result<(), DaemonError> {
-    let activated = Activated::take_over()?;
+    let activated = ActivatedSockets::take_over()?;
     let inherited = process::prepare()?;
     let (signals, task_token_key) = (signals::listen()?, TaskTokenKey::generate().map_err(io::Error::other)?);
     let mut lock = directory.lock()?;
@@ -352,7 +352,8 @@ impl Daemon {
     }
 
     fn accept_agent(&mut self, listener: usize, stream: UnixStream) {
-        let Some(Served { profile, view }) = self.agents.as_ref().map(|sockets| sockets.get(listener).served.clone())
+        let Some(ServedProfile { profile, view }) =
+            self.agents.as_ref().map(|sockets| sockets.get(listener).served.clone())
         else {
             return;
         };
@@ -392,7 +393,8 @@ impl Daemon {
         let task = self.sessions.spawn(session::run(stream, setup, Orders { leave: left, cut_off: closed }));
         let (number, profile) = (self.next_session, Arc::clone(&profile.name));
         let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
-        let connected = Connected { number, profile, peer: identity, since, status, user, backlog, leave, cut_off };
+        let connected =
+            ConnectedAgent { number, profile, peer: identity, since, status, user, backlog, leave, cut_off };
         self.connected.insert(task.id(), connected);
         self.agent_count.send_replace(self.connected.len());
     }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-pub(crate) use self::activation::Activated;
+pub(crate) use self::activation::ActivatedSockets;
 pub use self::error::SocketError;
 pub use self::listener::{Listener, SocketMode};
 pub(crate) use self::socket_upkeep::{SocketUpkeep, Standing};
@@ -223,9 +223,9 @@ pub struct Lock {
 impl Lock {
     /// Whether its file is where another daemon would look for it.
     fn is_in_place(&self) -> bool {
-        let held = self.file.metadata().map(|file| (file.dev(), file.ino()));
+        let locked = self.file.metadata().map(|file| (file.dev(), file.ino()));
         let found = std::fs::metadata(self.directory.socket(LOCK)).map(|file| (file.dev(), file.ino()));
-        held.is_ok_and(|held| found.is_ok_and(|found| found == held))
+        locked.is_ok_and(|locked| found.is_ok_and(|found| found == locked))
     }
 
     /// Takes over the socket `name` if the service manager has opened it, else listens as [`Lock::listen`] does.
@@ -236,7 +236,7 @@ impl Lock {
         &self,
         name: &str,
         mode: SocketMode,
-        activated: &mut Activated,
+        activated: &mut ActivatedSockets,
     ) -> Result<Listener, SocketError> {
         match activated.take(name, mode)? {
             Some((socket, path)) => Listener::taken_over(socket, path, mode),

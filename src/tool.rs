@@ -20,11 +20,11 @@ pub struct Tool {
 /// A definition that is no tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub(crate) struct Malformed {
+pub(crate) struct DefinitionError {
     pub(crate) reason: Arc<str>,
 }
 
-impl From<serde_json::Error> for Malformed {
+impl From<serde_json::Error> for DefinitionError {
     fn from(error: serde_json::Error) -> Self {
         Self { reason: error.to_string().into() }
     }
@@ -39,7 +39,7 @@ struct Members {
 
 impl Tool {
     /// The tool with this raw definition.
-    pub(crate) fn read(definition: Bytes) -> Result<Self, Malformed> {
+    pub(crate) fn read(definition: Bytes) -> Result<Self, DefinitionError> {
         let Members { name, title, description } = serde_json::from_slice(&definition)?;
         Ok(Self { name, title, description, definition })
     }

@@ -11,7 +11,7 @@ use super::report::Report;
 pub(super) async fn answer(operator: &mut Operator, id: u64, access: &Access) -> io::Result<()> {
     let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
     let manager = &access.manager;
-    let servers = waiting(operator, manager.check_patience(), manager.check()).await?;
+    let servers = waiting(operator, manager.check_timeout(), manager.check()).await?;
     match ask(&access.queries, Query::Status).await {
         Ok(report) => respond(operator, Some(id), Answer::Status(Box::new(Report { servers, ..report }))).await,
         Err(error) => refuse(operator, Some(id), error).await,

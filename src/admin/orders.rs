@@ -35,7 +35,7 @@ pub(super) async fn answer(
         return refuse(operator, Some(id), error).await;
     }
     let manager = &access.manager;
-    let limit = manager.patience(server).unwrap_or_default();
+    let limit = manager.wait_limit(server).unwrap_or_default();
     let obeyed = async {
         match order {
             ENABLE | DISABLE => manager.toggle_and_wait(server, toggle(order, params)).await,

@@ -14,7 +14,7 @@ use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::list_kind::ListKind;
-use crate::manager::{Offered, Served, Unseen, View, tool_groups};
+use crate::manager::{OfferedTool, ServedProfile, Unseen, View, tool_groups};
 use crate::naming::Naming;
 use crate::token_estimate;
 
@@ -66,7 +66,7 @@ impl<'a> Selection<'a> {
 pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: ToolsWanted, access: &Access) -> io::Result<()> {
     let profile = wanted.profile.as_deref().unwrap_or(Profile::DEFAULT);
     let profiles = Arc::clone(&access.manager.profiles().borrow());
-    let Some(Served { view: seen, .. }) = profiles.iter().find(|one| *one.profile.name == *profile) else {
+    let Some(ServedProfile { view: seen, .. }) = profiles.iter().find(|one| *one.profile.name == *profile) else {
         let names: Vec<_> = profiles.iter().map(|one| &*one.profile.name).collect();
         let message = format!("there is no profile `{profile}`; the daemon has: {}", names.join(", "));
         return refuse(operator, Some(id), ErrorObject::new(INVALID_PARAMS, message)).await;
@@ -111,17 +111,17 @@ async fn tell(
     Ok(servers)
 }
 
-fn report(server: &str, offered: &Offered<'_>, definition: Option<String>) -> ToolReport {
+fn report(server: &str, offered: &OfferedTool<'_>, definition: Option<String>) -> ToolReport {
     let [description] = members(offered.definition, ["description"]).unwrap_or_default();
     let description = description.and_then(|raw| text(&raw)).map(|text| beginning(&text));
-    let name = offered.shown.ok();
+    let name = offered.exposed_as.ok();
     ToolReport {
         server: server.to_owned(),
         tool: offered.tool.to_owned(),
         name: name.map(str::to_owned),
         description,
         tokens: token_estimate::of_bytes(name.unwrap_or(offered.tool).len(), offered.passed_on),
-        hidden: offered.shown.err().map(hidden),
+        hidden: offered.exposed_as.err().map(hidden),
         definition,
     }
 }

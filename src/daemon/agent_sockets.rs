@@ -12,8 +12,8 @@ use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
 use crate::config::Profile;
-use crate::manager::Served;
-use crate::sockets::{Activated, Listener, Lock, SocketError, SocketMode, agent_socket};
+use crate::manager::ServedProfile;
+use crate::sockets::{ActivatedSockets, Listener, Lock, SocketError, SocketMode, agent_socket};
 
 /// Creates the sockets of these profiles, besides the existing ones.
 pub(super) struct PrepareSockets {
@@ -24,24 +24,24 @@ pub(super) struct PrepareSockets {
 /// A profile that is served, and its socket.
 #[derive(Debug)]
 pub(super) struct ProfileListener {
-    pub(super) served: Served,
+    pub(super) served: ServedProfile,
     pub(super) listener: Listener,
 }
 
 /// The socket of a profile that is not served yet.
 #[derive(Debug)]
-struct Prepared {
+struct PreparedSocket {
     profile: Arc<str>,
     /// Profiles of that name that may still be served.
-    wanted: Vec<Weak<Profile>>,
+    users: Vec<Weak<Profile>>,
     listener: Listener,
 }
 
 #[derive(Debug)]
 pub(super) struct AgentSockets {
     all: Vec<ProfileListener>,
-    prepared: Vec<Prepared>,
-    activated: Activated,
+    prepared: Vec<PreparedSocket>,
+    activated: ActivatedSockets,
     /// The listener that is polled first, so that many connections at one do not delay those at others.
     first: Cell<usize>,
 }
@@ -54,7 +54,7 @@ impl AgentSockets {
     pub(super) fn create(
         profiles: &[Arc<Profile>],
         lock: &mut Lock,
-        activated: Activated,
+        activated: ActivatedSockets,
     ) -> Result<Self, SocketError> {
         lock.remove_stale(beside_default(profiles.iter().map(|profile| &profile.name)))?;
         let mut sockets = Self { all: Vec::new(), prepared: Vec::new(), activated, first: Cell::new(0) };
@@ -69,7 +69,7 @@ impl AgentSockets {
     /// # Errors
     /// If one of them cannot be created; then none was.
     pub(super) fn prepare(&mut self, profiles: &[Arc<Profile>], lock: &mut Lock) -> Result<(), SocketError> {
-        self.remove_unwanted();
+        self.remove_unused();
         lock.record_names(beside_default(profiles.iter().map(|profile| &profile.name).chain(self.names())))?;
         self.listen(profiles, lock)
     }
@@ -80,16 +80,20 @@ impl AgentSockets {
     }
 
     fn listen(&mut self, profiles: &[Arc<Profile>], lock: &Lock) -> Result<(), SocketError> {
-        let mut created: Vec<Prepared> = Vec::new();
+        let mut created: Vec<PreparedSocket> = Vec::new();
         // The default profile, which is the first, comes last: whoever sees its socket may look for any other.
         for profile in profiles.iter().rev() {
-            let wanted = Arc::downgrade(profile);
+            let users = Arc::downgrade(profile);
             if let Some(prepared) = self.prepared.iter_mut().find(|prepared| prepared.profile == profile.name) {
-                prepared.wanted.push(wanted);
+                prepared.users.push(users);
             } else if !self.all.iter().any(|one| one.served.profile.name == profile.name) {
                 match lock.listen_or_take(&agent_socket(&profile.name), socket_mode(profile), &mut self.activated) {
                     Ok(listener) => {
-                        created.push(Prepared { profile: Arc::clone(&profile.name), wanted: vec![wanted], listener });
+                        created.push(PreparedSocket {
+                            profile: Arc::clone(&profile.name),
+                            users: vec![users],
+                            listener,
+                        });
                     }
                     Err(error) => {
                         created.iter().for_each(|prepared| self.put_back(&prepared.profile, &prepared.listener));
@@ -103,7 +107,7 @@ impl AgentSockets {
     }
 
     /// Serves these profiles, and removes all other sockets.
-    pub(super) fn serve(&mut self, profiles: &[Served], lock: &mut Lock) {
+    pub(super) fn serve(&mut self, profiles: &[ServedProfile], lock: &mut Lock) {
         let mut before = std::mem::take(&mut self.all);
         for served in profiles {
             let name = &served.profile.name;
@@ -126,7 +130,7 @@ impl AgentSockets {
             tracing::info!(profile = &*served.profile.name, "serves no more");
             self.put_back(&served.profile.name, &listener);
         }
-        self.remove_unwanted();
+        self.remove_unused();
         if let Err(error) = lock.record_names(beside_default(self.names())) {
             tracing::warn!("{error}");
         }
@@ -139,10 +143,10 @@ impl AgentSockets {
         Some(listener)
     }
 
-    fn remove_unwanted(&mut self) {
-        let is_wanted = |prepared: &mut Prepared| prepared.wanted.iter().any(|profile| profile.strong_count() > 0);
-        let unwanted: Vec<_> = self.prepared.extract_if(.., |prepared| !is_wanted(prepared)).collect();
-        unwanted.iter().for_each(|prepared| self.put_back(&prepared.profile, &prepared.listener));
+    fn remove_unused(&mut self) {
+        let is_in_use = |prepared: &mut PreparedSocket| prepared.users.iter().any(|profile| profile.strong_count() > 0);
+        let unused: Vec<_> = self.prepared.extract_if(.., |prepared| !is_in_use(prepared)).collect();
+        unused.iter().for_each(|prepared| self.put_back(&prepared.profile, &prepared.listener));
     }
 
     /// A socket of the service manager may be needed again.

@@ -4,7 +4,7 @@
 //! the place of another is seen, and one that a link leads to from now on. A change counts when the writing of a file has ended.
 //! A file that goes is none, since many editors have it gone for a moment; but one of `config.d` is.
 
-mod places;
+mod watch_paths;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,14 +23,14 @@ use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
-use self::places::Places;
+use self::watch_paths::WatchPaths;
 
 /// For further changes to come, each time one has: an editor makes several.
 const QUIET: Duration = Duration::from_millis(200);
 /// For all of them.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 /// Looks at the places, while they change.
-const MOST_LOOKS: usize = 8;
+const MAX_ATTEMPTS: usize = 8;
 /// What is told of a directory.
 const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::CREATE)
@@ -53,10 +53,10 @@ pub(super) async fn run(mut files: watch::Receiver<Vec<PathBuf>>, defaults: bool
     let mut watching: Option<Watching> = None;
     let mut has_changed = false;
     loop {
-        let wanted = files.borrow_and_update().clone();
-        let known = watching.as_ref().filter(|watching| !watching.is_lost).map(|watching| watching.places.clone());
+        let configured = files.borrow_and_update().clone();
+        let known = watching.as_ref().filter(|watching| !watching.is_lost).map(|watching| watching.paths.clone());
         // Files may be on a disk that has gone away.
-        let other = spawn_blocking(move || Queue::unless(known.as_ref(), &wanted, defaults)).await;
+        let other = spawn_blocking(move || Queue::unless(known.as_ref(), &configured, defaults)).await;
         match other.unwrap_or_else(|error| Err(error.into())).and_then(|other| other.map(Watching::begin).transpose()) {
             Ok(None) => {}
             Ok(Some(other)) => {
@@ -86,47 +86,47 @@ pub(super) async fn run(mut files: watch::Receiver<Vec<PathBuf>>, defaults: bool
 /// What the system tells of names in directories.
 struct Queue {
     queue: OwnedFd,
-    places: Places,
+    paths: WatchPaths,
     /// By several names, where links lead to one.
     directories: BTreeMap<i32, Vec<PathBuf>>,
 }
 
 impl Queue {
     /// That of `files`, unless they are in the places that are `known`.
-    fn unless(known: Option<&Places>, files: &[PathBuf], defaults: bool) -> io::Result<Option<Self>> {
-        let places = Places::of(files, defaults);
-        if known == Some(&places) {
+    fn unless(known: Option<&WatchPaths>, files: &[PathBuf], defaults: bool) -> io::Result<Option<Self>> {
+        let paths = WatchPaths::of(files, defaults);
+        if known == Some(&paths) {
             return Ok(None);
         }
-        let mut made = Self::of(places)?;
-        for _ in 1..MOST_LOOKS {
+        let mut made = Self::of(paths)?;
+        for _ in 1..MAX_ATTEMPTS {
             // A directory that comes before its name is watched is in another place by now.
-            let places = Places::of(files, defaults);
-            if made.places == places {
+            let paths = WatchPaths::of(files, defaults);
+            if made.paths == paths {
                 break;
             }
-            made = Self::of(places)?;
+            made = Self::of(paths)?;
         }
         Ok(Some(made))
     }
 
-    fn of(places: Places) -> io::Result<Self> {
+    fn of(paths: WatchPaths) -> io::Result<Self> {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         // One that has gone has a name in another directory, where it will be seen again.
         let mut directories: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for directory in places.directories() {
+        for directory in paths.directories() {
             if let Ok(number) = inotify::add_watch(&queue, directory, CHANGES) {
                 directories.entry(number).or_default().push(directory.clone());
             }
         }
-        Ok(Self { queue, places, directories })
+        Ok(Self { queue, paths, directories })
     }
 }
 
 /// The same, as it is waited for.
 struct Watching {
     queue: pipe::Receiver,
-    places: Places,
+    paths: WatchPaths,
     /// By several names, where links lead to one.
     directories: BTreeMap<i32, Vec<PathBuf>>,
     /// Something that counts was seen.
@@ -138,10 +138,10 @@ struct Watching {
 }
 
 impl Watching {
-    fn begin(Queue { queue, places, directories }: Queue) -> io::Result<Self> {
+    fn begin(Queue { queue, paths, directories }: Queue) -> io::Result<Self> {
         // It is read like a pipe, and this is the runtime's safe way to wait for a descriptor that is.
         let queue = pipe::Receiver::from_owned_fd_unchecked(queue)?;
-        Ok(Self { queue, places, directories, has_changed: false, made: Vec::new(), is_lost: false })
+        Ok(Self { queue, paths, directories, has_changed: false, made: Vec::new(), is_lost: false })
     }
 
     /// Waits for a change, and until no other follows.
@@ -149,7 +149,7 @@ impl Watching {
         while !self.has_changed {
             self.look().await?;
         }
-        let longest = Instant::now() + LONGEST;
+        let longest = Instant::now() + MAX_WAIT;
         while Instant::now() < longest {
             match timeout_at(longest.min(Instant::now() + QUIET), self.look()).await {
                 Ok(look) => look?,
@@ -180,11 +180,11 @@ impl Watching {
             let mut reader = Reader::new(&self.queue, &mut buffer);
             loop {
                 match reader.next() {
-                    Ok(event) => match self.weigh(&event) {
-                        Weight::Nothing => {}
-                        Weight::Counts => self.has_changed = true,
-                        Weight::Lost => (self.has_changed, self.is_lost) = (true, true),
-                        Weight::IfNoFile(path) => self.made.push(path),
+                    Ok(event) => match self.relevance(&event) {
+                        EventRelevance::Nothing => {}
+                        EventRelevance::Counts => self.has_changed = true,
+                        EventRelevance::Lost => (self.has_changed, self.is_lost) = (true, true),
+                        EventRelevance::IfNoFile(path) => self.made.push(path),
                     },
                     Err(Errno::AGAIN) => break,
                     Err(error) => return Err(error.into()),
@@ -196,28 +196,32 @@ impl Watching {
         Ok(())
     }
 
-    fn weigh(&self, event: &Event<'_>) -> Weight {
+    fn relevance(&self, event: &Event<'_>) -> EventRelevance {
         let what = event.events();
         if what.intersects(LOST) {
-            return Weight::Lost;
+            return EventRelevance::Lost;
         }
         let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()));
-        let (Some(directories), Some(name)) = (self.directories.get(&event.wd()), name) else { return Weight::Nothing };
-        let is_one_of_many = directories.iter().any(|directory| self.places.have_among_many(directory, name));
-        let is_ours = || directories.iter().any(|directory| self.places.have(directory, name));
+        let (Some(directories), Some(name)) = (self.directories.get(&event.wd()), name) else {
+            return EventRelevance::Nothing;
+        };
+        let is_one_of_many = directories.iter().any(|directory| self.paths.have_among_many(directory, name));
+        let is_ours = || directories.iter().any(|directory| self.paths.have(directory, name));
         let goes = what.intersects(ReadFlags::MOVED_FROM | ReadFlags::DELETE);
         if !is_one_of_many && (goes || !is_ours()) {
-            Weight::Nothing
+            EventRelevance::Nothing
         } else if what.contains(ReadFlags::CREATE) {
-            directories.first().map_or(Weight::Nothing, |directory| Weight::IfNoFile(directory.join(name)))
+            directories
+                .first()
+                .map_or(EventRelevance::Nothing, |directory| EventRelevance::IfNoFile(directory.join(name)))
         } else {
-            Weight::Counts
+            EventRelevance::Counts
         }
     }
 }
 
 /// What there is to an event.
-enum Weight {
+enum EventRelevance {
     Nothing,
     Counts,
     /// It counts, and there is another directory in the place of one, or none.

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_user_the_connection_that_has_held_most_for_longest_is_closed_first() {
+    fn connection_with_the_most_bytes_for_the_longest_time_is_closed_first() {
         assert_eq!(closed(10, &[(OWN, 9, 1), (OWN, 3, 60)]), [1]);
         assert_eq!(closed(10, &[(OWN, 9, 60), (OWN, 3, 60)]), [0]);
     }

@@ -1,4 +1,4 @@
-//! Connected operators, bounded so that the daemon has a file descriptor for each.
+//! ConnectedAgent operators, bounded so that the daemon has a file descriptor for each.
 //!
 //! At the limit, a new operator replaces one that has sent no complete request, so idle connections keep nobody out.
 

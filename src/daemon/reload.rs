@@ -20,7 +20,7 @@ use crate::admin::report::{ReloadFailed, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{self, DaemonConfig, Launch, Loaded, Profile, ServerConfig};
-use crate::manager::{Changes, Exposed, Failed, Manager, ManagerError, Wanted};
+use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
 
 /// Configurations that may be waiting for their servers at once. At the limit the next one is read later. The queue of
 /// [`PrepareSockets`] has a place for each of them and the next.
@@ -52,7 +52,7 @@ struct Pending {
 }
 
 /// A configuration that is in force or was replaced by a later one, and the operators to answer.
-struct Finished {
+struct ReloadOutcome {
     warnings: Vec<String>,
     changes: Result<Changes, ManagerError>,
     answers: Vec<ReloadAnswer>,
@@ -125,9 +125,9 @@ impl Reload {
         }
         let rejected = |reason| RejectedConfig::now(reason, loaded.stamps.clone());
         prepare(&self.prepare_sockets, &config.profiles).await.map_err(rejected)?;
-        let exposed = Some(Exposed { naming, profiles: config.profiles.clone() });
-        let wanted = Wanted { servers: config.servers.clone(), exposed };
-        let done = self.manager.want(wanted).await.map_err(|error| rejected(error.to_string()))?;
+        let exposed = Some(ViewConfig { naming, profiles: config.profiles.clone() });
+        let desired = DesiredState { servers: config.servers.clone(), exposed };
+        let done = self.manager.apply(desired).await.map_err(|error| rejected(error.to_string()))?;
         self.state.accept(loaded.stamps.clone());
         self.patterns.replace(Arc::new(loaded));
         self.environment = environment;
@@ -136,7 +136,7 @@ impl Reload {
     }
 
     /// Logs the outcome of a configuration and answers its operators.
-    async fn finish(&mut self, Finished { mut warnings, changes, answers }: Finished) {
+    async fn finish(&mut self, ReloadOutcome { mut warnings, changes, answers }: ReloadOutcome) {
         let changes = match changes {
             Ok(changes) => changes,
             Err(error) => return answer(answers, &Err(error.to_string())),
@@ -178,12 +178,15 @@ async fn prepare(prepare_sockets: &mpsc::Sender<PrepareSockets>, profiles: &[Arc
 }
 
 /// Waits until a configuration is in force, or was replaced by a later one.
-async fn wait_in_force(Pending { warnings, done, prepare_sockets }: Pending, answers: Vec<ReloadAnswer>) -> Finished {
+async fn wait_in_force(
+    Pending { warnings, done, prepare_sockets }: Pending,
+    answers: Vec<ReloadAnswer>,
+) -> ReloadOutcome {
     // A manager that is gone has been stopped.
     let changes = done.await.unwrap_or(Err(ManagerError::Closed));
     // Before operators are answered, the sockets are as configured, unless the daemon is stopping.
     let _ = prepare(&prepare_sockets, &[]).await;
-    Finished { warnings, changes, answers }
+    ReloadOutcome { warnings, changes, answers }
 }
 
 fn answer(waiting: Vec<ReloadAnswer>, reloaded: &Result<ReloadReport, String>) {
@@ -194,16 +197,16 @@ fn answer(waiting: Vec<ReloadAnswer>, reloaded: &Result<ReloadReport, String>) {
 }
 
 fn report(
-    Changes { kept, updated, added, changed, removed, failed, still_down }: Changes,
+    Changes { unchanged, updated, added, changed, removed, failed, still_down }: Changes,
     warnings: Vec<String>,
 ) -> ReloadReport {
     let texts = |names: Vec<Arc<str>>| names.iter().map(ToString::to_string).collect();
-    let failure = |Failed { name, code, reason, runs_on, stderr }: Failed| {
+    let failure = |ServerFailure { name, code, reason, runs_on, stderr }: ServerFailure| {
         let name = name.to_string();
         ReloadFailed { name, code: code.to_owned(), reason, runs_on, stderr }
     };
     ReloadReport {
-        kept: texts(kept),
+        kept: texts(unchanged),
         updated: texts(updated),
         added: texts(added),
         changed: texts(changed),
@@ -238,12 +241,22 @@ mod tests {
         let check = |changes: Changes, expected| assert_eq!(summary(&changes), expected);
         check(Changes::default(), "no server is to be run differently");
         check(
-            Changes { added: names(&["a", "b"]), removed: names(&["c"]), kept: names(&["k"]), ..Changes::default() },
+            Changes {
+                added: names(&["a", "b"]),
+                removed: names(&["c"]),
+                unchanged: names(&["k"]),
+                ..Changes::default()
+            },
             "added a, b; removed c",
         );
-        check(Changes { updated: names(&["u"]), kept: names(&["k", "u"]), ..Changes::default() }, "updated u");
-        let failed =
-            Failed { name: "e".into(), code: "exited", reason: "exited".to_owned(), runs_on: true, stderr: Vec::new() };
+        check(Changes { updated: names(&["u"]), unchanged: names(&["k", "u"]), ..Changes::default() }, "updated u");
+        let failed = ServerFailure {
+            name: "e".into(),
+            code: "exited",
+            reason: "exited".to_owned(),
+            runs_on: true,
+            stderr: Vec::new(),
+        };
         check(Changes { changed: names(&["d"]), failed: vec![failed], ..Changes::default() }, "changed d; failed e");
     }
 }

@@ -17,7 +17,7 @@ use crate::session::{Backlog, PeerIdentity, SessionStatus};
 const MAX_REASON_LEN: usize = 32 << 10;
 
 /// One connected agent.
-pub(super) struct Connected {
+pub(super) struct ConnectedAgent {
     pub(super) number: u64,
     pub(super) profile: Arc<str>,
     pub(super) peer: PeerIdentity,
@@ -42,7 +42,7 @@ pub(super) fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {
     FileReport { path: path.display().to_string(), sha256: sha256.clone() }
 }
 
-pub(super) fn agent(connected: &Connected) -> AgentReport {
+pub(super) fn agent(connected: &ConnectedAgent) -> AgentReport {
     let introduction = connected.status.introduction();
     AgentReport {
         session: connected.number,

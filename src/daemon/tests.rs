@@ -13,7 +13,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     let host = ServerContext::new(Guard::None);
     let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
     let mut lock = directory.lock().expect("nobody else's");
-    let agents = AgentSockets::create(&config.profiles, &mut lock, Activated::default()).expect("free");
+    let agents = AgentSockets::create(&config.profiles, &mut lock, ActivatedSockets::default()).expect("free");
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner).expect("free");
 
     let limits = config.daemon.clone();
@@ -47,6 +47,6 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
 
     assert!(matches!(ended, Err(DaemonError::Panicked)), "{ended:?}");
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "its server is left");
-    let left = [crate::sockets::AGENT_SOCKET, ADMIN_SOCKET].map(|name| directory.socket(name).exists());
-    assert_eq!(left, [false, false]);
+    let sockets_exist = [crate::sockets::AGENT_SOCKET, ADMIN_SOCKET].map(|name| directory.socket(name).exists());
+    assert_eq!(sockets_exist, [false, false]);
 }

@@ -62,10 +62,10 @@ impl Subscribers {
             return;
         }
         let before = if is_new { HashMap::new() } else { before };
-        let own = agent_lists(profile);
+        let per_agent = agent_lists(profile);
         let mut views: HashMap<Vec<_>, Arc<View>> = HashMap::new();
         for (session, subscriber) in &all {
-            let other = others(profile, &own, *session);
+            let other = others(profile, &per_agent, *session);
             let view = if other.is_empty() {
                 Arc::clone(profile)
             } else {
@@ -101,12 +101,12 @@ fn view_with(profile: &View, other: &[(usize, &Lists)], names: &mut Names) -> Vi
 /// The servers, by their indices, that offer agents something of their own.
 fn agent_lists(profile: &View) -> Vec<(usize, Arc<AgentLists>)> {
     let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.enablement == Enablement::Enabled);
-    let own = servers.map(|(server, member)| (server, Arc::clone(&member.handle.published().agent_lists)));
-    own.filter(|(_, own)| !own.is_empty()).collect()
+    let per_agent = servers.map(|(server, member)| (server, Arc::clone(&member.handle.published().agent_lists)));
+    per_agent.filter(|(_, per_agent)| !per_agent.is_empty()).collect()
 }
 
 /// What they offer this agent, where that is something else than the profile has.
-fn others<'a>(profile: &View, own: &'a [(usize, Arc<AgentLists>)], session: u64) -> Vec<(usize, &'a Lists)> {
-    let lists = own.iter().filter_map(|(server, own)| Some((*server, own.get(&session)?)));
+fn others<'a>(profile: &View, per_agent: &'a [(usize, Arc<AgentLists>)], session: u64) -> Vec<(usize, &'a Lists)> {
+    let lists = per_agent.iter().filter_map(|(server, per_agent)| Some((*server, per_agent.get(&session)?)));
     lists.filter(|(server, lists)| !is_same(lists, &profile.servers[*server].lists)).collect()
 }

@@ -15,15 +15,15 @@ const MAX_STDERR_LEN: usize = 32 << 10;
 
 /// All that is wanted of a manager.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct DesiredState {
     pub(crate) servers: Vec<ServerConfig>,
     /// `None`: as before.
-    pub(crate) exposed: Option<Exposed>,
+    pub(crate) exposed: Option<ViewConfig>,
 }
 
 /// What of servers is exposed to whom, under which names.
 #[derive(Debug)]
-pub(crate) struct Exposed {
+pub(crate) struct ViewConfig {
     /// Where no profile says anything else.
     pub(crate) naming: Naming,
     pub(crate) profiles: Vec<Arc<Profile>>,
@@ -34,7 +34,7 @@ pub(crate) struct Exposed {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// To be run as they were, and not failed: none of their processes was disturbed.
-    pub kept: Vec<Arc<str>>,
+    pub unchanged: Vec<Arc<str>>,
     /// Of those to be run as they were, the ones with another policy, other limits of calls or other records of them.
     pub updated: Vec<Arc<str>>,
     /// New, and ready or asleep.
@@ -44,14 +44,14 @@ pub struct Changes {
     /// Being ended.
     pub removed: Vec<Arc<str>>,
     /// New or to be run differently, and not ready.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<ServerFailure>,
     /// To be run as they were, and not ready, as their last start failed.
     pub still_down: Vec<Arc<str>>,
 }
 
 /// A server that is not ready as it was to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct ServerFailure {
     /// Its configured name.
     pub name: Arc<str>,
     /// A stable word for the reason.
@@ -102,7 +102,7 @@ impl fmt::Display for FailureReason {
     }
 }
 
-impl Failed {
+impl ServerFailure {
     pub(super) fn of(name: &Arc<str>, reason: &FailureReason) -> Self {
         let (code, reason) = (reason.code(), reason.to_string());
         Self { name: Arc::clone(name), code, reason, runs_on: false, stderr: Vec::new() }

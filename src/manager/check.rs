@@ -17,14 +17,14 @@ impl Manager {
         let members = self.view.borrow().servers.clone();
         let limited = |member: &Member| {
             let limit = member.config.settings.health_timeout;
-            with_instances(member).into_iter().map(move |one| ask(one, limit))
+            with_instances(member).into_iter().map(move |one| check_instance(one, limit))
         };
-        let answers: HashMap<Asked, bool> =
+        let answers: HashMap<InstanceKey, bool> =
             join_all(members.iter().flat_map(limited)).await.into_iter().flatten().collect();
         let mut servers = self.servers();
         for server in &mut servers {
             let answer = |purpose: &str, pid: Option<u32>| {
-                answers.get(&Asked { server: server.name.clone(), purpose: purpose.to_owned(), pid }).copied()
+                answers.get(&InstanceKey { server: server.name.clone(), purpose: purpose.to_owned(), pid }).copied()
             };
             for one in &mut server.instances {
                 one.answers = answer(&one.purpose, one.pid);
@@ -36,7 +36,7 @@ impl Manager {
     }
 
     /// How long [`Manager::check`] takes at most.
-    pub(crate) fn check_patience(&self) -> Duration {
+    pub(crate) fn check_timeout(&self) -> Duration {
         let view = self.view.borrow();
         view.servers.iter().map(|member| member.config.settings.health_timeout).max().unwrap_or_default()
     }
@@ -44,7 +44,7 @@ impl Manager {
 
 /// An instance that was asked: with another process it is another one.
 #[derive(PartialEq, Eq, Hash)]
-struct Asked {
+struct InstanceKey {
     server: String,
     /// Empty where there is only one.
     purpose: String,
@@ -53,8 +53,8 @@ struct Asked {
 }
 
 /// Whether an instance answers.
-async fn ask(instance: ServerHandle, limit: Duration) -> Option<(Asked, bool)> {
+async fn check_instance(instance: ServerHandle, limit: Duration) -> Option<(InstanceKey, bool)> {
     let purpose = instance.purpose().map_or_else(String::new, ToString::to_string);
-    let asked = Asked { server: instance.name().to_string(), purpose, pid: instance.published().pid };
-    Some((asked, instance.answers(limit).await?))
+    let key = InstanceKey { server: instance.name().to_string(), purpose, pid: instance.published().pid };
+    Some((key, instance.answers(limit).await?))
 }

@@ -40,7 +40,7 @@ impl Enablement {
 
 /// What has been switched.
 #[derive(Debug)]
-pub(super) struct Switched {
+pub(super) struct ToggleResult {
     pub(super) handle: ServerHandle,
     /// The tool, as its server names it.
     pub(super) tool: Option<Arc<str>>,

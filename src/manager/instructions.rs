@@ -40,9 +40,9 @@ impl View {
     pub fn instructions(&self) -> Option<String> {
         let exposed = self.servers.iter().zip(self.catalog.exposure());
         let exposed = exposed.filter(|(_, exposure)| ListKind::ALL.iter().any(|kind| exposure[*kind].exposed > 0));
-        let said: Vec<_> = exposed
+        let texts: Vec<_> = exposed
             .filter_map(|(member, _)| Some((&**member.handle.name(), member.handle.published().instructions.clone()?)))
             .collect();
-        combine(said.iter().map(|(name, text)| (*name, &**text)))
+        combine(texts.iter().map(|(name, text)| (*name, &**text)))
     }
 }

@@ -49,22 +49,22 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 pub(crate) use self::agent_views::AgentViews;
-pub use self::changes::{Changes, Failed};
-pub(crate) use self::changes::{Exposed, Wanted};
+pub use self::changes::{Changes, ServerFailure};
+pub(crate) use self::changes::{DesiredState, ViewConfig};
 pub(crate) use self::enablement::Enablement;
-use self::enablement::Switched;
 pub use self::enablement::Toggle;
+use self::enablement::ToggleResult;
 pub use self::error::ManagerError;
 pub(crate) use self::listener::ViewListener;
-pub(crate) use self::offered::{Offered, Unseen, tool_groups};
-use self::orders::{Done, Order, check_names};
+pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
+use self::orders::{Order, ReplySender, check_names};
 pub(crate) use self::orphans::Orphans;
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
 use self::task::ManagerTask;
 pub use self::tools::ExposedTool;
-pub(crate) use self::view::Served;
+pub(crate) use self::view::ServedProfile;
 pub(crate) use self::view::{Member, View};
 pub(crate) use self::wait_ready::ServerOutcome;
 use crate::client::connected;
@@ -84,7 +84,7 @@ const ORDER_PLACES: usize = 16;
 pub struct Manager {
     orders: mpsc::Sender<Order>,
     view: watch::Receiver<Arc<View>>,
-    profiles: watch::Receiver<Arc<[Served]>>,
+    profiles: watch::Receiver<Arc<[ServedProfile]>>,
     stop: Arc<watch::Sender<Stop>>,
 }
 
@@ -146,7 +146,7 @@ impl Manager {
     }
 
     /// The profiles, each with what its agents see.
-    pub(crate) fn profiles(&self) -> watch::Receiver<Arc<[Served]>> {
+    pub(crate) fn profiles(&self) -> watch::Receiver<Arc<[ServedProfile]>> {
         self.profiles.clone()
     }
 
@@ -189,17 +189,17 @@ impl Manager {
     /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; then nothing has changed. That a server fails is
     /// no error, but in [`Changes::failed`].
     pub async fn set_servers(&self, servers: impl IntoIterator<Item = ServerConfig>) -> Result<Changes, ManagerError> {
-        let wanted = Wanted { servers: servers.into_iter().collect(), exposed: None };
-        self.want(wanted).await?.await.map_err(|_| ManagerError::Closed)?
+        let desired = DesiredState { servers: servers.into_iter().collect(), exposed: None };
+        self.apply(desired).await?.await.map_err(|_| ManagerError::Closed)?
     }
 
     /// The same of all that a configuration says, in two steps: it is ordered when this returns, and done when what it returns is told.
-    pub(crate) async fn want(
+    pub(crate) async fn apply(
         &self,
-        wanted: Wanted,
+        desired: DesiredState,
     ) -> Result<oneshot::Receiver<Result<Changes, ManagerError>>, ManagerError> {
         let (done, answer) = oneshot::channel();
-        self.orders.send(Order::Want(wanted, done)).await.map_err(|_| ManagerError::Closed)?;
+        self.orders.send(Order::Apply(desired, done)).await.map_err(|_| ManagerError::Closed)?;
         Ok(answer)
     }
 
@@ -221,14 +221,14 @@ impl Manager {
     /// # Errors
     /// [`ManagerError::UnknownServer`], [`ManagerError::NoSuchTool`], [`ManagerError::TooManyToolsOff`]; then nothing has
     /// changed.
-    pub async fn toggle(&self, server: &str, wanted: Toggle) -> Result<(), ManagerError> {
-        self.switch(server, wanted).await.map(drop)
+    pub async fn toggle(&self, server: &str, toggle: Toggle) -> Result<(), ManagerError> {
+        self.switch(server, toggle).await.map(drop)
     }
 
     /// As [`Manager::toggle`]. Returns the tool that was switched, as its server names it.
-    pub(crate) async fn switch(&self, server: &str, wanted: Toggle) -> Result<Option<Arc<str>>, ManagerError> {
-        let of_process = matches!(wanted, Toggle::Enable | Toggle::Stop).then_some(wanted == Toggle::Enable);
-        let Switched { handle, tool } = self.order(|done| Order::Toggle(server.to_owned(), wanted, done)).await?;
+    pub(crate) async fn switch(&self, server: &str, toggle: Toggle) -> Result<Option<Arc<str>>, ManagerError> {
+        let of_process = matches!(toggle, Toggle::Enable | Toggle::Stop).then_some(toggle == Toggle::Enable);
+        let ToggleResult { handle, tool } = self.order(|done| Order::Toggle(server.to_owned(), toggle, done)).await?;
         let is_down = |state: &State| matches!(state, State::Stopping | State::Stopped);
         match of_process {
             None => return Ok(tool),
@@ -283,7 +283,7 @@ impl Manager {
         server::raise(&self.stop, stop);
     }
 
-    async fn order<T>(&self, order: impl FnOnce(Done<T>) -> Order) -> Result<T, ManagerError> {
+    async fn order<T>(&self, order: impl FnOnce(ReplySender<T>) -> Order) -> Result<T, ManagerError> {
         let (done, answer) = oneshot::channel();
         self.orders.send(order(done)).await.map_err(|_| ManagerError::Closed)?;
         answer.await.map_err(|_| ManagerError::Closed)?

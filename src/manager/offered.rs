@@ -14,7 +14,7 @@ use crate::policy::Hidden;
 
 /// One tool that a server lists.
 #[derive(Debug)]
-pub(crate) struct Offered<'a> {
+pub(crate) struct OfferedTool<'a> {
     /// The server's own name for it.
     pub(crate) tool: &'a str,
     /// The whole object, raw.
@@ -22,7 +22,7 @@ pub(crate) struct Offered<'a> {
     /// Bytes of it that clients pass on to a model beside the name.
     pub(crate) passed_on: usize,
     /// The name that agents see it by.
-    pub(crate) shown: Result<&'a str, Unseen<'a>>,
+    pub(crate) exposed_as: Result<&'a str, Unseen<'a>>,
 }
 
 /// Why agents do not see a tool.
@@ -82,17 +82,17 @@ impl ToolGroup<'_> {
     }
 
     /// Each tool, in the server's order.
-    pub(crate) fn tools(&self) -> impl Iterator<Item = Offered<'_>> {
+    pub(crate) fn tools(&self) -> impl Iterator<Item = OfferedTool<'_>> {
         let hidden = self.seen.map(|seen| self.list.hidden(ListKind::Tools, &seen.config.policy)).unwrap_or_default();
         let mut before = HashSet::new();
         self.list.items.iter().map(move |item| {
             let is_first = before.insert(&item.key);
-            let shown = self.shown(&item.key, hidden.get(&*item.key).copied(), is_first);
-            Offered { tool: &item.key, definition: &item.definition, passed_on: item.passed_on, shown }
+            let exposed_as = self.exposed_as(&item.key, hidden.get(&*item.key).copied(), is_first);
+            OfferedTool { tool: &item.key, definition: &item.definition, passed_on: item.passed_on, exposed_as }
         })
     }
 
-    fn shown<'s>(&'s self, tool: &str, hidden: Option<Hidden<'s>>, is_first: bool) -> Result<&'s str, Unseen<'s>> {
+    fn exposed_as<'s>(&'s self, tool: &str, hidden: Option<Hidden<'s>>, is_first: bool) -> Result<&'s str, Unseen<'s>> {
         let seen = self.seen.ok_or(Unseen::OutOfProfile)?;
         if seen.enablement != Enablement::Enabled {
             return Err(Unseen::Disabled);

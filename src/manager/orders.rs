@@ -6,8 +6,8 @@ use std::sync::Arc;
 use globset::Glob;
 use tokio::sync::{oneshot, watch};
 
-use super::changes::{Changes, Wanted};
-use super::enablement::{Switched, Toggle};
+use super::changes::{Changes, DesiredState};
+use super::enablement::{Toggle, ToggleResult};
 use super::error::ManagerError;
 use super::view::View;
 use crate::config::ServerConfig;
@@ -15,29 +15,29 @@ use crate::naming::is_server_name;
 use crate::server::{HealthOverride, ServerHandle};
 
 /// The answer to an order.
-pub(super) type Done<T> = oneshot::Sender<Result<T, ManagerError>>;
+pub(super) type ReplySender<T> = oneshot::Sender<Result<T, ManagerError>>;
 
 /// What an owner asks for.
 #[derive(Debug)]
 pub(super) enum Order {
     /// One server more.
-    Connect(Box<ServerConfig>, Done<ServerHandle>),
+    Connect(Box<ServerConfig>, ReplySender<ServerHandle>),
     /// One server less.
-    Disconnect(String, Done<ServerHandle>),
+    Disconnect(String, ReplySender<ServerHandle>),
     /// All of this and nothing else.
-    Want(Wanted, Done<Changes>),
+    Apply(DesiredState, ReplySender<Changes>),
     /// Other denied tools.
-    Deny(String, Vec<Glob>, Done<()>),
+    Deny(String, Vec<Glob>, ReplySender<()>),
     /// Something switched on or off.
-    Toggle(String, Toggle, Done<Switched>),
+    Toggle(String, Toggle, ReplySender<ToggleResult>),
     /// What a person says of how it is.
-    OverrideHealth(String, HealthOverride, Done<()>),
+    OverrideHealth(String, HealthOverride, ReplySender<()>),
     /// Another instance.
-    Restart(String, Done<(ServerHandle, u64)>),
+    Restart(String, ReplySender<(ServerHandle, u64)>),
     /// What the agent of this profile with this connection sees.
-    Follow(u64, Arc<str>, Done<watch::Receiver<Arc<View>>>),
+    Follow(u64, Arc<str>, ReplySender<watch::Receiver<Arc<View>>>),
     /// What servers have brought by now, published.
-    Refresh(Done<()>),
+    Refresh(ReplySender<()>),
 }
 
 pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Result<(), ManagerError> {

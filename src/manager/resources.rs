@@ -87,8 +87,8 @@ impl ResourceTool {
 
 fn members(manager: &Manager, server: Option<&str>) -> Result<Vec<Member>, ManagerError> {
     let view = manager.view.borrow();
-    let is_asked = |member: &&Member| server.is_none_or(|server| *server == *member.config.name);
-    let members: Vec<_> = view.servers.iter().filter(is_asked).cloned().collect();
+    let is_requested = |member: &&Member| server.is_none_or(|server| *server == *member.config.name);
+    let members: Vec<_> = view.servers.iter().filter(is_requested).cloned().collect();
     match server {
         Some(server) if members.is_empty() => Err(ManagerError::UnknownServer { server: server.to_owned() }),
         _ => Ok(members),

@@ -18,12 +18,12 @@ use tokio::task::JoinError;
 use tokio::time::sleep_until;
 
 use self::apply::Changing;
-use self::profile_view::Shown;
-use super::changes::{Exposed, Failed};
+use self::profile_view::ProfileView;
+use super::changes::{ServerFailure, ViewConfig};
 use super::enablement::Enablement;
 use super::orders::Order;
 use super::setup::Setup;
-use super::view::{Member, Served, View};
+use super::view::{Member, ServedProfile, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
@@ -38,7 +38,7 @@ pub(super) struct Entry {
     /// The revision that it has to have.
     pub(super) due: u64,
     /// How it was to be run instead, and why it is not.
-    pub(super) refused: Option<(Arc<ServerConfig>, Failed)>,
+    pub(super) refused: Option<(Arc<ServerConfig>, ServerFailure)>,
     /// What has to end before it may start.
     pub(super) follows: Vec<ServerHandle>,
 }
@@ -55,22 +55,22 @@ pub(super) struct ManagerTask {
     /// The lists of a server that agents do not see.
     nothing: Lists,
     /// All there is, but for what servers' own policies hide.
-    whole: Shown,
-    profiles: Vec<Shown>,
-    served: watch::Sender<Arc<[Served]>>,
+    whole: ProfileView,
+    profiles: Vec<ProfileView>,
+    served: watch::Sender<Arc<[ServedProfile]>>,
 }
 
 impl ManagerTask {
     /// Starts `servers`, all at once. Their names have been checked.
     pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>, profiles: Vec<Arc<Profile>>) -> Self {
-        let whole = Shown::whole(setup.naming.clone());
+        let whole = ProfileView::whole(setup.naming.clone());
         let mut task = Self {
             servers: Vec::new(),
             leaving: Vec::new(),
             changing: Changing::default(),
             changed: Arc::default(),
             nothing: Lists::default(),
-            profiles: profiles.into_iter().map(|profile| Shown::of(profile, &whole)).collect(),
+            profiles: profiles.into_iter().map(|profile| ProfileView::of(profile, &whole)).collect(),
             whole,
             served: watch::Sender::new([].into()),
             setup,
@@ -99,7 +99,7 @@ impl ManagerTask {
     }
 
     /// The profiles, each with what its agents see.
-    pub(super) fn profiles(&self) -> watch::Receiver<Arc<[Served]>> {
+    pub(super) fn profiles(&self) -> watch::Receiver<Arc<[ServedProfile]>> {
         self.served.subscribe()
     }
 
@@ -162,8 +162,8 @@ impl ManagerTask {
     pub(super) fn publish(&mut self, deadline_passed: bool) {
         let servers: Vec<_> = self.servers.iter().map(|entry| (entry, self.lists(entry))).collect();
         self.whole.publish(&servers, deadline_passed);
-        for shown in &mut self.profiles {
-            shown.publish_beside(&mut self.whole, &servers);
+        for view in &mut self.profiles {
+            view.publish_beside(&mut self.whole, &servers);
         }
     }
 
@@ -175,37 +175,38 @@ impl ManagerTask {
     }
 
     /// What is to be exposed from now on. Nothing of it is shown before it is published.
-    pub(super) fn expose(&mut self, Exposed { naming, profiles }: Exposed) {
+    pub(super) fn expose(&mut self, ViewConfig { naming, profiles }: ViewConfig) {
         self.whole.rename(naming, &self.profiles);
         let mut before = std::mem::take(&mut self.profiles);
         for profile in profiles {
-            let known = before.iter().position(|shown| shown.profile.name == profile.name);
+            let known = before.iter().position(|view| view.profile.name == profile.name);
             self.profiles.push(match known {
                 Some(index) => {
-                    let mut shown = before.swap_remove(index);
-                    shown.become_other(profile, &self.whole);
-                    shown
+                    let mut view = before.swap_remove(index);
+                    view.become_other(profile, &self.whole);
+                    view
                 }
-                None => Shown::of(profile, &self.whole),
+                None => ProfileView::of(profile, &self.whole),
             });
         }
     }
 
     /// How any agent's tools are named, that of the whole first.
     pub(super) fn namings(&self) -> Vec<Naming> {
-        [&self.whole].into_iter().chain(&self.profiles).map(|shown| shown.profile.naming.clone()).collect()
+        [&self.whole].into_iter().chain(&self.profiles).map(|view| view.profile.naming.clone()).collect()
     }
 
     /// Says which profiles there are.
     pub(super) fn serve_profiles(&self) {
-        let served = |shown: &Shown| Served { profile: Arc::clone(&shown.profile), view: shown.view.subscribe() };
+        let served =
+            |view: &ProfileView| ServedProfile { profile: Arc::clone(&view.profile), view: view.view.subscribe() };
         self.served.send_replace(self.profiles.iter().map(served).collect());
     }
 
     /// What an agent sees of its profile, if that is still there.
     pub(super) fn follow(&mut self, session: u64, profile: &str) -> Option<watch::Receiver<Arc<View>>> {
-        let shown = self.profiles.iter_mut().find(|shown| *shown.profile.name == *profile)?;
-        Some(shown.follow(session, &mut self.whole))
+        let view = self.profiles.iter_mut().find(|view| *view.profile.name == *profile)?;
+        Some(view.follow(session, &mut self.whole))
     }
 }
 

@@ -107,7 +107,7 @@ fn listed(view: &View) -> Vec<&RawValue> {
 }
 
 fn name_of(raw: &RawValue) -> Option<String> {
-    serde_json::from_str::<Named>(raw.get()).ok().map(|named| named.name)
+    serde_json::from_str::<ToolName>(raw.get()).ok().map(|named| named.name)
 }
 
 fn exposed(view: &View, name: &str, raw: &RawValue) -> Option<ExposedTool> {
@@ -124,6 +124,6 @@ struct List<'a> {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ToolName {
     name: String,
 }

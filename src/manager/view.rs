@@ -30,7 +30,7 @@ pub struct View {
 
 /// A profile, and what its agents see.
 #[derive(Debug, Clone)]
-pub(crate) struct Served {
+pub(crate) struct ServedProfile {
     pub(crate) profile: Arc<Profile>,
     pub(crate) view: watch::Receiver<Arc<View>>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct ServerOutcome {
 
 impl Manager {
     /// How long the methods below wait at most; then they tell what the server is doing.
-    pub(crate) fn patience(&self, server: &str) -> Result<Duration, ManagerError> {
+    pub(crate) fn wait_limit(&self, server: &str) -> Result<Duration, ManagerError> {
         let view = self.view.borrow();
         let member = find(&view, server).ok_or_else(|| unknown(server))?;
         Ok(member.config.settings.handshake_timeout + MARGIN)
@@ -39,17 +39,17 @@ impl Manager {
     /// Restarts a server and waits until the new instance has told its tools, or has failed; of a server with several
     /// instances, until all have.
     pub(crate) async fn restart_and_wait(&self, server: &str) -> Result<ServerOutcome, ManagerError> {
-        let limit = self.patience(server)?;
+        let limit = self.wait_limit(server)?;
         let (handle, revision) = self.order(|done| Order::Restart(server.to_owned(), done)).await?;
         let mut view = self.view();
         let has_settled =
             handle.wait_for(|published| published.revision >= revision && (published.attempted || published.asleep));
-        let is_wanted = |view: &View| find(view, server).is_some_and(|member| member.enablement.runs());
+        let is_enabled = |view: &View| find(view, server).is_some_and(|member| member.enablement.runs());
         let waited = timeout(limit, async {
             tokio::select! {
                 _ = has_settled => {}
                 // Nothing will be started.
-                _ = view.wait_for(|view| !is_wanted(view)) => {}
+                _ = view.wait_for(|view| !is_enabled(view)) => {}
             }
         });
         let in_time = waited.await.is_ok();
@@ -57,9 +57,9 @@ impl Manager {
     }
 
     /// As [`Manager::toggle`], for a bounded time.
-    pub(crate) async fn toggle_and_wait(&self, server: &str, wanted: Toggle) -> Result<ServerOutcome, ManagerError> {
-        let is_on = matches!(wanted, Toggle::Enable | Toggle::EnableTool(_));
-        let toggled = timeout(self.patience(server)?, self.switch(server, wanted)).await;
+    pub(crate) async fn toggle_and_wait(&self, server: &str, toggle: Toggle) -> Result<ServerOutcome, ManagerError> {
+        let is_on = matches!(toggle, Toggle::Enable | Toggle::EnableTool(_));
+        let toggled = timeout(self.wait_limit(server)?, self.switch(server, toggle)).await;
         let in_time = toggled.is_ok();
         if let Some(tool) = toggled.unwrap_or(Ok(None))? {
             let state = if is_on { "enabled" } else { "disabled" };
@@ -74,27 +74,27 @@ impl Manager {
         server: &str,
         vouched: HealthOverride,
     ) -> Result<ServerOutcome, ManagerError> {
-        let limit = self.patience(server)?;
+        let limit = self.wait_limit(server)?;
         self.vouch(server, vouched).await?;
-        let told: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
+        let instances: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
         let goes_by_it = |published: &ServerSnapshot| match vouched {
             HealthOverride::Down => !matches!(published.state, State::Ready { .. }),
             HealthOverride::Up | HealthOverride::Auto => !matches!(published.state, State::Unresponsive { .. }),
         };
         // What was said holds, however long an instance that ends just now takes for it.
-        let _ = timeout(limit, join_all(told.iter().map(|one| one.wait_for(goes_by_it)))).await;
+        let _ = timeout(limit, join_all(instances.iter().map(|one| one.wait_for(goes_by_it)))).await;
         let settled = self.became(server, true, true);
         Ok(ServerOutcome { done: settled.state != "removed", ..settled })
     }
 
-    fn became(&self, server: &str, wanted: bool, in_time: bool) -> ServerOutcome {
+    fn became(&self, server: &str, should_run: bool, in_time: bool) -> ServerOutcome {
         let view = self.view.borrow();
         let Some(member) = find(&view, server) else {
             return ServerOutcome { tool: None, state: "removed", reason: None, done: false };
         };
-        let is_hidden = !wanted && member.enablement == Enablement::Disabled;
+        let is_hidden = !should_run && member.enablement == Enablement::Disabled;
         let (state, mut reason) = if is_hidden { ("disabled", None) } else { state(member) };
-        let good: &[&str] = if wanted { &["ready", "idle"] } else { &["disabled"] };
+        let good: &[&str] = if should_run { &["ready", "idle"] } else { &["disabled"] };
         let done = good.contains(&state);
         if !done && reason.is_none() {
             reason = match state {

@@ -16,9 +16,9 @@ use super::{Listener, SocketError, SocketMode};
 
 /// Those that were given and not taken.
 #[derive(Debug, Default)]
-pub(crate) struct Activated(Vec<(String, UnixListener)>);
+pub(crate) struct ActivatedSockets(Vec<(String, UnixListener)>);
 
-impl Activated {
+impl ActivatedSockets {
     /// What the service manager gave this process. To be called once.
     ///
     /// # Errors
@@ -40,8 +40,8 @@ impl Activated {
         socket: &str,
         mode: SocketMode,
     ) -> Result<Option<(UnixListener, PathBuf)>, SocketError> {
-        let wanted = socket.trim_end_matches(".sock");
-        let Some(index) = self.0.iter().position(|(name, _)| name == wanted) else { return Ok(None) };
+        let socket_name = socket.trim_end_matches(".sock");
+        let Some(index) = self.0.iter().position(|(name, _)| name == socket_name) else { return Ok(None) };
         let (name, listener) = self.0.swap_remove(index);
         let address = listener.local_addr().ok().and_then(|address| Some(address.as_pathname()?.to_owned()));
         let unsafe_ = |path: &Path, what: String| SocketError::Unsafe { path: path.to_owned(), what };

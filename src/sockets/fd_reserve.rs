@@ -7,27 +7,27 @@ use std::io;
 use rustix::io::Errno;
 
 /// For the connection, and for a look in `/proc` at who is at its other end.
-const MOST: usize = 2;
+const MAX_DESCRIPTORS: usize = 2;
 
 /// Kept back by one socket; by default none.
 #[derive(Debug, Default)]
 pub(super) struct FdReserve {
-    most: usize,
+    size: usize,
     files: RefCell<Vec<File>>,
 }
 
 impl FdReserve {
     /// As many as one connection needs.
     pub(super) fn for_one() -> Self {
-        let reserve = Self { most: MOST, ..Self::default() };
-        reserve.fill();
-        reserve
+        let full = Self { size: MAX_DESCRIPTORS, ..Self::default() };
+        full.fill();
+        full
     }
 
     /// Takes back what was given, as far as it is free.
     pub(super) fn fill(&self) {
         let mut files = self.files.borrow_mut();
-        while files.len() < self.most
+        while files.len() < self.size
             && let Ok(file) = File::open("/dev/null")
         {
             files.push(file);
@@ -36,14 +36,15 @@ impl FdReserve {
 
     /// Whether some of it is with a connection.
     pub(super) fn is_given(&self) -> bool {
-        (1..self.most).contains(&self.files.borrow().len())
+        (1..self.size).contains(&self.files.borrow().len())
     }
 
     /// Gives all if `error` is for want of them; whether it did. A part of them would help nobody.
     pub(super) fn give(&self, error: &io::Error) -> bool {
         let mut files = self.files.borrow_mut();
-        let is_wanted = [Errno::MFILE, Errno::NFILE].iter().any(|one| error.raw_os_error() == Some(one.raw_os_error()));
-        let gives = is_wanted && self.most > 0 && files.len() == self.most;
+        let is_exhausted =
+            [Errno::MFILE, Errno::NFILE].iter().any(|one| error.raw_os_error() == Some(one.raw_os_error()));
+        let gives = is_exhausted && self.size > 0 && files.len() == self.size;
         if gives {
             files.clear();
         }

@@ -44,7 +44,7 @@ pub struct Listener {
     is_activated: bool,
     /// The last connection could not be accepted, which has been said.
     failing: Cell<bool>,
-    pub(super) reserve: FdReserve,
+    pub(super) fd_reserve: FdReserve,
 }
 
 fn bind(path: &Path) -> io::Result<UnixListener> {
@@ -88,8 +88,8 @@ impl Listener {
     }
 
     fn new(socket: UnixListener, path: PathBuf, identity: (u64, u64)) -> Self {
-        let (failing, reserve) = (Cell::new(false), FdReserve::default());
-        Self { socket, path, identity, mode: SocketMode::Owner, is_activated: false, failing, reserve }
+        let (failing, fd_reserve) = (Cell::new(false), FdReserve::default());
+        Self { socket, path, identity, mode: SocketMode::Owner, is_activated: false, failing, fd_reserve }
     }
 
     /// The same socket as the service manager gave it, if it did.
@@ -122,13 +122,13 @@ impl Listener {
     /// The same, with descriptors kept back: when no other is free, one connection at a time is accepted all the same.
     #[must_use]
     pub fn with_reserve(mut self) -> Self {
-        self.reserve = FdReserve::for_one();
+        self.fd_reserve = FdReserve::for_one();
         self
     }
 
     /// Keeps back again what the connections before have left free.
     pub fn refill(&self) {
-        self.reserve.fill();
+        self.fd_reserve.fill();
     }
 
     /// Where it listens.
@@ -146,7 +146,7 @@ impl Listener {
                     return stream;
                 }
                 // It is served already, with what was kept back for it.
-                Err(_) if self.reserve.is_given() => sleep(ACCEPT_AGAIN).await,
+                Err(_) if self.fd_reserve.is_given() => sleep(ACCEPT_AGAIN).await,
                 Err(error) => {
                     if !self.failing.replace(true) {
                         tracing::warn!(socket = %self.path.display(), "cannot accept connections for now: {error}");
@@ -164,7 +164,7 @@ impl Listener {
                 Ok((stream, _)) => return Ok(stream),
                 Err(error) => error,
             };
-            if !self.reserve.give(&error) {
+            if !self.fd_reserve.give(&error) {
                 return Err(error);
             }
             // At once, before anybody else has what was given. Without a descriptor `accept` fails also if nobody waits.

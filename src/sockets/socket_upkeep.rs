@@ -96,7 +96,7 @@ impl Listener {
             Ok(_) => Err(SocketError::Replaced(self.path.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let mut anew = Self::at(self.path.clone(), self.mode())?;
-                std::mem::swap(&mut self.reserve, &mut anew.reserve);
+                std::mem::swap(&mut self.fd_reserve, &mut anew.fd_reserve);
                 *self = anew;
                 tracing::warn!(socket = %self.path.display(), "was deleted, and is there again");
                 Ok(())

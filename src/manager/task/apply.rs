@@ -20,13 +20,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::outcome::Asked;
-use super::replacement::{Replacement, patience};
+use super::outcome::PendingSet;
+use super::replacement::{Replacement, wait_limit};
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
-use crate::manager::changes::{Changes, Exposed, Wanted};
+use crate::manager::changes::{Changes, DesiredState, ViewConfig};
 use crate::manager::enablement::Enablement;
-use crate::manager::orders::{Done, check_names};
+use crate::manager::orders::{ReplySender, check_names};
 use crate::server::{Running, ServerHandle, Stop};
 
 /// How long a set waits for what it starts before it is in force.
@@ -34,19 +34,19 @@ const STAGE: Duration = Duration::from_secs(5);
 
 /// What is wanted and not in force yet.
 #[derive(Debug)]
-struct Staged {
+struct StagedSet {
     servers: Vec<Arc<ServerConfig>>,
-    exposed: Option<Exposed>,
+    exposed: Option<ViewConfig>,
     until: Instant,
 }
 
 /// What a manager is about to be.
 #[derive(Debug, Default)]
 pub(super) struct Changing {
-    staged: Option<Staged>,
+    staged: Option<StagedSet>,
     /// In the order of the set; one for each server at most.
     pub(super) replacements: Vec<Replacement>,
-    pub(super) asked: Vec<Asked>,
+    pub(super) pending_sets: Vec<PendingSet>,
     /// What is to be ended once nobody is led to it any more.
     pub(super) gone: Vec<(Running, Stop)>,
 }
@@ -55,8 +55,8 @@ impl Changing {
     /// When it is to be looked at, if nothing happens before.
     pub(super) fn due(&self) -> Option<Instant> {
         let staged = self.staged.iter().map(|staged| staged.until);
-        let asked = self.asked.iter().map(|asked| asked.until);
-        staged.chain(asked).chain(self.replacements.iter().filter_map(Replacement::until)).min()
+        let pending = self.pending_sets.iter().map(|pending| pending.until);
+        staged.chain(pending).chain(self.replacements.iter().filter_map(Replacement::until)).min()
     }
 
     fn take(&mut self, name: &str) -> Option<Replacement> {
@@ -67,20 +67,20 @@ impl Changing {
 
 impl ManagerTask {
     /// Has everything be as `wanted` says, and tells `done` when it is.
-    pub(super) fn want(&mut self, wanted: Wanted, done: Done<Changes>) {
-        if let Err(error) = check_names(wanted.servers.iter().map(|config| &config.name)) {
+    pub(super) fn apply(&mut self, desired: DesiredState, done: ReplySender<Changes>) {
+        if let Err(error) = check_names(desired.servers.iter().map(|config| &config.name)) {
             // Whoever asked may have gone.
             return drop(done.send(Err(error)));
         }
-        let servers: Vec<_> = wanted.servers.into_iter().map(Arc::new).collect();
+        let servers: Vec<_> = desired.servers.into_iter().map(Arc::new).collect();
         let (changes, awaited) = self.compare(&servers);
         self.start_replacements(&awaited);
         let now = Instant::now();
-        let until = now + awaited.iter().map(|config| patience(config, awaited.len())).max().unwrap_or_default();
-        self.changing.asked.push(Asked { done, changes, servers: servers.clone(), until });
+        let until = now + awaited.iter().map(|config| wait_limit(config, awaited.len())).max().unwrap_or_default();
+        self.changing.pending_sets.push(PendingSet { done, changes, servers: servers.clone(), until });
         let (until, before) =
             self.changing.staged.take().map_or((now + STAGE, None), |staged| (staged.until, staged.exposed));
-        self.changing.staged = Some(Staged { servers, exposed: wanted.exposed.or(before), until });
+        self.changing.staged = Some(StagedSet { servers, exposed: desired.exposed.or(before), until });
         self.look();
     }
 
@@ -91,17 +91,17 @@ impl ManagerTask {
             entry.is_none_or(|entry| entry.makes_way(config))
         };
         let apart: Vec<_> = awaited.iter().filter(is_apart).collect();
-        let is_wanted =
+        let is_needed =
             |one: &Replacement| apart.iter().any(|config| one.config.name == config.name && one.is_like(config));
         let before = std::mem::take(&mut self.changing.replacements);
-        let (mut started, unwanted): (Vec<_>, Vec<_>) = before.into_iter().partition(is_wanted);
+        let (mut started, unneeded): (Vec<_>, Vec<_>) = before.into_iter().partition(is_needed);
         // First, for what is started now may have to wait for their end.
-        self.changing.gone.extend(unwanted.into_iter().map(|one| (one.running, Stop::Drain)));
+        self.changing.gone.extend(unneeded.into_iter().map(|one| (one.running, Stop::Drain)));
         self.dismiss();
         for config in apart {
             let index = started.iter().position(|one| one.config.name == config.name);
             let one = match index.map(|index| started.swap_remove(index)) {
-                Some(one) => one.told(config),
+                Some(one) => one.with_config(config),
                 None => self.start_replacement(config, awaited.len()),
             };
             self.changing.replacements.push(one);
@@ -118,7 +118,7 @@ impl ManagerTask {
                     if !entry.config.serves_like(config) {
                         changes.updated.push(Arc::clone(&name));
                     }
-                    changes.kept.push(name);
+                    changes.unchanged.push(name);
                     continue;
                 }
                 Some(_) => changes.changed.push(name),
@@ -145,10 +145,10 @@ impl ManagerTask {
                     self.put_in_force(now);
                 }
             }
-            None => self.settle_proved(now),
+            None => self.replace_ready(now),
         }
         if self.changing.staged.is_none() {
-            self.tell(now);
+            self.answer_pending_sets(now);
         }
     }
 
@@ -157,12 +157,12 @@ impl ManagerTask {
         if self.changing.staged.is_some() {
             let now = Instant::now();
             self.put_in_force(now);
-            self.tell(now);
+            self.answer_pending_sets(now);
         }
     }
 
     fn put_in_force(&mut self, now: Instant) {
-        let Some(Staged { servers, exposed, .. }) = self.changing.staged.take() else { return };
+        let Some(StagedSet { servers, exposed, .. }) = self.changing.staged.take() else { return };
         let mut before = std::mem::take(&mut self.servers);
         let mut replacements = std::mem::take(&mut self.changing.replacements);
         for config in servers {
@@ -175,7 +175,7 @@ impl ManagerTask {
                 (None, None) => self.start_one(config, Enablement::Enabled),
                 (Some(mut entry), Some(one)) => {
                     (entry.config, entry.refused) = (Arc::new(entry.config.with_live_settings(&config)), None);
-                    self.settle(&mut entry, one, now);
+                    self.put_in_place(&mut entry, one, now);
                     entry
                 }
                 (Some(entry), None) => {
@@ -195,23 +195,23 @@ impl ManagerTask {
     }
 
     /// Has each replacement take its place that can.
-    fn settle_proved(&mut self, now: Instant) {
+    fn replace_ready(&mut self, now: Instant) {
         let proved: Vec<_> = self.changing.replacements.extract_if(.., |one| one.proved(now).is_some()).collect();
         if proved.is_empty() {
             return;
         }
         for one in proved {
-            self.settle_named(one, now);
+            self.replace_named(one, now);
         }
         self.publish(false);
         self.dismiss();
     }
 
-    fn settle_named(&mut self, one: Replacement, now: Instant) {
+    fn replace_named(&mut self, one: Replacement, now: Instant) {
         match self.servers.iter().position(|entry| entry.config.name == one.config.name) {
             Some(index) => {
                 let mut entry = self.servers.remove(index);
-                self.settle(&mut entry, one, now);
+                self.put_in_place(&mut entry, one, now);
                 self.servers.insert(index, entry);
             }
             None => self.changing.gone.push((one.running, Stop::Drain)),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::list_kind::ListKind;
-use crate::manager::enablement::{Enablement, Switched, Toggle};
+use crate::manager::enablement::{Enablement, Toggle, ToggleResult};
 use crate::manager::error::ManagerError;
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
@@ -20,14 +20,14 @@ use crate::suggest::nearest;
 const MAX_DISABLED_TOOLS: usize = 1000;
 
 impl ManagerTask {
-    pub(super) fn toggle(&mut self, name: &str, wanted: &Toggle) -> Result<Switched, ManagerError> {
+    pub(super) fn toggle(&mut self, name: &str, toggle: &Toggle) -> Result<ToggleResult, ManagerError> {
         let namings = self.namings();
         self.find(name)?;
-        if *wanted == Toggle::Stop {
+        if *toggle == Toggle::Stop {
             self.cancel_replacement(name);
         }
         let entry = self.find(name)?;
-        let tool = match wanted {
+        let tool = match toggle {
             Toggle::Enable => entry.be(Enablement::Enabled),
             Toggle::Disable if entry.enablement == Enablement::Stopped => None,
             Toggle::Disable => entry.be(Enablement::Disabled),
@@ -38,7 +38,7 @@ impl ManagerTask {
         let handle = entry.running.handle.clone();
         self.publish(false);
         self.dismiss();
-        Ok(Switched { handle, tool })
+        Ok(ToggleResult { handle, tool })
     }
 }
 
@@ -81,15 +81,16 @@ fn resolve(
     namings: &[Naming],
     (tool, on): (&str, bool),
 ) -> Result<Arc<str>, ManagerError> {
-    let is_exposed_so =
-        |own: &&Arc<str>| namings.iter().any(|naming| naming.candidates(server, own).any(|name| name == tool));
-    if let Some(own) = known.get(tool).or_else(|| known.iter().find(is_exposed_so)) {
-        return Ok(Arc::clone(own));
+    let is_exposed_so = |name: &&Arc<str>| {
+        namings.iter().any(|naming| naming.candidates(server, name).any(|candidate| candidate == tool))
+    };
+    if let Some(name) = known.get(tool).or_else(|| known.iter().find(is_exposed_so)) {
+        return Ok(Arc::clone(name));
     }
     if known.is_empty() && !on && !tool.is_empty() && is_fit_name(tool) {
         return Ok(tool.into());
     }
-    let nearest = nearest(tool, known.iter().map(|own| &**own)).map(str::to_owned);
+    let nearest = nearest(tool, known.iter().map(|name| &**name)).map(str::to_owned);
     Err(ManagerError::NoSuchTool { server: server.to_owned(), tool: tool.to_owned(), nearest })
 }
 
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn a_tool_is_found_by_its_own_name_first_and_by_what_agents_call_it() {
         let known: BTreeSet<Arc<str>> = ["read", "write", "s__read", "a b"].map(Arc::from).into();
-        let found = |tool: &str| resolve("s", &known, &[Naming::default()], (tool, false)).map(|own| own.to_string());
+        let found = |tool: &str| resolve("s", &known, &[Naming::default()], (tool, false)).map(|name| name.to_string());
         let no_such = |tool: &str, nearest: Option<&str>| {
             let (server, tool) = ("s".to_owned(), tool.to_owned());
             Err(ManagerError::NoSuchTool { server, tool, nearest: nearest.map(str::to_owned) })

@@ -13,16 +13,16 @@ use crate::server::{HealthOverride, ServerHandle, Stop};
 
 impl ManagerTask {
     pub(super) fn handle(&mut self, order: Order) {
-        if !matches!(order, Order::Want(..) | Order::Follow(..) | Order::Refresh(_)) {
+        if !matches!(order, Order::Apply(..) | Order::Follow(..) | Order::Refresh(_)) {
             self.hurry();
         }
         // Whoever asked may have gone meanwhile.
         match order {
             Order::Connect(config, done) => drop(done.send(self.connect(*config))),
             Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
-            Order::Want(wanted, done) => self.want(wanted, done),
+            Order::Apply(desired, done) => self.apply(desired, done),
             Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
-            Order::Toggle(name, wanted, done) => drop(done.send(self.toggle(&name, &wanted))),
+            Order::Toggle(name, toggle, done) => drop(done.send(self.toggle(&name, &toggle))),
             Order::OverrideHealth(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
             Order::Restart(name, done) => drop(done.send(self.restart(&name))),
             Order::Follow(session, profile, done) => {

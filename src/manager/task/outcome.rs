@@ -5,18 +5,16 @@ use std::time::Instant;
 
 use super::{Entry, ManagerTask};
 use crate::config::{ServerConfig, Start};
-use crate::manager::changes::{Changes, Failed, FailureReason};
-use crate::manager::orders::Done;
+use crate::manager::changes::{Changes, FailureReason, ServerFailure};
+use crate::manager::orders::ReplySender;
 use crate::server::ServerError;
 use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
 
-/// Why a server is not run as it was to be by one set, when another has come.
-
 /// Somebody who waits until a set is in force.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) done: Done<Changes>,
+pub(super) struct PendingSet {
+    pub(super) done: ReplySender<Changes>,
     /// As they are to be.
     pub(super) changes: Changes,
     /// All of the set. Those that are not kept have to come up first.
@@ -27,35 +25,35 @@ pub(super) struct Asked {
 
 impl ManagerTask {
     /// Tells those whose sets are in force by now, or are waited for no longer.
-    pub(super) fn tell(&mut self, now: Instant) {
-        for mut one in std::mem::take(&mut self.changing.asked) {
+    pub(super) fn answer_pending_sets(&mut self, now: Instant) {
+        for mut one in std::mem::take(&mut self.changing.pending_sets) {
             match self.failures(&one, now) {
                 Some(failed) => {
                     let has_failed = |name: &mut Arc<str>| failed.iter().any(|one| one.name == *name);
                     let is_down = |name: &mut Arc<str>| self.is_down(name, &one.servers);
-                    one.changes.still_down = one.changes.kept.extract_if(.., is_down).collect();
+                    one.changes.still_down = one.changes.unchanged.extract_if(.., is_down).collect();
                     one.changes.added.extract_if(.., has_failed).for_each(drop);
                     one.changes.changed.extract_if(.., has_failed).for_each(drop);
                     one.changes.failed = failed;
                     // Whoever asked may have gone.
                     drop(one.done.send(Ok(one.changes)));
                 }
-                None => self.changing.asked.push(one),
+                None => self.changing.pending_sets.push(one),
             }
         }
     }
 
     /// What has failed of a set that one waits for; `None` if more is to come.
-    fn failures(&self, asked: &Asked, now: Instant) -> Option<Vec<Failed>> {
+    fn failures(&self, pending: &PendingSet, now: Instant) -> Option<Vec<ServerFailure>> {
         let mut failed = Vec::new();
-        for config in &asked.servers {
-            if asked.changes.kept.contains(&config.name) {
+        for config in &pending.servers {
+            if pending.changes.unchanged.contains(&config.name) {
                 continue;
             }
             match self.became(config) {
                 Some(became) => failed.extend(became.err()),
-                None if asked.until <= now => {
-                    failed.push(Failed::of(&config.name, &FailureReason::Timeout));
+                None if pending.until <= now => {
+                    failed.push(ServerFailure::of(&config.name, &FailureReason::Timeout));
                 }
                 None => return None,
             }
@@ -64,18 +62,19 @@ impl ManagerTask {
     }
 
     /// What has become of a server that was to be run like this; `None` if that is not known yet.
-    fn became(&self, config: &ServerConfig) -> Option<Result<(), Failed>> {
+    fn became(&self, config: &ServerConfig) -> Option<Result<(), ServerFailure>> {
         let is_to_come =
             self.changing.replacements.iter().any(|one| one.config.name == config.name && one.is_like(config));
         let Some(entry) = self.servers.iter().find(|entry| entry.config.name == config.name) else {
-            return Some(Err(Failed::of(&config.name, &FailureReason::Superseded)));
+            return Some(Err(ServerFailure::of(&config.name, &FailureReason::Superseded)));
         };
         if is_to_come {
             return None;
         }
         if !entry.config.runs_like(config) {
-            let refused = entry.refused.as_ref().filter(|(wanted, _)| wanted.runs_like(config));
-            let overtaken = || Failed { runs_on: true, ..Failed::of(&config.name, &FailureReason::Superseded) };
+            let refused = entry.refused.as_ref().filter(|(refused, _)| refused.runs_like(config));
+            let overtaken =
+                || ServerFailure { runs_on: true, ..ServerFailure::of(&config.name, &FailureReason::Superseded) };
             return Some(Err(refused.map_or_else(overtaken, |(_, failed)| failed.clone())));
         }
         let handle = &entry.running.handle;
@@ -83,7 +82,7 @@ impl ManagerTask {
             return None;
         }
         let outcome = if entry.enablement.runs() { outcome(handle)? } else { Ok(()) };
-        Some(outcome.map_err(|reason| Failed::alone(handle, &reason)))
+        Some(outcome.map_err(|reason| ServerFailure::alone(handle, &reason)))
     }
 
     /// Whether the last start of a server failed that is to be run as before.

@@ -19,7 +19,7 @@ type Seen = (Arc<ServerConfig>, Option<Arc<ServerConfig>>);
 
 /// A profile, and what is seen of it.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ProfileView {
     pub(super) profile: Arc<Profile>,
     pub(super) names: Names,
     /// What it shows is the same as the whole.
@@ -31,7 +31,7 @@ pub(super) struct Shown {
     pub(super) subscribers: Subscribers,
 }
 
-impl Shown {
+impl ProfileView {
     /// The view that hides nothing but what servers' own policies do.
     pub(super) fn whole(naming: Naming) -> Self {
         let view = Arc::new(View::empty(naming.clone()));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::outcome::outcome;
 use super::{Entry, ManagerTask};
 use crate::config::{Replace, ServerConfig};
-use crate::manager::changes::{Failed, FailureReason};
+use crate::manager::changes::{FailureReason, ServerFailure};
 use crate::manager::enablement::Enablement;
 use crate::server::lifecycle::State;
 use crate::server::{Running, ServerHandle, SharedState, Stop};
@@ -30,7 +30,7 @@ pub(super) struct Replacement {
 }
 
 /// How long it takes at most until `count` servers are ready of which this is one.
-pub(super) fn patience(config: &ServerConfig, count: usize) -> Duration {
+pub(super) fn wait_limit(config: &ServerConfig, count: usize) -> Duration {
     let turns = TURN.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
     // Its lists have as long as its handshake.
     config.settings.handshake_timeout.saturating_mul(2).saturating_add(MARGIN).saturating_add(turns)
@@ -38,7 +38,7 @@ pub(super) fn patience(config: &ServerConfig, count: usize) -> Duration {
 
 impl Replacement {
     /// The same, as told by a later set.
-    pub(super) fn told(self, config: &Arc<ServerConfig>) -> Self {
+    pub(super) fn with_config(self, config: &Arc<ServerConfig>) -> Self {
         Self { config: Arc::clone(config), ..self }
     }
 
@@ -120,16 +120,16 @@ impl ManagerTask {
         }
         let first_line = running.handle.stderr().reader(0).place();
         let is_alone = !enabled || !before.is_some_and(Entry::is_up);
-        let until = Instant::now() + patience(config, count);
+        let until = Instant::now() + wait_limit(config, count);
         Replacement { running, config: Arc::clone(config), enabled, is_alone, until, first_line }
     }
 
     /// Has a replacement take its place in `entry` if it can; one of which that is not known yet is kept for later.
-    pub(super) fn settle(&mut self, entry: &mut Entry, one: Replacement, now: Instant) {
+    pub(super) fn put_in_place(&mut self, entry: &mut Entry, one: Replacement, now: Instant) {
         match one.proved(now) {
             None if !one.is_alone => self.changing.replacements.push(one),
             Some(Err(reason)) if !one.is_alone => {
-                let failed = Failed::beside(&entry.running.handle, &one.running.handle, one.first_line, &reason);
+                let failed = ServerFailure::beside(&entry.running.handle, &one.running.handle, one.first_line, &reason);
                 tracing::warn!(server = %failed.name, "goes on as it was, for the new instance failed: {}", failed.reason);
                 entry.refused = Some((one.config, failed));
                 self.changing.gone.push((one.running, Stop::Drain));

@@ -169,8 +169,8 @@ fn new_set_of_servers_restarts_only_changed_ones() {
         assert_eq!(pid(&manager, "same"), before.0);
         assert_ne!(pid(&manager, "changed"), before.1);
         let again = [owned.demo("new"), owned.demo("changed").env("X", "1"), owned.demo("same")];
-        let kept = ["new", "changed", "same"].map(std::sync::Arc::from).to_vec();
-        assert_eq!(manager.set_servers(again).await, Ok(mcpd::manager::Changes { kept, ..Default::default() }));
+        let unchanged = ["new", "changed", "same"].map(std::sync::Arc::from).to_vec();
+        assert_eq!(manager.set_servers(again).await, Ok(mcpd::manager::Changes { unchanged, ..Default::default() }));
         manager.close().await;
     });
 }

@@ -10,13 +10,13 @@ use crate::config::default_path;
 use crate::config::interpolate::{FileId, Process, Sources};
 
 /// Links that are followed from one name, as by the kernel (path_resolution(7)).
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 /// The directory whose files are all read.
 const DIRECTORY: &str = "config.d";
 
 /// Names in directories.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct WatchPaths {
     names: BTreeMap<PathBuf, BTreeSet<OsString>>,
     /// The directory whose files are all read.
     many: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub(super) struct Places {
     found: Vec<Option<FileId>>,
 }
 
-impl Places {
+impl WatchPaths {
     /// Those of `files`, and those of the default files if they are wanted, whether they are there or not.
     pub(super) fn of(files: &[PathBuf], defaults: bool) -> Self {
         let own = default_path(&Process).filter(|_| defaults);
@@ -62,7 +62,7 @@ fn is_read(name: &OsStr) -> bool {
 /// Where each of `files` is found, by way of every link.
 fn names<'a>(files: impl Iterator<Item = &'a PathBuf>) -> BTreeMap<PathBuf, BTreeSet<OsString>> {
     let mut all = BTreeMap::new();
-    files.for_each(|file| follow(file, &mut all, MOST_LINKS));
+    files.for_each(|file| follow(file, &mut all, MAX_LINKS));
     all
 }
 

@@ -91,7 +91,7 @@ fn discover(instance: &mut Instance) {
     instance.wire.own_request("server/discover", era::own_params(), PendingRequest::Discover);
 }
 
-fn introduce(instance: &mut Instance) {
+fn initialize(instance: &mut Instance) {
     let params = InitializeParams {
         protocol_version: era::NEWEST_LEGACY,
         capabilities: instance.capabilities(),

@@ -362,7 +362,7 @@ impl<T: Transport> Session<T> {
             Some(ServerCommand::Cancel(server, key, words)) => server.cancel(key, Some(words)).await,
             Some(ServerCommand::Interests(interests)) => {
                 for (server, interest) in interests {
-                    server.hear(self.agent.for_servers(), Box::new(interest)).await;
+                    server.subscribe(self.agent.for_servers(), Box::new(interest)).await;
                 }
             }
             Some(ServerCommand::RootsChanged(line)) => self.view.roots_changed(&line).await,

@@ -67,31 +67,31 @@ impl Group {
     }
 
     /// Whether instances have to know that an agent is there. Those of a pool serve whoever calls.
-    pub(super) fn tells(&self, agent: &Agent) -> bool {
+    pub(super) fn needs_agent(&self, agent: &Agent) -> bool {
         let settings = &self.config().settings;
         settings.sharing != Sharing::Pool || settings.broadcast_logs || agent.level.is_some()
     }
 
     /// Says to the instances for an agent that it is there, or wants something else than before.
-    pub(super) async fn introduce(&mut self, agent: Agent) {
+    pub(super) async fn announce(&mut self, agent: Agent) {
         for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(agent.session)) {
-            slot.running.handle.introduce(agent.clone()).await;
+            slot.running.handle.attach_agent(agent.clone()).await;
         }
         self.agents.insert(agent.session, agent);
     }
 
     /// Says to them that it has gone.
-    pub(super) fn take_leave(&mut self, session: u64) {
+    pub(super) fn forget_agent(&mut self, session: u64) {
         self.agents.remove(&session);
         self.refused.remove(&session);
         for slot in self.slots.iter_mut().filter(|slot| slot.may_have_calls_of(session)) {
-            slot.running.handle.take_leave(session);
+            slot.running.handle.detach(session);
             slot.guests.remove(&session);
         }
     }
 
     /// Has one hear of something, or no more, from the instance that would be asked for it.
-    pub(super) async fn hear(&self, agent: Agent, interest: Box<Interest>) {
+    pub(super) async fn subscribe(&self, agent: Agent, interest: Box<Interest>) {
         let index = match self.config().settings.sharing {
             Sharing::Shared if matches!(*interest, Interest::Task(_)) => self.second().or_else(|| self.first()),
             Sharing::Shared | Sharing::Pool => self.first(),
@@ -100,7 +100,7 @@ impl Group {
             }
         };
         if let Some(slot) = index.and_then(|index| self.slots.get(index)) {
-            slot.running.handle.hear(agent, interest).await;
+            slot.running.handle.subscribe(agent, interest).await;
         }
     }
 

@@ -32,7 +32,7 @@ impl Group {
     pub(super) async fn take_up_handover(&mut self) {
         let PendingHandover { calls, subscriptions } = std::mem::take(&mut self.pending);
         for (agent, subscription) in subscriptions {
-            self.hear(agent, Box::new(Interest::Resource(subscription))).await;
+            self.subscribe(agent, Box::new(Interest::Resource(subscription))).await;
         }
         for call in calls {
             self.call(Box::new(call)).await;

@@ -202,7 +202,7 @@ impl Group {
         let running = start_instance(spec, context, changed, record);
         running.control.vouch(self.desired.vouched);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
-            running.handle.introduce_soon(agent.clone());
+            running.handle.attach_agent_soon(agent.clone());
         }
         self.slots.push(Slot::new(purpose, running, stays));
         self.publish_instances();
@@ -222,16 +222,16 @@ impl Group {
                 self.attach(&agent, cwd);
                 self.note_era(agent.era);
                 self.unlisted.push((agent.session, unlisted));
-                if self.tells(&agent) {
-                    self.introduce(*agent).await;
+                if self.needs_agent(&agent) {
+                    self.announce(*agent).await;
                 }
                 self.gather();
             }
             Command::Detach { session } => {
-                self.take_leave(session);
+                self.forget_agent(session);
                 self.detach(session);
             }
-            Command::Subscribe { agent, interest } => self.hear(*agent, interest).await,
+            Command::Subscribe { agent, interest } => self.subscribe(*agent, interest).await,
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.may_have_calls_of(key.session)) {
                     slot.running.handle.cancel(key, words.as_deref().cloned()).await;

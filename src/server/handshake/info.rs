@@ -31,7 +31,7 @@ pub(in crate::server) struct ServerInfo {
     /// Whether it makes tasks of calls, and what can be asked of them.
     pub(in crate::server) tasks: TaskSupport,
     /// What it says unasked to who listens.
-    pub(in crate::server) tells: NotificationSupport,
+    pub(in crate::server) notifications: NotificationSupport,
     /// Its `capabilities.extensions`, raw.
     pub(in crate::server) extensions: Option<Bytes>,
 }
@@ -73,13 +73,13 @@ impl ServerInfo {
             ListKind::Resources | ListKind::Templates => &resources,
         };
         let is_modern = era::of(protocol) == Era::Modern;
-        let tells = |name: &str, raw: &Option<Bytes>| {
+        let declares = |name: &str, raw: &Option<Bytes>| {
             let declared = raw.as_ref().and_then(|raw| members(raw, [name]).ok()).and_then(|[declared]| declared);
             is_modern && declared.is_some_and(|declared| declared[..] == *b"true")
         };
-        let tells = NotificationSupport {
-            changes: PerKind::from_fn(|kind| tells("listChanged", of_kind(kind))),
-            updates: tells("subscribe", &resources),
+        let notifications = NotificationSupport {
+            changes: PerKind::from_fn(|kind| declares("listChanged", of_kind(kind))),
+            updates: declares("subscribe", &resources),
             tasks: is_modern && TaskSupport::of_extensions(extensions.as_ref()).declared,
         };
         // Without them it serves as well.
@@ -96,7 +96,7 @@ impl ServerInfo {
             } else {
                 TaskSupport::read(tasks.as_ref().filter(|_| era::has(protocol, "tasks")))
             },
-            tells,
+            notifications,
             // Copied, so that it does not keep the whole message in memory.
             extensions: extensions.filter(|raw| raw.starts_with(b"{")).map(|raw| Bytes::copy_from_slice(&raw)),
         })
@@ -145,8 +145,8 @@ mod tests {
         let info = found(full).expect("a modern server");
         assert_eq!((info.protocol, info.software.as_deref()), ("2026-07-28", Some("a 1")));
         assert_eq!((info.logs, &info.tasks), (false, &TaskSupport::default()));
-        assert_eq!(info.tells.changes, PerKind::from_fn(|kind| kind == ListKind::Tools));
-        assert!(info.tells.updates && info.instructions.is_some());
+        assert_eq!(info.notifications.changes, PerKind::from_fn(|kind| kind == ListKind::Tools));
+        assert!(info.notifications.updates && info.instructions.is_some());
         assert_eq!(info.extensions.as_deref(), Some(&br#"{"a/b":{}}"#[..]));
         for other in [
             r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#,

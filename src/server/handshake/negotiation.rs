@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::finding::{DiscoverOutcome, finding, is_version_refused};
 use super::opening::{Fallback, Opening};
 use super::{
-    HandshakeError, HandshakeResult, Outcome, Response, ServerInfo, discover, introduce, next, set_protocol, shortened,
+    HandshakeError, HandshakeResult, Outcome, Response, ServerInfo, discover, initialize, next, set_protocol, shortened,
 };
 use crate::era::{self, Era};
 use crate::server::era_cache::{EraSupport, Support};
@@ -118,7 +118,7 @@ impl Negotiation {
         match era {
             Era::Legacy => {
                 self.initialize = Step::Sent;
-                introduce(instance);
+                initialize(instance);
             }
             Era::Modern => {
                 self.discover = Step::Sent;

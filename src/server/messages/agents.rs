@@ -82,7 +82,7 @@ impl Agents {
     }
 
     /// Begins or ends a subscription to a resource. Returns the subscription that the server has to change, if any.
-    pub(crate) fn hear(&mut self, agent: Agent, subscription: Subscription) -> Option<Subscription> {
+    pub(crate) fn subscribe(&mut self, agent: Agent, subscription: Subscription) -> Option<Subscription> {
         let (session, Subscription { uri, raw, begins }) = (agent.session, &subscription);
         if !begins {
             let raw = self.subscriptions.give_up(uri, session)?;

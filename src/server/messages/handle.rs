@@ -183,13 +183,13 @@ impl ServerHandle {
     }
 
     /// Attaches an agent to an instance that was just started.
-    pub(crate) fn introduce_soon(&self, agent: Agent) {
+    pub(crate) fn attach_agent_soon(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
         self.send_soon(Command::Attach { agent: Box::new(agent), cwd: None, unlisted });
     }
 
     /// Attaches an agent, or replaces its requirements. Waits for a place in the queue, as an agent may do that endlessly.
-    pub(crate) async fn introduce(&self, agent: Agent) {
+    pub(crate) async fn attach_agent(&self, agent: Agent) {
         let (unlisted, _) = oneshot::channel();
         // A task that has ended sends no notifications.
         let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, unlisted }).await;
@@ -204,13 +204,13 @@ impl ServerHandle {
     }
 
     /// Begins or ends a subscription. Waits for a place in the queue.
-    pub(crate) async fn hear(&self, agent: Agent, interest: Box<Interest>) {
+    pub(crate) async fn subscribe(&self, agent: Agent, interest: Box<Interest>) {
         // A task that has ended sends no notifications.
         let _ = self.0.commands.send(Command::Subscribe { agent: Box::new(agent), interest }).await;
     }
 
     /// Detaches an agent.
-    pub(crate) fn take_leave(&self, session: u64) {
+    pub(crate) fn detach(&self, session: u64) {
         self.send_soon(Command::Detach { session });
     }
 
@@ -243,7 +243,7 @@ pub struct Attachment {
 impl Attachment {
     /// Replaces the requirements of the agent. Waits for a place in the queue.
     pub async fn change(&self, agent: Agent) {
-        self.server.introduce(agent).await;
+        self.server.attach_agent(agent).await;
     }
 
     /// Reports that its roots have changed. Waits for a place in the queue.
@@ -260,6 +260,6 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        self.server.take_leave(self.session);
+        self.server.detach(self.session);
     }
 }

@@ -84,9 +84,9 @@ impl Log {
             room > 0
         };
         let numbered = (ring.dropped..).zip(&ring.lines).filter(|(number, line)| matches_filter(*number, line));
-        let desired: Vec<_> = numbered.map(|(_, line)| line).collect();
-        let newest_pid = desired.last().map(|line| line.pid);
-        let of_process = desired.into_iter().rev().filter(|line| Some(line.pid) == newest_pid);
+        let matching: Vec<_> = numbered.map(|(_, line)| line).collect();
+        let newest_pid = matching.last().map(|line| line.pid);
+        let of_process = matching.into_iter().rev().filter(|line| Some(line.pid) == newest_pid);
         let newest_first = of_process.take(count).map(|line| beginning(&line.text, longest));
         let mut last: Vec<_> = newest_first.take_while(fits).map(str::to_owned).collect();
         last.reverse();

@@ -18,8 +18,8 @@ impl ServerTask {
     /// Writes a call to the instance, or answers it here: a subscription that other agents already have, too, does not
     /// concern the server.
     pub(super) fn give(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let desired = match &call.kind {
-            RequestKind::Subscription(desired) => desired,
+        let subscription = match &call.kind {
+            RequestKind::Subscription(subscription) => subscription,
             RequestKind::Task(_) => return instance.ask_about_task(call),
             RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::BridgedTask(_) => {
                 instance.call(call);
@@ -27,16 +27,16 @@ impl ServerTask {
             }
         };
         let agent = call.reply.key.session;
-        if desired.begins {
-            if self.agents.join(&desired.uri, agent, call.reply.to()) {
+        if subscription.begins {
+            if self.agents.join(&subscription.uri, agent, call.reply.to()) {
                 call.grant();
             } else {
                 instance.subscribe(*call);
             }
             return;
         }
-        let is_subscribed = instance.subscriptions.withdraw(agent, &desired.uri);
-        if self.agents.subscriptions.leave(&desired.uri, agent) || is_subscribed {
+        let is_subscribed = instance.subscriptions.withdraw(agent, &subscription.uri);
+        if self.agents.subscriptions.leave(&subscription.uri, agent) || is_subscribed {
             call.grant();
         } else {
             instance.unsubscribe(call);
@@ -53,9 +53,9 @@ impl ServerTask {
     }
 
     /// Begins or ends a subscription without an answer.
-    pub(super) fn hear(&mut self, agent: Agent, interest: Interest, instance: &mut Instance) {
+    pub(super) fn subscribe(&mut self, agent: Agent, interest: Interest, instance: &mut Instance) {
         match interest {
-            Interest::Resource(subscription) => match self.agents.hear(agent, subscription) {
+            Interest::Resource(subscription) => match self.agents.subscribe(agent, subscription) {
                 Some(Subscription { uri, raw, begins: true }) => {
                     instance.subscriptions.renew(&mut instance.wire, &uri, &raw);
                 }
@@ -133,12 +133,12 @@ impl ServerTask {
     /// Sends the status of a task to its subscribers.
     pub(super) fn task_updated(&mut self, line: Bytes, id: Bytes, ended: bool) {
         let to: Vec<_> = self.agents.task_subscribers.of(&id).filter_map(|session| self.agents.find(session)).collect();
-        let updated = FollowedTask { server: self.config.name.clone(), id, line };
+        let update = FollowedTask { server: self.config.name.clone(), id, line };
         for to in to {
-            to.send_notification(ToAgent::ServerNotification(ServerNotification::Followed(Box::new(updated.clone()))));
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::Followed(Box::new(update.clone()))));
         }
         if ended {
-            self.agents.task_subscribers.forget(&updated.id);
+            self.agents.task_subscribers.forget(&update.id);
         }
     }
 
@@ -151,9 +151,9 @@ impl ServerTask {
             return;
         }
         let (server, line) = (self.config.name.clone(), splice(line, &mut []));
-        let updated = ResourceUpdate { server, uri, line };
+        let update = ResourceUpdate { server, uri, line };
         for to in agents.into_iter().filter_map(|session| self.agents.find(session)) {
-            to.send_notification(ToAgent::ServerNotification(ServerNotification::Updated(Box::new(updated.clone()))));
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::Updated(Box::new(update.clone()))));
         }
     }
 }

@@ -15,8 +15,8 @@ impl ServerTask {
     /// How the instance is, unless nobody wants to know.
     pub(super) fn begin_checkups(&self) -> Option<Health> {
         let settings = &self.config.settings;
-        let desired = settings.on_unhealthy != OnUnhealthy::Ignore;
-        desired.then(|| Health::new(settings.health_interval, settings.health_timeout, Instant::now()))
+        let is_checked = settings.on_unhealthy != OnUnhealthy::Ignore;
+        is_checked.then(|| Health::new(settings.health_interval, settings.health_timeout, Instant::now()))
     }
 
     /// Checks how the instance is; the reason to end it if it is to be replaced.

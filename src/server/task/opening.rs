@@ -54,7 +54,7 @@ impl ServerTask {
                 self.up(&info, instance.wire.remote());
                 self.is_to_reopen = self.needs_legacy_opening(&instance);
                 instance.logging.declare(info.logs);
-                instance.subscriptions.declare(info.tells);
+                instance.subscriptions.declare(info.notifications);
                 instance.declare_tasks(info.tasks);
                 self.serve(&mut instance, info.offers, &mut process).await
             }

@@ -107,7 +107,7 @@ impl ServerTask {
             Command::Attach { agent, .. } => self.agents.attach(*agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
             Command::Subscribe { agent, interest } => match *interest {
-                Interest::Resource(subscription) => drop(self.agents.hear(*agent, subscription)),
+                Interest::Resource(subscription) => drop(self.agents.subscribe(*agent, subscription)),
                 // A task goes with its instance.
                 Interest::Task(_) => {}
             },

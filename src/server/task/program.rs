@@ -26,7 +26,7 @@ impl ServerTask {
         let definition = process::definition(program, context.inherited, own_env());
         let mut spawned = match process::spawn(&context.guard, &definition, self.config.settings.health_interval) {
             Ok(spawned) => spawned,
-            Err(not_started) => return not_started.into_event(&secrets),
+            Err(error) => return not_started(error, &secrets),
         };
         // Published before anything is awaited: an unknown child of mcpd would count as an orphan.
         self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
@@ -50,12 +50,12 @@ impl ServerTask {
                 let _ = self.parking(timeout(LAST_STDERR, &mut draining.0)).await;
                 event
             }
-            not_started => {
+            failed => {
                 if !self.parking(spawned.kill()).await {
                     self.guard_lost();
                 }
-                match not_started {
-                    Some(Ok(Err(not_started))) => not_started.into_event(&secrets),
+                match failed {
+                    Some(Ok(Err(error))) => not_started(error, &secrets),
                     Some(_) => Event::Ended(ServerError::GuardSilent),
                     None => self.stopped(),
                 }
@@ -64,14 +64,13 @@ impl ServerTask {
     }
 }
 
-impl SpawnError {
-    fn into_event(self, secrets: &Secrets) -> Event {
-        Event::Ended(match self {
-            Self::Error(error) => error.masked(|text| secrets.masked(text)).into(),
-            Self::Exited(exit) => ServerError::Exited(exit),
-            Self::GuardLost => ServerError::GuardLost,
-        })
-    }
+/// The event of a server that did not start. Its secrets are masked.
+fn not_started(error: SpawnError, secrets: &Secrets) -> Event {
+    Event::Ended(match error {
+        SpawnError::Error(error) => error.masked(|text| secrets.masked(text)).into(),
+        SpawnError::Exited(exit) => ServerError::Exited(exit),
+        SpawnError::GuardLost => ServerError::GuardLost,
+    })
 }
 
 /// mcpd's own environment, without variables that are not UTF-8.

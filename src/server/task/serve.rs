@@ -267,7 +267,7 @@ impl ServerTask {
             Command::Attach { agent, .. } => self.join(*agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
-            Command::Subscribe { agent, interest } => self.hear(*agent, *interest, instance),
+            Command::Subscribe { agent, interest } => self.subscribe(*agent, *interest, instance),
             Command::Call(_) if stopping && !self.finishes() => self.park_command(command),
             Command::Call(ref call) if self.has_to_reopen_for(call, instance) => self.park_command(command),
             Command::Call(call) => {

@@ -36,9 +36,9 @@ impl Tree {
             fs::read_to_string(path.join("cgroup.controllers")).map_err(|_| "there is no cgroup v2".to_owned())?;
         let has = |name: &str| controllers.split_ascii_whitespace().any(|one| one == name);
         let tree = Self { memory: has("memory"), pids: has("pids"), path };
-        let desired: Vec<_> =
+        let enabled: Vec<_> =
             [("+memory", tree.memory), ("+pids", tree.pids)].into_iter().filter(|one| one.1).collect();
-        if desired.is_empty() {
+        if enabled.is_empty() {
             return Err("its cgroup has neither the `memory` nor the `pids` controller".to_owned());
         }
         let part = tree.path.join(DAEMON);
@@ -46,7 +46,7 @@ impl Tree {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
             _ => {}
         }
-        let order = desired.iter().map(|one| one.0).collect::<Vec<_>>().join(" ");
+        let order = enabled.iter().map(|one| one.0).collect::<Vec<_>>().join(" ");
         for _ in 0..ROUNDS {
             move_family(&tree.path, &part).map_err(refused)?;
             match fs::write(tree.path.join("cgroup.subtree_control"), &order) {

@@ -237,7 +237,7 @@ impl Daemon {
             view: manager.view(),
             manager: manager.clone(),
             reloads,
-            lasting: Arc::new(Semaphore::new(admin::MAX_LASTING)),
+            long_requests: Arc::new(Semaphore::new(admin::MAX_LONG_REQUESTS)),
         };
         let daemon = Self {
             started: Instant::now(),

@@ -1,4 +1,4 @@
-//! Asking a daemon.
+//! Client of `admin.sock`: one function per method.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,84 +10,84 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
-use super::report::{ReloadReport, Report, ServerTold, ToolsTold};
-use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
+use super::report::{ControlReport, ReloadReport, Report, ToolsSummary};
 use super::{
-    CallsTold, CallsWanted, EnvironmentChanges, Event, FromDaemon, LogsTold, LogsWanted, Params, Request, Response,
-    Told, ToolsWanted,
+    AdminEvent, CallsRequest, CallsSummary, DaemonMessage, EnvironmentChanges, LogsRequest, LogsSummary, Notification,
+    Params, Request, Response, ToolsRequest,
 };
+use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::server::HealthOverride;
 
-/// A daemon answers within milliseconds; one that takes this long is stuck.
+/// A daemon normally answers within milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// Nobody listens.
+pub enum AdminError {
+    /// Nothing listens on the socket at this path.
     #[error("not running: no daemon at {}; `mcpd start` starts one; where systemd runs, `mcpd service install` starts one at each login", .0.display())]
     NotRunning(PathBuf),
-    /// Somebody listens and does not answer properly.
+    /// The daemon sent no valid response in time.
     #[error("the daemon does not answer: {0}")]
     NoAnswer(String),
-    /// What was asked for makes no sense; nothing has changed.
+    /// The daemon rejected the request as invalid. Nothing has changed.
     #[error("{0}")]
     Refused(String),
 }
 
-/// A connection on which `T` is the answer.
-struct Asked<T>(Channel<FromDaemon<T>, Request>);
+/// A connection with one request in progress, whose result is a `T`.
+struct Connection<T>(Channel<DaemonMessage<T>, Request>);
 
-/// The state of the daemon at the admin socket `path`.
+/// Requests the status of the daemon at the admin socket `path`.
 ///
 /// # Errors
-/// See [`AskError`].
-pub async fn status(path: &Path) -> Result<Report, AskError> {
-    let mut asked = Asked::ask(path, STATUS, Params::default()).await?;
-    in_time(asked.response()).await
+/// See [`AdminError`].
+pub async fn status(path: &Path) -> Result<Report, AdminError> {
+    let mut connection = Connection::request(path, STATUS, Params::default()).await?;
+    in_time(connection.response()).await
 }
 
-/// The same, after every server that runs was asked how it is.
+/// Runs a health check of every running server, then returns the status.
 ///
 /// # Errors
-/// See [`AskError`].
-pub async fn check(path: &Path) -> Result<Report, AskError> {
-    Asked::ask(path, CHECK, Params::default()).await?.late_response().await
+/// See [`AdminError`].
+pub async fn check(path: &Path) -> Result<Report, AdminError> {
+    Connection::request(path, CHECK, Params::default()).await?.late_response().await
 }
 
-/// What the daemon at the admin socket `path` logs, after it was changed to `filter`, if one is given.
+/// Sets the log filter, if `filter` is given, and returns the filter in effect.
 ///
 /// # Errors
-/// See [`AskError`].
-pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, AskError> {
+/// See [`AdminError`].
+pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, AdminError> {
     let params = Params { filter: filter.map(str::to_owned), ..Params::default() };
-    let mut asked = Asked::ask(path, LOG_LEVEL, params).await?;
-    in_time(asked.response()).await
+    let mut connection = Connection::request(path, LOG_LEVEL, params).await?;
+    in_time(connection.response()).await
 }
 
-/// What can be done with a server.
+/// An action on one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Order {
-    /// Ends its instances, after their calls, and starts others.
+pub enum ServerAction {
+    /// Replaces its instances after their calls have ended.
     Restart,
-    /// Switches it, or one of its tools, off or on; until it is switched again, or the daemon started.
+    /// Enables or disables it or one of its tools, until the next toggle or daemon start.
     Toggle(Toggle),
-    /// Takes this for how it is, whatever it answers when it is asked.
+    /// Overrides the result of its health checks.
     OverrideHealth(HealthOverride),
 }
 
-/// Has something done with a server, and tells what has become of it.
+/// Performs `action` on `server` and waits for the outcome.
 ///
 /// # Errors
-/// See [`AskError`].
-pub async fn order(path: &Path, order: Order, server: &str) -> Result<ServerTold, AskError> {
+/// See [`AdminError`].
+pub async fn control(path: &Path, action: ServerAction, server: &str) -> Result<ControlReport, AdminError> {
     let mut params = Params { server: Some(server.to_owned()), ..Params::default() };
-    let method = match order {
-        Order::Restart => RESTART,
-        Order::Toggle(wanted) => {
-            let (method, tool, stop) = match wanted {
+    let method = match action {
+        ServerAction::Restart => RESTART,
+        ServerAction::Toggle(toggle) => {
+            let (method, tool, stop) = match toggle {
                 Toggle::Enable => (ENABLE, None, false),
                 Toggle::EnableTool(tool) => (ENABLE, Some(tool), false),
                 Toggle::Disable => (DISABLE, None, false),
@@ -97,122 +97,127 @@ pub async fn order(path: &Path, order: Order, server: &str) -> Result<ServerTold
             (params.tool, params.stop) = (tool, stop);
             method
         }
-        Order::OverrideHealth(vouched) => {
+        ServerAction::OverrideHealth(vouched) => {
             params.vouched = Some(vouched);
             HEALTH
         }
     };
-    Asked::ask(path, method, params).await?.late_response().await
+    Connection::request(path, method, params).await?.late_response().await
 }
 
-/// Has the configuration read again, and tells what that made of the servers.
+/// Reloads the configuration and reports the effect on each server.
 ///
 /// # Errors
-/// See [`AskError`]; [`AskError::Refused`] if the configuration is not valid.
-pub async fn reload(path: &Path) -> Result<ReloadReport, AskError> {
-    Asked::ask(path, RELOAD, Params::default()).await?.late_response().await
+/// See [`AdminError`]; [`AdminError::Refused`] if the configuration is not valid.
+pub async fn reload(path: &Path) -> Result<ReloadReport, AdminError> {
+    Connection::request(path, RELOAD, Params::default()).await?.late_response().await
 }
 
-/// As [`reload`], with these variables changed in the environment that the configuration refers to.
+/// As [`reload`], after `changes` to the environment that the configuration refers to.
 ///
 /// # Errors
 /// As [`reload`].
-pub(crate) async fn reload_environment(path: &Path, changes: EnvironmentChanges) -> Result<ReloadReport, AskError> {
-    Asked::ask(path, RELOAD, Params { environment: Some(changes), ..Params::default() }).await?.late_response().await
+pub(crate) async fn reload_environment(path: &Path, changes: EnvironmentChanges) -> Result<ReloadReport, AdminError> {
+    Connection::request(path, RELOAD, Params { environment: Some(changes), ..Params::default() })
+        .await?
+        .late_response()
+        .await
 }
 
-/// The calls that `wanted` describes, one after another.
+/// Requests a feed of call records.
 ///
 /// # Errors
-/// See [`AskError`].
-pub async fn calls(path: &Path, wanted: CallsWanted) -> Result<Feed<CallsTold>, AskError> {
-    let asked = Asked::ask(path, CALLS, Params { calls: Some(wanted), ..Params::default() }).await?;
-    Ok(Feed { asked, told_all: false })
+/// See [`AdminError`].
+pub async fn calls(path: &Path, request: CallsRequest) -> Result<Feed<CallsSummary>, AdminError> {
+    let connection = Connection::request(path, CALLS, Params { calls: Some(request), ..Params::default() }).await?;
+    Ok(Feed { connection, has_summary: false })
 }
 
-/// The lines of servers that `wanted` describes, one after another.
+/// Requests a feed of servers' stderr lines.
 ///
 /// # Errors
-/// See [`AskError`].
-pub async fn logs(path: &Path, wanted: LogsWanted) -> Result<Feed<LogsTold>, AskError> {
-    let asked = Asked::ask(path, LOGS, Params { logs: Some(wanted), ..Params::default() }).await?;
-    Ok(Feed { asked, told_all: false })
+/// See [`AdminError`].
+pub async fn logs(path: &Path, request: LogsRequest) -> Result<Feed<LogsSummary>, AdminError> {
+    let connection = Connection::request(path, LOGS, Params { logs: Some(request), ..Params::default() }).await?;
+    Ok(Feed { connection, has_summary: false })
 }
 
-/// The tools that `wanted` describes, one after another.
+/// Requests a feed of tools.
 ///
 /// # Errors
-/// See [`AskError`]; [`AskError::Refused`] if there is no such profile.
-pub async fn tools(path: &Path, wanted: ToolsWanted) -> Result<Feed<ToolsTold>, AskError> {
-    let asked = Asked::ask(path, TOOLS, Params { tools: Some(wanted), ..Params::default() }).await?;
-    Ok(Feed { asked, told_all: false })
+/// See [`AdminError`]; [`AdminError::Refused`] if there is no such profile.
+pub async fn tools(path: &Path, request: ToolsRequest) -> Result<Feed<ToolsSummary>, AdminError> {
+    let connection = Connection::request(path, TOOLS, Params { tools: Some(request), ..Params::default() }).await?;
+    Ok(Feed { connection, has_summary: false })
 }
 
-/// What the daemon tells one by one, and `T` when it has told all that there was.
+/// Events of one request. The summary `T` follows the existing entries; new entries follow it if requested.
 pub struct Feed<T> {
-    asked: Asked<T>,
-    told_all: bool,
+    connection: Connection<T>,
+    has_summary: bool,
 }
 
-/// What comes next.
+/// An item of a [`Feed`].
 #[derive(Debug)]
-pub enum Next<T> {
-    /// This.
-    Told(Told),
-    /// Those that there were are told; others come only if they were asked for.
-    All(T),
+pub enum FeedItem<T> {
+    /// An entry, or a count of missed ones.
+    Event(AdminEvent),
+    /// All existing entries have been sent.
+    Summary(T),
 }
 
 impl<T: DeserializeOwned + Unpin> Feed<T> {
-    /// What comes next; `None` when the daemon has ended.
+    /// Receives the next item; `None` when the daemon closes the connection.
     ///
     /// # Errors
-    /// See [`AskError`].
-    pub async fn next(&mut self) -> Result<Option<Next<T>>, AskError> {
-        let message = match self.told_all {
-            false => in_time(self.asked.message()).await?,
-            true => self.asked.message().await.map_err(no_answer)?,
+    /// See [`AdminError`].
+    pub async fn next(&mut self) -> Result<Option<FeedItem<T>>, AdminError> {
+        let message = match self.has_summary {
+            false => in_time(self.connection.message()).await?,
+            true => self.connection.message().await.map_err(no_answer)?,
         };
         Ok(match message {
-            Some(FromDaemon::Event(Event { event, .. })) => Some(Next::Told(event)),
-            Some(FromDaemon::Response(response)) => {
-                let told = result(response).map_err(no_answer)?;
-                self.told_all = true;
-                Some(Next::All(told))
+            Some(DaemonMessage::Notification(Notification { event, .. })) => Some(FeedItem::Event(event)),
+            Some(DaemonMessage::Response(response)) => {
+                let summary = result(response).map_err(no_answer)?;
+                self.has_summary = true;
+                Some(FeedItem::Summary(summary))
             }
-            None if !self.told_all => return Err(no_answer(io::ErrorKind::UnexpectedEof.into())),
+            None if !self.has_summary => return Err(no_answer(io::ErrorKind::UnexpectedEof.into())),
             None => None,
         })
     }
 }
 
-impl<T: DeserializeOwned + Unpin> Asked<T> {
-    async fn ask(path: &Path, method: &str, params: Params) -> Result<Self, AskError> {
+impl<T: DeserializeOwned + Unpin> Connection<T> {
+    async fn request(path: &Path, method: &str, params: Params) -> Result<Self, AdminError> {
         let stream = UnixStream::connect(path).await.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NotRunning(path.to_owned()),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AdminError::NotRunning(path.to_owned()),
             _ => no_answer(error),
         })?;
-        let mut channel: Channel<FromDaemon<T>, Request> = channel(stream);
+        let mut channel: Channel<DaemonMessage<T>, Request> = channel(stream);
         let params = Params { version: env!("CARGO_PKG_VERSION").to_owned(), ..params };
         let request = Request { jsonrpc: "2.0".to_owned(), id: 1, method: method.to_owned(), params };
         in_time(channel.send(request)).await?;
         Ok(Self(channel))
     }
 
-    async fn message(&mut self) -> io::Result<Option<FromDaemon<T>>> {
+    async fn message(&mut self) -> io::Result<Option<DaemonMessage<T>>> {
         self.0.next().await.transpose()
     }
 
-    /// The response to something that may last; the daemon says first how long.
-    async fn late_response(&mut self) -> Result<T, AskError> {
+    /// Waits for a slow response. The daemon first sends how long it may take.
+    async fn late_response(&mut self) -> Result<T, AdminError> {
         let mut limit = TIMEOUT;
         loop {
             match in_time_of(limit, self.message()).await? {
-                Some(FromDaemon::Response(response)) => return result(response).map_err(no_answer),
-                Some(FromDaemon::Event(Event { event: Told::Waiting { at_most_ms }, .. })) => {
+                Some(DaemonMessage::Response(response)) => return result(response).map_err(no_answer),
+                Some(DaemonMessage::Notification(Notification {
+                    event: AdminEvent::Waiting { at_most_ms }, ..
+                })) => {
                     limit = TIMEOUT.saturating_add(Duration::from_millis(at_most_ms));
                 }
-                Some(FromDaemon::Event(_)) => {}
+                Some(DaemonMessage::Notification(_)) => {}
                 None => return Err(no_answer(io::ErrorKind::UnexpectedEof.into())),
             }
         }
@@ -221,8 +226,8 @@ impl<T: DeserializeOwned + Unpin> Asked<T> {
     async fn response(&mut self) -> io::Result<T> {
         loop {
             match self.message().await?.ok_or(io::ErrorKind::UnexpectedEof)? {
-                FromDaemon::Response(response) => return result(response),
-                FromDaemon::Event(_) => {}
+                DaemonMessage::Response(response) => return result(response),
+                DaemonMessage::Notification(_) => {}
             }
         }
     }
@@ -239,20 +244,20 @@ fn result<T>(response: Response<T>) -> io::Result<T> {
     }
 }
 
-async fn in_time<T>(answer: impl Future<Output = io::Result<T>>) -> Result<T, AskError> {
+async fn in_time<T>(answer: impl Future<Output = io::Result<T>>) -> Result<T, AdminError> {
     in_time_of(TIMEOUT, answer).await
 }
 
-async fn in_time_of<T>(limit: Duration, answer: impl Future<Output = io::Result<T>>) -> Result<T, AskError> {
+async fn in_time_of<T>(limit: Duration, answer: impl Future<Output = io::Result<T>>) -> Result<T, AdminError> {
     match timeout(limit, answer).await {
         Ok(answered) => answered.map_err(no_answer),
-        Err(_) => Err(AskError::NoAnswer(format!("nothing within {}", crate::duration::format(limit)))),
+        Err(_) => Err(AdminError::NoAnswer(format!("nothing within {}", crate::duration::format(limit)))),
     }
 }
 
-fn no_answer(error: io::Error) -> AskError {
+fn no_answer(error: io::Error) -> AdminError {
     match error.kind() {
-        io::ErrorKind::InvalidInput => AskError::Refused(error.to_string()),
-        _ => AskError::NoAnswer(error.to_string()),
+        io::ErrorKind::InvalidInput => AdminError::Refused(error.to_string()),
+        _ => AdminError::NoAnswer(error.to_string()),
     }
 }

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::lines::MergedLines;
-use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, respond, turn_away, unknown_server};
-use super::{Answer, LogsTold, LogsWanted, Told};
+use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, refuse_overload, respond, unknown_server};
+use super::{AdminEvent, Answer, LogsRequest, LogsSummary};
 use crate::clock::WallClockAnchor;
 use crate::manager::View;
 
@@ -21,9 +21,9 @@ const BURST: usize = 64 << 10;
 const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Answers request `id`. With `follow` it returns when the operator sends another message or disconnects.
-pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: LogsWanted, access: &Access) -> io::Result<()> {
-    let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
-    let LogsWanted { last, server, follow } = wanted;
+pub(super) async fn answer(operator: &mut Operator, id: u64, request: LogsRequest, access: &Access) -> io::Result<()> {
+    let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
+    let LogsRequest { last, server, follow } = request;
     let view = access.view.clone();
     let unknown = server.as_deref().and_then(|server| unknown_server(&view.borrow(), server));
     if let Some(error) = unknown {
@@ -31,7 +31,7 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: LogsWanted,
     }
     let mut lines = MergedLines::new(&view.borrow(), server, last);
     while timeout(OPERATOR_TIMEOUT, send_burst(operator, &mut lines)).await?? {}
-    respond(operator, Some(id), Answer::Logs(LogsTold {})).await?;
+    respond(operator, Some(id), Answer::Logs(LogsSummary {})).await?;
     if follow { follow_lines(operator, &mut lines, view).await } else { Ok(()) }
 }
 
@@ -66,9 +66,9 @@ async fn send_burst(operator: &mut Operator, lines: &mut MergedLines) -> io::Res
         let (server, count) = (next.line.server.clone(), next.missed);
         sent += next.line.text.len() + server.len();
         if count > 0 {
-            operator.feed(event(Told::LinesMissed { server, count })).await?;
+            operator.feed(event(AdminEvent::LinesMissed { server, count })).await?;
         }
-        operator.feed(event(Told::Line(Box::new(next.line)))).await?;
+        operator.feed(event(AdminEvent::Line(Box::new(next.line)))).await?;
     }
     operator.flush().await?;
     Ok(sent > 0)

@@ -1,31 +1,31 @@
-//! The operator's protocol on `admin.sock`: typed JSON-RPC, one message a line, one question at a time.
+//! The operator protocol on `admin.sock`: typed JSON-RPC, one message per line, one request at a time.
 //!
-//! Knows: the manager, [`crate::calls`], framing. Must not touch: the daemon's internals; it is handed the ways to them
-//! ([`Access`]). Both sides say their version, so that a mismatch is said rather than guessed around.
+//! Depends on the manager, [`crate::calls`] and the framing. The daemon passes its channels in [`Access`]. Requests carry
+//! the client's version, so that the error for an unknown method can name both versions.
 //!
 //! | method | params beside `version` | result |
 //! | --- | --- | --- |
 //! | `status` | | [`report::Report`] |
 //! | `check` | | a notification `waiting`, then [`report::Report`] |
-//! | `log_level` | `filter`, if it is to be changed | the filter in force |
-//! | `calls` | [`CallsWanted`] | a notification `call` for each entry, then [`CallsTold`]; then more of them, if followed |
-//! | `logs` | [`LogsWanted`] | a notification `line` for each line, then [`LogsTold`]; then more of them, if followed |
-//! | `tools` | [`ToolsWanted`] | a notification `tool` for each that a server lists, then [`report::ToolsTold`] |
-//! | `restart` | `server` | a notification `waiting`, then [`report::ServerTold`] |
-//! | `enable` | `server`, `tool`, if it is about one | as above |
-//! | `disable` | the same; `stop`, if its process is to end | as above |
+//! | `log_level` | `filter`, to change it | the filter in effect |
+//! | `calls` | [`CallsRequest`] | a notification `call` per record, then [`CallsSummary`]; with `follow`, new records |
+//! | `logs` | [`LogsRequest`] | a notification `line` per line, then [`LogsSummary`]; with `follow`, new lines |
+//! | `tools` | [`ToolsRequest`] | a notification `tool` per tool, then [`report::ToolsSummary`] |
+//! | `restart` | `server` | a notification `waiting`, then [`report::ControlReport`] |
+//! | `enable` | `server`; `tool`, to enable only one | as above |
+//! | `disable` | `server`; `tool`, to disable only one; `stop`, to stop the server | as above |
 //! | `health` | `server`, `vouched` | as above |
-//! | `reload` | `environment`, if variables are to be changed | a notification `waiting`, then [`report::ReloadReport`] |
+//! | `reload` | `environment`, to change variables | a notification `waiting`, then [`report::ReloadReport`] |
 
+mod calls;
 mod channel;
 mod check;
 mod client;
+mod control;
 mod environment;
-mod feed;
 mod lines;
 mod logs;
 mod operator;
-mod orders;
 pub mod report;
 mod serve;
 mod tools;
@@ -33,16 +33,18 @@ mod tools;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::client::reload_environment;
-pub use self::client::{AskError, Next, Order, calls, check, log_level, logs, order, reload, status, tools};
+pub use self::client::{
+    AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, reload, status, tools,
+};
 pub(crate) use self::environment::EnvironmentChanges;
-pub(crate) use self::operator::{Access, MAX_LASTING, Query, ReloadAnswer, ReloadRequest};
+pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
 pub(crate) use self::serve::{Activity, serve};
 use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::server::HealthOverride;
 
-/// A question to the daemon.
+/// A request to the daemon.
 #[derive(Debug, Serialize, Deserialize)]
 struct Request {
     jsonrpc: String,
@@ -51,27 +53,27 @@ struct Request {
     params: Params,
 }
 
-/// What questions carry.
+/// Parameters of all methods.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Params {
-    /// Version of the asking program.
+    /// Version of the client.
     version: String,
     /// With `calls`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    calls: Option<CallsWanted>,
+    calls: Option<CallsRequest>,
     /// With `log_level`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     filter: Option<String>,
     /// With `logs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    logs: Option<LogsWanted>,
+    logs: Option<LogsRequest>,
     /// With `tools`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    tools: Option<ToolsWanted>,
+    tools: Option<ToolsRequest>,
     /// With `reload`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     environment: Option<EnvironmentChanges>,
-    /// With what is about one server.
+    /// With `restart`, `enable`, `disable` and `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,
     /// With `disable`.
@@ -85,95 +87,95 @@ struct Params {
     vouched: Option<HealthOverride>,
 }
 
-/// Which calls are asked for.
+/// Selects call records.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct CallsWanted {
-    /// At most so many of those that have ended.
+pub struct CallsRequest {
+    /// Maximum number of existing records.
     pub last: usize,
-    /// Only those of this server.
+    /// Only this server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Only those of this tool.
+    /// Only this tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolFilter>,
-    /// Those that end from now on as well, until the connection ends.
+    /// Also sends records of calls that end later, until the connection closes.
     pub follow: bool,
 }
 
-/// What there is to say about all calls.
+/// Follows the existing records of a `calls` request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CallsTold {
-    /// Entries that are not in the file: it could not be written, or too many calls ended at once.
+pub struct CallsSummary {
+    /// Records missing from the file, because it could not be written or too many calls ended at once.
     pub unwritten: u64,
 }
 
-/// Which lines of servers are asked for.
+/// Selects stderr lines of servers.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct LogsWanted {
-    /// At most so many of those that are kept.
+pub struct LogsRequest {
+    /// Maximum number of existing lines.
     pub last: usize,
-    /// Only those of this server.
+    /// Only this server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Those that are written from now on as well, until the connection ends.
+    /// Also sends lines that are written later, until the connection closes.
     pub follow: bool,
 }
 
-/// That the lines that were kept are told.
+/// Follows the existing lines of a `logs` request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogsTold {}
+pub struct LogsSummary {}
 
-/// Which tools are asked for.
+/// Selects tools.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ToolsWanted {
-    /// As agents of this profile see them, or do not; absent: of the default one.
+pub struct ToolsRequest {
+    /// The profile whose view decides what is hidden. Default: the default profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Only the tools that this name stands for, with their whole definitions: the exposed name, or `SERVER/TOOL`. If agents see
-    /// no tool by the name, those that are hidden and would have it.
+    /// An exposed name or `SERVER/TOOL`. Only matching tools are sent, with their definitions. An exposed name that no agent
+    /// sees matches the hidden tools that could be exposed under it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// One line from the daemon.
+/// A message from the daemon.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum FromDaemon<T> {
-    Event(Event),
+enum DaemonMessage<T> {
+    Notification(Notification),
     Response(Response<T>),
 }
 
 /// A notification.
 #[derive(Debug, Serialize, Deserialize)]
-struct Event {
+struct Notification {
     jsonrpc: String,
     #[serde(flatten)]
-    event: Told,
+    event: AdminEvent,
 }
 
-/// What is told one by one.
+/// Content of a notification.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "method", content = "params", rename_all = "snake_case")]
-pub enum Told {
+pub enum AdminEvent {
     /// A call that has ended.
     Call(Box<CallReport>),
-    /// So many calls ended while this connection was not read from.
+    /// Number of records dropped because the client did not read.
     Missed(u64),
-    /// A line that a server has written.
+    /// A line that a server wrote to stderr.
     Line(Box<report::LineReport>),
     /// A tool that a server lists.
     Tool(Box<report::ToolReport>),
-    /// So many lines made room while this connection was not read from.
+    /// Lines that were overwritten because the client did not read.
     LinesMissed {
-        /// Who wrote them.
+        /// Configured name of the server.
         server: String,
-        /// How many they are.
+        /// Number of lines.
         count: u64,
     },
-    /// The answer takes so long at most.
+    /// Maximum time until the response.
     Waiting {
         /// In milliseconds.
         at_most_ms: u64,
@@ -184,7 +186,7 @@ pub enum Told {
 #[derive(Debug, Serialize, Deserialize)]
 struct Response<T> {
     jsonrpc: String,
-    /// Absent if the question could not be read.
+    /// Absent if the request was unreadable.
     id: Option<u64>,
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     result: Option<T>,
@@ -192,22 +194,22 @@ struct Response<T> {
     error: Option<ErrorObject>,
 }
 
-/// A default that asks nothing of `T`.
+/// A default without the bound `T: Default`.
 fn none<T>() -> Option<T> {
     None
 }
 
-/// Every result there is; who asks knows which one to expect.
+/// Results of all methods. A client expects the type of its method.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Answer {
     Status(Box<report::Report>),
-    Calls(CallsTold),
-    Logs(LogsTold),
+    Calls(CallsSummary),
+    Logs(LogsSummary),
     LogLevel(String),
-    Server(report::ServerTold),
+    Server(report::ControlReport),
     Reload(report::ReloadReport),
-    Tools(report::ToolsTold),
+    Tools(report::ToolsSummary),
 }
 
 const STATUS: &str = "status";

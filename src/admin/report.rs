@@ -20,7 +20,7 @@ pub struct Report {
     pub settled: bool,
     /// The last configuration read, if it is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reload_refused: Option<ReloadRefused>,
+    pub reload_refused: Option<RejectedConfigReport>,
     /// Files of the active configuration. A directory's digest covers the names in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileReport>,
@@ -160,7 +160,7 @@ pub struct HiddenReport {
 
 /// Follows the tools of a `tools` request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolsTold {
+pub struct ToolsSummary {
     /// The profile that the tools were compared with.
     pub profile: String,
     /// Configured servers, in file order.
@@ -184,7 +184,7 @@ pub struct ToolServer {
 
 /// Outcome of `restart`, `enable`, `disable` or `health`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerTold {
+pub struct ControlReport {
     /// The server's name for the tool, if the request named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
@@ -214,7 +214,7 @@ pub struct ReloadReport {
     pub removed: Vec<String>,
     /// New or changed, and not ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failed: Vec<ReloadFailed>,
+    pub failed: Vec<ReloadFailure>,
     /// Unchanged, and not ready, as before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub still_down: Vec<String>,
@@ -225,7 +225,7 @@ pub struct ReloadReport {
 
 /// A server that did not become ready with its new settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReloadFailed {
+pub struct ReloadFailure {
     /// Configured name.
     pub name: String,
     /// Stable code of the reason.
@@ -242,7 +242,7 @@ pub struct ReloadFailed {
 
 /// A configuration that was read and rejected. Nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReloadRefused {
+pub struct RejectedConfigReport {
     /// When it was read: RFC 3339, in UTC, with milliseconds.
     pub time: String,
     /// The errors, as text of several lines.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::channel::channel;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
 use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
-use super::{Request, check, feed, logs, orders, tools};
+use super::{Request, calls, check, control, logs, tools};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
 /// Whether a connection is idle. Idle connections are closed when there are too many operators.
@@ -81,12 +81,12 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
             }
         }
         CHECK => return check::answer(operator, request.id, access).await,
-        CALLS => return feed::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
+        CALLS => return calls::answer(operator, request.id, request.params.calls.unwrap_or_default(), access).await,
         LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
         TOOLS => return tools::answer(operator, request.id, request.params.tools.unwrap_or_default(), access).await,
-        RELOAD => return orders::reload(operator, request.id, request.params.environment, access).await,
-        order @ (RESTART | ENABLE | DISABLE | HEALTH) => {
-            return orders::answer(operator, (request.id, order), &request.params, access).await;
+        RELOAD => return control::reload(operator, request.id, request.params.environment, access).await,
+        method @ (RESTART | ENABLE | DISABLE | HEALTH) => {
+            return control::answer(operator, (request.id, method), &request.params, access).await;
         }
         method => {
             let versions = format!("this daemon is {}, you are {}", env!("CARGO_PKG_VERSION"), request.params.version);

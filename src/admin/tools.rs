@@ -1,4 +1,4 @@
-//! Telling one operator of every tool that servers list, one after another: many of them are more than a message.
+//! The `tools` method: sends every tool that servers list, one per message, since all of them may exceed one message.
 
 use std::io;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use futures_util::SinkExt;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, respond, turn_away};
-use super::report::{HiddenReport, ToolReport, ToolServer, ToolsTold};
-use super::{Answer, Told, ToolsWanted};
+use super::operator::{Access, OPERATOR_TIMEOUT, Operator, event, refuse, refuse_overload, respond};
+use super::report::{HiddenReport, ToolReport, ToolServer, ToolsSummary};
+use super::{AdminEvent, Answer, ToolsRequest};
 use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
@@ -18,20 +18,20 @@ use crate::manager::{OfferedTool, ServedProfile, Unseen, View, tool_groups};
 use crate::naming::Naming;
 use crate::token_estimate;
 
-/// Tools that are looked at in one turn.
+/// Tools examined before other tasks run.
 const SLICE: usize = 32;
-/// Characters told of a description.
-const MOST_TEXT: usize = 500;
+/// Maximum length of a description, in characters.
+const MAX_DESCRIPTION_LEN: usize = 500;
 
-/// The tools that an operator asks for.
+/// The tools that a request selects.
 enum Selection<'a> {
     All,
-    /// By `SERVER/TOOL`, or by an exposed name, which is looked up.
+    /// Named by `SERVER/TOOL` or by the exposed name of a visible tool.
     One {
         server: &'a str,
         tool: &'a str,
     },
-    /// No agent sees a tool by this name: those that may be exposed under it.
+    /// All tools that could be exposed under a name that no visible tool has.
     Hidden {
         name: &'a str,
         namings: Vec<&'a Naming>,
@@ -39,7 +39,7 @@ enum Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    fn of(name: Option<&'a str>, seen: &'a View, namings: Vec<&'a Naming>) -> Self {
+    fn new(name: Option<&'a str>, seen: &'a View, namings: Vec<&'a Naming>) -> Self {
         let Some(name) = name else { return Self::All };
         // No exposed name has a slash.
         if let Some((server, tool)) = name.split_once('/') {
@@ -54,7 +54,7 @@ impl<'a> Selection<'a> {
     fn has(&self, server: &str, tool: &str) -> bool {
         match self {
             Self::All => true,
-            Self::One { server: of, tool: own } => *of == server && *own == tool,
+            Self::One { server: selected, tool: name } => *selected == server && *name == tool,
             Self::Hidden { name, namings } => namings.iter().any(|naming| {
                 naming.may_be_of(server, name.as_bytes()) && naming.candidates(server, tool).any(|one| one == *name)
             }),
@@ -62,24 +62,24 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Answers the question `id` for tools.
-pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: ToolsWanted, access: &Access) -> io::Result<()> {
-    let profile = wanted.profile.as_deref().unwrap_or(Profile::DEFAULT);
+/// Answers request `id`.
+pub(super) async fn answer(operator: &mut Operator, id: u64, request: ToolsRequest, access: &Access) -> io::Result<()> {
+    let profile = request.profile.as_deref().unwrap_or(Profile::DEFAULT);
     let profiles = Arc::clone(&access.manager.profiles().borrow());
     let Some(ServedProfile { view: seen, .. }) = profiles.iter().find(|one| *one.profile.name == *profile) else {
         let names: Vec<_> = profiles.iter().map(|one| &*one.profile.name).collect();
         let message = format!("there is no profile `{profile}`; the daemon has: {}", names.join(", "));
         return refuse(operator, Some(id), ErrorObject::new(INVALID_PARAMS, message)).await;
     };
-    let Ok(_lasting) = access.lasting.try_acquire() else { return turn_away(operator, id).await };
+    let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
     let (whole, seen) = (Arc::clone(&access.view.borrow()), Arc::clone(&seen.borrow()));
     let namings = profiles.iter().map(|one| &one.profile.naming).collect();
-    let selection = Selection::of(wanted.name.as_deref(), &seen, namings);
-    let servers = tell(operator, &whole, &seen, &selection).await?;
-    respond(operator, Some(id), Answer::Tools(ToolsTold { profile: profile.to_owned(), servers })).await
+    let selection = Selection::new(request.name.as_deref(), &seen, namings);
+    let servers = send_tools(operator, &whole, &seen, &selection).await?;
+    respond(operator, Some(id), Answer::Tools(ToolsSummary { profile: profile.to_owned(), servers })).await
 }
 
-async fn tell(
+async fn send_tools(
     operator: &mut Operator,
     whole: &View,
     seen: &View,
@@ -88,7 +88,7 @@ async fn tell(
     let mut servers = Vec::new();
     for (group, member) in tool_groups(whole, seen).zip(&whole.servers) {
         for (index, offered) in group.tools().enumerate() {
-            // Each is read as a whole, and there may be thousands: agents have their turns between them.
+            // Estimating tokens reads the whole definition, and there may be thousands: let agents' tasks run in between.
             if index % SLICE == SLICE - 1 {
                 yield_now().await;
             }
@@ -98,7 +98,7 @@ async fn tell(
             let has_definition = !matches!(selection, Selection::All);
             let definition = has_definition.then(|| String::from_utf8_lossy(offered.definition).into_owned());
             let report = report(group.server(), &offered, definition);
-            timeout(OPERATOR_TIMEOUT, operator.feed(event(Told::Tool(Box::new(report))))).await??;
+            timeout(OPERATOR_TIMEOUT, operator.feed(event(AdminEvent::Tool(Box::new(report))))).await??;
         }
         let (state, has_listed) = {
             let published = member.handle.published();
@@ -126,22 +126,22 @@ fn report(server: &str, offered: &OfferedTool<'_>, definition: Option<String>) -
     }
 }
 
-/// The beginning of a text; whoever shows it makes it fit for that.
+/// The first [`MAX_DESCRIPTION_LEN`] characters. The client escapes them for display.
 fn beginning(text: &[u8]) -> String {
-    String::from_utf8_lossy(text).chars().take(MOST_TEXT).collect()
+    String::from_utf8_lossy(text).chars().take(MAX_DESCRIPTION_LEN).collect()
 }
 
 fn hidden(why: Unseen<'_>) -> HiddenReport {
-    let told = |why: &str| HiddenReport { why: why.to_owned(), pattern: None, table: None };
+    let reason = |why: &str| HiddenReport { why: why.to_owned(), pattern: None, table: None };
     match why {
-        Unseen::Disabled => told("disabled"),
-        Unseen::OutOfProfile => told("profile"),
-        Unseen::Again => told("again"),
-        Unseen::Nameless => told("nameless"),
+        Unseen::Disabled => reason("disabled"),
+        Unseen::OutOfProfile => reason("profile"),
+        Unseen::Again => reason("again"),
+        Unseen::Nameless => reason("nameless"),
         Unseen::Hidden(hidden) => HiddenReport {
             pattern: hidden.pattern().map(str::to_owned),
             table: hidden.table().map(str::to_owned),
-            ..told(hidden.word())
+            ..reason(hidden.word())
         },
     }
 }

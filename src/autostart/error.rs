@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::admin::AskError;
+use crate::admin::AdminError;
 use crate::sockets::SocketError;
 use crate::systemctl::SERVICE;
 
@@ -11,7 +11,7 @@ use crate::systemctl::SERVICE;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AutostartError {
     /// No daemon runs in a directory given by `--runtime-dir`, where mcpd starts none by itself.
-    #[error("{}", AskError::NotRunning(.0.clone()))]
+    #[error("{}", AdminError::NotRunning(.0.clone()))]
     Given(PathBuf),
     #[error(transparent)]
     Directory(#[from] SocketError),

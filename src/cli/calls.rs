@@ -12,7 +12,7 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use self::columns::Columns;
 use super::style::OutputStyle;
 use super::{FAILED, NOT_RUNNING, admin_failure, completions, fail, json, tool_names, tools, try_print};
-use crate::admin::{self, CallsTold, CallsWanted, Next, Told, ToolsWanted};
+use crate::admin::{self, AdminEvent, CallsRequest, CallsSummary, FeedItem, ToolsRequest};
 use crate::calls::ToolFilter;
 use crate::duration;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -45,7 +45,7 @@ pub(super) async fn run(directory: &RuntimeDir, Calls { follow, server, tool, js
             Err(code) => return code,
         },
     };
-    let request = CallsWanted { last, server, follow, tool };
+    let request = CallsRequest { last, server, follow, tool };
     show(&directory.socket(ADMIN_SOCKET), request, json).await.err().unwrap_or(ExitCode::SUCCESS)
 }
 
@@ -66,16 +66,16 @@ async fn resolve_filter(directory: &RuntimeDir, name: String) -> Result<ToolFilt
 
 /// Whether a recorded call matches `filter`.
 async fn has_calls(directory: &RuntimeDir, filter: ToolFilter) -> Result<bool, ExitCode> {
-    let request = CallsWanted { last: 1, tool: Some(filter), ..CallsWanted::default() };
+    let request = CallsRequest { last: 1, tool: Some(filter), ..CallsRequest::default() };
     let mut calls =
         admin::calls(&directory.socket(ADMIN_SOCKET), request).await.map_err(|error| admin_failure(&error))?;
     let first = calls.next().await.map_err(|error| admin_failure(&error))?;
-    Ok(matches!(first, Some(Next::Told(Told::Call(_)))))
+    Ok(matches!(first, Some(FeedItem::Event(AdminEvent::Call(_)))))
 }
 
 /// Also suggests hidden tools: the operator may see every tool.
 async fn unknown_tool(directory: &RuntimeDir, name: &str) -> ExitCode {
-    let (known, list) = match tools::request(directory, ToolsWanted::default()).await {
+    let (known, list) = match tools::request(directory, ToolsRequest::default()).await {
         Ok(known) => known,
         Err(error) => return admin_failure(&error),
     };
@@ -88,7 +88,7 @@ async fn unknown_tool(directory: &RuntimeDir, name: &str) -> ExitCode {
     fail(FAILED, format!("there is no tool `{}`{suggestion}", name.escape_debug()))
 }
 
-async fn show(socket: &Path, request: CallsWanted, as_json: bool) -> Result<(), ExitCode> {
+async fn show(socket: &Path, request: CallsRequest, as_json: bool) -> Result<(), ExitCode> {
     let follow = request.follow;
     let mut calls = admin::calls(socket, request).await.map_err(|error| admin_failure(&error))?;
     let columns = Columns::for_width(OutputStyle::of_stdout().width());
@@ -100,13 +100,13 @@ async fn show(socket: &Path, request: CallsWanted, as_json: bool) -> Result<(), 
             has_header = true;
         }
         match next {
-            Some(Next::Told(Told::Call(call))) if as_json => json::print_line(&call)?,
-            Some(Next::Told(Told::Call(call))) => try_print(columns.row(&call))?,
-            Some(Next::Told(Told::Missed(count))) => {
+            Some(FeedItem::Event(AdminEvent::Call(call))) if as_json => json::print_line(&call)?,
+            Some(FeedItem::Event(AdminEvent::Call(call))) => try_print(columns.row(&call))?,
+            Some(FeedItem::Event(AdminEvent::Missed(count))) => {
                 print_note!("mcpd: {count} calls are not shown: they ended faster than they could be printed");
             }
-            Some(Next::Told(_)) => {}
-            Some(Next::All(CallsTold { unwritten })) => {
+            Some(FeedItem::Event(_)) => {}
+            Some(FeedItem::Summary(CallsSummary { unwritten })) => {
                 if unwritten > 0 {
                     print_note!(
                         "mcpd: {unwritten} calls are missing in the call log file: it could not be written, or not fast enough"

@@ -11,8 +11,8 @@ use super::completions;
 use super::spinner::with_spinner;
 use super::text::{one_line, with_override};
 use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
-use crate::admin::report::ServerTold;
-use crate::admin::{self, Order};
+use crate::admin::report::ControlReport;
+use crate::admin::{self, ServerAction};
 use crate::manager::Toggle;
 use crate::server::HealthOverride;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -84,7 +84,7 @@ impl From<Health> for HealthOverride {
 }
 
 struct ControlRequest<'a> {
-    order: Order,
+    action: ServerAction,
     server: &'a str,
     as_json: bool,
 }
@@ -93,7 +93,7 @@ impl ControlCommand {
     /// `qualified` is the `SERVER/TOOL` form of a target that is an exposed name.
     fn request<'a>(&'a self, qualified: Option<&'a str>) -> ControlRequest<'a> {
         match self {
-            Self::Restart { server, json } => ControlRequest { order: Order::Restart, server, as_json: *json },
+            Self::Restart { server, json } => ControlRequest { action: ServerAction::Restart, server, as_json: *json },
             Self::Disable { target, stop, json } => {
                 let of_server = if *stop { Toggle::Stop } else { Toggle::Disable };
                 toggle(qualified.unwrap_or(target), of_server, Toggle::DisableTool, *json)
@@ -102,7 +102,7 @@ impl ControlCommand {
                 toggle(qualified.unwrap_or(target), Toggle::Enable, Toggle::EnableTool, *json)
             }
             Self::Health { server, health, json } => {
-                ControlRequest { order: Order::OverrideHealth((*health).into()), server, as_json: *json }
+                ControlRequest { action: ServerAction::OverrideHealth((*health).into()), server, as_json: *json }
             }
         }
     }
@@ -111,8 +111,10 @@ impl ControlCommand {
 /// The request for `SERVER` or for `SERVER/TOOL`.
 fn toggle(target: &str, of_server: Toggle, of_tool: fn(String) -> Toggle, as_json: bool) -> ControlRequest<'_> {
     match target.split_once('/') {
-        None => ControlRequest { order: Order::Toggle(of_server), server: target, as_json },
-        Some((server, tool)) => ControlRequest { order: Order::Toggle(of_tool(tool.to_owned())), server, as_json },
+        None => ControlRequest { action: ServerAction::Toggle(of_server), server: target, as_json },
+        Some((server, tool)) => {
+            ControlRequest { action: ServerAction::Toggle(of_tool(tool.to_owned())), server, as_json }
+        }
     }
 }
 
@@ -161,7 +163,7 @@ struct Shape<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     vouched: Option<&'static str>,
     #[serde(flatten)]
-    result: &'a ServerTold,
+    result: &'a ControlReport,
 }
 
 pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> ExitCode {
@@ -178,24 +180,24 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
     {
         return fail(USAGE, "`--stop` stops a whole server: write the server without a tool, or leave out `--stop`");
     }
-    let ControlRequest { order, server, as_json } = command.request(qualified.as_deref());
-    let vouched = if let Order::OverrideHealth(vouched) = order { vouched.word() } else { None };
-    let activity = match &order {
-        Order::Restart => format!("restarting {server}"),
-        Order::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
-        Order::Toggle(_) => format!("disabling {server}"),
-        Order::OverrideHealth(_) => format!("setting the health of {server}"),
+    let ControlRequest { action, server, as_json } = command.request(qualified.as_deref());
+    let vouched = if let ServerAction::OverrideHealth(vouched) = action { vouched.word() } else { None };
+    let activity = match &action {
+        ServerAction::Restart => format!("restarting {server}"),
+        ServerAction::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
+        ServerAction::Toggle(_) => format!("disabling {server}"),
+        ServerAction::OverrideHealth(_) => format!("setting the health of {server}"),
     };
     let socket = directory.socket(ADMIN_SOCKET);
-    if let Order::Restart = order {
+    if let ServerAction::Restart = action {
         note_changed_files(&socket).await;
     }
-    match with_spinner(|| activity.clone(), admin::order(&socket, order, server)).await {
+    match with_spinner(|| activity.clone(), admin::control(&socket, action, server)).await {
         Ok(result) if as_json => {
             let printed = json::print(&Shape { server, vouched, result: &result });
             if result.done { printed } else { ExitCode::from(FAILED) }
         }
-        Ok(ServerTold { tool, state, done: true, .. }) => {
+        Ok(ControlReport { tool, state, done: true, .. }) => {
             let suffix = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
             let printed = print(format!("{server}{suffix}: {}\n", with_override(&state, vouched)));
             if let (ControlCommand::Enable { .. }, Some(tool)) = (command, &tool) {
@@ -203,7 +205,7 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
             }
             printed
         }
-        Ok(ServerTold { state, reason, .. }) => {
+        Ok(ControlReport { state, reason, .. }) => {
             let reason = reason.map(|reason| format!(": {}", one_line(&reason))).unwrap_or_default();
             fail(FAILED, format!("{server}: {state}{reason}"))
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{USAGE, admin_failure, fail, json, print};
-use crate::admin::{self, AskError};
+use crate::admin::{self, AdminError};
 use crate::logging::Filter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -33,7 +33,7 @@ pub(super) async fn run(directory: &RuntimeDir, LogLevel { filter, json }: &LogL
     match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
         Ok(filter) if *json => json::print(&Shape { filter }),
         Ok(filter) => print(filter + "\n"),
-        Err(error @ AskError::Refused(_)) => fail(USAGE, error),
+        Err(error @ AdminError::Refused(_)) => fail(USAGE, error),
         Err(error) => admin_failure(&error),
     }
 }

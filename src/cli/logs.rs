@@ -10,7 +10,7 @@ use super::local_time::{self, TimeFormat};
 use super::text::one_line;
 use super::{NOT_RUNNING, admin_failure, completions, fail, json, try_print};
 use crate::admin::report::LineReport;
-use crate::admin::{self, LogsWanted, Next, Told};
+use crate::admin::{self, AdminEvent, FeedItem, LogsRequest};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 #[derive(Debug, Args)]
@@ -30,25 +30,25 @@ pub(super) struct Logs {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, Logs { server, follow, json, last }: Logs) -> ExitCode {
-    let request = LogsWanted { last, server, follow };
+    let request = LogsRequest { last, server, follow };
     show(&directory.socket(ADMIN_SOCKET), request, json).await.err().unwrap_or(ExitCode::SUCCESS)
 }
 
-async fn show(socket: &Path, request: LogsWanted, as_json: bool) -> Result<(), ExitCode> {
+async fn show(socket: &Path, request: LogsRequest, as_json: bool) -> Result<(), ExitCode> {
     let (follow, server) = (request.follow, request.server.clone());
     let mut is_empty = true;
     let mut lines = admin::logs(socket, request).await.map_err(|error| admin_failure(&error))?;
     loop {
         match lines.next().await.map_err(|error| admin_failure(&error))? {
-            Some(Next::Told(Told::Line(line))) => {
+            Some(FeedItem::Event(AdminEvent::Line(line))) => {
                 is_empty = false;
                 if as_json { json::print_line(&line)? } else { try_print(format(&line))? }
             }
-            Some(Next::Told(Told::LinesMissed { server, count })) => {
+            Some(FeedItem::Event(AdminEvent::LinesMissed { server, count })) => {
                 print_note!("mcpd: {count} lines of {server} are not shown: they came faster than they were read");
             }
-            Some(Next::Told(_)) => {}
-            Some(Next::All(_)) => {
+            Some(FeedItem::Event(_)) => {}
+            Some(FeedItem::Summary(_)) => {
                 if is_empty && !as_json {
                     print_note!("mcpd: {}", explain_empty(socket, server.as_deref()).await);
                 }

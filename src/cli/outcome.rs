@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::admin::AskError;
+use crate::admin::AdminError;
 use crate::config::interpolate::Process;
 use crate::config::{self, ConfigError};
 use crate::printable;
@@ -58,9 +58,9 @@ pub(super) fn try_print(text: impl AsRef<[u8]>) -> Result<(), ExitCode> {
 }
 
 /// Prints why a request to the daemon failed.
-pub(super) fn admin_failure(error: &AskError) -> ExitCode {
+pub(super) fn admin_failure(error: &AdminError) -> ExitCode {
     match error {
-        AskError::NotRunning(path) => not_running(path),
+        AdminError::NotRunning(path) => not_running(path),
         _ => fail(FAILED, error),
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn admin_failure(error: &AskError) -> ExitCode {
 /// start with it.
 pub(super) fn not_running(path: &Path) -> ExitCode {
     match config::load(&[], &Process) {
-        Ok(_) => fail(NOT_RUNNING, AskError::NotRunning(path.to_owned())),
+        Ok(_) => fail(NOT_RUNNING, AdminError::NotRunning(path.to_owned())),
         Err(error) => fail(
             NOT_RUNNING,
             format!("not running: no daemon at {}\n{}", path.display(), invalid_configuration(&error)),

@@ -10,12 +10,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::style::{OutputStyle, Tone};
 use super::text::{one_line, short_duration, wrap};
 use super::{FAILED, admin_failure};
-use crate::admin::{self, AskError, report::Report};
+use crate::admin::{self, AdminError, report::Report};
 
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One report or error for each poll.
-pub(super) type Reports = mpsc::Receiver<Result<Report, AskError>>;
+pub(super) type Reports = mpsc::Receiver<Result<Report, AdminError>>;
 
 /// The last report, and whether the daemon still answers.
 pub(super) struct LatestReport {
@@ -37,7 +37,7 @@ impl LatestReport {
         }
     }
 
-    pub(super) fn update(&mut self, result: Result<Report, AskError>) {
+    pub(super) fn update(&mut self, result: Result<Report, AdminError>) {
         match result {
             Ok(report) => (self.report, self.outage) = (report, None),
             Err(error) => {
@@ -82,8 +82,8 @@ mod tests {
         let report = serde_json::json!({"version": "1", "pid": 1, "uptime_ms": 1, "settled": true, "servers": [], "agents": [], "profiles": []});
         let mut latest = LatestReport { report: serde_json::from_value(report).expect("a report"), outage: None };
         let style = OutputStyle::of_width(80);
-        latest.update(Err(AskError::NoAnswer("connection reset".to_owned())));
-        latest.update(Err(AskError::NotRunning("/run/admin.sock".into())));
+        latest.update(Err(AdminError::NoAnswer("connection reset".to_owned())));
+        latest.update(Err(AdminError::NotRunning("/run/admin.sock".into())));
         let text = latest.outage_notice(style);
         assert!(text.contains("not running") && !text.contains("does not answer"), "{text}");
     }

@@ -10,8 +10,8 @@ use self::refresh::Refresh;
 use super::spinner::with_spinner;
 use super::text::{one_line, searched_paths, split_searched_path};
 use super::{FAILED, USAGE, admin_failure, fail, json, print};
-use crate::admin::report::{ReloadFailed, ReloadReport};
-use crate::admin::{self, AskError};
+use crate::admin::report::{ReloadFailure, ReloadReport};
+use crate::admin::{self, AdminError};
 use crate::autostart;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
@@ -53,13 +53,13 @@ pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Re
     };
     let report = match with_spinner(activity, reload).await {
         Ok(report) => report,
-        Err(error @ AskError::Refused(_)) => {
+        Err(error @ AdminError::Refused(_)) => {
             if let Some(refresh) = refresh {
                 refresh.undo();
             }
             return fail(USAGE, error);
         }
-        Err(error @ AskError::NotRunning(_)) => {
+        Err(error @ AdminError::NotRunning(_)) => {
             return match autostart::start_failed(directory).await {
                 None => admin_failure(&error),
                 Some(Ok(_)) => print(format!("{SERVICE} had failed and is running again\n")),
@@ -82,7 +82,7 @@ pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Re
 }
 
 impl Scope<'_> {
-    fn includes(self, failed: &ReloadFailed) -> bool {
+    fn includes(self, failed: &ReloadFailure) -> bool {
         match self {
             Self::All => true,
             Self::Servers(names) => names.contains(&&*failed.name),
@@ -104,7 +104,7 @@ fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
         .map(|(change, names, note)| format!("{change:9}{}{note}\n", names.join(", ")))
         .collect();
     let failed: Vec<_> = failed.iter().filter(|failed| scope.includes(failed)).collect();
-    for ReloadFailed { name, reason, runs_on, stderr, .. } in &failed {
+    for ReloadFailure { name, reason, runs_on, stderr, .. } in &failed {
         let note = if *runs_on { "; its previous definition keeps running" } else { "" };
         text += &format!("{:9}{name}: {}{note}\n", "failed", one_line(split_searched_path(reason).0));
         stderr.iter().for_each(|line| text += &format!("    {}\n", one_line(line)));

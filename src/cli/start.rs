@@ -9,7 +9,7 @@ use super::spinner::with_spinner;
 use super::text::count;
 use super::{FAILED, USAGE, admin_failure, fail, print};
 use crate::admin::report::Report;
-use crate::admin::{self, AskError};
+use crate::admin::{self, AdminError};
 use crate::autostart::{self, StartOutcome};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
@@ -36,11 +36,11 @@ pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
 }
 
 /// The state of the daemon, which opens its admin socket last.
-async fn status(directory: &RuntimeDir) -> Result<Report, AskError> {
+async fn status(directory: &RuntimeDir) -> Result<Report, AdminError> {
     let deadline = Instant::now() + ADMIN_TIMEOUT;
     loop {
         match admin::status(&directory.socket(ADMIN_SOCKET)).await {
-            Err(AskError::NotRunning(_)) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
+            Err(AdminError::NotRunning(_)) if Instant::now() < deadline => sleep(RETRY_INTERVAL).await,
             status => return status,
         }
     }

@@ -16,7 +16,7 @@ use super::style::{OutputStyle, Tone};
 use super::text::{count, short_duration};
 use super::{FAILED, admin_failure, changed_files, json, print};
 use crate::admin::report::{NEEDS_LOGIN, Report, ServerReport};
-use crate::admin::{self, AskError};
+use crate::admin::{self, AdminError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 #[derive(Debug, Args)]
@@ -40,7 +40,7 @@ pub(super) async fn run(directory: &RuntimeDir, &Status { check, watch, json: as
     let request = async { if check { admin::check(&socket).await } else { admin::status(&socket).await } };
     let report = match with_spinner(|| "checking every server".to_owned(), request).await {
         Ok(report) => with_other_daemons(changed_files::compared(report), directory),
-        Err(AskError::NotRunning(path)) => return unreachable::explain(directory, &path).await,
+        Err(AdminError::NotRunning(path)) => return unreachable::explain(directory, &path).await,
         Err(error) => return admin_failure(&error),
     };
     let printed = if as_json { json::print(&report) } else { print(render(&report, OutputStyle::of_stdout())) };

@@ -3,8 +3,8 @@
 //! An exposed name is never parsed: the daemon looks it up.
 
 use super::tools;
-use crate::admin::report::{ToolReport, ToolServer, ToolsTold};
-use crate::admin::{AskError, ToolsWanted};
+use crate::admin::report::{ToolReport, ToolServer, ToolsSummary};
+use crate::admin::{AdminError, ToolsRequest};
 use crate::sockets::RuntimeDir;
 use crate::suggest::nearest;
 
@@ -16,8 +16,8 @@ pub(super) async fn find(
     directory: &RuntimeDir,
     profile: Option<&str>,
     name: &str,
-) -> Result<(Vec<ToolReport>, ToolsTold), AskError> {
-    tools::request(directory, ToolsWanted { profile: profile.map(str::to_owned), name: Some(name.to_owned()) }).await
+) -> Result<(Vec<ToolReport>, ToolsSummary), AdminError> {
+    tools::request(directory, ToolsRequest { profile: profile.map(str::to_owned), name: Some(name.to_owned()) }).await
 }
 
 /// The name `SERVER/TOOL`.

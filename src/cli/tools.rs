@@ -28,8 +28,8 @@ use super::spinner::with_spinner;
 use super::style::OutputStyle;
 use super::tool_names::qualified;
 use super::{FAILED, completions, fail, print};
-use crate::admin::report::{ToolReport, ToolServer, ToolsTold};
-use crate::admin::{self, AskError, Next, Told, ToolsWanted};
+use crate::admin::report::{ToolReport, ToolServer, ToolsSummary};
+use crate::admin::{self, AdminError, AdminEvent, FeedItem, ToolsRequest};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::token_estimate;
 
@@ -198,8 +198,8 @@ fn explain_empty(ToolServer { name, state, .. }: &ToolServer, tools: &Tools) -> 
 
 /// The servers of the tools that agents of `profile` see.
 pub(super) async fn origins(directory: &RuntimeDir, profile: &str) -> Origins {
-    let reply = request(directory, ToolsWanted { profile: Some(profile.to_owned()), name: None });
-    let Ok(Ok((tools, ToolsTold { servers, .. }))) = timeout(OPERATOR_TIMEOUT, reply).await else {
+    let reply = request(directory, ToolsRequest { profile: Some(profile.to_owned()), name: None });
+    let Ok(Ok((tools, ToolsSummary { servers, .. }))) = timeout(OPERATOR_TIMEOUT, reply).await else {
         return Origins::default();
     };
     let origin = |tool: ToolReport| {
@@ -212,16 +212,16 @@ pub(super) async fn origins(directory: &RuntimeDir, profile: &str) -> Origins {
 /// Tools and servers from the operator socket.
 pub(super) async fn request(
     directory: &RuntimeDir,
-    request: ToolsWanted,
-) -> Result<(Vec<ToolReport>, ToolsTold), AskError> {
+    request: ToolsRequest,
+) -> Result<(Vec<ToolReport>, ToolsSummary), AdminError> {
     let mut feed = admin::tools(&directory.socket(ADMIN_SOCKET), request).await?;
     let mut tools = Vec::new();
     loop {
         match feed.next().await? {
-            Some(Next::Told(Told::Tool(tool))) => tools.push(*tool),
-            Some(Next::Told(_)) => {}
-            Some(Next::All(list)) => return Ok((tools, list)),
-            None => return Err(AskError::NoAnswer("the connection ended".to_owned())),
+            Some(FeedItem::Event(AdminEvent::Tool(tool))) => tools.push(*tool),
+            Some(FeedItem::Event(_)) => {}
+            Some(FeedItem::Summary(list)) => return Ok((tools, list)),
+            None => return Err(AdminError::NoAnswer("the connection ended".to_owned())),
         }
     }
 }

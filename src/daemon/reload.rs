@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 use super::agent_sockets::PrepareSockets;
 use super::config_state::{ConfigState, RejectedConfig};
 use super::pattern_check::PatternCheck;
-use crate::admin::report::{ReloadFailed, ReloadReport};
+use crate::admin::report::{ReloadFailure, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
 use crate::config::{self, DaemonConfig, Launch, Loaded, Profile, ServerConfig};
@@ -203,7 +203,7 @@ fn report(
     let texts = |names: Vec<Arc<str>>| names.iter().map(ToString::to_string).collect();
     let failure = |ServerFailure { name, code, reason, runs_on, stderr }: ServerFailure| {
         let name = name.to_string();
-        ReloadFailed { name, code: code.to_owned(), reason, runs_on, stderr }
+        ReloadFailure { name, code: code.to_owned(), reason, runs_on, stderr }
     };
     ReloadReport {
         kept: texts(unchanged),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 use super::config_state::RejectedConfig;
-use crate::admin::report::{AgentReport, FileReport, ReloadRefused};
+use crate::admin::report::{AgentReport, FileReport, RejectedConfigReport};
 use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
 use crate::manager::report::millis;
@@ -31,11 +31,11 @@ pub(super) struct ConnectedAgent {
     pub(super) cut_off: Option<oneshot::Sender<()>>,
 }
 
-pub(super) fn rejected(RejectedConfig { at, reason, stamps }: &RejectedConfig) -> ReloadRefused {
+pub(super) fn rejected(RejectedConfig { at, reason, stamps }: &RejectedConfig) -> RejectedConfigReport {
     let time = humantime::format_rfc3339_millis(WallClockAnchor::now().time_of(*at)).to_string();
     let end = (0..=reason.len().min(MAX_REASON_LEN)).rev().find(|end| reason.is_char_boundary(*end));
     let reason = reason[..end.unwrap_or_default()].to_owned();
-    ReloadRefused { time, reason, files: stamps.iter().map(file).collect(), files_changed: Vec::new() }
+    RejectedConfigReport { time, reason, files: stamps.iter().map(file).collect(), files_changed: Vec::new() }
 }
 
 pub(super) fn file(Stamp { path, sha256 }: &Stamp) -> FileReport {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::typed::TypedLine;
 use crate::admin::report::ToolReport;
-use crate::admin::{self, AskError, ToolsWanted};
+use crate::admin::{self, AdminError, ToolsRequest};
 use crate::cli;
 use crate::cli::schema::{Kind, Schema};
 use crate::cli::text::one_line;
@@ -78,7 +78,7 @@ pub(in crate::cli) fn servers_or_their_tools(current: &OsStr) -> Vec<CompletionC
 pub(in crate::cli) fn arguments(current: &OsStr) -> Vec<CompletionCandidate> {
     let schema = || {
         let line = TypedLine::current()?;
-        let filter = ToolsWanted { profile: line.profile(), name: Some(line.tool()?) };
+        let filter = ToolsRequest { profile: line.profile(), name: Some(line.tool()?) };
         let (tools, _) = query(async |directory| cli::tools::request(&directory, filter).await)?;
         let visible = tools.iter().find(|tool| tool.name.is_some())?;
         let definition: Value = serde_json::from_str(visible.definition.as_ref()?).ok()?;
@@ -109,7 +109,7 @@ fn is_plain(name: &str) -> bool {
 
 fn profile_tools() -> Option<Vec<ToolReport>> {
     let line = TypedLine::current()?;
-    let filter = ToolsWanted { profile: line.profile(), name: None };
+    let filter = ToolsRequest { profile: line.profile(), name: None };
     query(async |directory| Ok(cli::tools::request(&directory, filter).await?.0))
 }
 
@@ -122,7 +122,7 @@ fn candidate(name: &str, help: Option<&str>) -> CompletionCandidate {
 }
 
 /// The answer of the daemon; `None` without a daemon or after the time limit.
-fn query<T>(query: impl AsyncFnOnce(RuntimeDir) -> Result<T, AskError>) -> Option<T> {
+fn query<T>(query: impl AsyncFnOnce(RuntimeDir) -> Result<T, AdminError>) -> Option<T> {
     let directory = TypedLine::current()?.directory()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async { timeout(DAEMON_TIMEOUT, query(directory)).await }).ok()?.ok()

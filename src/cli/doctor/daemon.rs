@@ -12,7 +12,7 @@ use super::finding::{Finding, Group};
 use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe};
 use super::process::{OpenFiles, ProcessInfo};
 use crate::admin;
-use crate::admin::report::{ReloadRefused, Report};
+use crate::admin::report::{RejectedConfigReport, Report};
 use crate::autostart;
 use crate::cli::local_time::{self, TimeFormat};
 use crate::cli::{changed_files, stop};
@@ -134,7 +134,10 @@ fn replaced_executable(process: &ProcessInfo, probe: &DaemonProbe) -> Option<Fin
     Some(Finding::warning("executable", found, probe.restart()))
 }
 
-fn refused_reload(ReloadRefused { time, reason, files_changed, .. }: &ReloadRefused, probe: &DaemonProbe) -> Finding {
+fn refused_reload(
+    RejectedConfigReport { time, reason, files_changed, .. }: &RejectedConfigReport,
+    probe: &DaemonProbe,
+) -> Finding {
     let time = local_time::format(time, TimeFormat::Sentence);
     if let Some(changed) = changed_files::sentence(files_changed) {
         let found = format!("was refused at {time}, and mcpd uses the previous one; {changed} since then");

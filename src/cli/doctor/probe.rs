@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::process::ProcessInfo;
 use crate::admin::report::Report;
-use crate::admin::{self, AskError};
+use crate::admin::{self, AdminError};
 use crate::cli::arguments::{Arguments, Command};
 use crate::cli::{changed_files, service_env};
 use crate::config::Definition;
@@ -167,11 +167,11 @@ impl Daemon {
                 let process = process(Some(report.pid));
                 Self::Answers { process, report: Box::new(changed_files::compared(report)) }
             }
-            Ok(Err(AskError::NotRunning(_))) if holder.is_none() => Self::Absent,
-            Ok(Err(AskError::NotRunning(_))) => {
+            Ok(Err(AdminError::NotRunning(_))) if holder.is_none() => Self::Absent,
+            Ok(Err(AdminError::NotRunning(_))) => {
                 Self::Silent { process: process(holder), reason: format!("nobody listens on {ADMIN_SOCKET}") }
             }
-            Ok(Err(AskError::NoAnswer(reason) | AskError::Refused(reason))) => {
+            Ok(Err(AdminError::NoAnswer(reason) | AdminError::Refused(reason))) => {
                 Self::Silent { process: process(holder), reason }
             }
             Err(_) => {

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use crate::admin::report::{NEEDS_LOGIN, ServerReport, ServerTold};
-use crate::admin::{self, AskError, Order};
+use crate::admin::report::{ControlReport, NEEDS_LOGIN, ServerReport};
+use crate::admin::{self, AdminError, ServerAction};
 use crate::cli::doctor::probe::DaemonProbe;
 use crate::cli::spinner::with_spinner;
 use crate::cli::text::one_line;
@@ -21,7 +21,7 @@ enum Effect {
     UnknownServer,
     /// The daemon runs the server with its former configuration, because the changed one failed.
     FormerConfiguration,
-    Restarted(ServerTold),
+    Restarted(ControlReport),
 }
 
 /// Restarts the server if it waits for a login or `had_one`, and prints its state.
@@ -54,11 +54,11 @@ async fn restarted(
     probe: &DaemonProbe,
     name: &str,
     is_due: impl Fn(&ServerReport) -> bool,
-) -> Result<Effect, AskError> {
+) -> Result<Effect, AdminError> {
     let Some(directory) = &probe.directory else { return Ok(Effect::None) };
     let socket = directory.socket(ADMIN_SOCKET);
     let report = match admin::status(&socket).await {
-        Err(AskError::NotRunning(_)) => return Ok(Effect::None),
+        Err(AdminError::NotRunning(_)) => return Ok(Effect::None),
         report => report?,
     };
     let Some(server) = report.servers.iter().find(|server| server.name == name) else {
@@ -70,11 +70,12 @@ async fn restarted(
     if server.disabled || !is_due(server) {
         return Ok(Effect::None);
     }
-    let report = with_spinner(|| format!("restarting {name}"), admin::order(&socket, Order::Restart, name)).await?;
+    let report =
+        with_spinner(|| format!("restarting {name}"), admin::control(&socket, ServerAction::Restart, name)).await?;
     Ok(Effect::Restarted(report))
 }
 
-fn shown(report: &ServerTold) -> String {
+fn shown(report: &ControlReport) -> String {
     let reason = report.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
     format!("{}{reason}", one_line(&report.state))
 }

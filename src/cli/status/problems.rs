@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::is_down;
 use super::tables::MAX_INSTANCES;
-use crate::admin::report::{NEEDS_LOGIN, ReloadRefused, Report, ServerReport};
+use crate::admin::report::{NEEDS_LOGIN, RejectedConfigReport, Report, ServerReport};
 use crate::cli::local_time::{self, TimeFormat};
 use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{one_line, searched_paths, short_duration, shorten, split_searched_path, truncate, wrap};
@@ -22,7 +22,7 @@ const INDENT: usize = 4;
 
 /// A configuration that was rejected, or that has changed on disk.
 pub(super) fn of_configuration(report: &Report, style: OutputStyle) -> String {
-    let Some(ReloadRefused { time, reason, files_changed, .. }) = &report.reload_refused else {
+    let Some(RejectedConfigReport { time, reason, files_changed, .. }) = &report.reload_refused else {
         return changed_files(report, style);
     };
     let time = local_time::format(time, TimeFormat::Sentence);

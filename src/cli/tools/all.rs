@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::table::{Group, Row, Selection, render};
 use super::{Tools, request};
-use crate::admin::ToolsWanted;
-use crate::admin::report::{HiddenReport, NEEDS_LOGIN, ToolReport, ToolServer, ToolsTold};
+use crate::admin::ToolsRequest;
+use crate::admin::report::{HiddenReport, NEEDS_LOGIN, ToolReport, ToolServer, ToolsSummary};
 use crate::cli::style::OutputStyle;
 use crate::cli::text::one_line;
 use crate::cli::tool_names::{self, qualified};
@@ -23,8 +23,8 @@ struct Shape<'a> {
 }
 
 pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, selection: &Selection<'_>) -> ExitCode {
-    let filter = ToolsWanted { profile: Some(tools.profile.name().to_owned()), name: None };
-    let (reports, ToolsTold { profile, servers }) = match request(directory, filter).await {
+    let filter = ToolsRequest { profile: Some(tools.profile.name().to_owned()), name: None };
+    let (reports, ToolsSummary { profile, servers }) = match request(directory, filter).await {
         Ok(reply) => reply,
         Err(error) => return admin_failure(&error),
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::admin::{self, AskError, CallsWanted, Next, Told};
+use crate::admin::{self, AdminError, AdminEvent, CallsRequest, FeedItem};
 use crate::calls::report::CallReport;
 use crate::cli::poll::POLL_INTERVAL;
 
@@ -39,8 +39,9 @@ pub(super) fn start(socket: PathBuf) -> mpsc::Receiver<FeedEvent> {
     receiver
 }
 
-async fn receive(socket: &Path, sender: &mpsc::Sender<FeedEvent>) -> Result<(), AskError> {
-    let mut feed = admin::calls(socket, CallsWanted { last: HISTORY, follow: true, ..CallsWanted::default() }).await?;
+async fn receive(socket: &Path, sender: &mpsc::Sender<FeedEvent>) -> Result<(), AdminError> {
+    let mut feed =
+        admin::calls(socket, CallsRequest { last: HISTORY, follow: true, ..CallsRequest::default() }).await?;
     let mut received = 0;
     let mut event = FeedEvent::Reset;
     loop {
@@ -49,12 +50,12 @@ async fn receive(socket: &Path, sender: &mpsc::Sender<FeedEvent>) -> Result<(), 
         }
         event = loop {
             match feed.next().await? {
-                Some(Next::Told(Told::Call(call))) => {
+                Some(FeedItem::Event(AdminEvent::Call(call))) => {
                     received += 1;
                     break FeedEvent::Call(call);
                 }
-                Some(Next::Told(Told::Missed(count))) => break FeedEvent::Missed(count),
-                Some(Next::All(_)) if received >= HISTORY => break FeedEvent::HistoryTruncated,
+                Some(FeedItem::Event(AdminEvent::Missed(count))) => break FeedEvent::Missed(count),
+                Some(FeedItem::Summary(_)) if received >= HISTORY => break FeedEvent::HistoryTruncated,
                 Some(_) => {}
                 None => return Ok(()),
             }

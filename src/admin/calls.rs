@@ -5,22 +5,22 @@ use std::io;
 use futures_util::{SinkExt, StreamExt};
 use tokio::sync::mpsc;
 
-use super::operator::{Access, Operator, event, refuse, respond, send, stopping, turn_away, unknown_server};
-use super::{Answer, CallsTold, CallsWanted, Told};
+use super::operator::{Access, Operator, event, refuse, refuse_overload, respond, send, stopping, unknown_server};
+use super::{AdminEvent, Answer, CallsRequest, CallsSummary};
 use crate::calls::{CallEvent, Filter};
 
 /// Records between two flushes.
 const BURST: usize = 64;
 
 /// Answers request `id`. With `follow` it returns when the operator sends another message or disconnects.
-pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: CallsWanted, access: &Access) -> io::Result<()> {
-    let CallsWanted { last, server, tool, follow } = wanted;
+pub(super) async fn answer(operator: &mut Operator, id: u64, request: CallsRequest, access: &Access) -> io::Result<()> {
+    let CallsRequest { last, server, tool, follow } = request;
     let filter = Filter { server: server.clone(), tool };
     let Some(history) = access.calls.read(last, filter, follow).await else {
         return refuse(operator, Some(id), stopping()).await;
     };
     if follow && history.subscription.is_none() {
-        return turn_away(operator, id).await;
+        return refuse_overload(operator, id).await;
     }
     // A removed server is valid as long as the history has records of it.
     let unknown = server.as_deref().filter(|_| history.entries.is_empty());
@@ -28,10 +28,10 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, wanted: CallsWanted
         return refuse(operator, Some(id), error).await;
     }
     for entry in &history.entries {
-        send(operator, event(Told::Call(Box::new((&**entry).into())))).await?;
+        send(operator, event(AdminEvent::Call(Box::new((&**entry).into())))).await?;
     }
-    let all = CallsTold { unwritten: history.unwritten };
-    respond(operator, Some(id), Answer::Calls(all)).await?;
+    let summary = CallsSummary { unwritten: history.unwritten };
+    respond(operator, Some(id), Answer::Calls(summary)).await?;
     match history.subscription {
         Some(subscription) => follow_calls(operator, subscription).await,
         None => Ok(()),
@@ -52,8 +52,8 @@ async fn follow_calls(operator: &mut Operator, mut subscription: mpsc::Receiver<
         }
         for received in burst.drain(..) {
             let message = match received {
-                CallEvent::Entry(entry) => Told::Call(Box::new((&*entry).into())),
-                CallEvent::Missed(missed) => Told::Missed(missed),
+                CallEvent::Entry(entry) => AdminEvent::Call(Box::new((&*entry).into())),
+                CallEvent::Missed(missed) => AdminEvent::Missed(missed),
             };
             operator.feed(event(message)).await?;
         }

@@ -51,7 +51,9 @@ NOUNS = set("Feed Seed Need Speed Embed Bed Speed Shed Thread Head Read Id Paylo
 IRREGULAR = set("Sent Given Lost Found Made Known Shown Begun Taken Written Done Gone Left Heard Spent Built Bound".split())
 
 # (path, name or the beginning of a sentence): why it stays.
-EXCEPTIONS = {}
+EXCEPTIONS = {
+    ("src/config/spanned.rs", "Spanned"): "the usual name of a value with its span, as in `toml` and `serde_spanned`",
+}
 
 DEFINITION = re.compile(r"\b(?:mod|fn|struct|enum|trait|type|union|const|static|let(?:\s+mut)?)\s+([A-Za-z_]\w*)")
 TYPE = re.compile(r"\b(?:struct|enum|trait|type|union)\s+([A-Za-z_]\w*)")

@@ -1,8 +1,9 @@
-//! What is exposed after policy, and where each exposed name leads.
+//! What is exposed after policy, and the route of each exposed name.
 //!
-//! Pure. Knows lists, policy, naming, and how long calls may take. One [`Catalog`] is built for each agent socket and never
-//! changed: what can be asked for on that socket is what it lists, or a URI of a template it lists, because both answers come
-//! from the same tables.
+//! One immutable [`Catalog`] is built for each agent socket. Lists and routes come from the same tables. So a name is callable on a
+//! socket if and only if it is listed there, and a URI is readable if it is listed or matches a listed template.
+//!
+//! Pure: no I/O and no clock.
 
 mod build;
 mod cache_hint;
@@ -31,15 +32,15 @@ use crate::policy::{Policy, Uri};
 pub struct Source<'a> {
     /// Its configured name.
     pub name: &'a Arc<str>,
-    /// What of it is exposed.
+    /// Which of its items are exposed.
     pub policy: &'a Policy,
-    /// How it is kept: how long its calls may take.
+    /// Its settings, for the time limits of calls.
     pub settings: &'a Settings,
-    /// What it lists, as last known.
+    /// Its lists, as last received.
     pub lists: &'a Lists,
 }
 
-/// Where an exposed name leads.
+/// The server and name that an exposed name maps to.
 #[derive(Debug, Clone)]
 pub struct Route {
     /// Index of the server, in file order.
@@ -48,26 +49,26 @@ pub struct Route {
     pub raw_name: Bytes,
     /// The same, as text.
     pub name: Arc<str>,
-    /// How long a call of it may take.
+    /// The time limit of one call.
     pub limit: CallLimit,
 }
 
-/// How much of one of a server's lists agents see.
+/// Counts of one list of a server: what agents see, and what they do not see.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exposure {
     /// Listed.
     pub exposed: usize,
     /// Hidden by policy.
     pub denied: usize,
-    /// Not listed, because of a name that is not fit to be shown.
+    /// Not listed, because its name is too long or has invisible characters.
     pub unfit: usize,
-    /// Not listed, because a server before it has the same URI.
+    /// Not listed, because an earlier server lists the same URI.
     pub shadowed: usize,
-    /// What those listed cost an agent, in estimated tokens; of tools only.
+    /// The estimated tokens of the listed definitions. Only for tools.
     pub tokens: usize,
 }
 
-/// A template that is listed.
+/// A listed resource template.
 #[derive(Debug)]
 struct ListedTemplate {
     text: Arc<str>,
@@ -78,17 +79,16 @@ struct ListedTemplate {
     policy: Policy,
 }
 
-/// The deny-filtered aggregate of all servers.
+/// Everything that one agent socket exposes.
 #[derive(Debug)]
 pub struct Catalog {
-    /// Of tools and prompts, by exposed name.
+    /// Routes of tools and prompts, by exposed name.
     routes: PerKind<BTreeMap<Bytes, Route>>,
-    /// The server of each resource that is listed.
+    /// The server of each listed resource.
     resources: HashMap<Arc<str>, usize>,
-    /// What else can be read.
     templates: Vec<ListedTemplate>,
     lists: PerKind<Bytes>,
-    /// That of tools for who may ask for tasks, where that is another.
+    /// The list of tools for agents that support tasks, if it differs.
     tools_for_tasks: Option<Bytes>,
     versions: PerKind<u64>,
     cache_hints: PerKind<CacheHint>,
@@ -103,36 +103,35 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// The catalog of `sources`, which come in file order; that is also the order of every list.
+    /// Builds the catalog of `sources`, which are in file order. Every list has the same order.
     #[must_use]
     pub fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Self {
         build::build(names, naming, sources)
     }
 
-    /// Where the exposed name of a tool or prompt leads; `None` for an unknown and for a denied one alike.
+    /// The route of an exposed tool or prompt. `None` if the name is unknown or denied.
     #[must_use]
     pub fn route(&self, kind: ListKind, name: &[u8]) -> Option<&Route> {
         self.routes[kind].get(name)
     }
 
-    /// Every exposed name of a kind, and where it leads.
+    /// Every exposed name of a kind with its route.
     pub fn routes(&self, kind: ListKind) -> impl Iterator<Item = (&str, &Route)> {
-        // It consists of characters that a name may have.
         self.routes[kind].iter().map(|(name, route)| (std::str::from_utf8(name).unwrap_or_default(), route))
     }
 
-    /// The server, by its index, that a resource is read from: the one that lists it, else the first with a template that
-    /// it matches. `None` for an unknown and for a denied one alike.
+    /// The index of the server that a resource is read from: the server that lists it, else the first with a matching template.
+    /// `None` if the URI is unknown or denied.
     #[must_use]
     pub fn server_of(&self, uri: &str) -> Option<usize> {
         let readings = Uri::new(uri);
         let of_template = |is_it: &dyn Fn(&Template) -> bool| {
             let found = self.templates.iter().filter(|listed| is_it(&listed.template));
-            // Policy has permitted the text of a template before it was listed.
+            // Policy permitted the text of a template when it was listed.
             let mut permitted = found.filter(|listed| *listed.text == *uri || listed.policy.permits_uri(&readings));
             permitted.next().map(|listed| listed.server)
         };
-        // A completion is for a template itself, which one of another server may match as well.
+        // A completion names a template itself. A template of another server may match it too.
         let parsed = uri.contains('{').then(|| Template::parse(uri));
         let listed = || parsed.as_ref().and_then(|parsed| of_template(&|template| template == parsed));
         let matching = || of_template(&|template| template.matches(uri));
@@ -145,8 +144,7 @@ impl Catalog {
         &self.lists[kind]
     }
 
-    /// The same for an agent of the legacy era that may ask for tasks: its tools say whether they make some, which those of servers of the
-    /// modern era do not.
+    /// Like [`Self::list`], for a legacy agent that supports tasks. Its tools have `taskSupport`, which modern servers do not send.
     ///
     /// Source: MCP 2025-11-25, `basic/utilities/tasks`, "Tool-Level Negotiation".
     #[must_use]
@@ -154,14 +152,13 @@ impl Catalog {
         self.tools_for_tasks.as_ref().filter(|_| kind == ListKind::Tools).unwrap_or_else(|| self.list(kind))
     }
 
-    /// Tells one list of a kind from another, whatever catalogs they are in: the same for the same bytes, whoever
-    /// is shown them.
+    /// A hash of the list of a kind. Equal bytes have equal versions in all catalogs.
     #[must_use]
     pub fn version(&self, kind: ListKind) -> u64 {
         self.versions[kind]
     }
 
-    /// How long the list of a kind may be kept by agents.
+    /// How long agents may cache the list of a kind.
     #[must_use]
     pub fn keep(&self, kind: ListKind) -> CacheHint {
         self.cache_hints[kind]
@@ -173,7 +170,7 @@ impl Catalog {
         self.exposure.iter().map(|one| one[kind].exposed).sum()
     }
 
-    /// Counts for each server, in file order.
+    /// The counts of each server, in file order.
     #[must_use]
     pub fn exposure(&self) -> &[PerKind<Exposure>] {
         &self.exposure

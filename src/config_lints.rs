@@ -21,8 +21,8 @@ pub(crate) use self::names::{DENY_SHADOWED, shadowed_resources};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Process, Sources, Template};
-use crate::config::notes::{Note, Owner, Use, What};
-use crate::config::{Launch, Loaded, ServerConfig};
+use crate::config::notes::{Note, NoteScope, Use, What};
+use crate::config::{Launch, LoadedConfig, ServerConfig};
 
 const MAX_WARNINGS: usize = 100;
 
@@ -41,7 +41,7 @@ const LINTS: [Lint; 7] = [
 
 /// The inputs of every lint.
 struct Context<'a> {
-    loaded: &'a Loaded,
+    loaded: &'a LoadedConfig,
     sources: &'a dyn Sources,
     /// The last known lists of each server, in the order of servers.
     known: Vec<Option<Lists>>,
@@ -54,13 +54,13 @@ struct Context<'a> {
 }
 
 /// All warnings, in the order of files and lines. `known` has the last known lists of each server.
-pub(crate) fn advise(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
+pub(crate) fn advise(loaded: &LoadedConfig, sources: &dyn Sources, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
     warnings(loaded, sources, known, &[&LINTS[..], &[commands::warnings]].concat())
 }
 
 /// All warnings but those about missing commands, which [`unfound`] reports.
 pub(crate) fn advise_beside_commands(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     sources: &dyn Sources,
     known: Vec<Option<Lists>>,
 ) -> Vec<Diagnostic> {
@@ -68,15 +68,20 @@ pub(crate) fn advise_beside_commands(
 }
 
 /// Warnings about patterns that match nothing in the known lists.
-pub(crate) fn unmatched_patterns(loaded: &Loaded, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
+pub(crate) fn unmatched_patterns(loaded: &LoadedConfig, known: Vec<Option<Lists>>) -> Vec<Diagnostic> {
     warnings(loaded, &Process, known, &[patterns::warnings])
 }
 
-fn warnings(loaded: &Loaded, sources: &dyn Sources, known: Vec<Option<Lists>>, lints: &[Lint]) -> Vec<Diagnostic> {
+fn warnings(
+    loaded: &LoadedConfig,
+    sources: &dyn Sources,
+    known: Vec<Option<Lists>>,
+    lints: &[Lint],
+) -> Vec<Diagnostic> {
     let by_name = loaded.config.servers.iter().enumerate().map(|(index, server)| (&*server.name, index)).collect();
     let notes = &loaded.notes();
     let names = notes.iter().filter_map(|note| match (note.owner, &note.what) {
-        (Owner::Server(name), What::Name) => Some((&**name, note)),
+        (NoteScope::Server(name), What::Name) => Some((&**name, note)),
         _ => None,
     });
     let context = Context { loaded, sources, known, by_name, notes, names: names.collect() };
@@ -94,7 +99,7 @@ impl Context<'_> {
 
     /// The index of the note's server.
     fn server_of(&self, note: &Note<'_>) -> Option<usize> {
-        let Owner::Server(name) = note.owner else { return None };
+        let NoteScope::Server(name) = note.owner else { return None };
         self.by_name.get(&**name).copied()
     }
 

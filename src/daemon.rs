@@ -48,7 +48,7 @@ use crate::admin;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls;
 use crate::config::interpolate::Environment;
-use crate::config::{DaemonConfig, Loaded};
+use crate::config::{DaemonConfig, LoadedConfig};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
@@ -161,7 +161,7 @@ fn server_context(
 /// Before anything was started: the directory is unsafe or served by another daemon, or a system call failed. Later:
 /// [`DaemonError::Panicked`], after everything was ended.
 pub async fn run(
-    loaded: Loaded,
+    loaded: LoadedConfig,
     files: Vec<PathBuf>,
     directory: &RuntimeDir,
     log: logging::Control,

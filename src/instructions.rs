@@ -1,10 +1,10 @@
-//! What servers tell the model of themselves (MCP 2025-11-25, `basic/lifecycle`: `instructions`), as one text. Pure.
+//! Combines the `instructions` of servers into one text (MCP 2025-11-25, `basic/lifecycle`). Pure.
 
-/// Most bytes of one server's own.
+/// Maximum bytes of one server's instructions.
 const EACH: usize = 8 << 10;
-/// Most bytes of all together, but for what mcpd says itself.
+/// Maximum bytes of all instructions, without mcpd's own notes.
 const ALL: usize = 32 << 10;
-/// Where less room is left, a text is left out rather than cut.
+/// With less space left, a text is omitted instead of cut.
 const WORTHWHILE: usize = 256;
 
 /// A server's instructions cut to a maximum length; `None` if they are blank.
@@ -13,7 +13,7 @@ pub(crate) fn bounded(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| cut(text, EACH))
 }
 
-/// What servers of these names say, each under its name and in this order; `None` if none says anything.
+/// The instructions of `each` server (name, text) under a heading with its name, in order. `None` if there are none.
 pub(crate) fn combine<'a>(each: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     let (mut all, mut left_out) = (String::new(), 0);
     for (server, text) in each {
@@ -31,7 +31,7 @@ pub(crate) fn combine<'a>(each: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
     (!all.is_empty()).then_some(all)
 }
 
-/// The first `most` bytes, or a few less so that no character is cut; says so, if that is not all.
+/// At most `most` bytes of `text`, cut between characters, with a note if it was cut.
 fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

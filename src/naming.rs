@@ -1,7 +1,9 @@
-//! Under which name a server's tool is exposed.
+//! The exposed names of tools and prompts.
 //!
-//! Pure. Knows the three schemes, the length limit and the short form; the order in which names are given out is the
-//! catalog's. Nothing here, or anywhere, takes an exposed name apart: routes are looked up.
+//! Implements the three naming schemes, the length limit and the short form. The catalog assigns names in its own order. Exposed names
+//! are never parsed: routes are looked up.
+//!
+//! Pure: no I/O and no clock.
 
 use sha2::{Digest, Sha256};
 
@@ -10,7 +12,7 @@ use sha2::{Digest, Sha256};
 pub struct Naming {
     /// How server and tool name are joined.
     pub scheme: Scheme,
-    /// Longest exposed name, in characters. Model APIs stop at 64, and clients add a prefix of their own.
+    /// Maximum length of an exposed name, in characters. Model APIs accept 64, and clients add a prefix.
     pub max_length: usize,
 }
 
@@ -27,7 +29,7 @@ pub enum Scheme {
     Prefixed,
     /// `mcp__{server}__{tool}`
     McpPrefixed,
-    /// `{tool}`; a name that an earlier server has already taken gets the prefixed form.
+    /// `{tool}`. A name that an earlier server uses gets the prefixed form.
     Bare,
 }
 
@@ -37,25 +39,25 @@ impl Scheme {
         [("{server}__{tool}", Self::Prefixed), ("mcp__{server}__{tool}", Self::McpPrefixed), ("{tool}", Self::Bare)];
 }
 
-/// Shortest `max_length` that leaves room for the hash of a short form and something to read before it.
+/// Minimum of `max_length`: it fits the hash of a short form and a readable beginning.
 pub const MIN_LENGTH: usize = 24;
 const HASH_CHARS: usize = 10;
 
 impl Naming {
-    /// The names a tool may be exposed under, best first; the catalog takes the first that is free.
+    /// The possible exposed names of a tool, best first. The catalog assigns the first free one.
     ///
-    /// The last one carries a hash of the full name, so that only the same server and tool can claim it.
+    /// The last one contains a hash of the full name, so it fits only this server and tool.
     pub fn candidates(&self, server: &str, tool: &str) -> impl Iterator<Item = String> + use<> {
         let whole = self.whole(server, tool);
         let full = whole.last().cloned().unwrap_or_default();
         let naming = self.clone();
         let fitting = whole.into_iter().map(move |name| naming.fit(&name));
         let naming = self.clone();
-        // A hash costs more than all the rest, and is seldom asked for.
+        // The hash is expensive and rarely needed, so compute it lazily.
         fitting.chain(std::iter::once_with(move || naming.short_form(&full)))
     }
 
-    /// The names that a tool may be exposed under if each is fit to be one, best first.
+    /// The unshortened names of a tool, best first.
     #[must_use]
     pub fn whole(&self, server: &str, tool: &str) -> Vec<String> {
         let full = match self.scheme {
@@ -66,7 +68,7 @@ impl Naming {
         bare.into_iter().chain([full]).collect()
     }
 
-    /// Whether a tool of `server` may be exposed as `name`. It says nothing about where a name leads.
+    /// Whether a tool of `server` can be exposed as `name`. The route is not checked.
     #[must_use]
     pub fn may_be_of(&self, server: &str, name: &[u8]) -> bool {
         let prefix = match self.scheme {
@@ -74,7 +76,7 @@ impl Naming {
             Scheme::Prefixed => format!("{server}__"),
             Scheme::McpPrefixed => format!("mcp__{server}__"),
         };
-        // A short form has less of it.
+        // A short form contains only a part of the prefix.
         let length = prefix.len().min(self.max_length - HASH_CHARS - 1);
         name.starts_with(&prefix.as_bytes()[..length])
     }
@@ -84,11 +86,11 @@ impl Naming {
         if fits { name.to_owned() } else { self.short_form(name) }
     }
 
-    /// Depends on nothing but the name itself, so it is the same on every machine and after every restart.
+    /// A function of the name only, so it is equal on every machine and after every restart.
     fn short_form(&self, name: &str) -> String {
         let hash: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        let kept = name.chars().map(|c| if c.is_ascii() && is_name_byte(c as u8) { c } else { '_' });
-        let head: String = kept.take(self.max_length - HASH_CHARS - 1).collect();
+        let replaced = name.chars().map(|c| if c.is_ascii() && is_name_byte(c as u8) { c } else { '_' });
+        let head: String = replaced.take(self.max_length - HASH_CHARS - 1).collect();
         format!("{head}_{}", &hash[..HASH_CHARS])
     }
 }
@@ -99,8 +101,8 @@ fn is_name_byte(byte: u8) -> bool {
 
 /// Whether `name` may name a server: `[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*`.
 ///
-/// No `__` and no `_` at an edge: then the first `__` of `{server}__{tool}` always ends the server, and no two pairs
-/// share a name.
+/// Without `__` and without `_` at either end, the first `__` of `{server}__{tool}` always ends the server's name. So no two pairs of
+/// server and tool share a name.
 #[must_use]
 pub fn is_server_name(name: &str) -> bool {
     name.split('_').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-'))

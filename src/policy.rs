@@ -1,6 +1,8 @@
-//! What of a server is exposed. The one function that decides it is [`Policy::verdict`].
+//! Which items of a server are exposed. [`Policy::verdict`] is the only function that decides it.
 //!
-//! Pure: it knows kinds, names, patterns and one annotation. Listing and asking both go through the catalog, which asks here.
+//! The catalog applies it when it is built, and both lists and calls use the catalog.
+//!
+//! Pure: no I/O and no clock.
 
 mod hidden;
 mod patterns;
@@ -20,41 +22,41 @@ pub use crate::list_kind::ListKind;
 use crate::list_kind::PerKind;
 use crate::printable::is_visible;
 
-/// Longest name of a tool or prompt that is listed, in characters (MCP 2025-11-25, `server/tools`, "Tool Names").
+/// Maximum length of the name of a listed tool or prompt, in characters (MCP 2025-11-25, `server/tools`, "Tool Names").
 pub const MAX_NAME_LEN: usize = 128;
 
-/// What of one server is exposed: `allow` narrows first; `deny` wins. The default is everything. Cheap to clone.
+/// The rules of one server. `deny` wins over `allow`; by default everything is exposed. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Those of resources are those of templates: two ways to the same.
+    /// Resource rules also apply to resource templates.
     rules: PerKind<Rules>,
-    /// Only tools that are annotated as reading only: the table that says so.
+    /// Only tools annotated as read-only are exposed: the table that sets it.
     read_only: Option<Arc<str>>,
-    /// Tools that are switched off, by their own names.
+    /// Disabled tools, by their names on the server.
     off: BTreeSet<Arc<str>>,
 }
 
-/// Those of several policies together are one list after the other: nothing is lost by joining them.
+/// The rules of one kind. Joining policies concatenates their lists.
 #[derive(Debug, Clone, Default)]
 struct Rules {
-    /// All of the kind: the table that says so.
+    /// Everything of the kind is hidden: the table that sets it.
     hidden: Option<Arc<str>>,
-    /// Each has to match.
+    /// Each entry must match.
     allow: Vec<Patterns>,
-    /// None may match.
+    /// No entry may match.
     deny: Vec<Patterns>,
 }
 
 impl Policy {
-    /// A policy of `allow` patterns (`None`: everything) and `deny` patterns on tools, which hides nothing else.
+    /// A policy on tools: `allow` patterns (`None` allows everything) and `deny` patterns. Other kinds stay exposed.
     ///
     /// # Errors
-    /// If the patterns together cannot be compiled, which is a matter of their size.
+    /// If the compiled patterns are too large.
     pub fn new(allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
         Self::default().with(ListKind::Tools, allow, deny)
     }
 
-    /// The same policy with these patterns on names of `kind`, or on URIs and their templates.
+    /// Replaces the patterns of `kind`: on names of tools and prompts, or on URIs and templates.
     ///
     /// # Errors
     /// As [`Policy::new`].
@@ -67,7 +69,7 @@ impl Policy {
         Ok(self)
     }
 
-    /// The policy that exposes what both do.
+    /// The policy that exposes only what both policies expose.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         for kind in ListKind::ALL {
@@ -81,7 +83,7 @@ impl Policy {
         self
     }
 
-    /// The same policy, all of which that has no place yet stands in this table of a configuration.
+    /// Sets the configuration table of every rule that has none yet.
     #[must_use]
     pub(crate) fn with_table(mut self, table: &str) -> Self {
         let table = Arc::from(table);
@@ -99,25 +101,25 @@ impl Policy {
         self
     }
 
-    /// The same policy, which hides also these tools, and no others that were switched off before.
+    /// Replaces the set of disabled tools.
     #[must_use]
     pub(crate) fn without(mut self, tools: BTreeSet<Arc<str>>) -> Self {
         self.off = tools;
         self
     }
 
-    /// Whether both have the same rules, wherever they stand and whatever is switched off.
+    /// Whether both have equal rules. Ignores tables and disabled tools.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same = |kind: ListKind| self.rules[kind].is_same(&other.rules[kind]);
         ListKind::ALL.into_iter().all(is_same) && self.read_only.is_some() == other.read_only.is_some()
     }
 
-    /// The tools that are switched off, by their own names.
+    /// The disabled tools, by their names on the server.
     pub(crate) fn switched_off(&self) -> &BTreeSet<Arc<str>> {
         &self.off
     }
 
-    /// The same policy with other `deny` patterns on tools.
+    /// Replaces the `deny` patterns on tools.
     ///
     /// # Errors
     /// As [`Policy::new`].
@@ -128,7 +130,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The same policy, which hides every kind but these; resources and their templates are one here.
+    /// Hides every kind except `kinds`. Resources include resource templates.
     #[must_use]
     pub fn exposing(mut self, kinds: &[ListKind]) -> Self {
         for kind in ListKind::ALL {
@@ -138,30 +140,30 @@ impl Policy {
         self
     }
 
-    /// The same policy, which hides every tool that is not annotated as reading only, if `read_only`.
+    /// Sets whether tools that are not annotated as read-only are hidden.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only.then(Arc::default);
         self
     }
 
-    /// Whether what the server calls `key` is exposed: whether [`Policy::verdict`] has nothing against it.
+    /// Whether [`Policy::verdict`] permits the item with the name or URI `key`.
     #[must_use]
     pub fn permits(&self, kind: ListKind, key: &str, definition: Option<&Bytes>) -> bool {
         self.verdict(kind, key, definition).is_ok()
     }
 
-    /// Whether a URI is exposed in each of its readings, as [`Policy::permits`] has it.
+    /// Whether every reading of a URI is exposed.
     pub(crate) fn permits_uri(&self, uri: &Uri<'_>) -> bool {
         let rules = &self.rules[ListKind::Resources];
         rules.hidden.is_none() && rules.verdict_on_uri(uri).is_ok()
     }
 
-    /// Whether what the server calls `key` (a name, a URI, a URI template) is exposed. Of a tool its `definition` counts,
-    /// too; one that nothing is known of may do anything.
+    /// Whether the item `key` (a name on the server, a URI, a URI template) is exposed. `read_only` reads the `definition` of a tool;
+    /// a tool without one counts as writing.
     ///
     /// # Errors
-    /// The first reason that hides it, if it is not.
+    /// The first rule that hides it.
     pub fn verdict(&self, kind: ListKind, key: &str, definition: Option<&Bytes>) -> Result<(), Hidden<'_>> {
         let rules = &self.rules[ruling(kind)];
         if let Some(table) = &rules.hidden {
@@ -203,7 +205,7 @@ impl Rules {
         self.denial(key).map_or(Ok(()), Err)
     }
 
-    /// Every reading has to be allowed, and none may be denied.
+    /// Every reading must be allowed, and no reading may be denied.
     fn verdict_on_uri(&self, uri: &Uri<'_>) -> Result<(), Hidden<'_>> {
         if self.allow.is_empty() && self.deny.is_empty() {
             return Ok(());
@@ -229,30 +231,29 @@ impl Rules {
     }
 }
 
-/// The kind by whose rules `kind` goes.
+/// The kind whose rules apply to `kind`.
 fn ruling(kind: ListKind) -> ListKind {
     if kind == ListKind::Templates { ListKind::Resources } else { kind }
 }
 
-/// Whether a tool or prompt of this name may be listed: it is not too long, and a person sees every character of it.
+/// Whether a tool or prompt of this name may be listed: it is short enough and every character is visible.
 #[must_use]
 pub fn is_fit_name(name: &str) -> bool {
-    // What follows in a name that is too long is not looked at.
     name.chars().take(MAX_NAME_LEN + 1).enumerate().all(|(index, c)| index < MAX_NAME_LEN && is_visible(c))
 }
 
-/// Whether a tool is annotated as reading only (MCP 2025-11-25, `ToolAnnotations.readOnlyHint`). What is malformed, or can be
-/// read in two ways, is not.
+/// Whether a tool is annotated as read-only (MCP 2025-11-25, `ToolAnnotations.readOnlyHint`). Malformed or duplicate annotations do
+/// not count.
 fn reads_only(definition: &Bytes) -> bool {
     let annotations = members(definition, ["annotations"]).ok().and_then(|[annotations]| annotations);
     let hint = annotations.and_then(|raw| members(&raw, ["readOnlyHint"]).ok()).and_then(|[hint]| hint);
     hint.as_deref() == Some(b"true")
 }
 
-/// A pattern of `allow` or `deny`: case-sensitive, `*` matches any characters, `/` included.
+/// Compiles a pattern of `allow` or `deny`. It is case-sensitive, and `*` also matches `/`.
 ///
 /// # Errors
-/// If `text` is no glob; the error says what is wrong in it.
+/// If `text` is not a valid glob.
 pub fn pattern(text: &str) -> Result<Glob, globset::Error> {
     GlobBuilder::new(text).literal_separator(false).backslash_escape(true).empty_alternates(true).build()
 }

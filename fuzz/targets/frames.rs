@@ -8,7 +8,7 @@
 
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use pure_modules::jsonrpc::codec::{Line, NdJson, Oversized};
+use pure_modules::jsonrpc::codec::{Line, NdJson, LineEnds};
 use pure_modules::jsonrpc::members::members;
 use pure_modules::jsonrpc::{Message, is_id, oversize, parse};
 use tokio_util::codec::Decoder;
@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     for line in &lines {
         match line {
             Line::Whole(line) => check_message(line),
-            Line::Oversized(Oversized { head, tail }) => drop((oversize::id(head, tail), oversize::is_response(head))),
+            Line::Oversized(LineEnds { head, tail }) => drop((oversize::id(head, tail), oversize::is_response(head))),
         }
     }
     for line in stream.split(|byte| *byte == b'\n').filter(|line| line.len() > cap) {
@@ -65,7 +65,7 @@ fn plainly(stream: &[u8], cap: usize) -> Vec<Line> {
         if line.len() > cap {
             let (head, tail) = (&line[..line.len().min(KEEP)], &line[line.len().saturating_sub(KEEP)..]);
             let (head, tail) = (Bytes::copy_from_slice(head), Bytes::copy_from_slice(tail));
-            return Some(Line::Oversized(Oversized { head, tail }));
+            return Some(Line::Oversized(LineEnds { head, tail }));
         }
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);

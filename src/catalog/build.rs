@@ -1,4 +1,4 @@
-//! Building a catalog: list by list, server by server.
+//! Builds a catalog: list by list, server by server.
 
 use std::collections::{HashMap, btree_map, hash_map};
 use std::hash::{DefaultHasher, Hasher};
@@ -38,7 +38,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
                     catalog.exposure[server][kind].unfit += 1;
                     continue;
                 }
-                // Before policy, so that which name a tool gets does not depend on it.
+                // Assign names before policy, so that names do not depend on policy.
                 let name = is_named(kind).then(|| names.assign(kind, naming, source.name, &item.key)).flatten();
                 if hidden.contains_key(&*item.key) {
                     catalog.exposure[server][kind].denied += 1;
@@ -59,7 +59,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
     catalog
 }
 
-/// Whoever finds two lists with one hash has found a way not to announce a change of its own.
+/// A hash is enough: a server that forges a collision only hides a change of its own list.
 fn version(list: &Bytes, for_tasks: Option<&Bytes>) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(list);
@@ -74,7 +74,7 @@ fn is_named(kind: ListKind) -> bool {
 }
 
 impl Catalog {
-    /// Of one name that is listed twice the first stands, in the list as in the table.
+    /// If a name is listed twice, the first definition is used in both list and routes.
     fn add_named(
         &mut self,
         kind: ListKind,
@@ -95,7 +95,7 @@ impl Catalog {
         self.exposure[server][kind].exposed += 1;
     }
 
-    /// A URI passes unchanged, so of two servers with the same one the first has it.
+    /// URIs are not renamed, so the first server with a URI gets it.
     fn add_resource(&mut self, kind: ListKind, (server, source): (usize, &Source<'_>), item: &Item, list: &mut Text) {
         let owner = if kind == ListKind::Templates {
             let template = Template::parse(&item.key);
@@ -125,7 +125,7 @@ impl Catalog {
     }
 }
 
-/// The raw result of a list, in the making, and that for who may ask for tasks, if any tool has to say there that it makes some.
+/// Builds the raw result of a list, and its variant with `taskSupport` for agents that support tasks.
 struct Text {
     plain: BytesMut,
     for_tasks: Option<BytesMut>,
@@ -144,7 +144,7 @@ impl Text {
         }
     }
 
-    /// An exposed name consists of characters that need no escape in JSON.
+    /// The characters of an exposed name need no escape in JSON.
     fn add_renamed(&mut self, item: &Item, name: &Bytes, makes_tasks: bool) {
         let quoted = [b"\"", &name[..], b"\""].concat();
         let rename = Edit { part: &item.raw_key, replacement: &quoted };
@@ -156,7 +156,7 @@ impl Text {
         }
     }
 
-    /// Those in the making.
+    /// The texts under construction.
     fn texts(&mut self) -> impl Iterator<Item = &mut BytesMut> {
         std::iter::once(&mut self.plain).chain(&mut self.for_tasks)
     }
@@ -176,7 +176,7 @@ fn separate(list: &mut BytesMut) {
     }
 }
 
-/// What has a tool say that it can be called as a task, unless it says something of that itself.
+/// The change that adds `taskSupport` to a tool without one.
 fn may_be_task(definition: &Bytes) -> Option<Change> {
     let [task_support] = members(definition, ["execution"]).ok()?;
     task_support.is_none().then(|| with_first(definition, r#""execution":{"taskSupport":"optional"}"#))

@@ -1,25 +1,24 @@
-//! How long a list may be kept by who has it.
+//! How long agents may cache a list.
 //!
-//! Source: MCP 2026-07-28, `server/utilities/caching`. Whatever its parts say, a list of several servers is for who has asked alone: what
-//! is in it depends on the profile, so it is never what others may be told.
+//! Source: MCP 2026-07-28, `server/utilities/caching`. A list of several servers is always private, because it depends on the profile.
 
 use bytes::Bytes;
 
 use crate::jsonrpc::members::members;
 
-/// What the parts of a list say of it together; the default is what holds where nothing is said.
+/// The combined cache hint of the lists of several servers. The default applies where no server sends a hint.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct CacheHint {
     /// In milliseconds.
     pub ttl: u64,
 }
 
-/// In milliseconds. Servers come and go, are switched on and off and change their policy, of which those who say how long their own lists
-/// hold know nothing. Who listens hears of that at once, and who does not is up to date again after a minute.
+/// Maximum in milliseconds. Servers do not know of other servers, of policy and of `mcpd disable`, so their own times can be too long.
+/// Subscribed agents receive changes at once; others are up to date after a minute.
 const MAX_TTL_MS: u64 = 60_000;
 
 impl CacheHint {
-    /// What a result says; `None` if it says nothing. What is malformed allows nothing.
+    /// The hint of a result. `None` if it has none. A malformed hint forbids caching.
     #[must_use]
     pub fn read(result: &Bytes) -> Option<Self> {
         let [ttl, scope] = members(result, ["ttlMs", "cacheScope"]).ok()?;
@@ -30,13 +29,13 @@ impl CacheHint {
         Some(Self { ttl })
     }
 
-    /// What holds for two parts: the shorter time.
+    /// The shorter of two hints.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { ttl: self.ttl.min(other.ttl) }
     }
 
-    /// Of all parts, but not for long; of none, nothing may be kept.
+    /// The shortest of all hints, up to the maximum. Without hints, caching is forbidden.
     #[must_use]
     pub fn of_all(parts: impl IntoIterator<Item = Self>) -> Self {
         parts.into_iter().reduce(Self::and).map(|all| all.and(Self { ttl: MAX_TTL_MS })).unwrap_or_default()
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_says_how_long_it_may_be_kept() {
+    fn result_states_its_cache_lifetime() {
         for (result, expected) in [
             ("{}", None),
             ("[]", None),

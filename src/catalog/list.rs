@@ -1,4 +1,4 @@
-//! What a server lists, as it came.
+//! The lists of a server, as received.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use super::CacheHint;
 use crate::list_kind::{ListKind, PerKind};
 use crate::policy::{Hidden, Policy};
 
-/// Something that is listed, as its server described it.
+/// One listed item, as its server defined it.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// The server's own name for it, or its URI.
+    /// Its name on the server, or its URI.
     pub key: Arc<str>,
-    /// That as the server spelled it in JSON: a slice of `definition`.
+    /// The key as raw JSON: a slice of `definition`.
     pub raw_key: Bytes,
     /// The whole object, raw.
     pub definition: Bytes,
-    /// Bytes that clients pass on to a model of a tool beside its name ([`crate::tokens`]); 0 of other things.
+    /// Bytes of a tool that clients pass to a model beside its name ([`crate::token_estimate`]); 0 for other kinds.
     pub passed_on: usize,
 }
 
-/// Of things of one kind: there the rest follows from the definition.
+/// Compares items of the same kind, where all other fields follow from the definition.
 impl PartialEq for Item {
     fn eq(&self, other: &Self) -> bool {
         self.definition == other.definition
@@ -34,19 +34,19 @@ impl Eq for Item {}
 /// One of a server's lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct List {
-    /// In the server's own order.
+    /// In the order of the server.
     pub items: Vec<Item>,
-    /// The list was cut at a limit, or at a cursor that came again.
+    /// The list was cut at a limit, or at a repeated cursor.
     pub truncated: bool,
-    /// How long it may be kept, if the server says that.
+    /// How long it may be cached, if the server states it.
     pub keep: Option<CacheHint>,
-    /// Of tools: their server makes tasks of calls as it sees fit, and says so for all of them at once.
+    /// For tools: the server declares task support for all its tools at once.
     pub makes_tasks: bool,
 }
 
 impl List {
-    /// What policy hides, by key, and why. A key that is listed several times is hidden if any of its definitions is,
-    /// because only the server knows which definition a call would reach.
+    /// The keys that policy hides, with reasons. A key that is listed several times is hidden if any of its definitions is hidden,
+    /// because only the server knows which definition a call reaches.
     pub(crate) fn hidden<'a>(&'a self, kind: ListKind, policy: &'a Policy) -> HashMap<&'a str, Hidden<'a>> {
         let mut hidden = HashMap::new();
         for item in &self.items {
@@ -57,7 +57,7 @@ impl List {
         hidden
     }
 
-    /// Whether policy permits every definition of `key`. One that is not listed is judged by its key alone.
+    /// Whether policy permits every definition of `key`. An unlisted item is checked by its key alone.
     pub(crate) fn permits(&self, kind: ListKind, policy: &Policy, key: &str) -> bool {
         let mut definitions =
             self.items.iter().filter(|item| *item.key == *key).map(|item| &item.definition).peekable();
@@ -67,25 +67,25 @@ impl List {
         definitions.all(|definition| policy.permits(kind, key, Some(definition)))
     }
 
-    /// How long an aggregate may be kept for its sake; `None` if there is nothing in it of which anything could be said.
+    /// How long a list that contains this one may be cached. `None` if this list is empty.
     pub(super) fn keep(&self) -> Option<CacheHint> {
         self.keep.or_else(|| (!self.items.is_empty()).then(CacheHint::default))
     }
 }
 
-/// All of a server's lists, as last known.
+/// All lists of a server, as last received.
 pub type Lists = PerKind<Arc<List>>;
 
-/// Whether anything is in them.
+/// Whether any list has items.
 #[must_use]
 pub fn offer_any(lists: &Lists) -> bool {
     lists.iter().any(|(_, list)| !list.items.is_empty())
 }
 
-/// What is kept once: no two lists that are there at the same time have the same.
+/// The identity of interned lists: lists that exist at the same time have different identities.
 pub type Identity = PerKind<usize>;
 
-/// Tells lists apart without a look into them. All that are empty are one.
+/// The identity of lists, without comparing their contents. All empty lists share one.
 #[must_use]
 pub fn identity(lists: &Lists) -> Identity {
     PerKind::from_fn(|kind| match &lists[kind] {
@@ -94,7 +94,7 @@ pub fn identity(lists: &Lists) -> Identity {
     })
 }
 
-/// Whether both are the same lists, kept once.
+/// Whether both are the same interned lists.
 #[must_use]
 pub fn is_same(one: &Lists, other: &Lists) -> bool {
     identity(one) == identity(other)

@@ -1,4 +1,4 @@
-//! Which exposed name a tool or prompt gets.
+//! Assigns exposed names to tools and prompts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,24 +9,25 @@ use super::Catalog;
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::{Naming, Scheme};
 
-/// The names given out so far that have to be remembered: one, once given, never leads anywhere else. Of the schemes only that of
-/// bare names needs a memory, since in the others a name is a function of the server's and the tool's; all do, once the scheme
-/// has changed.
+/// The names assigned so far. An assigned name never maps to another tool.
+///
+/// Only bare names are remembered: in the other schemes a name is a function of the server and the tool. After a change of the scheme,
+/// all names are remembered.
 #[derive(Debug, Default, Clone)]
 pub struct Names {
-    given: PerKind<HashMap<Bytes, Owner>>,
-    /// The scheme has changed.
+    given: PerKind<HashMap<Bytes, QualifiedName>>,
+    /// The scheme has changed at least once.
     mixed: bool,
 }
 
-/// The server, and its own name for what is exposed under another.
-type Owner = (Arc<str>, Arc<str>);
+/// A server and the name of an item on that server.
+type QualifiedName = (Arc<str>, Arc<str>);
 
-/// Most names remembered. A server that cache_hints inventing tools gets prefixed names from there on.
+/// Maximum number of remembered names. Beyond it, new tools get prefixed names.
 const MAX_NAMES: usize = 50_000;
 
 impl Names {
-    /// The first candidate that is free or this one's own; none, if each is another's, which takes a forged hash.
+    /// The first candidate that is free or already assigned to this item. `None` only if a server forged the hash of the last one.
     pub(super) fn assign(
         &mut self,
         kind: ListKind,
@@ -53,8 +54,7 @@ impl Names {
         last.filter(|name| !given.contains_key(name))
     }
 
-    /// Before the scheme changes: has every name that `catalog` lists lead where it leads, or nowhere. `server` tells the name of
-    /// each of its servers.
+    /// Remembers every name that `catalog` lists, before the scheme changes. `server` returns the name of a server by its index.
     pub fn keep(&mut self, catalog: &Catalog, server: impl Fn(usize) -> Arc<str>) {
         self.mixed = true;
         for (kind, routes) in catalog.routes.iter() {

@@ -1,13 +1,13 @@
-//! What policy leaves of one server's lists, item by item. Pure.
+//! Checks one item against the lists and policy of one server. Pure.
 //!
-//! A catalog answers for all servers of a listener, as of the last time it was built. A server's task uses this for a call that
-//! waited, with the lists that its instance has now.
+//! A catalog covers all servers of a listener as of its last build. A server's task uses this module to check a parked call against the
+//! current lists of its instance.
 
 use super::{List, Lists, Template};
 use crate::list_kind::ListKind;
 use crate::policy::{Hidden, Policy};
 
-/// What a server offers of something, after policy.
+/// Whether a server offers an item, after policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     /// It is listed and permitted.
@@ -19,24 +19,24 @@ pub enum Offer {
 }
 
 impl Offer {
-    /// The offer of a tool or prompt. A name that is listed twice is permitted only if both definitions are.
+    /// The offer of a tool or prompt. If a name is listed twice, policy must permit both definitions.
     #[must_use]
     pub fn of_name(policy: &Policy, kind: ListKind, list: &List, name: &str) -> Self {
         let is_listed = list.items.iter().any(|item| *item.key == *name);
         match policy.verdict(kind, name, None) {
             _ if is_listed && list.permits(kind, policy, name) => Self::Permitted,
-            // Whether a tool only reads is unknown without its definition.
+            // Without its definition, a tool cannot be known to be read-only.
             Ok(()) | Err(Hidden::Writes { .. }) if !is_listed => Self::NotListed,
             _ => Self::Denied,
         }
     }
 
-    /// The offer of a resource, listed or by a template, or of a template itself.
+    /// The offer of a listed resource, of a URI that matches a template, or of a template.
     #[must_use]
     pub fn of_uri(policy: &Policy, lists: &Lists, uri: &str) -> Self {
         let templates = &lists[ListKind::Templates].items;
         let permits = |template: &str| policy.permits(ListKind::Templates, template, None);
-        // A completion may be for a template itself.
+        // A completion can name a template itself.
         if templates.iter().any(|item| *item.key == *uri) {
             return if permits(uri) { Self::Permitted } else { Self::Denied };
         }

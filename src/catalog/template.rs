@@ -1,9 +1,9 @@
-//! Whether a URI is one that a template stands for.
+//! Matches URIs against URI templates.
 //!
-//! Source: RFC 6570, read backwards, which it leaves open: what an expression may have been is taken broadly, since the
-//! server looks again. `{x}` is anything without a `/`, at least one character; the operators `+ # / ? & . ;` may add more.
+//! Source: RFC 6570, which defines expansion only. Matching is permissive, since the server checks the URI again: `{x}` matches one or more
+//! characters except `/`. The operators `+ # / ? & . ;` match any characters.
 
-/// Longest URI, in bytes.
+/// Maximum length of a URI, in bytes.
 const MAX_URI_LEN: usize = 8 << 10;
 
 /// A URI template.
@@ -13,14 +13,14 @@ pub(super) struct Template(Vec<Part>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Literal(Box<str>),
-    /// One character or more, none of them a `/`.
+    /// One or more characters except `/`.
     Segment,
-    /// Any characters, or none.
+    /// Any number of any characters.
     Any,
 }
 
 impl Template {
-    /// What is no template is a literal, as far as it is none.
+    /// Parses a template. Malformed parts are literal text.
     pub(super) fn parse(text: &str) -> Self {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some((literal, (expression, behind))) =
@@ -39,12 +39,12 @@ impl Template {
         Self(parts)
     }
 
-    /// Takes time in proportion to the length of both. A URI longer than any that is listed matches none.
+    /// Whether `uri` matches. Takes time proportional to both lengths. URIs above the maximum length never match.
     pub(super) fn matches(&self, uri: &str) -> bool {
         if uri.len() > MAX_URI_LEN {
             return false;
         }
-        // Where in the URI the parts so far may end.
+        // The offsets in the URI where the parts so far can end.
         let mut ends = vec![false; uri.len() + 1];
         ends[0] = true;
         for part in &self.0 {

@@ -57,14 +57,14 @@ fn tools_of_a_server_that_makes_tasks_of_any_say_so_to_who_may_ask_for_some() {
     let servers = [makes_tasks(server("a", &[], &["x"]), true), makes_tasks(server("b", &[], &["y"]), false)];
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
     let own = |server: &str| format!(r#"{{"name":"{server}__own","execution":{{"taskSupport":"forbidden"}}}}"#);
-    let tool = |name: &str, said: &str| format!(r#"{{{said}"x":1.10,"name":"{name}","z":null,"a":[]}}"#);
-    let list = |said| {
-        let tools = [tool("a__x", said), own("a"), tool("b__y", ""), own("b")];
+    let tool = |name: &str, extra: &str| format!(r#"{{{extra}"x":1.10,"name":"{name}","z":null,"a":[]}}"#);
+    let list = |extra| {
+        let tools = [tool("a__x", extra), own("a"), tool("b__y", ""), own("b")];
         format!(r#"{{"tools":[{}]}}"#, tools.join(","))
     };
     assert_eq!(&catalog.list(ListKind::Tools)[..], list("").as_bytes());
-    let said = r#""execution":{"taskSupport":"optional"},"#;
-    assert_eq!(&catalog.list_for_tasks(ListKind::Tools)[..], list(said).as_bytes());
+    let extra = r#""execution":{"taskSupport":"optional"},"#;
+    assert_eq!(&catalog.list_for_tasks(ListKind::Tools)[..], list(extra).as_bytes());
     let servers = servers.map(|server| makes_tasks(server, false));
     let plain = build(&mut Names::default(), Scheme::Prefixed, &servers[1..]);
     assert!(plain.tools_for_tasks.is_none() && plain.list_for_tasks(ListKind::Tools) == plain.list(ListKind::Tools));
@@ -124,7 +124,7 @@ fn the_first_server_keeps_a_bare_name_even_if_policy_hides_it() {
 }
 
 #[test]
-fn a_name_once_given_is_kept_when_an_earlier_server_appears() {
+fn name_stays_assigned_when_an_earlier_server_appears() {
     let mut names = Names::default();
     let late = [server("one", &[], &[]), server("two", &[], &["echo"])];
     assert_eq!(listed(&build(&mut names, Scheme::Bare, &late)), ["echo"]);
@@ -224,7 +224,7 @@ proptest! {
         tools in prop::collection::vec(prop::collection::vec("[ab_]{1,3}|.{1,70}", 0..6), 1..4),
         denied in prop::collection::vec("[ab_*]{1,3}", 0..3),
         scheme in 0..3usize,
-        asked in "[ab_]{1,8}",
+        requested in "[ab_]{1,8}",
     ) {
         let denied: Vec<&str> = denied.iter().map(String::as_str).collect();
         let servers: Vec<Server> = tools.iter().enumerate().map(|(index, tools)| {
@@ -233,7 +233,7 @@ proptest! {
         let catalog = build(&mut Names::default(), Scheme::ALL[scheme].1, &servers);
         let listed = listed(&catalog);
         prop_assert_eq!(listed.len(), catalog.count(ListKind::Tools));
-        prop_assert_eq!(listed.contains(&asked), catalog.route(ListKind::Tools, asked.as_bytes()).is_some());
+        prop_assert_eq!(listed.contains(&requested), catalog.route(ListKind::Tools, requested.as_bytes()).is_some());
         for name in &listed {
             let route = catalog.route(ListKind::Tools, name.as_bytes()).expect("listed, so callable");
             prop_assert!(servers[route.server].policy.permits(ListKind::Tools, &route.name, None));

@@ -16,7 +16,7 @@ use crate::admin;
 use crate::catalog::Lists;
 use crate::config::diagnostic::{Diagnostic, Level};
 use crate::config::interpolate::Process;
-use crate::config::{self, ConfigError, Loaded, ServerConfig};
+use crate::config::{self, ConfigError, LoadedConfig, ServerConfig};
 use crate::config_lints;
 use crate::daemon::cache_directory;
 use crate::server::last_known;
@@ -127,7 +127,7 @@ struct JsonReport<'a> {
 }
 
 impl<'a> Findings<'a> {
-    fn of(loaded: &'a Loaded, known: impl Fn(&ServerConfig) -> Option<Lists>) -> Self {
+    fn of(loaded: &'a LoadedConfig, known: impl Fn(&ServerConfig) -> Option<Lists>) -> Self {
         let servers = &loaded.config.servers;
         let known: Vec<_> = servers.iter().map(known).collect();
         let unstartable = servers.iter().filter(|server| !config_lints::can_start(server, &Process)).count();

@@ -11,7 +11,7 @@ use crate::config::edit::Overlay;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::{self, Loaded};
+use crate::config::{self, LoadedConfig};
 use crate::sockets::RuntimeDir;
 
 /// How to keep a client from starting its own copies of the servers that mcpd runs.
@@ -57,7 +57,7 @@ impl EditOptions {
     ///
     /// # Errors
     /// Every error of that configuration, for a person.
-    pub(super) fn check(&self, file: &ConfigFile, text: &str, secrets: &[SecretFile]) -> Result<Loaded, String> {
+    pub(super) fn check(&self, file: &ConfigFile, text: &str, secrets: &[SecretFile]) -> Result<LoadedConfig, String> {
         let overlay = Overlay::new(&Process).with(file.path(), text);
         let overlay = secrets.iter().fold(overlay, |overlay, secret| match &secret.content {
             Content::Known(content) => overlay.with(&secret.path, content),

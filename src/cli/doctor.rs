@@ -34,7 +34,7 @@ use super::style::OutputStyle;
 use super::{FAILED, USAGE, completions, connect_print, fail, try_print};
 use crate::admin::report::Report;
 use crate::config::interpolate::{Process, Sources};
-use crate::config::{self, Loaded, ServerConfig};
+use crate::config::{self, LoadedConfig, ServerConfig};
 use crate::sockets::RuntimeDir;
 use crate::suggest::hint;
 
@@ -111,7 +111,7 @@ async fn check(
 }
 
 /// Where each server is configured, by name.
-fn definitions(loaded: &Result<Loaded, config::ConfigError>) -> HashMap<String, config::Definition> {
+fn definitions(loaded: &Result<LoadedConfig, config::ConfigError>) -> HashMap<String, config::Definition> {
     let Ok(loaded) = loaded else { return HashMap::new() };
     let definition = |server: &ServerConfig| Some((server.name.to_string(), loaded.definition(&server.name)?));
     loaded.config.servers.iter().filter_map(definition).collect()
@@ -123,7 +123,7 @@ fn definitions(loaded: &Result<Loaded, config::ConfigError>) -> HashMap<String, 
 /// A finding with the reason why they were not checked.
 async fn server_states(
     probe: &DaemonProbe,
-    loaded: &Result<Loaded, config::ConfigError>,
+    loaded: &Result<LoadedConfig, config::ConfigError>,
     servers: &[&ServerConfig],
     may_start: bool,
 ) -> Result<Vec<ServerState>, Finding> {

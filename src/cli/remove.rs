@@ -13,7 +13,7 @@ use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Overlay};
 use crate::config::interpolate::Process;
-use crate::config::{self, Loaded};
+use crate::config::{self, LoadedConfig};
 use crate::known_clients::shell_word;
 use crate::sockets::RuntimeDir;
 use crate::suggest::nearest;
@@ -128,7 +128,7 @@ fn secrets_of(config: &Path, server: &str) -> Vec<PathBuf> {
 
 /// The error for a server that no edited file has. Names another file that has it, or a similar name.
 fn unknown(name: &str, known: &[String]) -> String {
-    let elsewhere = config::load(&[], &Process).ok().and_then(|Loaded { files, .. }| {
+    let elsewhere = config::load(&[], &Process).ok().and_then(|LoadedConfig { files, .. }| {
         let has_it = |path: &PathBuf| ConfigFile::open(path).is_ok_and(|file| edit::configures(file.text(), name));
         files.into_iter().find(has_it)
     });

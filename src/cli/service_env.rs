@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use self::syntax::{assignment, can_hold, parse};
 use super::service::{lasting, variable};
-use crate::config::{Loaded, environment};
+use crate::config::{LoadedConfig, environment};
 use crate::disk::replace_private;
 use crate::login_env;
 
@@ -49,7 +49,7 @@ pub(super) struct LoginEnvironment {
 }
 
 /// Reads the variables for this configuration from the login shell; without a configuration, those that every one needs.
-pub(super) async fn of_login(loaded: Option<&Loaded>) -> LoginEnvironment {
+pub(super) async fn of_login(loaded: Option<&LoadedConfig>) -> LoginEnvironment {
     let login = login_env::environment(std::env::vars_os()).await;
     let references = loaded.map(references).unwrap_or_default();
     // If the shell does not answer, this process's environment is used.
@@ -75,7 +75,7 @@ pub(super) async fn of_login(loaded: Option<&Loaded>) -> LoginEnvironment {
 }
 
 /// The variables that this configuration refers to, without session variables.
-pub(super) fn references(loaded: &Loaded) -> BTreeSet<String> {
+pub(super) fn references(loaded: &LoadedConfig) -> BTreeSet<String> {
     let mut names = loaded.variables();
     names.retain(|name| !SESSION_VARIABLES.contains(&name.as_str()));
     names

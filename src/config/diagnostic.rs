@@ -9,7 +9,7 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Group, Level as Severity, Origin, Renderer, Snippet, Title};
 
 use super::broken;
-use super::tree::{Node, Parsed, Problem};
+use super::tree::{Node, ParseTree, Problem};
 use crate::printable::{lines, one_line};
 
 /// Beyond this a line is not shown: laying it out costs time, and nobody reads it.
@@ -80,7 +80,7 @@ impl SourceFile {
     }
 
     /// The file that was `parsed` from this `text`.
-    pub(super) fn parsed(path: &Path, text: &str, parsed: &Parsed) -> Self {
+    pub(super) fn parsed(path: &Path, text: &str, parsed: &ParseTree) -> Self {
         let hidden = parsed.root.as_ref().map(Node::secrets).unwrap_or_default();
         let broken = parsed.root.is_none() || !parsed.problems.is_empty();
         Self { broken, ..Self::new(path, text, hidden) }

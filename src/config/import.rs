@@ -16,7 +16,7 @@ use self::secrets::SecretExtractor;
 pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::diagnostic::SourceFile;
 use super::edit::{self, EditError, Setting};
-use super::interpolate::{Sources, Undefined};
+use super::interpolate::{Sources, UndefinedValue};
 use super::launch::Launch;
 use super::{ServerConfig, read, toml};
 
@@ -29,7 +29,7 @@ pub(crate) struct Plan<'a> {
     text: String,
     mover: SecretExtractor<'a>,
     /// Every server that is configured, or will be.
-    known: Vec<(String, Result<Launch, Undefined>)>,
+    known: Vec<(String, Result<Launch, UndefinedValue>)>,
 }
 
 /// What becomes of one server of another client.
@@ -116,21 +116,26 @@ impl<'a> Plan<'a> {
     }
 
     /// How a server of these settings would be run, as far as that is known now.
-    fn launch(&self, name: &str, settings: &Settings) -> Result<Launch, Undefined> {
+    fn launch(&self, name: &str, settings: &Settings) -> Result<Launch, UndefinedValue> {
         let settings: Vec<_> = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone())).collect();
         let text = edit::add("", name, &settings).unwrap_or_default();
         let root = toml::parse(&text).root;
         let file = Arc::new(SourceFile::new(Path::new("/"), &text, Vec::new()));
         let layer = root.map(|root| read::read(&root, read::Format::Native, &file, self.sources).0);
         let server = layer.and_then(|layer| layer.servers.into_iter().next());
-        server.map_or(Err(Undefined::Unfit { key: "command", complaint: "is unfit" }), |server| {
+        server.map_or(Err(UndefinedValue::Unfit { key: "command", complaint: "is unfit" }), |server| {
             server.launch.interpolate(self.sources)
         })
     }
 }
 
 /// Whether two servers are one. Where something is undefined that cannot be seen, but for two of one name.
-fn same(name: &str, this: &Result<Launch, Undefined>, other_name: &str, other: &Result<Launch, Undefined>) -> bool {
+fn same(
+    name: &str,
+    this: &Result<Launch, UndefinedValue>,
+    other_name: &str,
+    other: &Result<Launch, UndefinedValue>,
+) -> bool {
     match (this, other) {
         (Ok(this), Ok(other)) => this.is_equivalent(other),
         (Err(this), Err(other)) => name == other_name && this == other,

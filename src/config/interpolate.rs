@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use self::environment::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
-pub use self::undefined::Undefined;
+pub use self::undefined::UndefinedValue;
 use super::secret::is_secret_name;
 use super::{AGENT_CWD, Secrets};
 
@@ -35,7 +35,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// A `${` that follows none of the forms.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Malformed {
+pub(super) struct TemplateError {
     pub(super) message: String,
     pub(super) help: String,
 }
@@ -60,7 +60,7 @@ enum Piece {
 
 impl Template {
     /// Finds the references in `text`.
-    pub(super) fn parse(text: &str) -> Result<Self, Malformed> {
+    pub(super) fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -86,7 +86,7 @@ impl Template {
     }
 
     /// The same for a path: a `~/` at its start stands for the home directory.
-    pub(super) fn parse_path(text: &str) -> Result<Self, Malformed> {
+    pub(super) fn parse_path(text: &str) -> Result<Self, TemplateError> {
         let Some(rest) = text.strip_prefix("~/") else { return Self::parse(text) };
         let Self { mut pieces, .. } = Self::parse(rest)?;
         pieces.insert(0, Piece::Home);
@@ -128,7 +128,7 @@ impl Template {
 
     /// The text with every reference filled in.
     /// What of it comes from `${file:…}` and `${cred:…}` is added to `secrets`.
-    pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, Undefined> {
+    pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, UndefinedValue> {
         let mut filled = String::new();
         for piece in &self.pieces {
             let value = piece.interpolate(sources)?;
@@ -141,7 +141,7 @@ impl Template {
     }
 
     /// Why it cannot be filled in.
-    pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<Undefined> {
+    pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<UndefinedValue> {
         self.interpolate(sources, &mut Secrets::default()).err()
     }
 
@@ -185,19 +185,19 @@ impl Piece {
         }
     }
 
-    fn interpolate(&self, sources: &dyn Sources) -> Result<String, Undefined> {
+    fn interpolate(&self, sources: &dyn Sources) -> Result<String, UndefinedValue> {
         match self {
             Self::Literal(text) => Ok(text.clone()),
             Self::Variable { name, default } => match (sources.var(name), default) {
                 (Some(value), _) if !value.is_empty() => Ok(value),
                 (_, Some(default)) => Ok(default.clone()),
-                (Some(_), None) => Err(Undefined::Empty(name.clone())),
-                (None, None) => Err(Undefined::Variable(name.clone())),
+                (Some(_), None) => Err(UndefinedValue::Empty(name.clone())),
+                (None, None) => Err(UndefinedValue::Variable(name.clone())),
             },
             Self::File(path) => contents(&whole(path, sources)?, sources),
             Self::Credential(name) => match sources.var("CREDENTIALS_DIRECTORY") {
                 Some(directory) if !directory.is_empty() => contents(&Path::new(&directory).join(name), sources),
-                _ => Err(Undefined::Credential(name.clone())),
+                _ => Err(UndefinedValue::Credential(name.clone())),
             },
             Self::AgentCwd => Ok(AGENT_CWD.to_owned()),
             Self::Home => Ok(home(sources)? + "/"),
@@ -205,8 +205,8 @@ impl Piece {
     }
 }
 
-fn contents(path: &Path, sources: &dyn Sources) -> Result<String, Undefined> {
-    let failed = |reason| Undefined::File { path: path.to_owned(), reason };
+fn contents(path: &Path, sources: &dyn Sources) -> Result<String, UndefinedValue> {
+    let failed = |reason| UndefinedValue::File { path: path.to_owned(), reason };
     let mut text = sources.read(path, MAX_FILE).map_err(|error| failed(error.to_string()))?;
     if text.contains('\0') {
         return Err(failed("it holds a NUL character, which no argument or variable can carry".to_owned()));
@@ -221,15 +221,15 @@ fn contents(path: &Path, sources: &dyn Sources) -> Result<String, Undefined> {
 }
 
 /// The path of a `${file:…}`.
-fn whole(path: &str, sources: &dyn Sources) -> Result<PathBuf, Undefined> {
+fn whole(path: &str, sources: &dyn Sources) -> Result<PathBuf, UndefinedValue> {
     path.strip_prefix("~/").map_or_else(|| Ok(path.into()), |rest| Ok(Path::new(&home(sources)?).join(rest)))
 }
 
-fn home(sources: &dyn Sources) -> Result<String, Undefined> {
-    sources.home().and_then(|home| home.into_os_string().into_string().ok()).ok_or(Undefined::Home)
+fn home(sources: &dyn Sources) -> Result<String, UndefinedValue> {
+    sources.home().and_then(|home| home.into_os_string().into_string().ok()).ok_or(UndefinedValue::Home)
 }
 
-fn reference(body: &str) -> Result<Piece, Malformed> {
+fn reference(body: &str) -> Result<Piece, TemplateError> {
     if body.contains("${") {
         return Err(malformed("`${…}` cannot hold another `${…}`", "write the two one after the other"));
     }
@@ -257,12 +257,12 @@ fn reference(body: &str) -> Result<Piece, Malformed> {
     }
 }
 
-fn unclosed() -> Malformed {
+fn unclosed() -> TemplateError {
     malformed("`${` is never closed", "close it with `}`; a literal `${` is written `$${`")
 }
 
-fn malformed(message: impl Into<String>, help: impl Into<String>) -> Malformed {
-    Malformed { message: message.into(), help: help.into() }
+fn malformed(message: impl Into<String>, help: impl Into<String>) -> TemplateError {
+    TemplateError { message: message.into(), help: help.into() }
 }
 
 /// Whether `${NAME}` can stand for a variable of this name.

@@ -10,7 +10,7 @@ use jsonc_parser::errors::ParseError;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::broken::named;
-use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, Parsed, Problem, Value};
+use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, ParseTree, Problem, Value};
 
 /// Whether a file is JSON, by its name or its first character.
 pub(super) fn is_json(path: &Path, text: &str) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn is_json(path: &Path, text: &str) -> bool {
 }
 
 /// Parses `text`. The parser stops at the first syntax error, and by itself at a depth of 512.
-pub(super) fn parse(text: &str) -> Parsed {
+pub(super) fn parse(text: &str) -> ParseTree {
     match parse_to_ast(text, &CollectOptions::default(), &options()) {
         Ok(parsed) => {
             let mut walk = Walk::default();
@@ -29,9 +29,9 @@ pub(super) fn parse(text: &str) -> Parsed {
                 let empty = Problem::new(0..0, "there is no JSON in this file");
                 walk.problems.push(empty.help("write `{ \"mcpServers\": {} }`"));
             }
-            Parsed { root, problems: walk.problems }
+            ParseTree { root, problems: walk.problems }
         }
-        Err(error) => Parsed { root: None, problems: vec![describe(&error)] },
+        Err(error) => ParseTree { root: None, problems: vec![describe(&error)] },
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) use self::remote::{
     OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope,
 };
 use super::environment::{hide_proxy_passwords, passed};
-use super::interpolate::{Sources, Undefined};
+use super::interpolate::{Sources, UndefinedValue};
 use super::keys::KeyLayer;
 use super::launch::Launch;
 use super::spanned::{Spanned, values};
@@ -110,7 +110,7 @@ impl ServerLayer {
                 program.passed = Some(passed);
             }
             let is_lost = launch.needs_agent_cwd() && !settings.sharing.is_by_agent();
-            if is_lost { Err(Undefined::AgentCwd) } else { Ok(launch) }
+            if is_lost { Err(UndefinedValue::AgentCwd) } else { Ok(launch) }
         });
         let policies = exposures.iter().chain(&defaults.exposures).map(|exposure| &exposure.policy);
         ServerConfig {

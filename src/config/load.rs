@@ -1,4 +1,4 @@
-//! From files to a [`Config`]: which files, in which format, and how one layers over the other.
+//! Loads a [`Config`] from files: finds them, reads each in its format, and merges them as layers.
 
 mod definition;
 mod error;
@@ -23,27 +23,27 @@ use super::Config;
 use super::diagnostic::Diagnostic;
 use super::interpolate::Sources;
 
-/// Largest configuration file.
+/// Maximum size of a configuration file.
 pub(super) const MAX_FILE: u64 = 4 << 20;
 
-/// A configuration that holds, and what there is to say about it.
+/// A valid configuration, with its warnings and files.
 #[derive(Debug)]
-pub struct Loaded {
-    /// What the daemon was told.
+pub struct LoadedConfig {
+    /// The configuration.
     pub config: Config,
-    /// The same with the location of each value.
+    /// The merged layers, which have the location of each value.
     pub(super) layers: Layers,
-    /// What was ignored.
+    /// Warnings, for example about ignored keys.
     pub warnings: Vec<Diagnostic>,
     /// The files that were read, in order.
     pub files: Vec<PathBuf>,
-    /// What each of them held, and those that would have been read if they were there.
+    /// Digests of the files, including optional files that do not exist.
     pub stamps: Vec<Stamp>,
-    /// What to do first, if nothing is configured at all.
+    /// The first steps, if no file exists.
     pub hint: Option<String>,
 }
 
-/// Where the configuration is if no file is named: `$XDG_CONFIG_HOME/mcpd/config.toml`, or under `~/.config`.
+/// The default file: `$XDG_CONFIG_HOME/mcpd/config.toml`, or `~/.config/mcpd/config.toml`.
 #[must_use]
 pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
     let given = sources.var("XDG_CONFIG_HOME").map(PathBuf::from).filter(|directory| directory.is_absolute());
@@ -51,18 +51,17 @@ pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
     Some(directory.join("mcpd/config.toml"))
 }
 
-/// Reads `files` in order, or the default files if there are none: that of the machine, [`default_path`], and
-/// `config.d/*.toml` beside it, sorted by name. What a file includes comes just below it. On top of all files are the
-/// variables `MCPD_…` for what `[daemon]` has.
+/// Reads `files` in order. Without `files`, reads the machine's file, [`default_path`], and `config.d/*.toml` beside it, sorted by name.
 ///
-/// A later layer replaces scalars of `[daemon]` and `[defaults]`; lists of `[defaults]` and servers add up. The defaults of all
-/// layers hold for the servers of all layers. A table of a server without `command` and `url` narrows what a lower layer
-/// exposes of it, and replaces single settings.
+/// - Included files come directly below the file that includes them. `MCPD_…` variables set keys of `[daemon]`, above all files.
+/// - A later layer replaces scalars of `[daemon]` and `[defaults]`. Lists of `[defaults]` and servers add up.
+/// - The merged defaults apply to the servers of all layers.
+/// - A server table without `command` and `url` narrows the policy of a server in a lower layer, and replaces single settings.
 ///
 /// # Errors
-/// If a file cannot be read or trusted, or holds an error, or two files configure the same server or profile. All of it is
-/// reported at once.
-pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigError> {
+/// If a file cannot be read or trusted, or has an error, or two files configure the same server or profile. Reports all errors at
+/// once.
+pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<LoadedConfig, ConfigError> {
     let mut loading = Loading::new(sources);
     if files.is_empty() {
         loading.defaults();
@@ -75,7 +74,7 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<Loaded, ConfigEr
         return Err(ConfigError { stamps, ..failed });
     }
     let hint = read.is_empty().then(|| hint(default_path(sources).as_deref()));
-    Ok(Loaded { config: layers.resolve(sources), layers, warnings, files: read, stamps, hint })
+    Ok(LoadedConfig { config: layers.resolve(sources), layers, warnings, files: read, stamps, hint })
 }
 
 fn hint(path: Option<&Path>) -> String {

@@ -1,14 +1,15 @@
-//! What the files say, checked: text in, [`Config`] out.
+//! Reads and checks the configuration: text in, [`Config`] out.
 //!
-//! Lives here: the two formats (TOML of our own, `mcpServers` JSON of other clients), their checking with a place for
-//! every complaint, `${…}` interpolation, and edits of a file's text ([`edit`]). Knows: [`crate::policy`] and
-//! [`crate::naming`] for their types.
-//! Must not touch: tokio, processes, sockets. The environment and files are reached through [`interpolate::Sources`]
-//! only, so every rule is tested as a table; the one place that writes is `edit/file.rs`.
+//! - Reads two formats: mcpd's TOML, and the `mcpServers` JSON of other clients. Every error has a file, line and column.
+//! - Replaces `${…}` references ([`interpolate`]).
+//! - Edits the text of a configuration file ([`edit`]). Only `edit/file.rs` writes files.
+//!
+//! Uses no tokio, processes or sockets. Reads the environment and files only through [`interpolate::Sources`], so tests replace
+//! them by tables.
 //!
 //! ```text
 //! file text ─ toml.rs / json.rs ─► tree::Node (values with spans) ─ read.rs ─► Layer ─ load.rs ─► Config
-//!                                        └───────── every refusal ─────────► diagnostic::Diagnostic (FILE:LINE:COLUMN)
+//!                                        └───────── every error ───────────► diagnostic::Diagnostic (FILE:LINE:COLUMN)
 //! ```
 
 mod broken;
@@ -49,7 +50,7 @@ pub(crate) use self::launch::AGENT_CWD;
 pub use self::launch::{Launch, Program, Remote, Secrets};
 pub(crate) use self::layer::url_complaint;
 pub(crate) use self::load::Definition;
-pub use self::load::{ConfigError, Loaded, Stamp, changed, default_path, load};
+pub use self::load::{ConfigError, LoadedConfig, Stamp, changed, default_path, load};
 pub use self::oauth::{OAuth, OAuthGrant, OAuthSettings};
 pub use self::profile::{MAX_PROFILES, Narrowing, Profile, is_profile_name};
 pub(crate) use self::read::fitted_name;
@@ -58,7 +59,7 @@ pub use self::show::show;
 pub use self::timeouts::{CallLimit, ToolTimeouts};
 use crate::policy::Policy;
 
-/// A JSON Schema of our own format, for editors.
+/// The JSON Schema of mcpd's TOML format, for editors.
 pub const SCHEMA: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/mcpd.schema.json"));
 
 /// The keys of `[servers.NAME]`.
@@ -68,14 +69,14 @@ pub(crate) fn server_keys() -> impl Iterator<Item = String> {
     keys.into_iter().flatten().map(|(key, _)| key)
 }
 
-/// Everything the daemon was told, checked as a whole.
+/// The complete, checked configuration.
 #[derive(Debug)]
 pub struct Config {
     /// The `[daemon]` table.
     pub daemon: DaemonConfig,
     /// The configured servers, in file order; names are unique.
     pub servers: Vec<ServerConfig>,
-    /// What agents see by which socket: [`Profile::DEFAULT`], which is always there, then the others in file order.
+    /// What agents see on each socket. [`Profile::DEFAULT`] always exists and comes first; the others follow in file order.
     pub profiles: Vec<Arc<Profile>>,
 }
 
@@ -87,21 +88,21 @@ impl Default for Config {
     }
 }
 
-/// One `[servers.NAME]` table, with `[defaults]` already filled in.
+/// One `[servers.NAME]` table, merged with `[defaults]`.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// `[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*`.
     pub name: Arc<str>,
-    /// How it is run or reached, or why it cannot be: an undefined `${…}` fails this server alone.
-    pub launch: Result<Launch, interpolate::Undefined>,
-    /// Which of its tools are exposed.
+    /// The command or URL. An undefined `${…}` is an error of this server only.
+    pub launch: Result<Launch, interpolate::UndefinedValue>,
+    /// Which of its tools, prompts and resources are exposed.
     pub policy: Policy,
-    /// How it is kept.
+    /// Its limits, timeouts and start behaviour.
     pub settings: Settings,
 }
 
 impl ServerConfig {
-    /// A server of this name, run by this command, without policy and with the default [`Settings`].
+    /// A server that runs `command`, without policy and with the default [`Settings`].
     pub fn new(name: impl Into<Arc<str>>, command: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -111,13 +112,13 @@ impl ServerConfig {
         }
     }
 
-    /// A server of this name that runs by itself and is reached at this URL, without policy and with the default [`Settings`].
+    /// A server at `url`, without policy and with the default [`Settings`].
     pub fn remote(name: impl Into<Arc<str>>, url: impl Into<String>) -> Self {
         let launch = Ok(Launch::Remote(Remote { url: url.into(), ..Remote::default() }));
         Self { launch, ..Self::new(name, "") }
     }
 
-    /// Adds a header to each request, if it is reached at a URL.
+    /// Adds a header to each request. Does nothing for a server with a command.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let Ok(Launch::Remote(remote)) = &mut self.launch {
@@ -132,7 +133,7 @@ impl ServerConfig {
         self.with_program(|program| program.args.extend(args.into_iter().map(Into::into)))
     }
 
-    /// Sets a variable of its environment, beyond the few it gets from this program.
+    /// Sets an environment variable, in addition to the few that every server inherits.
     #[must_use]
     pub fn env(self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.with_program(|program| drop(program.env.insert(name.into(), value.into())))
@@ -144,49 +145,47 @@ impl ServerConfig {
         self.with_program(|program| program.cwd = Some(cwd.into()))
     }
 
-    /// Sets which of its tools are exposed.
+    /// Sets which of its tools, prompts and resources are exposed.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Whether an instance of `other` would be run as one of this is: all but what holds for its calls, which needs no
-    /// other instance.
+    /// Whether an instance of `self` can go on as one of `other`. Policy and call settings may differ: they need no restart.
     pub(crate) fn runs_like(&self, other: &Self) -> bool {
         self.launch == other.launch && self.settings.runs_like(&other.settings)
     }
 
-    /// Whether agents get the same of `other` if it also runs like this one: the same policy, limits of calls and records of them.
+    /// Whether policy and call settings are equal. With [`Self::runs_like`], both definitions are equal.
     pub(crate) fn serves_like(&self, other: &Self) -> bool {
         self.settings == other.settings && self.policy.has_same_rules(&other.policy)
     }
 
-    /// The same for its instance, with what `other` says of that which needs no other one: policy, limits of calls, what is
-    /// kept of them.
+    /// This definition with the policy and call settings of `other`, which apply without a restart.
     pub(crate) fn with_live_settings(&self, other: &Self) -> Self {
         let (name, launch) = (Arc::clone(&self.name), self.launch.clone());
         Self { name, launch, settings: self.settings.with_live_settings(&other.settings), ..other.clone() }
     }
 
-    /// Sets how it is kept.
+    /// Sets its limits, timeouts and start behaviour.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// The same server for agents that work in `cwd`, if that is known.
+    /// This server for an agent whose working directory is `cwd`. `None` means unknown.
     pub(crate) fn at(&self, cwd: Option<&str>) -> Self {
         let launch = self.launch.clone().and_then(|launch| match cwd {
             Some(cwd) => Ok(launch.at(cwd)),
-            None if launch.needs_agent_cwd() => Err(interpolate::Undefined::UnknownCwd),
+            None if launch.needs_agent_cwd() => Err(interpolate::UndefinedValue::UnknownCwd),
             None => Ok(launch),
         });
         Self { launch, ..self.clone() }
     }
 
-    /// What instances that are not one agent's own are told when they ask for roots.
+    /// The roots reported to instances that several agents share.
     pub(crate) fn roots(&self) -> &[String] {
         self.launch.as_ref().map_or(&[], Launch::roots)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use globset::Glob;
 
-use super::Loaded;
+use super::LoadedConfig;
 use super::command_line::Spelling;
 use super::diagnostic::{Diagnostic, Level};
 use super::interpolate::Template;
@@ -20,7 +20,7 @@ const MAX_NOTES: usize = 50_000;
 #[derive(Debug)]
 pub(crate) struct Note<'a> {
     /// The table it stands in.
-    pub(crate) owner: Owner<'a>,
+    pub(crate) owner: NoteScope<'a>,
     location: &'a Location,
     /// What it is.
     pub(crate) what: What<'a>,
@@ -28,7 +28,7 @@ pub(crate) struct Note<'a> {
 
 /// The table that something stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner<'a> {
+pub(crate) enum NoteScope<'a> {
     /// `[defaults]`
     Defaults,
     /// `[servers.NAME]`, or what another client's file has in its location.
@@ -72,14 +72,14 @@ pub(crate) enum Use<'a> {
     ClientId,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// All of it, that of each table together.
     pub(crate) fn notes(&self) -> Vec<Note<'_>> {
         let mut notes = Vec::new();
         let defaults = &self.layers.defaults;
         let timeouts = defaults.settings.tool_timeouts().iter();
-        of_timeouts(&mut notes, Owner::Defaults, timeouts);
-        of_exposures(&mut notes, Owner::Defaults, &defaults.exposures);
+        of_timeouts(&mut notes, NoteScope::Defaults, timeouts);
+        of_exposures(&mut notes, NoteScope::Defaults, &defaults.exposures);
         self.layers.servers.iter().for_each(|server| of_server(&mut notes, server));
         self.layers.profiles.all.iter().for_each(|profile| of_profile(&mut notes, profile));
         notes.truncate(MAX_NOTES);
@@ -105,7 +105,7 @@ impl Note<'_> {
 }
 
 fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
-    let owner = Owner::Server(&server.name.value);
+    let owner = NoteScope::Server(&server.name.value);
     notes.push(Note { owner, location: &server.name.location, what: What::Name });
     let mut add = |purpose: Use<'a>, text: &'a Spanned<Template>| {
         notes.push(Note { owner, location: &text.location, what: What::Text(purpose, &text.value) });
@@ -139,7 +139,7 @@ fn of_server<'a>(notes: &mut Vec<Note<'a>>, server: &'a ServerLayer) {
 
 fn of_timeouts<'a, T: 'a>(
     notes: &mut Vec<Note<'a>>,
-    owner: Owner<'a>,
+    owner: NoteScope<'a>,
     timeouts: impl Iterator<Item = &'a Spanned<(Glob, T)>>,
 ) {
     notes.extend(timeouts.map(|timeout| Note {
@@ -149,7 +149,7 @@ fn of_timeouts<'a, T: 'a>(
     }));
 }
 
-fn of_exposures<'a>(notes: &mut Vec<Note<'a>>, owner: Owner<'a>, exposures: &'a [Exposure]) {
+fn of_exposures<'a>(notes: &mut Vec<Note<'a>>, owner: NoteScope<'a>, exposures: &'a [Exposure]) {
     for (kind, patterns) in exposures.iter().flat_map(|exposure| exposure.patterns.iter()) {
         let allow = patterns.allow.iter().flat_map(|allow| &allow.value);
         let note =
@@ -163,7 +163,7 @@ fn of_profile<'a>(notes: &mut Vec<Note<'a>>, profile: &'a ProfileLayer) {
         for pattern in rules.allow.iter().chain(&rules.deny).flat_map(|patterns| &patterns.value) {
             let (server, key) = pattern.value.globs();
             notes.push(Note {
-                owner: Owner::Profile,
+                owner: NoteScope::Profile,
                 location: &pattern.location,
                 what: What::Scoped(kind, server, key),
             });

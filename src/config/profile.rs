@@ -46,13 +46,13 @@ pub struct Narrowing {
 /// `allow` narrows first; `deny` wins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ScopedRules {
-    pub(super) allow: Option<Vec<Scoped>>,
-    pub(super) deny: Vec<Scoped>,
+    pub(super) allow: Option<Vec<ScopedPattern>>,
+    pub(super) deny: Vec<ScopedPattern>,
 }
 
 /// A pattern of the form `server/tool`.
 #[derive(Debug, Clone)]
-pub(super) struct Scoped {
+pub(super) struct ScopedPattern {
     server: GlobMatcher,
     key: Glob,
 }
@@ -102,7 +102,7 @@ impl Narrowing {
         if let Some(kinds) = &self.expose {
             policy = policy.exposing(kinds);
         }
-        let keys = |patterns: &[Scoped]| -> Vec<Glob> {
+        let keys = |patterns: &[ScopedPattern]| -> Vec<Glob> {
             let of_server = patterns.iter().filter(|pattern| pattern.server.is_match(server));
             of_server.map(|pattern| pattern.key.clone()).collect()
         };
@@ -119,12 +119,12 @@ impl Narrowing {
 impl ScopedRules {
     /// Whether they can be compiled together, which is a matter of their size.
     pub(super) fn compile(&self, kind: ListKind) -> Result<(), globset::Error> {
-        let keys = |patterns: &[Scoped]| patterns.iter().map(|pattern| pattern.key.clone()).collect::<Vec<_>>();
+        let keys = |patterns: &[ScopedPattern]| patterns.iter().map(|pattern| pattern.key.clone()).collect::<Vec<_>>();
         Policy::default().with(kind, self.allow.as_deref().map(keys).as_deref(), &keys(&self.deny)).map(drop)
     }
 }
 
-impl Scoped {
+impl ScopedPattern {
     pub(super) fn new(server: &Glob, key: Glob) -> Self {
         Self { server: server.compile_matcher(), key }
     }
@@ -140,7 +140,7 @@ impl Scoped {
     }
 }
 
-impl PartialEq for Scoped {
+impl PartialEq for ScopedPattern {
     fn eq(&self, other: &Self) -> bool {
         self.server.glob() == other.server.glob() && self.key == other.key
     }

@@ -1,8 +1,8 @@
-//! From a tree to what one file asks for. Every complaint is collected, not just the first.
+//! Reads the tree of one file into a layer. Collects every error of the file.
 //!
-//! `fields` takes a table apart, `values` checks single values, `ours` and `clients` are the two formats, `server` is
-//! what names one, `launch` how it is run, `remote` how it is reached, `policy` are the keys that say what is exposed, `profiles` those that say by
-//! which socket, `timeouts` those that limit calls.
+//! - `fields` takes a table apart, `keys` reads the keys of the settings table, `values` checks single values.
+//! - `native` and `clients` read the two formats.
+//! - `server` reads names, `launch` commands, `remote` URLs, `policy` the rules, `profiles` the profiles.
 
 mod clients;
 mod fields;
@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(super) use self::clients::{Translated, has_servers, is_codex, pointers, translated};
+pub(super) use self::clients::{TranslatedServer, has_servers, is_codex, pointers, translated};
 use self::fields::Fields;
 pub(super) use self::fields::suggestion;
 pub(super) use self::policy::EXPOSED;

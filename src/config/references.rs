@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Loaded;
+use super::LoadedConfig;
 use super::layer::LaunchTemplate;
 use super::notes::What;
 
-impl Loaded {
+impl LoadedConfig {
     /// Names of the variables of the environment in `${NAME}` and `pass_env`, whether they are set or not.
     pub(crate) fn variables(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();

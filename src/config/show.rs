@@ -12,13 +12,13 @@ use super::daemon::{DaemonConfig, NAMING_KEYS};
 use super::edit::toml_string;
 use super::keys::{Key, KeyLayer, KeyValue, duration_text};
 use super::layer::DefaultsLayer;
-use super::load::{Layers, Loaded};
+use super::load::{Layers, LoadedConfig};
 use super::settings::Settings;
 use super::spanned::Spanned;
 
 /// The configuration that holds, as TOML: each value with the line that says it, or `default`.
 #[must_use]
-pub fn show(loaded: &Loaded) -> String {
+pub fn show(loaded: &LoadedConfig) -> String {
     let Layers { daemon, defaults, servers, profiles, .. } = &loaded.layers;
     let mut page = Page::default();
     page.table("daemon", None);

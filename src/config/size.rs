@@ -26,10 +26,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_said_as_it_would_be_written() {
-        for (bytes, said) in [(512 << 20, "512MiB"), (1 << 40, "1024GiB"), (1536 << 10, "1536KiB"), (1000, "1000B")] {
-            assert_eq!(text(bytes), said);
-            assert_eq!(parse(said), Some(bytes));
+    fn size_is_printed_in_its_input_syntax() {
+        for (bytes, shown) in [(512 << 20, "512MiB"), (1 << 40, "1024GiB"), (1536 << 10, "1536KiB"), (1000, "1000B")] {
+            assert_eq!(text(bytes), shown);
+            assert_eq!(parse(shown), Some(bytes));
         }
     }
 }

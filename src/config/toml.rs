@@ -6,8 +6,8 @@ use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, Error};
 
 use super::broken::named;
-use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, Parsed, Problem, Value};
-use super::unclosed::{Unclosed, unclosed};
+use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, ParseTree, Problem, Value};
+use super::unclosed::{OpenDelimiter, unclosed};
 
 /// The parser has no codes for its errors; tests hold its words to these.
 const DUPLICATE: &str = "duplicate key";
@@ -17,7 +17,7 @@ const UNQUOTED: &str = "string values must be quoted";
 ///
 /// What follows a syntax error is often only its echo, so one is reported, with the duplicate keys before it, and nothing is read. A
 /// duplicate key has no echo: every one is reported, and the rest of the file is still checked.
-pub(super) fn parse(text: &str) -> Parsed {
+pub(super) fn parse(text: &str) -> ParseTree {
     let (table, errors) = DeTable::parse_recoverable(text);
     let (duplicates, syntax): (Vec<Error>, Vec<Error>) = errors.into_iter().partition(|e| e.message() == DUPLICATE);
     let mut problems: Vec<_> = duplicates.iter().take(MAX_PROBLEMS).map(|error| duplicate(text, error)).collect();
@@ -27,11 +27,11 @@ pub(super) fn parse(text: &str) -> Parsed {
         problems.retain(|duplicate| duplicate.span.start < problem.span.start);
         problems.push(problem);
         dismantle(DeValue::Table(table.into_inner()));
-        return Parsed { root: None, problems };
+        return ParseTree { root: None, problems };
     }
     let mut walk = Walk { problems };
     let value = walk.table(table.into_inner(), 0);
-    Parsed { root: Some(Node { span: 0..0, value }), problems: walk.problems }
+    ParseTree { root: Some(Node { span: 0..0, value }), problems: walk.problems }
 }
 
 struct Walk {
@@ -91,7 +91,7 @@ fn duplicate(text: &str, error: &Error) -> Problem {
 
 fn describe(text: &str, error: &Error) -> Problem {
     let span = place(text, error);
-    if let Some(Unclosed { place, name, close }) = unclosed(text, span.start) {
+    if let Some(OpenDelimiter { place, name, close }) = unclosed(text, span.start) {
         let problem = Problem::new(place, format!("this {name} is not closed")).label("opened here");
         return problem.help(format!("close the {name} with `{close}`"));
     }

@@ -52,7 +52,7 @@ pub(super) struct Problem {
 
 /// What a parser makes of a text: no root where a syntax error leaves nothing to read.
 #[derive(Debug, Default)]
-pub(super) struct Parsed {
+pub(super) struct ParseTree {
     pub(super) root: Option<Node>,
     pub(super) problems: Vec<Problem>,
 }

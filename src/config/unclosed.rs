@@ -14,7 +14,7 @@ const MAX_DEPTH: u32 = 80;
 
 /// Something that is opened and never closed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unclosed {
+pub(super) struct OpenDelimiter {
     /// Where it is opened.
     pub(super) place: Range<usize>,
     /// What it is.
@@ -25,7 +25,7 @@ pub(super) struct Unclosed {
 
 /// What is open and never closed at `error`, the place of the first syntax error of `text`, if it begins on an earlier line or the text
 /// ends there.
-pub(super) fn unclosed(text: &str, error: usize) -> Option<Unclosed> {
+pub(super) fn unclosed(text: &str, error: usize) -> Option<OpenDelimiter> {
     let source = Source::new(text);
     let tokens = source.lex().into_vec();
     let quotes = tokens.iter().find_map(|token| {
@@ -36,7 +36,7 @@ pub(super) fn unclosed(text: &str, error: usize) -> Option<Unclosed> {
         };
         let (start, end) = (token.span().start(), token.span().end());
         let is_closed = end - start >= 2 * close.len() && text[start..end].ends_with(close);
-        (end == text.len() && !is_closed).then(|| Unclosed { place: start..start + close.len(), name, close })
+        (end == text.len() && !is_closed).then(|| OpenDelimiter { place: start..start + close.len(), name, close })
     });
     let mut errors: Vec<ParseError> = Vec::new();
     parse_document(&tokens, &mut RecursionGuard::new(&mut |_: Event| {}, MAX_DEPTH), &mut errors);
@@ -47,7 +47,7 @@ pub(super) fn unclosed(text: &str, error: usize) -> Option<Unclosed> {
             "unclosed inline table" => ("table", "}"),
             _ => return None,
         };
-        Some(Unclosed { place: place.start()..place.end(), name, close })
+        Some(OpenDelimiter { place: place.start()..place.end(), name, close })
     });
     let found = brackets.chain(quotes).filter(|unclosed| unclosed.place.start < error);
     let first = found.min_by_key(|unclosed| unclosed.place.start)?;

@@ -5,7 +5,7 @@ use globset::Glob;
 use super::{Context, some};
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
-use crate::config::notes::{Note, Owner, What};
+use crate::config::notes::{Note, NoteScope, What};
 use crate::list_kind::ListKind;
 use crate::policy::{self, Policy, is_fit_name};
 use crate::suggest::nearest;
@@ -20,7 +20,7 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
 fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
     let all = || 0..context.servers().len();
     let (kind, glob, servers): (_, _, Vec<_>) = match (&note.what, note.owner) {
-        (What::Pattern(kind, glob), Owner::Server(_)) => (*kind, *glob, vec![context.server_of(note)?]),
+        (What::Pattern(kind, glob), NoteScope::Server(_)) => (*kind, *glob, vec![context.server_of(note)?]),
         (What::Pattern(kind, glob), _) => (*kind, *glob, all().collect()),
         (What::Scoped(kind, of, glob), _) => {
             let matcher = of.compile_matcher();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Context;
 use crate::config::diagnostic::Diagnostic;
-use crate::config::interpolate::Undefined;
+use crate::config::interpolate::UndefinedValue;
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut failing = HashSet::new();
@@ -30,18 +30,18 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
 }
 
 /// Only a variable may have a default.
-fn help(undefined: &Undefined, context: &Context<'_>) -> &'static str {
+fn help(undefined: &UndefinedValue, context: &Context<'_>) -> &'static str {
     const CREDENTIAL: &str = "give it to the unit with `LoadCredential=`";
     let is_credential =
         |path: &Path| context.sources.var("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.starts_with(directory));
     match undefined {
-        Undefined::Variable(_) | Undefined::Empty(_) => {
+        UndefinedValue::Variable(_) | UndefinedValue::Empty(_) => {
             "define it where mcpd runs, or write a default: `${NAME:-default}`"
         }
-        Undefined::Credential(_) => CREDENTIAL,
-        Undefined::File { path, .. } if is_credential(path) => CREDENTIAL,
-        Undefined::File { .. } => "write that file, or name another",
-        Undefined::Home => "define `HOME` where mcpd runs, or write an absolute path",
+        UndefinedValue::Credential(_) => CREDENTIAL,
+        UndefinedValue::File { path, .. } if is_credential(path) => CREDENTIAL,
+        UndefinedValue::File { .. } => "write that file, or name another",
+        UndefinedValue::Home => "define `HOME` where mcpd runs, or write an absolute path",
         _ => "the other servers are not affected",
     }
 }

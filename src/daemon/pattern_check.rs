@@ -13,14 +13,14 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::catalog::Lists;
-use crate::config::Loaded;
+use crate::config::LoadedConfig;
 use crate::config_lints::unmatched_patterns;
 use crate::manager::{Manager, Member, View};
 use crate::server::{ServerHandle, ServerSnapshot};
 
 /// The patterns of one configuration, and what was reported of them.
 pub(super) struct PatternCheck {
-    loaded: Arc<Loaded>,
+    loaded: Arc<LoadedConfig>,
     view: watch::Receiver<Arc<View>>,
     /// Servers whose lists a check has had.
     checked: BTreeSet<Arc<str>>,
@@ -28,12 +28,12 @@ pub(super) struct PatternCheck {
 }
 
 impl PatternCheck {
-    pub(super) fn new(loaded: Arc<Loaded>, manager: &Manager) -> Self {
+    pub(super) fn new(loaded: Arc<LoadedConfig>, manager: &Manager) -> Self {
         Self { loaded, view: manager.view(), checked: BTreeSet::new(), reported: BTreeSet::new() }
     }
 
     /// Checks another configuration from now on.
-    pub(super) fn replace(&mut self, loaded: Arc<Loaded>) {
+    pub(super) fn replace(&mut self, loaded: Arc<LoadedConfig>) {
         (self.loaded, self.checked, self.reported) = (loaded, BTreeSet::new(), BTreeSet::new());
     }
 

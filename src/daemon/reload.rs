@@ -19,7 +19,7 @@ use super::pattern_check::PatternCheck;
 use crate::admin::report::{ReloadFailure, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
-use crate::config::{self, DaemonConfig, Launch, Loaded, Profile, ServerConfig};
+use crate::config::{self, DaemonConfig, Launch, LoadedConfig, Profile, ServerConfig};
 use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
 
 /// Configurations that may be waiting for their servers at once. At the limit the next one is read later. The queue of
@@ -108,7 +108,7 @@ impl Reload {
             self.watch(self.accepted.iter().chain(error.tried()).cloned().collect());
             RejectedConfig::now(error.render(false), error.stamps().to_vec())
         })?;
-        let Loaded { config, files, .. } = &loaded;
+        let LoadedConfig { config, files, .. } = &loaded;
         self.accepted.clone_from(files);
         self.watch(files.clone());
         let mut warnings: Vec<_> = loaded.warnings.iter().map(|warning| warning.render(false)).collect();

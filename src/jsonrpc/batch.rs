@@ -1,18 +1,18 @@
-//! Taking a batch apart (JSON-RPC 2.0, "Batch"). MCP has batches in 2025-03-26 and in no other version.
+//! Splits batches (JSON-RPC 2.0, "Batch"). Only MCP 2025-03-26 has batches.
 
 use bytes::Bytes;
 
 use super::entries::parts;
 
-/// Most members of a batch: as many as one connection may have unanswered. A line of nothing but `1,1,1` would otherwise cost
-/// fifty times its size.
+/// Maximum members of a batch: the maximum of unanswered requests of one connection. Without it, a line such as `[1,1,1]` could take
+/// fifty times its size in memory.
 pub const MAX_BATCH: usize = 256;
 
-/// The members of the array `line`, raw and each with memory of its own; `None` if it is no array, or has more than [`MAX_BATCH`].
+/// The raw members of the array `line`, each copied. `None` if `line` is not an array, or has more than [`MAX_BATCH`] members.
 #[must_use]
 pub fn split(line: &Bytes) -> Option<Vec<Bytes>> {
     let parts = parts(line, MAX_BATCH).ok()?;
-    // A small member that is kept would otherwise keep the whole line.
+    // Copy, because a small slice would keep the whole line in memory.
     (parts.len() <= MAX_BATCH).then(|| parts.into_iter().map(Bytes::copy_from_slice).collect())
 }
 

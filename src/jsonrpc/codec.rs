@@ -1,39 +1,39 @@
-//! Newline framing: one message a line, as the MCP stdio transport and, for Unix sockets, MCP 2026-07-28 specify it.
+//! Newline framing: one message per line. Source: the MCP stdio transport, and MCP 2026-07-28 for Unix sockets.
 
 use std::io;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio_util::codec::Decoder;
 
-/// Splits a byte stream into lines of at most `max` bytes, in memory of the same order.
+/// Splits a byte stream into lines of at most `max` bytes. Its buffer is limited accordingly.
 #[derive(Debug)]
 pub struct NdJson {
     max: usize,
-    /// How far the buffer has been searched for a newline.
+    /// The number of buffered bytes without a newline.
     searched: usize,
-    discarding: Option<Oversized>,
+    discarding: Option<LineEnds>,
 }
 
-/// What the stream held.
+/// One line of the stream.
 #[derive(Debug, PartialEq)]
 pub enum Line {
-    /// A line without its end; never empty.
+    /// A line without its line end. Never empty.
     Whole(Bytes),
-    /// A line over the cap; the stream goes on behind it.
-    Oversized(Oversized),
+    /// A line over the cap. The stream continues after it.
+    Oversized(LineEnds),
 }
 
-/// What is kept of a line over the cap.
+/// The first and last bytes of a line over the cap.
 #[derive(Debug, Default, PartialEq)]
-pub struct Oversized {
+pub struct LineEnds {
     /// Its first bytes.
     pub head: Bytes,
     /// Its last bytes.
     pub tail: Bytes,
 }
 
-/// Enough for the envelope's own members before or behind the large one.
-const KEPT: usize = 1024;
+/// Maximum bytes of each end. They fit the envelope's members before or after the large one.
+const MAX_END_LEN: usize = 1024;
 
 /// Lines up to this size are copied out of the read buffer, in bytes.
 const SMALL: usize = 4 << 10;
@@ -51,32 +51,32 @@ impl NdJson {
         self.discarding.is_some()
     }
 
-    /// Takes out of `buffer` the line of `end` bytes, which is over the cap or the end of one that is.
+    /// Takes `end` bytes out of `buffer`: a line over the cap, or the rest of one.
     #[cold]
     fn take_oversized(&mut self, buffer: &mut BytesMut, end: usize) -> Line {
-        let mut oversized = self.discarding.take().unwrap_or_else(|| Oversized::begin(&buffer[..end]));
+        let mut oversized = self.discarding.take().unwrap_or_else(|| LineEnds::begin(&buffer[..end]));
         oversized.keep_end(&buffer[..end]);
         buffer.advance(end + 1);
         Line::Oversized(oversized)
     }
 
     fn discard(&mut self, buffer: &mut BytesMut) {
-        self.discarding.get_or_insert_with(|| Oversized::begin(buffer)).keep_end(buffer);
+        self.discarding.get_or_insert_with(|| LineEnds::begin(buffer)).keep_end(buffer);
         buffer.clear();
         self.searched = 0;
     }
 }
 
-impl Oversized {
-    /// What is kept of a line of which `line` is the first that has come.
+impl LineEnds {
+    /// Starts with the first received bytes of a line.
     pub(crate) fn begin(line: &[u8]) -> Self {
-        Self { head: Bytes::copy_from_slice(&line[..line.len().min(KEPT)]), tail: Bytes::new() }
+        Self { head: Bytes::copy_from_slice(&line[..line.len().min(MAX_END_LEN)]), tail: Bytes::new() }
     }
 
-    /// The line goes on with `more`, or begins with it.
+    /// Appends `more` and retains only the last bytes.
     pub(crate) fn keep_end(&mut self, more: &[u8]) {
-        let joined = [&self.tail[..], &more[more.len().saturating_sub(KEPT)..]].concat();
-        self.tail = Bytes::copy_from_slice(&joined[joined.len().saturating_sub(KEPT)..]);
+        let joined = [&self.tail[..], &more[more.len().saturating_sub(MAX_END_LEN)..]].concat();
+        self.tail = Bytes::copy_from_slice(&joined[joined.len().saturating_sub(MAX_END_LEN)..]);
     }
 }
 
@@ -85,7 +85,7 @@ fn take(buffer: &mut BytesMut, end: usize) -> Bytes {
     if end > SMALL {
         return take_large(buffer, end);
     }
-    // Copied, so that it neither keeps the buffer in memory nor costs the reader a new one.
+    // Copy small lines: a slice would keep the buffer in memory, and the reader would need a new one.
     let line = Bytes::copy_from_slice(without_marks(&buffer[..end]));
     buffer.advance(end + 1);
     line
@@ -98,7 +98,7 @@ fn take_large(buffer: &mut BytesMut, end: usize) -> Bytes {
     line.slice_ref(without_marks(&line))
 }
 
-/// A line without what may stand at its beginning and its end and is no part of the message.
+/// Removes a byte order mark and a final carriage return.
 pub(crate) fn without_marks(line: &[u8]) -> &[u8] {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -116,7 +116,7 @@ impl Decoder for NdJson {
                 return Ok(Some(self.take_oversized(buffer, end)));
             }
             let line = take(buffer, end);
-            // Most begin with a brace.
+            // Nearly all lines begin with a brace.
             if line.first() == Some(&b'{') || !line.trim_ascii().is_empty() {
                 return Ok(Some(Line::Whole(line)));
             }
@@ -128,7 +128,7 @@ impl Decoder for NdJson {
         Ok(None)
     }
 
-    /// Half a line at the end of the stream is no message: it is dropped.
+    /// Drops an incomplete line at the end of the stream.
     fn decode_eof(&mut self, buffer: &mut BytesMut) -> io::Result<Option<Line>> {
         let line = self.decode(buffer)?;
         if line.is_none() {
@@ -170,9 +170,9 @@ mod tests {
     fn an_oversized_line_leaves_its_ends_and_the_next_line_whole() {
         let long = [b"{\"id\":1,".as_slice(), &[b'x'; 5000], b"}"].concat();
         let found = lines(&[&long[..1000], &long[1000..4000], &long[4000..], b"\n{}\n"]);
-        let [Line::Oversized(kept), next] = &found[..] else { panic!("{found:?}") };
-        assert!(kept.head.starts_with(b"{\"id\":1,") && kept.tail.ends_with(b"xx}"));
-        assert!(kept.tail.len() <= KEPT && kept.head.len() <= KEPT);
+        let [Line::Oversized(oversized), next] = &found[..] else { panic!("{found:?}") };
+        assert!(oversized.head.starts_with(b"{\"id\":1,") && oversized.tail.ends_with(b"xx}"));
+        assert!(oversized.tail.len() <= MAX_END_LEN && oversized.head.len() <= MAX_END_LEN);
         assert_eq!(*next, whole("{}"));
     }
 

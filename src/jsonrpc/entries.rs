@@ -1,12 +1,12 @@
-//! All members of a small object, and all elements of a small array, raw.
+//! Reads all raw members of a small object, and all raw elements of a small array.
 
 use bytes::Bytes;
 
 use super::members::NotAnObject;
 use super::scan::{NotJson, Walk};
 
-/// The members of `object` in their order, each key as it is spelled in its quotes and each value raw, both slices of it. At most
-/// one more than `most`, behind which nothing is looked at.
+/// The members of `object` in order: each raw key with its quotes, and its raw value. Both are slices of `object`. Stops after
+/// `most` + 1 members.
 ///
 /// # Errors
 /// If it is not one well-formed object.
@@ -22,7 +22,7 @@ pub fn entries(object: &Bytes, most: usize) -> Result<Vec<(Bytes, Bytes)>, NotAn
     Ok(found)
 }
 
-/// The elements of `array` in their order, raw. At most one more than `most`, behind which nothing is looked at.
+/// The raw elements of `array` in order. Stops after `most` + 1 elements.
 pub(super) fn parts(array: &[u8], most: usize) -> Result<Vec<&[u8]>, NotJson> {
     let (mut walk, mut parts) = (Walk::array(array), Vec::new());
     while let Some(part) = walk.next()? {
@@ -35,7 +35,7 @@ pub(super) fn parts(array: &[u8], most: usize) -> Result<Vec<&[u8]>, NotJson> {
     Ok(parts)
 }
 
-/// The same, as slices of `array`; `None` if it is not one well-formed array, or has more.
+/// The elements of `array` as its slices. `None` if it is not one well-formed array, or has more than `most`.
 #[must_use]
 pub fn elements(array: &Bytes, most: usize) -> Option<Vec<Bytes>> {
     let parts = parts(array, most).ok().filter(|parts| parts.len() <= most)?;

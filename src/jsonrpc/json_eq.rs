@@ -1,16 +1,16 @@
-//! Whether two JSON texts say the same.
+//! Compares JSON texts by value.
 
 use bytes::Bytes;
 
 use super::entries::{elements, entries};
 use super::members::text;
 
-/// Deepest nesting that is looked into, and most members or elements of one value. Beyond, only what is spelled alike is the same.
+/// Maximum nesting and members of one value that are compared. Beyond it, only equal bytes are equal.
 const MAX_DEPTH: usize = 64;
 const MAX_MEMBERS: usize = 10_000;
 
-/// Whether two objects have the same members, without those named in `except`: in any order, with any blanks and any escapes, but with
-/// the same spelling of numbers, since readers differ in what they lose of one. In case of doubt they differ.
+/// Whether two objects have equal members, except those named in `except`. Order, blanks and escapes do not matter. Numbers must have equal
+/// text, because parsers differ in precision. In case of doubt, the objects differ.
 #[must_use]
 pub fn json_eq_except(a: &Bytes, b: &Bytes, except: &[&str]) -> bool {
     eq_members(a, b, except, MAX_DEPTH)
@@ -42,7 +42,7 @@ fn eq_members(a: &Bytes, b: &Bytes, except: &[&str], depth: usize) -> bool {
     }
 }
 
-/// By their keys as text; `None` if it is no object, has one twice, or too many.
+/// The members, sorted by decoded key. `None` if `object` is not an object, or has duplicate or too many members.
 fn sorted(object: &Bytes, except: &[&str]) -> Option<Vec<(Bytes, Bytes)>> {
     let found = entries(object, MAX_MEMBERS).ok().filter(|found| found.len() <= MAX_MEMBERS)?;
     let mut members: Vec<(Bytes, Bytes)> =
@@ -60,7 +60,7 @@ mod tests {
     use super::super::test_support::{bytes, members_of};
     use super::*;
 
-    fn same(a: &Bytes, b: &Bytes) -> bool {
+    fn is_eq(a: &Bytes, b: &Bytes) -> bool {
         eq_within(a, b, MAX_DEPTH)
     }
 
@@ -82,17 +82,17 @@ mod tests {
             ("{}", "[]", false),
             ("", "{}", false),
         ] {
-            assert_eq!(same(&bytes(a), &bytes(b)), expected, "{a} {b}");
-            assert_eq!(same(&bytes(b), &bytes(a)), expected, "{b} {a}");
+            assert_eq!(is_eq(&bytes(a), &bytes(b)), expected, "{a} {b}");
+            assert_eq!(is_eq(&bytes(b), &bytes(a)), expected, "{b} {a}");
         }
     }
 
     #[test]
     fn what_is_too_deep_or_too_long_is_compared_as_it_is_spelled() {
         let deep = |inner: &str| bytes(&format!("{}{inner}{}", "[".repeat(MAX_DEPTH + 1), "]".repeat(MAX_DEPTH + 1)));
-        assert!(same(&deep("1"), &deep("1")) && !same(&deep("1"), &deep("1 ")));
+        assert!(is_eq(&deep("1"), &deep("1")) && !is_eq(&deep("1"), &deep("1 ")));
         let long = |last: &str| bytes(&format!("[{}{last}]", "1,".repeat(MAX_MEMBERS)));
-        assert!(same(&long("1"), &long("1")) && !same(&long("1"), &long(" 1")));
+        assert!(is_eq(&long("1"), &long("1")) && !is_eq(&long("1"), &long(" 1")));
     }
 
     proptest! {
@@ -105,7 +105,7 @@ mod tests {
             parts.extend((!apart.is_empty()).then_some(apart));
             let other = bytes(&format!("{{{}}}", parts.join(" ,")));
             prop_assert!(json_eq_except(&object, &other, &["x", "y"]));
-            prop_assert_eq!(same(&object, &other), entries(&object, 9).map(|a| a.len()) == entries(&other, 9).map(|b| b.len()));
+            prop_assert_eq!(is_eq(&object, &other), entries(&object, 9).map(|a| a.len()) == entries(&other, 9).map(|b| b.len()));
         }
     }
 }

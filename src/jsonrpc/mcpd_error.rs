@@ -1,4 +1,4 @@
-//! Errors of mcpd's own: the codes −31001 to −31006, and the `data` that programs may branch on.
+//! mcpd's own errors: the codes −31001 to −31006, and their machine-readable `data`.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::members::members;
 use super::reply::ErrorObject;
 
-/// Codes of errors that mcpd answers with itself.
+/// The codes of mcpd's own errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
     /// The receiver of the request has ended.
     Died,
-    /// The receiver has not answered within its limit.
+    /// The receiver did not answer in time.
     TimedOut,
     /// A limit is reached.
     Overloaded,
@@ -27,9 +27,9 @@ pub enum ErrorCode {
 /// Whether a request that failed may have been received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// Nobody has received it, so it can be sent again.
+    /// The request was not sent, so it can be sent again.
     NotSent,
-    /// Somebody may have received it.
+    /// The request may have been received.
     Unknown,
 }
 
@@ -37,7 +37,7 @@ impl ErrorCode {
     const ALL: [Self; 6] =
         [Self::Died, Self::TimedOut, Self::Overloaded, Self::Unavailable, Self::ShuttingDown, Self::TooLarge];
 
-    /// As it is in an error object.
+    /// The code in an error object.
     #[must_use]
     pub const fn number(self) -> i32 {
         match self {
@@ -50,7 +50,7 @@ impl ErrorCode {
         }
     }
 
-    /// The code of a raw error object, if it is one of these.
+    /// The code of a raw error object, if it is one of mcpd's own.
     #[must_use]
     pub fn of(error: &Bytes) -> Option<Self> {
         let [code] = members(error, ["code"]).ok()?;
@@ -60,7 +60,7 @@ impl ErrorCode {
 }
 
 impl ErrorObject {
-    /// An error of mcpd's own.
+    /// Builds one of mcpd's own errors.
     pub fn of_mcpd(code: ErrorCode, message: impl Into<String>, delivery: Delivery) -> Self {
         Self::new(code.number(), message).with_delivery(delivery)
     }
@@ -77,13 +77,13 @@ impl ErrorObject {
         self.with("server", server)
     }
 
-    /// Adds when it is worth to repeat the request.
+    /// Adds the time after which the request can be repeated.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         self.with("retryAfterMs", u64::try_from(after.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Marks the error as one of a daemon that is being stopped as a whole: what was not sent can be sent to the next one.
+    /// Marks the error as caused by the stop of the whole daemon. An unsent request can be sent to the next daemon.
     #[must_use]
     pub fn by_stopping_daemon(self) -> Self {
         self.with("daemon", "stopping")
@@ -95,7 +95,7 @@ impl ErrorObject {
     }
 }
 
-/// Whether an error object, raw, refuses what was not sent because the daemon is being stopped as a whole.
+/// Whether a raw error object states that the request was not sent because the whole daemon stops.
 #[must_use]
 pub fn is_refusal_of_stopping_daemon(error: &Bytes) -> bool {
     let Ok([Some(data)]) = members(error, ["data"]) else { return false };

@@ -1,4 +1,4 @@
-//! Finding members of a JSON object without decoding the rest.
+//! Finds members of a JSON object without decoding the others.
 
 use std::fmt;
 
@@ -7,18 +7,17 @@ use serde::de::{Deserializer, Visitor};
 
 use super::scan::{NotJson, Walk};
 
-/// The raw values of `wanted` members of the object `json`, each a slice of `json`.
+/// The raw values of the members `names` of the object `json`. Each is a slice of `json`.
 ///
-/// `null` is a value like any other. A wanted member that occurs twice is an error: two readers could disagree on
-/// which one counts.
+/// `null` is an ordinary value. A duplicate of a requested member is an error, because parsers disagree on which one counts.
 ///
 /// # Errors
-/// If `json` is not one well-formed object in UTF-8, or has a carriage return between its parts.
+/// If `json` is not one well-formed object in UTF-8, or has a carriage return between tokens.
 pub fn members<const N: usize>(json: &Bytes, names: [&str; N]) -> Result<[Option<Bytes>; N], NotAnObject> {
     Ok(slices(json, &names)?.map(|value| value.map(|value| json.slice_ref(value))))
 }
 
-/// The same, borrowed.
+/// Like [`members`], with borrowed slices.
 pub(super) fn slices<'a, const N: usize>(
     json: &'a [u8],
     names: &[&str; N],
@@ -40,11 +39,11 @@ fn find<'a>(json: &'a [u8], names: &[&str], found: &mut [Option<&'a [u8]>]) -> R
     Ok(walk.end()?)
 }
 
-/// Shows each member of the object `json`, in order: its key as text, and its raw value, a slice of `json`. One whose key is no text,
-/// since it has half a character, is passed over; one that occurs twice is shown twice.
+/// Passes each member of the object `json` to `show`, in order: the decoded key, and the raw value as a slice of `json`. Skips keys with a
+/// lone surrogate. Includes duplicates.
 ///
 /// # Errors
-/// As for [`members`]; what came before was shown.
+/// As for [`members`]. Members before the error were passed to `show`.
 pub fn each(json: &Bytes, mut show: impl FnMut(Bytes, Bytes)) -> Result<(), NotAnObject> {
     let mut walk = Walk::object(json);
     while let Some(member) = walk.next()? {
@@ -55,7 +54,7 @@ pub fn each(json: &Bytes, mut show: impl FnMut(Bytes, Bytes)) -> Result<(), NotA
     Ok(walk.end()?)
 }
 
-/// Not one well-formed JSON object.
+/// The text is not one well-formed JSON object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON object")]
 pub struct NotAnObject;
@@ -66,13 +65,13 @@ impl From<NotJson> for NotAnObject {
     }
 }
 
-/// The text of a raw JSON string: a slice of `raw` unless it has escapes. `None` if `raw` is no string.
+/// The decoded text of a raw JSON string: a slice of `raw` unless it has escapes. `None` if `raw` is not a string.
 #[must_use]
 pub fn text(raw: &Bytes) -> Option<Bytes> {
     text_within(raw, raw)
 }
 
-/// The same of a slice of `line`.
+/// Like [`text`], for a slice of `line`.
 pub(super) fn text_within(line: &Bytes, raw: &[u8]) -> Option<Bytes> {
     let inner = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     if memchr::memchr(b'\\', inner).is_none() {
@@ -81,23 +80,23 @@ pub(super) fn text_within(line: &Bytes, raw: &[u8]) -> Option<Bytes> {
     serde_json::from_slice::<String>(raw).ok().map(Bytes::from)
 }
 
-/// What a key is to who looks for some.
+/// How a key compares to the requested names.
 pub(super) enum Key {
-    /// The one at this place.
+    /// It equals the name at this index.
     Match(usize),
-    /// Not the wanted one, but taken for it by readers that fold case or cut at a zero: two readers would disagree.
+    /// It differs, but parsers that fold case or stop at a NUL take it for a requested name.
     Lookalike,
     /// Any other.
     Other,
 }
 
-/// Which of `wanted` a key is, as it is spelled in its quotes.
+/// Compares a raw key, with its quotes, to `names`.
 pub(super) fn which(quoted: &[u8], names: &[&str]) -> Key {
     let key = &quoted[1..quoted.len() - 1];
     if let Some(index) = names.iter().position(|name| name.as_bytes() == key) {
         return Key::Match(index);
     }
-    // Without escapes it has no zero at its end, and in ASCII each character has one byte.
+    // Without escapes there is no NUL, and in ASCII each character has one byte.
     let is_plain = key.iter().all(|byte| *byte != b'\\' && byte.is_ascii());
     if is_plain && names.iter().all(|name| name.len() != key.len()) {
         return Key::Other;
@@ -105,7 +104,7 @@ pub(super) fn which(quoted: &[u8], names: &[&str]) -> Key {
     which_unusual(quoted, names)
 }
 
-/// The same for one that may be spelled in another way, or look like one that is wanted.
+/// Like [`which`], for keys with escapes or of other case.
 #[cold]
 fn which_unusual(quoted: &[u8], names: &[&str]) -> Key {
     let key = &decode(quoted)[..];
@@ -116,7 +115,7 @@ fn which_unusual(quoted: &[u8], names: &[&str]) -> Key {
     if names.iter().any(|name| looks_like(key, name)) { Key::Lookalike } else { Key::Other }
 }
 
-/// Whether a careless reader could take `key` for `wanted`.
+/// Whether a lenient parser could take `key` for `name`.
 fn looks_like(key: &str, name: &str) -> bool {
     let folded = |c: char| match c {
         'ſ' => 's',
@@ -127,7 +126,7 @@ fn looks_like(key: &str, name: &str) -> bool {
     key.len() >= name.len() && key.chars().map(folded).eq(name.chars().map(folded))
 }
 
-/// As bytes: a key with a lone surrogate is legal JSON, though no text.
+/// Decodes a key to bytes, because a key with a lone surrogate is valid JSON but not valid text.
 fn decode(quoted: &[u8]) -> Vec<u8> {
     struct Key;
     impl Visitor<'_> for Key {
@@ -141,7 +140,7 @@ fn decode(quoted: &[u8]) -> Vec<u8> {
             Ok(key.to_vec())
         }
     }
-    // It was found to be a string, so that this does not fail.
+    // This cannot fail: the scan found a string.
     serde_json::Deserializer::from_slice(quoted).deserialize_bytes(Key).unwrap_or_default()
 }
 

@@ -1,14 +1,14 @@
-//! The envelope: what kind of message a line is, and where its parts are.
+//! The envelope: parses the kind and the parts of a message.
 
 use bytes::Bytes;
 
 use super::members::{slices, text_within};
 use super::scan::Walk;
 
-/// A well-formed JSON-RPC message. Every part is a slice of the line it came in.
+/// A well-formed JSON-RPC message. Every part is a slice of its line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Asks for exactly one response.
+    /// Requires exactly one response.
     Request {
         /// Raw JSON: `1` is not `"1"`.
         id: Bytes,
@@ -17,14 +17,14 @@ pub enum Message {
         /// Raw JSON.
         params: Option<Bytes>,
     },
-    /// Wants no response.
+    /// Has no response.
     Notification {
         /// Decoded text.
         method: Bytes,
         /// Raw JSON.
         params: Option<Bytes>,
     },
-    /// Answers a request.
+    /// The response to a request.
     Response {
         /// Raw JSON.
         id: Bytes,
@@ -33,32 +33,32 @@ pub enum Message {
     },
 }
 
-/// A line that is no message.
+/// Why a line is not a message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MessageError {
     /// Not JSON, or not UTF-8.
     NotJson,
     /// A JSON array: see [`super::batch`].
     Batch,
-    /// A response that is none: with both result and error, neither, or a wrong one.
+    /// A malformed response: with both result and error, neither, or a malformed error.
     BadResponse {
-        /// Of the request it was meant for.
+        /// The id of its request.
         id: Bytes,
     },
-    /// JSON, but no JSON-RPC 2.0 message.
+    /// JSON, but not a JSON-RPC 2.0 message.
     NotAMessage {
         /// Its id, if it has a usable one.
         id: Option<Bytes>,
     },
 }
 
-/// Longest id or progress token, in bytes: they are kept while a call is open.
+/// Maximum length of an id or progress token, in bytes. Both stay in memory while a call is open.
 pub const MAX_ID: usize = 8 << 10;
 
 /// The members of a message.
 static ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// What `line` says.
+/// Parses `line`.
 ///
 /// # Errors
 /// See [`MessageError`].
@@ -94,15 +94,15 @@ pub fn parse(line: &Bytes) -> Result<Message, MessageError> {
     }
 }
 
-/// Whether a raw value can be an id or a progress token: a string or a number, of bounded length; MCP forbids `null`.
+/// Whether a raw value can be an id or a progress token: a string or number of bounded length. MCP forbids `null`.
 #[must_use]
 pub fn is_id(raw: &[u8]) -> bool {
     raw.len() <= MAX_ID && matches!(raw.first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
 fn not_an_object(line: &Bytes) -> MessageError {
-    // JSON takes a bare carriage return for a blank, but many a peer for the end of a line: it could hide a second
-    // message, which nobody has checked, within the first.
+    // To JSON a bare carriage return is a blank, but some peers treat it as the end of a line. It could hide a second, unchecked message
+    // within the first.
     if memchr::memchr(b'\r', line).is_some() {
         return MessageError::NotJson;
     }

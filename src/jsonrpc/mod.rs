@@ -1,12 +1,13 @@
 //! JSON-RPC 2.0 as lines of raw bytes.
 //!
-//! Lives here: framing ([`codec`]), the envelope ([`message`]), batches ([`batch`]), a walk over JSON text ([`scan`]) to members of
-//! objects ([`members`], [`entries`]), comparing values ([`json_eq`]), replacing fields in place ([`splice`]) and members of objects
-//! ([`object_edit`]), the table of unanswered requests ([`pending`]), answers of our own ([`reply`]). Knows: nothing of MCP beyond its
-//! error codes. Must not touch: tokio, except that the codec implements its traits. Everything is a function of bytes.
+//! - Framing: [`codec`]. Envelope: [`message`], [`batch`], [`oversize`].
+//! - Reading: [`scan`] walks over JSON text, [`members`] and [`entries`] find members of objects, [`json_eq`] compares values.
+//! - Writing: [`splice`] replaces fields in place, [`object_edit`] edits members, [`reply`] and [`mcpd_error`] build mcpd's answers.
+//! - [`pending`] is the table of unanswered requests.
 //!
-//! A message is never decoded into a model: the envelope and a handful of members are found by range, the rest passes
-//! as the bytes that came.
+//! A message is never decoded into a model. The envelope and a few members are found by byte range; all other bytes pass unchanged.
+//!
+//! Pure functions of bytes. The only MCP knowledge is its error codes, the only use of tokio the codec's traits.
 
 pub mod batch;
 pub mod codec;

@@ -1,4 +1,4 @@
-//! Leaving members of an object out and putting others in, as changes of its text: every other member keeps its bytes.
+//! Removes and inserts members of an object as edits of its text. All other members keep their bytes.
 
 use std::ops::Range;
 
@@ -8,18 +8,18 @@ use super::members::{Key, NotAnObject, which};
 use super::scan::Walk;
 use super::splice::Change;
 
-/// Members to be left out of an object.
+/// Members to remove from an object.
 #[derive(Debug)]
 pub struct Cut<const N: usize> {
-    /// Their raw values, in the order of the names that were asked for.
+    /// Their raw values, in the order of the requested names.
     pub values: [Option<Bytes>; N],
     /// Whether the object has others.
     pub leaves_any: bool,
-    /// What leaves them out.
+    /// The edits that remove them.
     pub changes: Vec<Change>,
 }
 
-/// Leaves the members `names` out of `object`.
+/// Removes the members `names` of `object`.
 ///
 /// # Errors
 /// As for [`super::members::members`].
@@ -29,8 +29,8 @@ pub fn cut<const N: usize>(object: &Bytes, names: [&str; N]) -> Result<Cut<N>, N
     Ok(Cut { values, leaves_any, changes })
 }
 
-/// Leaves out the members `names`, and the member `inner` of the member `outer`. `outer` is left out as well if it has no other
-/// member than `inner`; it stays as it is if it is no object.
+/// Removes the members `names`, and the member `inner` of the member `outer`. Removes `outer` too if `inner` is its only member. Leaves
+/// `outer` unchanged if it is not an object.
 ///
 /// # Errors
 /// As for [`super::members::members`].
@@ -44,7 +44,7 @@ pub fn cut_nested<const N: usize>(
     let (changes, leaves_any) = walk(object, &with_outer, &mut found)?;
     let outer = found.pop().flatten();
     let values = std::array::from_fn(|index| found[index].take());
-    // Usually there is nothing else in it: then one walk is enough.
+    // Usually `inner` is the only member. Then one walk is enough.
     let nested = match outer.map(|outer| cut(&outer, [inner])) {
         None | Some(Ok(Cut { values: [Some(_)], leaves_any: false, .. })) => {
             return Ok(Cut { values, leaves_any, changes });
@@ -56,7 +56,7 @@ pub fn cut_nested<const N: usize>(
     Ok(Cut { values, leaves_any: true, changes })
 }
 
-/// The changes alone, which do not overlap.
+/// The edits that remove the members `names`. They do not overlap.
 ///
 /// # Errors
 /// As for [`super::members::members`].
@@ -64,7 +64,7 @@ pub fn without(object: &Bytes, names: &[&str]) -> Result<Vec<Change>, NotAnObjec
     walk(object, names, &mut vec![None; names.len()]).map(|(changes, _)| changes)
 }
 
-/// Leaves the members `names` out, and puts `members`, such as `"a":1,"b":2` or nothing, first.
+/// Removes the members `names`, and inserts `members` (such as `"a":1,"b":2`, or nothing) at the beginning.
 ///
 /// # Errors
 /// As for [`super::members::members`].
@@ -76,7 +76,7 @@ pub fn replace_members(object: &Bytes, names: &[&str], members: &str) -> Result<
     Ok(changes)
 }
 
-/// The keys of the members `names`, as they are spelled in their quotes, for who calls them something else.
+/// The raw keys of the members `names`, with their quotes, to be replaced by other keys.
 ///
 /// # Errors
 /// As for [`super::members::members`].
@@ -94,14 +94,14 @@ pub fn keys<const N: usize>(object: &Bytes, names: [&str; N]) -> Result<[Option<
     Ok(keys)
 }
 
-/// Puts `members`, such as `"a":1,"b":2`, at the beginning of what is known to be an object.
+/// Inserts `members`, such as `"a":1,"b":2`, at the beginning of a valid object.
 #[must_use]
 pub fn with_first(object: &Bytes, members: &str) -> Change {
     let has_any = object.iter().filter(|byte| !byte.is_ascii_whitespace()).nth(1) != Some(&b'}');
     opening(object, members, has_any)
 }
 
-/// Puts `members`, or nothing, at the end of what is known to be an object with members.
+/// Appends `members`, or nothing, to a valid object that has members.
 #[must_use]
 pub fn with_last(object: &Bytes, members: &str) -> Change {
     let brace = memchr::memrchr(b'}', object).map_or(0..0, |at| at..at + 1);
@@ -109,25 +109,25 @@ pub fn with_last(object: &Bytes, members: &str) -> Change {
     Change { part: object.slice(brace), replacement: format!("{comma}{members}}}").into() }
 }
 
-/// The brace is replaced, rather than something put behind it: where nothing stands, the place of an edit is ambiguous.
+/// Replaces the brace instead of inserting text after it, because the place of an edit of an empty range is ambiguous.
 fn opening(object: &Bytes, members: &str, has_any: bool) -> Change {
     let brace = memchr::memchr(b'{', object).map_or(0..0, |at| at..at + 1);
     let comma = if has_any { "," } else { "" };
     Change { part: object.slice(brace), replacement: format!("{{{members}{comma}").into() }
 }
 
-/// The changes, and whether members are left.
+/// The edits, and whether members are left.
 fn walk(object: &Bytes, names: &[&str], values: &mut [Option<Bytes>]) -> Result<(Vec<Change>, bool), NotAnObject> {
     let mut walk = Walk::object(object);
     let (mut changes, mut leaves_any) = (Vec::new(), false);
-    // Where members that follow each other begin to be cut, and where the last member has ended.
+    // The start of a run of removed members, and the end of the last member.
     let (mut from, mut end) = (None, 0);
     while let Some(member) = walk.next()? {
         let start = within(object, member.key).start;
         match which(member.key, names) {
             Key::Other => {
                 if let Some(from) = from.take() {
-                    // With the comma behind them, if no member before them is left.
+                    // Includes the comma after them, if no member before them is left.
                     let comma = memchr::memchr(b',', &object[end..start]).filter(|_| !leaves_any);
                     changes.push(leave_out(object, from..comma.map_or(end, |at| end + at + 1)));
                 }

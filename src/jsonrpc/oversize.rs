@@ -1,21 +1,20 @@
-//! Whose message it was that was too large: the id, read from what was kept of its line.
+//! Reads the id of a message that is too large from the beginning and end of its line.
 
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
 use super::message::is_id;
 
-/// The raw id of a message of which only the first and last bytes are known.
+/// The raw id of a message, from its first and last bytes.
 ///
-/// Sound for valid JSON: before the first nested value only members of the message itself can stand, and so behind the
-/// last one.
+/// Correct for valid JSON: only members of the message itself can precede the first nested value or follow the last one.
 #[must_use]
 pub fn id(head: &Bytes, tail: &Bytes) -> Option<Bytes> {
     let found = id_in_head(head).or_else(|| id_in_tail(tail))?;
     (is_id(&found) && serde_json::from_slice::<IgnoredAny>(&found).is_ok()).then_some(found)
 }
 
-/// Whether the message is a response: the member that made it too large is its result or its error.
+/// Whether the message is a response: its large member is its result or error.
 #[must_use]
 pub fn is_response(head: &Bytes) -> bool {
     let mut members = Members::of(head);
@@ -27,7 +26,7 @@ fn id_in_head(head: &Bytes) -> Option<Bytes> {
     Members::of(head).find(|(key, _)| *key == b"\"id\"").map(|(_, value)| head.slice_ref(value))
 }
 
-/// The members of an object of which only the beginning is known, as long as they are whole and not nested.
+/// The leading members of a truncated object, as long as they are complete and not nested.
 struct Members<'a> {
     rest: &'a [u8],
 }
@@ -37,7 +36,7 @@ impl<'a> Members<'a> {
         Self { rest: skip_space(head).strip_prefix(b"{").unwrap_or_default() }
     }
 
-    /// The key of the first member that is nested or cut.
+    /// The key of the first nested or truncated member.
     fn unfinished(&self) -> Option<&'a [u8]> {
         Some(scalar(skip_space(self.rest))?.0)
     }
@@ -48,7 +47,7 @@ impl<'a> Iterator for Members<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (key, value, after) = member(self.rest)?;
-        // What follows shows that the value was not cut.
+        // The comma shows that the value is complete.
         self.rest = after.strip_prefix(b",")?;
         Some((key, value))
     }
@@ -58,21 +57,21 @@ fn id_in_tail(tail: &Bytes) -> Option<Bytes> {
     let end = trim_space(tail).strip_suffix(b"}")?;
     let from_id = &end[memchr::memmem::rfind(end, b"\"id\"")?..];
     let (_, value, mut after) = member(from_id)?;
-    // Nothing is nested between the id and the end, so both belong to the message itself.
+    // No value is nested between the id and the end, so the id belongs to the message itself.
     while !after.is_empty() {
         (_, _, after) = member(after.strip_prefix(b",")?)?;
     }
     Some(tail.slice_ref(value))
 }
 
-/// A key, its scalar value, and what follows them.
+/// A key, its scalar value, and the text after them.
 fn member(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key, after) = scalar(skip_space(text))?;
     let (value, after) = scalar(skip_space(skip_space(after).strip_prefix(b":")?))?;
     Some((key, value, skip_space(after)))
 }
 
-/// A string, number or word, and what follows it.
+/// A string, number or word, and the text after it.
 fn scalar(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = match text.first()? {
         b'"' => string_end(text)?,

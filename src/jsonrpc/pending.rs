@@ -1,21 +1,21 @@
-//! Who is owed an answer: ids are minted here, and an answer is taken once.
+//! The table of unanswered requests. It assigns ids, and each entry is taken once.
 
 use std::collections::VecDeque;
 
-/// Unanswered requests of one connection. Ids are small integers and never used twice.
+/// The unanswered requests of one connection. Ids are small integers and never reused.
 #[derive(Debug)]
 pub struct Pending<T> {
     next: u64,
-    /// In the order of their ids, which is the order they came in.
+    /// In the order of their ids.
     entries: VecDeque<(u64, T)>,
 }
 
-/// Where a response belongs.
+/// The request of a response.
 #[derive(Debug, PartialEq)]
 pub enum Match<T> {
-    /// To this request, which is pending no longer.
+    /// This request, which is no longer pending.
     Owner(T),
-    /// To none: unknown, answered before, or given up.
+    /// No request: the id is unknown, or its request was answered or cancelled.
     Unknown,
 }
 
@@ -26,13 +26,13 @@ impl<T> Default for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// A table whose first id is this one.
+    /// A table with the given first id.
     #[must_use]
     pub fn beginning_at(first: u64) -> Self {
         Self { next: first, entries: VecDeque::new() }
     }
 
-    /// Remembers what `entry` makes of a fresh id, which is returned.
+    /// Adds the entry that `entry` makes of a new id. Returns the id.
     pub fn register(&mut self, entry: impl FnOnce(u64) -> T) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -40,25 +40,25 @@ impl<T> Pending<T> {
         id
     }
 
-    /// The id that the next one gets.
+    /// The id of the next entry.
     #[must_use]
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// The owner of a response whose raw id is `id`. Only the exact spelling that was sent counts.
+    /// Takes the entry with the raw id `id`. Only the exact text that was sent matches.
     pub fn take(&mut self, id: &[u8]) -> Match<T> {
         let entry = self.position(id).and_then(|index| self.entries.remove(index));
         entry.map_or(Match::Unknown, |(_, owner)| Match::Owner(owner))
     }
 
-    /// The entry whose id is spelled `id`, left pending.
+    /// The entry with the raw id `id`, which stays pending.
     pub fn get_mut(&mut self, id: &[u8]) -> Option<&mut T> {
         let index = self.position(id)?;
         self.entries.get_mut(index).map(|(_, owner)| owner)
     }
 
-    /// Gives up every entry that `condition` holds for.
+    /// Removes every entry that meets `condition`.
     pub fn remove_where(&mut self, condition: impl Fn(&T) -> bool) -> Vec<(u64, T)> {
         let all = std::mem::take(&mut self.entries).into_iter();
         let (removed, rest): (Vec<_>, Vec<_>) = all.partition(|(_, entry)| condition(entry));
@@ -76,12 +76,12 @@ impl<T> Pending<T> {
         self.entries.iter().map(|(id, entry)| (*id, entry))
     }
 
-    /// Every pending entry, to be changed.
+    /// Every pending entry, mutably.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut().map(|(_, entry)| entry)
     }
 
-    /// How many are pending.
+    /// The number of pending entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -93,7 +93,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// The id that `raw` is, if it is spelled as one that was minted here.
+/// Parses `raw` as an assigned id, if its text has the form of one.
 #[must_use]
 pub fn parse_own_id(raw: &[u8]) -> Option<u64> {
     let [b'1'..=b'9', ..] = raw else { return None };

@@ -1,17 +1,17 @@
-//! Lines that mcpd says itself.
+//! Builds mcpd's own messages.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
 /// JSON-RPC: not JSON.
 pub const PARSE_ERROR: i32 = -32700;
-/// JSON-RPC: JSON, but no valid request.
+/// JSON-RPC: JSON, but not a valid request.
 pub const INVALID_REQUEST: i32 = -32600;
 /// JSON-RPC: unknown method.
 pub const METHOD_NOT_FOUND: i32 = -32601;
-/// JSON-RPC: wrong parameters; MCP also answers an unknown tool so.
+/// JSON-RPC: invalid parameters. MCP also uses it for an unknown tool.
 pub const INVALID_PARAMS: i32 = -32602;
-/// MCP up to 2025-11-25, `server/resources`: there is no such resource.
+/// MCP up to 2025-11-25, `server/resources`: resource not found.
 pub const RESOURCE_NOT_FOUND: i32 = -32002;
 /// JSON-RPC: the peer failed.
 pub const INTERNAL_ERROR: i32 = -32603;
@@ -19,11 +19,11 @@ pub const INTERNAL_ERROR: i32 = -32603;
 /// An error object.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorObject {
-    /// A code from JSON-RPC, from MCP, or one of mcpd's own (−31001 to −31006).
+    /// A code of JSON-RPC, of MCP, or of mcpd (−31001 to −31006).
     pub code: i32,
     /// One sentence for a person.
     pub message: String,
-    /// What a program may branch on.
+    /// Machine-readable details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
@@ -41,20 +41,20 @@ pub fn result(id: &[u8], result: &[u8]) -> Bytes {
     answer(id, b"result", result)
 }
 
-/// The same without copying `result`.
+/// Like [`result`], without copying the result.
 #[must_use]
 pub fn result_in_parts(id: &[u8], result: &Bytes) -> [Bytes; 3] {
     let head = [br#"{"jsonrpc":"2.0","id":"#, id, br#","result":"#].concat();
     [head.into(), result.clone(), Bytes::from_static(b"}\n")]
 }
 
-/// `{"jsonrpc":"2.0","id":ID,"error":ERROR}` and a newline. Without an id it is `null`.
+/// `{"jsonrpc":"2.0","id":ID,"error":ERROR}` and a newline. ID is `null` if there is none.
 #[must_use]
 pub fn error(id: Option<&[u8]>, error: &ErrorObject) -> Bytes {
     answer(id.unwrap_or(b"null"), b"error", &to_json(error))
 }
 
-/// The same with an error object of a peer's own, raw.
+/// Like [`error`], with the raw error object of a peer.
 #[must_use]
 pub fn raw_error(id: &[u8], error: &[u8]) -> Bytes {
     answer(id, b"error", error)
@@ -110,7 +110,7 @@ fn line(message: &impl Serialize) -> Bytes {
     json.into()
 }
 
-/// JSON of one of our own types.
+/// Serializes one of mcpd's own types.
 fn to_json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("own types have string keys and serialize without fail")
 }

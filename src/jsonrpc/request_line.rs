@@ -1,40 +1,40 @@
-//! A request as it came, with the ranges of its line that are replaced on the way to a server. Pure.
+//! A received request, with the ranges of its line that are replaced before it is sent to a server. Pure.
 
 use bytes::Bytes;
 
 use super::splice::{Change, Edit, splice};
 
-/// A request line. All parts are slices of it, but for the server's own name.
+/// A request line. All parts are slices of it, except the name on the server.
 #[derive(Debug, Clone)]
 pub struct RequestLine {
     /// The whole request, without its newline.
     pub line: Bytes,
     /// The caller's id, raw.
     pub id: Bytes,
-    /// What the request is about, if that is named.
+    /// The name in the request, if it has one.
     pub rename: Option<Rename>,
     /// The caller's progress token, raw.
     pub progress_token: Option<Bytes>,
 }
 
-/// An exposed name, and the server's own name that replaces it.
+/// An exposed name, and the name on the server that replaces it.
 #[derive(Debug, Clone)]
 pub struct Rename {
     /// The exposed name, raw.
     pub exposed: Bytes,
-    /// The server's own, raw.
+    /// The name on the server, raw.
     pub own: Bytes,
 }
 
 impl RequestLine {
-    /// The line as a server gets it: numbered `id`, with these changes and a newline.
+    /// The line for the server: with `id`, these changes and a newline.
     #[must_use]
     pub fn numbered(&self, id: u64, changes: &[Change]) -> Bytes {
         let mut digits = itoa::Buffer::new();
         let id = digits.format(id).as_bytes();
         let nothing = Edit { part: &self.line[..0], replacement: b"" };
         let rename = self.rename.as_ref().map(|Rename { exposed, own }| Edit { part: exposed, replacement: own });
-        // Two agents may choose the same token; the request's own id is as unique and leads back to it.
+        // Two agents can choose the same token. The request id is unique, so it replaces the token.
         let token = self.progress_token.as_ref().map(|part| Edit { part, replacement: id });
         let mut edits = [Edit { part: &self.id, replacement: id }, rename.unwrap_or(nothing), token.unwrap_or(nothing)];
         if changes.is_empty() {

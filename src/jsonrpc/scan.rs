@@ -1,10 +1,10 @@
-//! Walking over JSON text without decoding it.
+//! Walks over JSON text without decoding it.
 //!
-//! Accepts what RFC 8259 does, at any depth and with lone surrogates, except that a carriage return is no blank (see
-//! [`super::message::parse`]). Looks at each byte once, and at the bytes of a long string many at a time.
+//! Accepts RFC 8259 at any depth and with lone surrogates. Rejects carriage returns between tokens (see [`super::message::parse`]). Reads
+//! each byte once, and long strings in blocks.
 //!
-//! One loop does it all, and what may come next is a set of [`token`] kinds: a small message costs what its code has to be
-//! fetched for rather than what that does, so there is one copy of everything.
+//! One loop handles all values, with a set of [`token`] kinds that may come next. For small messages, fetching code costs more than
+//! running it, so the loop exists once.
 
 mod nesting;
 mod plain;
@@ -16,40 +16,40 @@ use self::nesting::{Kind, Nesting};
 /// A walk over the parts of an array or object.
 pub(super) struct Walk<'a> {
     text: &'a [u8],
-    /// How much of it is behind.
+    /// The offset of the next byte.
     at: usize,
     /// The kinds of token that may come next.
     expected: u8,
     within: Nesting,
-    /// Bytes of strings, or-ed eight at a time: tells whether there may be more than ASCII in one.
+    /// The bytes of strings, or-ed eight at a time: shows whether a string may have non-ASCII characters.
     seen: u64,
 }
 
 /// An element of an array, or a member of an object.
 pub(super) struct Part<'a> {
-    /// As it is spelled, in its quotes. Empty in an array.
+    /// The raw key with its quotes. Empty in an array.
     pub(super) key: &'a [u8],
-    /// As it is spelled.
+    /// The raw value.
     pub(super) value: &'a [u8],
 }
 
-/// The text is not JSON, or not of the kind that was wanted.
+/// The text is not JSON, or not of the expected kind.
 pub(super) struct NotJson;
 
 type Result<T = ()> = std::result::Result<T, NotJson>;
 
 impl<'a> Walk<'a> {
-    /// Over an object.
+    /// Walks over an object.
     pub(super) fn object(text: &'a [u8]) -> Self {
         Self::new(text, token::OBJECT)
     }
 
-    /// Over an array.
+    /// Walks over an array.
     pub(super) fn array(text: &'a [u8]) -> Self {
         Self::new(text, token::ARRAY)
     }
 
-    /// Over whatever it is.
+    /// Walks over any value.
     pub(super) fn any(text: &'a [u8]) -> Self {
         Self::new(text, token::VALUE)
     }
@@ -58,7 +58,7 @@ impl<'a> Walk<'a> {
         Self { text, at: 0, expected, within: Nesting::default(), seen: 0 }
     }
 
-    /// Steps over the next part. `None` at the end of the last one, or of what has no parts.
+    /// Returns the next part. `None` after the last one, or for a value without parts.
     pub(super) fn next(&mut self) -> Result<Option<Part<'a>>> {
         let mut part = Part { key: &[], value: &[] };
         let mut value_from = 0;
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
                 self.expected = self.after(kind);
                 continue;
             }
-            // A value has ended, and may be the last one in another.
+            // A value has ended. It may be the last one of its parent.
             self.expected = match self.within.innermost() {
                 Some(Kind::Object) => token::COMMA | token::END_OBJECT,
                 Some(Kind::Array) => token::COMMA | token::END_ARRAY,
@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What may follow the beginning of an array or object, a comma or a colon.
+    /// The tokens that may follow the beginning of an array or object, a comma or a colon.
     fn after(&mut self, kind: u8) -> u8 {
         let opens = kind & (token::OBJECT | token::ARRAY);
         if opens != 0 {
@@ -114,14 +114,14 @@ impl<'a> Walk<'a> {
         follows | opens << token::TO_END
     }
 
-    /// Whether only blanks are left behind the last part, and all of the text was UTF-8.
+    /// Whether only blanks follow the last part, and the whole text is UTF-8.
     pub(super) fn end(self) -> Result {
         let is_over = self.text[self.at..].iter().all(|byte| token::of(*byte) == token::BLANK);
         let is_text = self.seen & plain::BEYOND_ASCII == 0 || std::str::from_utf8(self.text).is_ok();
         (is_over && is_text).then_some(()).ok_or(NotJson)
     }
 
-    /// Steps over blanks and the byte behind them, and tells what that begins; at the end of the text nothing.
+    /// Skips blanks and the byte after them, and returns the kind of token that it begins. Returns no kind at the end.
     fn token(&mut self) -> u8 {
         while let Some(byte) = self.text.get(self.at) {
             self.at += 1;

@@ -1,8 +1,8 @@
-//! Replacing parts of a line and nothing else.
+//! Replaces parts of a line. All other bytes stay unchanged.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// A part of a line and what stands there instead.
+/// A part of a line and its replacement.
 #[derive(Debug, Clone, Copy)]
 pub struct Edit<'a> {
     /// A slice of the line.
@@ -11,32 +11,32 @@ pub struct Edit<'a> {
     pub replacement: &'a [u8],
 }
 
-/// The same, kept for later.
+/// An owned [`Edit`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// A slice of the line; an empty one is a place in it.
+    /// A slice of the line. An empty slice is an insertion point.
     pub part: Bytes,
-    /// Raw JSON, or a piece of it.
+    /// Raw JSON, or a fragment of it.
     pub replacement: Bytes,
 }
 
 impl Change {
-    /// Applied where all edits of a line are.
+    /// This change as an edit.
     #[must_use]
     pub fn edit(&self) -> Edit<'_> {
         Edit { part: &self.part, replacement: &self.replacement }
     }
 }
 
-/// `line` with each edit applied and a newline at its end, ready to be written. Edits may come in any order.
+/// `line` with each edit applied and a newline at its end. Edits can be in any order.
 ///
 /// # Panics
-/// If a part is no slice of `line`, or two parts overlap.
+/// If a part is not a slice of `line`, or two parts overlap.
 #[must_use]
 pub fn splice(line: &[u8], edits: &mut [Edit<'_>]) -> Bytes {
     let replaced: usize = edits.iter().map(|edit| edit.part.len()).sum();
     let added: usize = edits.iter().map(|edit| edit.replacement.len()).sum();
-    // Exact: what has no room to spare is shared at no cost.
+    // The exact capacity lets `Bytes` take the vector without a copy.
     let mut spliced = BytesMut::with_capacity(line.len() - replaced + added + 1);
     splice_into(&mut spliced, line, edits);
     spliced.put_u8(b'\n');
@@ -57,9 +57,9 @@ pub fn applied(text: &[u8], changes: &[Change]) -> Vec<u8> {
 /// Appends `text` to `out` with each edit applied.
 ///
 /// # Panics
-/// If a part is no slice of `text`, or two parts overlap.
+/// If a part is not a slice of `text`, or two parts overlap.
 pub fn splice_into(out: &mut BytesMut, text: &[u8], edits: &mut [Edit<'_>]) {
-    // What is put at a place comes before what takes the place of what stood there.
+    // At the same offset, insertions come before replacements.
     edits.sort_unstable_by_key(|edit| (offset(text, edit.part), edit.part.len()));
     let mut copied = 0;
     for edit in edits {

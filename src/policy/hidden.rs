@@ -1,32 +1,32 @@
-//! Why something is not exposed.
+//! The reasons why policy hides an item.
 
-/// The reason; a `table` is that of a configuration, without its brackets, and empty where a program has made the policy.
+/// The reason. `table` is the configuration table without brackets. It is empty if the policy was built in code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hidden<'a> {
-    /// `expose` leaves its whole kind out.
+    /// `expose` excludes its kind.
     ListKind {
         /// Where.
         table: &'a str,
     },
-    /// Its name has characters that a person cannot see, or is too long.
+    /// Its name is too long or has invisible characters.
     Unfit,
-    /// There is an `allow` of which it matches nothing.
+    /// It matches no pattern of an `allow`.
     NotAllowed {
         /// Where.
         table: &'a str,
     },
     /// It matches a pattern of `deny`.
     Denied {
-        /// The first of them that it matches.
+        /// The first matching pattern.
         pattern: &'a str,
         /// Where.
         table: &'a str,
     },
-    /// It is a URI that readers understand in too many ways, or that has characters on which they do not agree.
+    /// Its URI has too many readings, or characters that parsers interpret differently.
     Ambiguous,
-    /// It is switched off.
+    /// It is disabled.
     Off,
-    /// It is not annotated as reading only, and `read_only` is set.
+    /// `read_only` is set, and the tool is not annotated as read-only.
     Writes {
         /// Where.
         table: &'a str,
@@ -34,7 +34,7 @@ pub enum Hidden<'a> {
 }
 
 impl<'a> Hidden<'a> {
-    /// In a word: the key of the configuration that hides it, `unfit`, `ambiguous` or `off`.
+    /// One word: the configuration key that hides it, `unfit`, `ambiguous` or `off`.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl<'a> Hidden<'a> {
         }
     }
 
-    /// The table of the configuration that says so, if one does.
+    /// The configuration table with the rule, if there is one.
     #[must_use]
     pub fn table(self) -> Option<&'a str> {
         match self {
@@ -60,7 +60,7 @@ impl<'a> Hidden<'a> {
         }
     }
 
-    /// The pattern that it matches.
+    /// The matching `deny` pattern.
     #[must_use]
     pub fn pattern(self) -> Option<&'a str> {
         match self {

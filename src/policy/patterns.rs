@@ -1,4 +1,4 @@
-//! Patterns that are matched together, and told apart when somebody asks which it was.
+//! A compiled list of glob patterns that can name the first match.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::{pattern, uri};
 
-/// Those of one list.
+/// The patterns of one list.
 #[derive(Debug, Clone)]
 pub(super) struct Patterns {
     set: GlobSet,
-    /// As they are written, in the order of the set: one text for each spelling of a pattern.
+    /// The texts of the patterns, in the order of the set: one for each spelling of a pattern.
     texts: Arc<[Box<str>]>,
-    /// Where they stand; empty where a program has made them.
+    /// Their configuration table. Empty if they were built in code.
     pub(super) table: Arc<str>,
 }
 
@@ -21,7 +21,7 @@ impl Patterns {
         Self::compile(globs.iter().map(|glob| (glob.clone(), glob)))
     }
 
-    /// Patterns on URIs. Each matches as it is written, and the same URIs in normal form.
+    /// Compiles patterns on URIs. Each matches literally and in normal form.
     pub(super) fn of_uris(globs: &[Glob]) -> Result<Self, globset::Error> {
         Self::compile(globs.iter().flat_map(|glob| {
             let mut spellings = uri::pattern_spellings(glob.glob());
@@ -32,7 +32,7 @@ impl Patterns {
         }))
     }
 
-    /// Compiles globs, each with the one that it stands for.
+    /// Compiles pairs of a glob and the pattern that it is a spelling of.
     fn compile<'a>(globs: impl Iterator<Item = (Glob, &'a Glob)>) -> Result<Self, globset::Error> {
         let (mut builder, mut texts) = (GlobSetBuilder::new(), Vec::new());
         for (glob, written) in globs {
@@ -42,7 +42,7 @@ impl Patterns {
         Ok(Self { set: builder.build()?, texts: texts.into(), table: Arc::default() })
     }
 
-    /// The patterns as they are written.
+    /// The texts of the patterns.
     pub(super) fn texts(&self) -> &[Box<str>] {
         &self.texts
     }
@@ -51,9 +51,9 @@ impl Patterns {
         self.set.is_match(key)
     }
 
-    /// The first that `key` matches.
+    /// The first pattern that matches `key`.
     pub(super) fn first(&self, key: &str) -> Option<&str> {
-        // Which one it is costs more to find out than whether there is one, and there seldom is.
+        // Finding the match is expensive and matches are rare, so first check whether there is any.
         let index = self.match_any(key).then(|| self.set.matches(key).into_iter().min()).flatten()?;
         Some(&self.texts[index])
     }

@@ -14,13 +14,13 @@ use std::cell::OnceCell;
 use self::mask::{mask_pattern, mask_template};
 use self::steps::{LENIENT, NORMALIZING, Step, Text};
 
-/// Longest URI that is understood, in bytes.
+/// Maximum length of a URI, in bytes.
 const MAX_URI_LEN: usize = 8 << 10;
-/// Most readings of one URI, and most bytes of all its readings. Ordinary URIs have fewer than ten.
+/// Maximum number of readings of one URI, and of bytes of all its readings. Ordinary URIs have fewer than ten.
 const MAX_READINGS: usize = 64;
 const MAX_BYTES: usize = 64 << 10;
 
-/// A URI, with its readings as soon as they are needed.
+/// A URI with its readings, which are computed on first use.
 #[derive(Debug)]
 pub(crate) struct Uri<'a> {
     text: &'a str,
@@ -33,17 +33,17 @@ impl<'a> Uri<'a> {
         Self { text, is_template: false, readings: OnceCell::new() }
     }
 
-    /// A URI template, whose expressions are part of every reading as they are.
+    /// A URI template. Its expressions stay unchanged in every reading.
     pub(super) fn template(text: &'a str) -> Self {
         Self { is_template: true, ..Self::new(text) }
     }
 
-    /// As it was sent.
+    /// The URI as it was sent.
     pub(super) fn text(&self) -> &'a str {
         self.text
     }
 
-    /// Every reading, the normal form first. `None` if readers do not even agree on the characters, or there are too many readings.
+    /// Every reading, with the normal form first. `None` if parsers disagree on its characters, or there are too many readings.
     pub(super) fn readings(&self) -> Option<&[String]> {
         let read = if self.is_template { template_readings } else { readings };
         self.readings.get_or_init(|| read(self.text)).as_deref()
@@ -72,12 +72,12 @@ pub(super) fn pattern_spellings(pattern: &str) -> Vec<String> {
     spellings
 }
 
-/// What steps make of a text, in any order.
+/// All results of applying steps to a text in any order.
 struct Closure {
     texts: Vec<String>,
     /// Whether one of the texts contains characters that parsers interpret differently.
     is_disputed: bool,
-    /// There may be more.
+    /// A limit was reached, so results may be missing.
     is_cut: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::jsonrpc::codec::Oversized;
+use crate::jsonrpc::codec::LineEnds;
 
 /// Lines up to this size are copied out of the buffer, in bytes, so that they do not keep it.
 const SMALL: usize = 4 << 10;
@@ -17,7 +17,7 @@ pub(super) enum Piece {
     /// A part of a line that is too long to be kept.
     Part(Bytes),
     /// The last part of such a line, and what is known of the whole.
-    End(Bytes, Oversized),
+    End(Bytes, LineEnds),
 }
 
 /// Splits a stream.
@@ -29,7 +29,7 @@ pub(super) struct LineSplitter {
     /// How far the buffer was searched for a newline.
     searched: usize,
     /// The incomplete line that is too long.
-    oversized: Option<Oversized>,
+    oversized: Option<LineEnds>,
 }
 
 impl LineSplitter {
@@ -60,7 +60,7 @@ impl LineSplitter {
         if !is_long {
             return Some(Piece::Line(piece));
         }
-        let mut ends = self.oversized.take().unwrap_or_else(|| Oversized::begin(&piece));
+        let mut ends = self.oversized.take().unwrap_or_else(|| LineEnds::begin(&piece));
         ends.keep_end(piece.strip_suffix(b"\n").unwrap_or(&piece));
         if found.is_some() {
             return Some(Piece::End(piece, ends));

@@ -16,7 +16,7 @@ use tokio_util::io::poll_read_buf;
 use super::incoming::{INLINE, Incoming};
 use super::line_timeout::LineTimeout;
 use super::throttle::Throttle;
-use crate::jsonrpc::codec::{Line, NdJson, Oversized};
+use crate::jsonrpc::codec::{Line, LineEnds, NdJson};
 use crate::jsonrpc::oversize;
 
 /// Minimum and maximum buffer space for one read.
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         let line = self.codec.decode(&mut self.buffer).ok()??;
         self.taken += MESSAGE;
         match line {
-            Line::Oversized(Oversized { head, tail }) => {
+            Line::Oversized(LineEnds { head, tail }) => {
                 let (id, is_response) = (oversize::id(&head, &tail), oversize::is_response(&head));
                 Some(Incoming::TooLarge { id, is_response }.into())
             }

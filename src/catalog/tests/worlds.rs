@@ -1,7 +1,7 @@
-//! Callable if and only if listed, by name and by URI, in generated worlds: servers with lists and rules of every kind, and those of
-//! a profile, which has some of them, under each naming scheme; all of it changes from one catalog to the next.
+//! A name or URI is callable if and only if it is listed.
 //!
-//! What may be exposed is asked of the one policy function; all else is worked out here again, plainly.
+//! The worlds are generated: servers with lists and rules of every kind, a profile with some of the servers, and each naming scheme.
+//! All of it changes from one catalog to the next. The policy function states what is exposed; the tests derive everything else anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,7 +115,7 @@ fn shape(template: &str) -> String {
 }
 
 /// For each kind of names: what is listed leads to what its server offers and may expose, and nothing else leads anywhere.
-fn check_names(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(), TestCaseError> {
+fn check_names(catalog: &Catalog, parts: &Parts, requested: &[String]) -> Result<(), TestCaseError> {
     for kind in [ListKind::Tools, ListKind::Prompts] {
         let listed = seen(catalog, kind);
         let names: BTreeSet<_> = listed.iter().collect();
@@ -130,7 +130,7 @@ fn check_names(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(),
         }
         let own = parts.iter().flat_map(|(_, lists)| &lists[kind].items).map(|item| item.key.to_string());
         let prefixed = own.clone().flat_map(|own| NAMES.map(|name| format!("{name}__{own}")));
-        for name in own.chain(prefixed).chain(asked.iter().cloned()) {
+        for name in own.chain(prefixed).chain(requested.iter().cloned()) {
             prop_assert_eq!(catalog.route(kind, name.as_bytes()).is_some(), names.contains(&name), "{}", name);
         }
     }
@@ -138,7 +138,7 @@ fn check_names(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(),
 }
 
 /// A resource is read where it is listed first, else where the first template stands for it that is listed, if it may be.
-fn check_uris(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(), TestCaseError> {
+fn check_uris(catalog: &Catalog, parts: &Parts, requested: &[String]) -> Result<(), TestCaseError> {
     let mut owners: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut resources, mut templates): (Vec<&str>, Vec<(&str, usize)>) = (Vec::new(), Vec::new());
     for (server, (policy, lists)) in parts.iter().enumerate() {
@@ -160,7 +160,7 @@ fn check_uris(catalog: &Catalog, parts: &Parts, asked: &[String]) -> Result<(), 
     prop_assert_eq!(seen(catalog, ListKind::Resources), resources);
     prop_assert_eq!(seen(catalog, ListKind::Templates), templates.iter().map(|(text, _)| *text).collect::<Vec<_>>());
     let offered = parts.iter().flat_map(|(_, lists)| &lists[ListKind::Resources].items).map(|item| &*item.key);
-    for uri in offered.chain(asked.iter().map(String::as_str)) {
+    for uri in offered.chain(requested.iter().map(String::as_str)) {
         let may = |server: usize| parts[server].0.permits(ListKind::Resources, uri, None);
         let by_template = || templates.iter().find(|(text, server)| stands_for(text, uri) && may(*server));
         let owner = owners.get(uri).copied().or_else(|| by_template().map(|(_, server)| *server));
@@ -177,7 +177,7 @@ proptest! {
     fn in_every_world_what_is_listed_is_what_leads_somewhere_and_a_name_once_given_stays(
         history in histories(),
         first in namings(),
-        asked in prop::collection::vec("[ab_]{1,8}|[xy]://[ab/]{0,4}", 6),
+        requested in prop::collection::vec("[ab_]{1,8}|[xy]://[ab/]{0,4}", 6),
     ) {
         let (mut names, mut naming, mut last) = (Names::default(), first, (Catalog::default(), Vec::new()));
         let mut given: BTreeMap<(usize, String), (Arc<str>, String)> = BTreeMap::new();
@@ -199,8 +199,8 @@ proptest! {
                 .map(|(name, (policy, lists))| Source { name, policy, settings: &settings, lists })
                 .collect();
             let catalog = Catalog::build(&mut names, &naming, &sources);
-            check_names(&catalog, &parts, &asked)?;
-            check_uris(&catalog, &parts, &asked)?;
+            check_names(&catalog, &parts, &requested)?;
+            check_uris(&catalog, &parts, &requested)?;
             for kind in [ListKind::Tools, ListKind::Prompts] {
                 for name in seen(&catalog, kind) {
                     let route = catalog.route(kind, name.as_bytes()).expect("listed");

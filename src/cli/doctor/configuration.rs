@@ -4,7 +4,7 @@ use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use crate::cli::text;
 use crate::config::diagnostic::{Diagnostic, Medium};
-use crate::config::{ConfigError, Loaded};
+use crate::config::{ConfigError, LoadedConfig};
 use crate::config_lints;
 use crate::daemon::cache_directory;
 use crate::server::last_known;
@@ -12,7 +12,7 @@ use crate::server::last_known;
 /// Findings that are shown. `mcpd check` shows them all.
 const MAX_SHOWN: usize = 20;
 
-pub(super) fn check(probe: &DaemonProbe, loaded: &Result<Loaded, ConfigError>) -> Group {
+pub(super) fn check(probe: &DaemonProbe, loaded: &Result<LoadedConfig, ConfigError>) -> Group {
     let findings = match loaded {
         Ok(loaded) => warnings(probe, loaded),
         Err(error) => errors(error),
@@ -20,7 +20,7 @@ pub(super) fn check(probe: &DaemonProbe, loaded: &Result<Loaded, ConfigError>) -
     Group { title: "configuration", findings }
 }
 
-fn warnings(probe: &DaemonProbe, loaded: &Loaded) -> Vec<Finding> {
+fn warnings(probe: &DaemonProbe, loaded: &LoadedConfig) -> Vec<Finding> {
     let servers = &loaded.config.servers;
     let known = servers.iter().map(|server| last_known(&cache_directory()?, server)).collect();
     let mut warnings = loaded.warnings.clone();

@@ -9,7 +9,7 @@ use super::probe::DaemonProbe;
 use crate::cli::RESTART;
 use crate::cli::service::lasting;
 use crate::cli::service_env::references;
-use crate::config::Loaded;
+use crate::config::LoadedConfig;
 use crate::config::interpolate::Sources;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::{Properties, SERVICE, SOCKET, Systemctl, SystemctlError};
@@ -24,7 +24,7 @@ pub(super) const RELOAD_ENVIRONMENT: &str = "`mcpd reload --environment`";
 /// Directories that a finding names.
 const MAX_NAMED: usize = 5;
 
-pub(super) async fn check(probe: &DaemonProbe, loaded: Option<&Loaded>) -> Group {
+pub(super) async fn check(probe: &DaemonProbe, loaded: Option<&LoadedConfig>) -> Group {
     let session = probe.directory.as_ref().and_then(RuntimeDir::session);
     let findings = match session {
         // No unit serves in a directory given by `--runtime-dir`.
@@ -34,7 +34,7 @@ pub(super) async fn check(probe: &DaemonProbe, loaded: Option<&Loaded>) -> Group
     Group { title: "service", findings }
 }
 
-async fn check_units(session: &Path, probe: &DaemonProbe, loaded: Option<&Loaded>) -> Vec<Finding> {
+async fn check_units(session: &Path, probe: &DaemonProbe, loaded: Option<&LoadedConfig>) -> Vec<Finding> {
     let manager = Systemctl::new(session);
     let without = "`mcpd connect` starts a daemon where an agent needs one";
     let (service, socket) = tokio::join!(
@@ -123,7 +123,7 @@ fn unit_warnings(service: &Unit) -> Vec<Finding> {
 }
 
 /// Finds directories of the login environment's `PATH`, and variables for the configuration, that the daemon lacks.
-async fn environment(probe: &DaemonProbe, loaded: Option<&Loaded>) -> Vec<Finding> {
+async fn environment(probe: &DaemonProbe, loaded: Option<&LoadedConfig>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let daemons = probe.sources.var("PATH").filter(|_| probe.sources.is_daemons());
     let login = probe.login().await;

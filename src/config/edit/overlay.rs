@@ -13,7 +13,7 @@ pub(crate) struct Overlay<'a> {
 }
 
 impl<'a> Overlay<'a> {
-    /// `under`, where nothing is proposed yet.
+    /// `under`, where nothing is overlaid yet.
     pub(crate) fn new(under: &'a dyn Sources) -> Self {
         Self { under, files: Vec::new() }
     }
@@ -24,9 +24,9 @@ impl<'a> Overlay<'a> {
         self
     }
 
-    fn proposed(&self, path: &Path) -> Option<(usize, &'a str)> {
+    fn overlaid(&self, path: &Path) -> Option<(usize, &'a str)> {
         let path = target(path).ok()?;
-        let at = self.files.iter().position(|(proposed, _)| *proposed == path)?;
+        let at = self.files.iter().position(|(overlaid, _)| *overlaid == path)?;
         Some((at, self.files[at].1))
     }
 }
@@ -41,7 +41,7 @@ impl Sources for Overlay<'_> {
     }
 
     fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {
-        let Some((number, text)) = self.proposed(path) else { return self.under.file(path, limit) };
+        let Some((number, text)) = self.overlaid(path) else { return self.under.file(path, limit) };
         if text.len() as u64 > limit {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -65,7 +65,7 @@ impl Sources for Overlay<'_> {
     }
 
     fn exists(&self, path: &Path) -> bool {
-        self.proposed(path).is_some() || self.under.exists(path)
+        self.overlaid(path).is_some() || self.under.exists(path)
     }
 
     fn is_program(&self, path: &Path) -> bool {

@@ -89,7 +89,7 @@ fn a_server_goes_with_its_own_comments_and_one_blank_line() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said() {
+fn impossible_edit_is_an_error() {
     let unknown = |name: &str, nearest: Option<&str>| EditError::Unknown {
         name: name.to_owned(),
         nearest: nearest.map(str::to_owned),

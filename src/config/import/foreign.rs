@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::super::edit::Setting;
-use super::super::interpolate::{Sources, Undefined};
+use super::super::interpolate::{Sources, UndefinedValue};
 use super::super::load::{located, parse};
-use super::super::read::{Format, Problems, Translated, has_servers, pointers, translated};
-use super::super::tree::{Node, Parsed, Value};
+use super::super::read::{Format, Problems, TranslatedServer, has_servers, pointers, translated};
+use super::super::tree::{Node, ParseTree, Value};
 use super::Settings;
 
 /// The order in which settings are written.
@@ -58,7 +58,7 @@ pub(crate) struct ForeignServer {
     /// Texts are in our words; an `${input:ID}` stands there as `$${input:ID}`.
     pub(super) settings: Settings,
     /// Why it cannot be written down.
-    pub(super) impossible: Option<Undefined>,
+    pub(super) impossible: Option<UndefinedValue>,
     /// What a person is asked for.
     pub(super) prompts: Vec<Prompt>,
 }
@@ -105,7 +105,7 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (format, parsed) = parse(path, text);
     let file = Arc::new(SourceFile::parsed(path, text, &parsed));
-    let Parsed { root, problems } = parsed;
+    let ParseTree { root, problems } = parsed;
     let mut found = Problems { errors: problems, warnings: Vec::new() };
     let (mut servers, mut here, mut left_out) = (Vec::new(), Vec::new(), 0);
     let is_about_servers = root.as_ref().is_some_and(|root| format != Format::Native && has_servers(root));
@@ -122,7 +122,7 @@ pub(crate) fn foreign(path: &Path, text: &str, sources: &dyn Sources) -> Foreign
     Foreign { servers, warnings, errors, left_out, pointers: here, is_about_servers }
 }
 
-fn described(server: &Translated, root: &Node) -> ForeignServer {
+fn described(server: &TranslatedServer, root: &Node) -> ForeignServer {
     let keys = ORDER.iter().filter_map(|key| server.entry.node.get(key));
     let settings = keys.filter_map(|entry| Some((entry.key.clone(), setting(&entry.node)?)));
     let settings = settings.filter(|(key, setting)| !is_empty(key, setting)).collect();
@@ -130,8 +130,10 @@ fn described(server: &Translated, root: &Node) -> ForeignServer {
     let mut impossible = None;
     for undefined in &server.missing {
         match undefined {
-            Undefined::Input(id) if !prompts.iter().any(|prompt| prompt.id == *id) => prompts.push(prompt(root, id)),
-            Undefined::Input(_) => {}
+            UndefinedValue::Input(id) if !prompts.iter().any(|prompt| prompt.id == *id) => {
+                prompts.push(prompt(root, id))
+            }
+            UndefinedValue::Input(_) => {}
             other => impossible = impossible.or_else(|| Some(other.clone())),
         }
     }

@@ -165,9 +165,9 @@ fn secrets_whose_names_differ_get_files_that_differ() {
     ];
     let env: Vec<_> = ids.iter().enumerate().map(|(at, id)| format!("\"V{at}\": \"${{input:{id}}}\"")).collect();
     let json = format!(r#"{{"servers": {{"a": {{"command": "x", "env": {{{}}}}}}}}}"#, env.join(", "));
-    let (text, asked, outcomes) = import("", &[], &[("/p/.vscode/mcp.json", &json)], false);
+    let (text, prompts, outcomes) = import("", &[], &[("/p/.vscode/mcp.json", &json)], false);
     assert_eq!(outcomes, [added("a")]);
-    let paths: Vec<_> = asked.iter().filter_map(|file| file.split_once(" ? ")).map(|(path, _)| path).collect();
+    let paths: Vec<_> = prompts.iter().filter_map(|file| file.split_once(" ? ")).map(|(path, _)| path).collect();
     let different: BTreeSet<_> = paths.iter().map(|path| path.to_ascii_lowercase()).collect();
     assert_eq!((paths.len(), different.len()), (ids.len(), ids.len()), "{paths:#?}");
     for path in paths {
@@ -175,7 +175,7 @@ fn secrets_whose_names_differ_get_files_that_differ() {
         assert!(name.len() <= 200 && text.matches(&format!("/{name}}}")).count() == 1, "{name} in {text}");
     }
     let answered: Vec<_> =
-        asked.iter().filter_map(|file| file.split_once(" ? ")).map(|(path, _)| (path, "1\n")).collect();
+        prompts.iter().filter_map(|file| file.split_once(" ? ")).map(|(path, _)| (path, "1\n")).collect();
     let again = import(&text, &answered, &[("/p/.vscode/mcp.json", &json)], false);
     assert_eq!((again.1.len(), again.2), (0, vec![known("a")]), "each keeps its file");
 }
@@ -197,10 +197,10 @@ fn inputs_become_files_that_hold_the_answers() {
     let json = r#"{"inputs": [{"type": "promptString", "id": "api key", "description": "Your key", "password": true}],
         "servers": {"a": {"command": "x", "env": {"KEY": "${input:api key}", "B": "b ${input:other} ${userHome}"}}}}"#;
     let files = [("/p/.vscode/mcp.json", json)];
-    let (text, asked, outcomes) = import("", &[], &files, false);
+    let (text, prompts, outcomes) = import("", &[], &files, false);
     assert_eq!(outcomes, [added("a")]);
     let (directory, digest) = ("/h/.config/mcpd/secrets", "27ee1e5c778b58e1");
-    assert_eq!(asked, [format!("{directory}/a.api-key.{digest} ? Your key"), format!("{directory}/a.other ? other")]);
+    assert_eq!(prompts, [format!("{directory}/a.api-key.{digest} ? Your key"), format!("{directory}/a.other ? other")]);
     let expected = format!("KEY = \"${{file:~/.config/mcpd/secrets/a.api-key.{digest}}}\"");
     assert!(text.contains(&expected), "{text}");
     assert!(text.contains("B = \"b ${file:~/.config/mcpd/secrets/a.other} ${HOME}\""), "{text}");
@@ -211,7 +211,7 @@ fn inputs_become_files_that_hold_the_answers() {
 }
 
 #[test]
-fn what_cannot_be_said_is_left_out_and_the_rest_is_not() {
+fn only_untranslatable_keys_are_left_out() {
     let json = r#"{"mcpServers": {"a": {"command": "x", "args": ["${command:pick}"]}, "b": {"command": 5}, "c": {"command": "z"}}}"#;
     let (text, _, outcomes) = import("", &[], &[("/c.json", json)], false);
     let [Outcome::Impossible(reason), Outcome::Added(name)] = &outcomes[..] else { panic!("{outcomes:?}") };

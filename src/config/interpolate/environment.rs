@@ -48,8 +48,8 @@ impl Sources for Environment {
 
     fn variables(&self, prefix: &str) -> Vec<(String, String)> {
         let Some(variables) = &self.variables else { return Process.variables(prefix) };
-        let wanted = variables.iter().filter(|(name, _)| name.starts_with(prefix));
-        wanted.map(|(name, value)| (name.clone(), value.clone())).collect()
+        let matching = variables.iter().filter(|(name, _)| name.starts_with(prefix));
+        matching.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     fn file(&self, path: &Path, limit: u64) -> io::Result<FileText> {

@@ -89,13 +89,13 @@ fn what_is_missing_is_named() {
     let undefined = |text: &str| {
         Template::parse_path(text).expect("well-formed").interpolate(&bare, &mut Secrets::default()).expect_err(text)
     };
-    assert_eq!(undefined("~/x"), Undefined::Home);
-    assert_eq!(undefined("${file:~/x}"), Undefined::Home);
-    assert_eq!(undefined("${cred:db}"), Undefined::Credential("db".to_owned()));
+    assert_eq!(undefined("~/x"), UndefinedValue::Home);
+    assert_eq!(undefined("${file:~/x}"), UndefinedValue::Home);
+    assert_eq!(undefined("${cred:db}"), UndefinedValue::Credential("db".to_owned()));
 }
 
 #[test]
-fn nothing_stands_for_nothing_unless_it_is_said_to() {
+fn empty_value_is_an_error_unless_an_empty_default_allows_it() {
     check_undefined("${EMPTY}", "environment variable `EMPTY` is empty: write `${EMPTY:-}` if it may be");
     check("${EMPTY:-}", "");
     check_undefined("Bearer ${file:/etc/empty}", "cannot use /etc/empty: it is empty");
@@ -111,7 +111,7 @@ fn what_came_from_files_and_credentials_is_noted() {
 }
 
 #[test]
-fn references_are_told_from_what_may_be_secret() {
+fn references_are_distinguished_from_possible_secrets() {
     for (text, expected) in [
         ("hunter2", "…"),
         ("", ""),

@@ -6,7 +6,7 @@ use crate::printable::one_line;
 
 /// Why a text could not be filled in. It names what was looked for, and never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Undefined {
+pub enum UndefinedValue {
     /// A `${NAME}` without a default.
     #[error("environment variable `{0}` is not set")]
     Variable(String),

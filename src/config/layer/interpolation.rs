@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::super::interpolate::{Sources, Template, Undefined};
+use super::super::interpolate::{Sources, Template, UndefinedValue};
 use super::super::launch::{AGENT_CWD, Secrets};
 use super::super::spanned::Spanned;
 
@@ -18,28 +18,28 @@ impl<'a> Interpolation<'a> {
         Self { sources, secrets: Secrets::default() }
     }
 
-    pub(super) fn text(&mut self, template: &Spanned<Template>) -> Result<String, Undefined> {
+    pub(super) fn text(&mut self, template: &Spanned<Template>) -> Result<String, UndefinedValue> {
         template.value.interpolate(self.sources, &mut self.secrets)
     }
 
-    pub(super) fn texts(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, Undefined> {
+    pub(super) fn texts(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UndefinedValue> {
         templates.iter().map(|template| self.text(template)).collect()
     }
 
     pub(super) fn named(
         &mut self,
         templates: &[(String, Spanned<Template>)],
-    ) -> Result<BTreeMap<String, String>, Undefined> {
+    ) -> Result<BTreeMap<String, String>, UndefinedValue> {
         templates.iter().map(|(name, template)| Ok((name.clone(), self.text(template)?))).collect()
     }
 
-    pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, Undefined> {
+    pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UndefinedValue> {
         let roots = self.texts(templates)?;
         let complaint = "has one that is no whole path and no `file://` URI";
         if roots.iter().all(|root| is_root(root)) {
             Ok(roots)
         } else {
-            Err(Undefined::Unfit { key: "roots", complaint })
+            Err(UndefinedValue::Unfit { key: "roots", complaint })
         }
     }
 }

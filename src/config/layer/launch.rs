@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::interpolate::{Sources, Template, Undefined};
+use super::super::interpolate::{Sources, Template, UndefinedValue};
 use super::super::launch::{Launch, Program};
 use super::super::spanned::{Spanned, values};
 use super::interpolation::{Interpolation, is_absolute_or_agent_cwd};
@@ -14,7 +14,7 @@ pub(in crate::config) enum LaunchTemplate {
     Program(ProgramTemplate),
     Remote(RemoteTemplate),
     /// Neither, because something has no words here.
-    Impossible(Undefined),
+    Impossible(UndefinedValue),
 }
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(in crate::config) struct ProgramTemplate {
 
 impl LaunchTemplate {
     /// Filled in. The first undefined name fails the launch: one is enough to go and look.
-    pub(in crate::config) fn interpolate(&self, sources: &dyn Sources) -> Result<Launch, Undefined> {
+    pub(in crate::config) fn interpolate(&self, sources: &dyn Sources) -> Result<Launch, UndefinedValue> {
         let interpolation = Interpolation::from(sources);
         match self {
             Self::Program(layer) => layer.interpolate(interpolation).map(Launch::Program),
@@ -40,14 +40,14 @@ impl LaunchTemplate {
 }
 
 impl ProgramTemplate {
-    fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Program, Undefined> {
+    fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Program, UndefinedValue> {
         let command = interpolation.text(&self.command)?;
         if command.trim().is_empty() {
-            return Err(Undefined::Unfit { key: "command", complaint: "is empty" });
+            return Err(UndefinedValue::Unfit { key: "command", complaint: "is empty" });
         }
         let cwd = self.cwd.as_ref().map(|cwd| interpolation.text(cwd)).transpose()?;
         if cwd.as_deref().is_some_and(|cwd| !is_absolute_or_agent_cwd(cwd)) {
-            return Err(Undefined::Unfit { key: "cwd", complaint: "is no whole path" });
+            return Err(UndefinedValue::Unfit { key: "cwd", complaint: "is no whole path" });
         }
         Ok(Program {
             command,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::daemon::NAMING_KEYS;
 use super::super::keys::KeyLayer;
-use super::super::profile::{Narrowing, Profile, Scoped, ScopedRules};
+use super::super::profile::{Narrowing, Profile, ScopedPattern, ScopedRules};
 use super::super::spanned::{Spanned, or_default, values};
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
@@ -25,13 +25,13 @@ pub(in crate::config) struct ProfileLayer {
 /// `allow` and `deny` of one kind.
 #[derive(Debug, Default)]
 pub(in crate::config) struct ScopedRulesLayer {
-    pub(in crate::config) allow: Option<Spanned<Vec<Spanned<Scoped>>>>,
-    pub(in crate::config) deny: Option<Spanned<Vec<Spanned<Scoped>>>>,
+    pub(in crate::config) allow: Option<Spanned<Vec<Spanned<ScopedPattern>>>>,
+    pub(in crate::config) deny: Option<Spanned<Vec<Spanned<ScopedPattern>>>>,
 }
 
 impl ScopedRulesLayer {
     pub(in crate::config) fn resolve(&self) -> ScopedRules {
-        let all = |patterns: &Spanned<Vec<Spanned<Scoped>>>| values(&patterns.value);
+        let all = |patterns: &Spanned<Vec<Spanned<ScopedPattern>>>| values(&patterns.value);
         ScopedRules { allow: self.allow.as_ref().map(all), deny: self.deny.as_ref().map(all).unwrap_or_default() }
     }
 }

@@ -1,12 +1,12 @@
-//! Where a server is configured, and what it is called there.
+//! The file and line that define a server, and its name there.
 
 use super::super::read::Format;
-use super::{Loaded, parse};
+use super::{LoadedConfig, parse};
 
 /// The location in a file that defines a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Definition {
-    /// What the file calls the server; another client may give it a name that mcpd has to change.
+    /// The server's name in the file. mcpd changes names of other clients that are not valid.
     pub(crate) title: String,
     /// `FILE:LINE`.
     pub(crate) location: String,
@@ -14,7 +14,7 @@ pub(crate) struct Definition {
     pub(crate) is_native: bool,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// The definition of `server`; `None` if there is no such server.
     pub(crate) fn definition(&self, server: &str) -> Option<Definition> {
         let layer = self.layers.servers.iter().find(|layer| *layer.name.value == *server)?;

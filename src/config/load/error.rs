@@ -1,4 +1,4 @@
-//! Everything that refuses a configuration.
+//! The errors of an invalid configuration.
 
 use std::fmt;
 use std::io;
@@ -9,21 +9,21 @@ use super::super::tree::MAX_PROBLEMS;
 use super::stamp::Stamp;
 use crate::printable::{lines, one_line};
 
-/// Complaints that are printed; one more is always kept, so that it is known whether there are more.
+/// Maximum number of printed errors. One more is collected to detect that there are more.
 const SHOWN: usize = MAX_PROBLEMS - 1;
 
-/// Everything that refuses a configuration: files that cannot be read, and complaints about their text.
+/// All errors of a configuration: unreadable files, and errors in their text.
 #[derive(Debug, Default)]
 pub struct ConfigError {
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Whether it could be read or not, in this order.
+    /// All files, readable or not, in the order they were read.
     pub(super) tried: Vec<PathBuf>,
     pub(super) stamps: Vec<Stamp>,
 }
 
 impl ConfigError {
-    /// The complaints that have a location, in the order of files and lines.
+    /// The errors with a location, in the order of files and lines.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
@@ -34,13 +34,13 @@ impl ConfigError {
         self.unreadable.iter().map(|(path, error)| (path.as_path(), error))
     }
 
-    /// The files that were to be read; it may be that another one of them would have made it hold.
+    /// The files of the configuration, including unreadable ones. A change to any of them may fix it.
     #[must_use]
     pub fn tried(&self) -> &[PathBuf] {
         &self.tried
     }
 
-    /// The contents of the files that were to be read. A file that cannot be read has no digest.
+    /// The digests of the files. An unreadable file has no digest.
     #[must_use]
     pub fn stamps(&self) -> &[Stamp] {
         &self.stamps
@@ -58,7 +58,7 @@ impl ConfigError {
         })
     }
 
-    /// All of it as it is printed, a blank line between any two; no newline at the end.
+    /// All errors as they are printed, separated by blank lines, without a final newline.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let files = self

@@ -10,7 +10,7 @@ use super::super::interpolate::{FileId, FileText, Sources};
 use super::super::layer::Layer;
 use super::super::read::{Format, Problems, is_codex, read};
 use super::super::spanned::{Location, Spanned};
-use super::super::tree::{Parsed, Problem};
+use super::super::tree::{ParseTree, Problem};
 use super::super::{json, toml};
 use super::error::ConfigError;
 use super::merge::Layers;
@@ -182,7 +182,7 @@ fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let (format, parsed) = parse(path, text);
     let file = Arc::new(SourceFile::parsed(path, text, &parsed));
-    let Parsed { root, problems } = parsed;
+    let ParseTree { root, problems } = parsed;
     let unread = || (Layer { is_partial: true, ..Layer::default() }, Problems::default());
     let (layer, mut found) = root.map_or_else(unread, |root| read(&root, format, &file, sources));
     found.errors.extend(problems);
@@ -192,7 +192,7 @@ fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>
 /// What to say of a file in another encoding. Its lines are shown as those of a file that does not parse.
 fn not_utf8(path: &Path, wrong: &NotUtf8) -> Diagnostic {
     let (text, at) = wrong.place();
-    let file = Arc::new(SourceFile::parsed(path, text, &Parsed::default()));
+    let file = Arc::new(SourceFile::parsed(path, text, &ParseTree::default()));
     let end = text[at..].chars().next().map_or(at, |c| at + c.len_utf8());
     let problem = Problem::new(at..end, wrong.message());
     Diagnostic::new(Level::Error, &file, problem.help(wrong.help(&path.to_string_lossy())))
@@ -209,7 +209,7 @@ pub(in crate::config) fn located(
 }
 
 /// Takes a text apart in the format that its name or its content tells.
-pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, Parsed) {
+pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, ParseTree) {
     if json::is_json(path, text) {
         return (Format::Clients, json::parse(text));
     }

@@ -1,4 +1,4 @@
-//! What several files ask for, as one configuration.
+//! Merges the layers of several files into one configuration.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,28 +18,28 @@ pub(in crate::config) struct Layers {
     pub(in crate::config) defaults: DefaultsLayer,
     /// In the order in which they were configured.
     pub(in crate::config) servers: Vec<ServerLayer>,
-    /// Where each is among them.
+    /// Their indices in `servers`.
     by_name: HashMap<Arc<str>, usize>,
     pub(in crate::config) profiles: ProfileLayers,
-    /// Whether a mistake may hide servers: then a name that nobody configures is no mistake of its own.
+    /// An error may have hidden servers. Unknown names are not reported then.
     is_partial: bool,
 }
 
 impl Layers {
-    /// Puts `layer` on top; what does not fit to the layers below comes back as errors.
+    /// Adds `layer` on top. Returns conflicts with the layers below.
     pub(super) fn add(&mut self, layer: Layer) -> Vec<Diagnostic> {
         let Layer { includes: _, daemon, defaults, servers, narrowings, server_names, profiles, is_partial } = layer;
         self.is_partial |= is_partial;
         self.daemon = daemon.merge(std::mem::take(&mut self.daemon));
         self.defaults = defaults.merge(std::mem::take(&mut self.defaults));
         let mut wrong = self.profiles.add(server_names, profiles);
-        // What is narrowed is of another file, so those of this one come later.
+        // A file narrows only servers of other files, so add its servers last.
         wrong.extend(narrowings.into_iter().flat_map(|narrowing| self.narrow(narrowing)));
         wrong.extend(servers.into_iter().filter_map(|server| self.add_server(server)));
         wrong
     }
 
-    /// Notes that a file is missing.
+    /// Records that a file is missing.
     pub(super) fn mark_partial(&mut self) {
         self.is_partial = true;
     }
@@ -71,20 +71,23 @@ impl Layers {
         let lower = std::mem::take(&mut server.rules);
         server.rules = rules.merge(lower);
         let complain = |key: Spanned<String>| {
-            let message = format!("`{}` of server `{}` is set where that is not configured", key.value, name.value);
+            let message =
+                format!("`{}` of server `{}` is set outside the table that defines the server", key.value, name.value);
             let problem = key.location.problem(message).label(format!("it is configured at {first}"));
-            key.location
-                .error(problem.help("set it there: elsewhere a server can only be narrowed, and kept another way"))
+            key.location.error(
+                problem
+                    .help("set it there: other files can only narrow the policy of a server and change its settings"),
+            )
         };
         misplaced.into_iter().map(complain).collect()
     }
 
-    /// What does not hold over all files together.
+    /// Errors that only the merged layers show.
     pub(super) fn check(&self) -> Vec<Diagnostic> {
         if self.is_partial { Vec::new() } else { self.profiles.check() }
     }
 
-    /// The configuration, with a default wherever no file says anything.
+    /// The configuration, with defaults for unset keys.
     pub(super) fn resolve(&self, sources: &dyn Sources) -> Config {
         let daemon = DaemonConfig::resolve(&self.daemon);
         Config {

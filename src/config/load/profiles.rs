@@ -1,4 +1,4 @@
-//! The profiles of several files, and whether they fit to the servers of all of them.
+//! Merges the profiles of several files and checks them against the servers of all files.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use super::super::profile::{MAX_PROFILES, Profile};
 use super::super::read::suggestion;
 use crate::naming::Naming;
 
-/// Those of the files added so far.
+/// The profiles of the files added so far.
 #[derive(Debug, Default)]
 pub(in crate::config) struct ProfileLayers {
     pub(in crate::config) all: Vec<ProfileLayer>,
-    /// Where each is among them.
+    /// Their indices in `all`.
     by_name: HashMap<Arc<str>, usize>,
-    /// Every server that any file has a word about.
+    /// The names of all servers that have a table in any file.
     servers: HashSet<String>,
-    /// There were more than there may be, which has been said.
+    /// The error about too many profiles was reported.
     too_many: bool,
 }
 
 impl ProfileLayers {
-    /// Adds those of a file with these servers; what it configures a second time comes back as errors.
+    /// Adds the servers and profiles of a file. Returns an error for each duplicate profile.
     pub(super) fn add(&mut self, servers: Vec<String>, profiles: Vec<ProfileLayer>) -> Vec<Diagnostic> {
         self.servers.extend(servers);
         profiles.into_iter().filter_map(|profile| self.add_one(profile)).collect()
@@ -39,7 +39,7 @@ impl ProfileLayers {
                 return None;
             }
             let problem = name.location.problem(format!("there are more than {MAX_PROFILES} profiles"));
-            problem.help("let agents that see the same share one: any number of them can")
+            problem.help("any number of agents can share one profile")
         } else {
             self.by_name.insert(Arc::clone(&name.value), self.all.len());
             self.all.push(profile);
@@ -48,7 +48,7 @@ impl ProfileLayers {
         Some(name.location.error(problem))
     }
 
-    /// Names of servers that no file configures.
+    /// Errors for profiles with unknown servers.
     pub(super) fn check(&self) -> Vec<Diagnostic> {
         let mut known: Vec<_> = self.servers.iter().map(String::as_str).collect();
         known.sort_unstable();
@@ -57,7 +57,7 @@ impl ProfileLayers {
             let named = profile.servers.iter().flat_map(|servers| &servers.value);
             for server in named.filter(|server| !self.servers.contains(&*server.value)) {
                 let (profile, name) = (&profile.name.value, server.value.escape_debug());
-                let message = format!("profile `{profile}` has a server `{name}` that nobody configures");
+                let message = format!("profile `{profile}` has a server `{name}` that is not configured");
                 let help = match &*known {
                     [] => "configure it as `[servers.NAME]`".to_owned(),
                     known => suggestion(&server.value, known),
@@ -68,7 +68,7 @@ impl ProfileLayers {
         wrong
     }
 
-    /// All of them, the one first that is always there.
+    /// All profiles, with the default profile first.
     pub(super) fn resolve(&self, naming: &Naming) -> Vec<Arc<Profile>> {
         let mut profiles: Vec<_> = self.all.iter().map(|layer| Arc::new(layer.resolve(naming))).collect();
         match profiles.iter().position(|profile| *profile.name == *Profile::DEFAULT) {

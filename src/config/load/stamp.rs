@@ -1,4 +1,4 @@
-//! What files of the configuration held when they were read, to tell later whether they hold something else.
+//! Digests of the configuration files, to detect later changes.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::MAX_FILE;
 use super::files::{is_missing, layers_in};
 use super::trust::permission_error;
 
-/// What a file held; of a directory of layers, which names were in it.
+/// The digest of a file's text, or of the names in a directory of layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
-    /// The whole path.
+    /// The absolute path.
     pub path: PathBuf,
-    /// SHA-256 in hexadecimal; `None` if nothing was there, or it could not be used.
+    /// SHA-256 in hexadecimal. `None` if the file was missing or could not be used.
     pub sha256: Option<String>,
 }
 
@@ -30,10 +30,10 @@ impl Stamp {
     }
 }
 
-/// Whether there is something else by now than what had this digest. What cannot be read now is not known to differ.
+/// Whether the file differs from the one with this digest. An unreadable file counts as unchanged.
 pub fn changed(path: &Path, sha256: Option<&str>, sources: &dyn Sources) -> bool {
     let now = match sources.file(path, MAX_FILE) {
-        // Still the file that could not be used.
+        // The file still cannot be used.
         Ok(file) if sha256.is_none() && permission_error(file.permissions, sources.user()).is_some() => return false,
         Ok(file) => Some(digest(&file.text)),
         Err(error) if is_missing(&error) => None,

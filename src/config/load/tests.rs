@@ -24,11 +24,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::interpolate::table::Table;
-use super::super::interpolate::{Process, Undefined};
+use super::super::interpolate::{Process, UndefinedValue};
 use super::super::{DaemonConfig, Launch, Limits, Program, ServerConfig};
 use super::*;
 
-fn load_text(path: &str, text: &str) -> Result<Loaded, ConfigError> {
+fn load_text(path: &str, text: &str) -> Result<LoadedConfig, ConfigError> {
     let sources =
         Table::from([("~", "/home/u"), ("HOME", "/home/u"), ("NAME", "value"), ("TOKEN", "hunter2"), (path, text)]);
     load(&[PathBuf::from(path)], &sources)

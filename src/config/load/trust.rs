@@ -1,10 +1,10 @@
-//! Whom a file of configuration may belong to, and who may write to it: whoever does has mcpd run any program.
+//! Checks the owner and mode of a configuration file: anyone who can write to it can make mcpd run any program.
 
 use std::io;
 
 use super::super::interpolate::Permissions;
 
-/// Why a file is not read, where mcpd runs as `user`.
+/// The error for a file that `user`, who runs mcpd, cannot trust.
 pub(super) fn permission_error(file: Permissions, user: u32) -> Option<io::Error> {
     let Permissions { owner, group, mode } = file;
     let complaint = if owner != user && owner != 0 {

@@ -1,4 +1,4 @@
-//! The variables `MCPD_…`: what `[daemon]` has, on top of all files.
+//! `MCPD_…` environment variables: keys of `[daemon]`, as the top layers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,9 @@ use super::super::layer::Layer;
 use super::super::read::{Problems, read_variable};
 use super::super::tree::Value;
 
-/// What their names begin with.
 const PREFIX: &str = "MCPD";
 
-/// What each of them says. An empty one says nothing.
+/// Reads each variable as a layer. Ignores empty variables.
 pub(super) fn variables(sources: &dyn Sources) -> Vec<(Arc<SourceFile>, Layer, Problems)> {
     let mut found = Vec::new();
     let mut all = sources.variables(&format!("{PREFIX}_"));
@@ -34,7 +33,7 @@ pub(super) fn variables(sources: &dyn Sources) -> Vec<(Arc<SourceFile>, Layer, P
     found
 }
 
-/// The key that a variable names, and its value as one of a type: text in an environment has none.
+/// The key of a variable, and its value with the type that its text looks like.
 fn parse(name: &str, text: &str) -> Option<(String, Value)> {
     let alone = HashMap::from([(name.to_owned(), text.to_owned())]);
     let environment = Environment::with_prefix(PREFIX).prefix_separator("_").ignore_empty(true).try_parsing(true);

@@ -5,10 +5,10 @@ use crate::policy::pattern;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-fn scoped(texts: &[&str]) -> Vec<Scoped> {
+fn scoped(texts: &[&str]) -> Vec<ScopedPattern> {
     let glob = |text| pattern(text).expect("a glob");
     let parts = texts.iter().map(|text| text.split_once('/').expect("a pattern of a profile"));
-    parts.map(|(server, key)| Scoped::new(&glob(server), glob(key))).collect()
+    parts.map(|(server, key)| ScopedPattern::new(&glob(server), glob(key))).collect()
 }
 
 fn profile(servers: Option<&[&str]>, kind: ListKind, allow: Option<&[&str]>, deny: &[&str]) -> Profile {

@@ -24,7 +24,7 @@ use self::build::Build;
 use self::sections::Section;
 use self::variables::Variables;
 use super::super::diagnostic::SourceFile;
-use super::super::interpolate::{Sources, Undefined};
+use super::super::interpolate::{Sources, UndefinedValue};
 use super::super::layer::{LaunchTemplate, Layer, ServerLayer};
 use super::super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
 use super::fields::Fields;
@@ -54,7 +54,7 @@ enum Dialect {
 }
 
 /// A server of another client's file, in our words.
-pub(in crate::config) struct Translated {
+pub(in crate::config) struct TranslatedServer {
     /// What the file calls it.
     pub(in crate::config) title: String,
     /// The directory of the project that the file has it for, if it is not for all.
@@ -62,7 +62,7 @@ pub(in crate::config) struct Translated {
     /// Its name here, with a table of keys that are ours.
     pub(in crate::config) entry: Entry,
     /// What of it has no words here, so that it cannot be run as the table reads.
-    pub(in crate::config) missing: Vec<Undefined>,
+    pub(in crate::config) missing: Vec<UndefinedValue>,
 }
 
 /// The servers of a client's file that can be read, and what there is to say about the rest.
@@ -71,7 +71,7 @@ pub(in crate::config) fn translated(
     format: Format,
     file: &Arc<SourceFile>,
     sources: &dyn Sources,
-) -> (Vec<Translated>, Problems) {
+) -> (Vec<TranslatedServer>, Problems) {
     let mut reader = Reader::new(format, file, sources);
     let sections = reader.sections(root);
     let mut servers = reader.translated(&sections);
@@ -113,7 +113,7 @@ impl Reader<'_> {
     }
 
     /// Reads a server as if it stood in a file of ours.
-    pub(super) fn translated_server(&mut self, server: &Translated) -> Option<ServerLayer> {
+    pub(super) fn translated_server(&mut self, server: &TranslatedServer) -> Option<ServerLayer> {
         let NativeServer::Configured(mut layer) = self.native_server(&server.entry)? else { return None };
         // One is enough to go and look.
         if let Some(undefined) = server.missing.first() {
@@ -123,7 +123,7 @@ impl Reader<'_> {
     }
 
     /// The servers that the file has for its client, but for those that are switched off or that mcpd cannot have.
-    fn translated(&mut self, sections: &[Section<'_>]) -> Vec<Translated> {
+    fn translated(&mut self, sections: &[Section<'_>]) -> Vec<TranslatedServer> {
         let mut found: Vec<(&Section<'_>, &Entry)> = Vec::new();
         let mut known: HashMap<&str, Vec<&Node>> = HashMap::new();
         for section in sections {
@@ -141,7 +141,7 @@ impl Reader<'_> {
         servers.filter_map(|((section, entry), name)| self.translate(section, entry, name)).collect()
     }
 
-    fn translate(&mut self, section: &Section<'_>, entry: &Entry, name: Arc<str>) -> Option<Translated> {
+    fn translate(&mut self, section: &Section<'_>, entry: &Entry, name: Arc<str>) -> Option<TranslatedServer> {
         let Value::Table(entries) = &entry.node.value else {
             self.wrong_type(&entry.node, &format!("`{}`", entry.key), self.word_for_table(), SERVER_EXAMPLE.to_owned());
             return None;
@@ -161,9 +161,9 @@ impl Reader<'_> {
         }
         let (table, missing) = build.finish();
         let node = Node { span: entry.node.span.clone(), value: Value::Table(table) };
-        let ours = Entry { key: name.to_string(), key_span: entry.key_span.clone(), node };
+        let translated = Entry { key: name.to_string(), key_span: entry.key_span.clone(), node };
         let project = section.project.map(str::to_owned);
-        Some(Translated { title: entry.key.clone(), project, entry: ours, missing })
+        Some(TranslatedServer { title: entry.key.clone(), project, entry: translated, missing })
     }
 
     /// Whether the server is left out: its client does not run it, or it is the entry that points the client at mcpd. Warns of

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::super::layer::{ProfileLayer, ScopedRulesLayer};
-use super::super::profile::{Scoped, UNKNOWN_USER, is_profile_name, profile_name_taken};
+use super::super::profile::{ScopedPattern, UNKNOWN_USER, is_profile_name, profile_name_taken};
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::Reader;
@@ -85,13 +85,13 @@ impl Reader<'_> {
         layer
     }
 
-    fn scoped_patterns(&mut self, entry: &Entry) -> Vec<Spanned<Scoped>> {
+    fn scoped_patterns(&mut self, entry: &Entry) -> Vec<Spanned<ScopedPattern>> {
         let texts = self.strings(entry, r#"["files/read_*"]"#);
         texts.into_iter().filter_map(|(node, text)| self.scoped_pattern(node, text)).collect()
     }
 
     /// Split at the first `/`: no server has one in its name, and a URI may have several.
-    fn scoped_pattern(&mut self, node: &Node, text: &str) -> Option<Spanned<Scoped>> {
+    fn scoped_pattern(&mut self, node: &Node, text: &str) -> Option<Spanned<ScopedPattern>> {
         let parts = text.split_once('/').filter(|(server, key)| !server.is_empty() && !key.is_empty());
         let Some((server, key)) = parts else {
             let message = format!("`{}` does not say of which server, or what of it", text.escape_debug());
@@ -106,7 +106,7 @@ impl Reader<'_> {
             return None;
         };
         let (server, key) = (self.pattern(&node.span, server), self.pattern(&node.span, key));
-        Some(self.spanned(node, Scoped::new(&server?, key?)))
+        Some(self.spanned(node, ScopedPattern::new(&server?, key?)))
     }
 
     /// User ids.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use globset::Glob;
 
-use super::super::interpolate::{Malformed, Template};
+use super::super::interpolate::{Template, TemplateError};
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Node, Problem, Value};
 use super::super::{Secrets, size};
@@ -168,7 +168,7 @@ impl Reader<'_> {
         self.well_formed(node, Template::parse_path(text))
     }
 
-    fn well_formed(&mut self, node: &Node, parsed: Result<Template, Malformed>) -> Option<Spanned<Template>> {
+    fn well_formed(&mut self, node: &Node, parsed: Result<Template, TemplateError>) -> Option<Spanned<Template>> {
         let malformed = match parsed {
             Ok(template) => return Some(self.spanned(node, template)),
             Err(malformed) => malformed,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn names_of_secrets_are_told_from_names_of_their_places_and_numbers() {
+fn secret_names_are_distinguished_from_names_of_paths_and_numbers() {
     for name in [
         "GITHUB_TOKEN",
         "GITHUB_PERSONAL_ACCESS_TOKEN",
@@ -48,7 +48,7 @@ fn names_of_secrets_are_told_from_names_of_their_places_and_numbers() {
 }
 
 #[test]
-fn secrets_are_told_from_what_only_looks_long() {
+fn secrets_are_distinguished_from_long_plain_text() {
     for value in [
         "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
         "github_pat_11ABCDEFG0aBcDeFgHiJkL_mNoPqRsTuVwXyZ",

@@ -31,7 +31,7 @@ fn members_go_with_their_commas() {
 }
 
 #[test]
-fn what_is_cut_is_told() {
+fn removed_members_are_returned() {
     let object = bytes(r#"{"b":"x","c":1}"#);
     let Cut { values, leaves_any, .. } = cut(&object, ["a", "b"]).expect("an object");
     assert_eq!((values, leaves_any), ([None, Some(bytes(r#""x""#))], true));
@@ -95,10 +95,10 @@ proptest! {
         let object = bytes(&format!("{{{members}}}"));
         let changes = replace_members(&object, &names, r#""new":0"#).expect("an object");
         let after = Bytes::from(applied(&object, &changes));
-        let is_kept = |key: &Bytes| !names.iter().any(|name| key[..] == *format!("\"{name}\"").as_bytes());
+        let is_unedited = |key: &Bytes| !names.iter().any(|name| key[..] == *format!("\"{name}\"").as_bytes());
         let before = entries(&object, 99).expect("an object");
         let mut expected = vec![(bytes(r#""new""#), bytes("0"))];
-        expected.extend(before.into_iter().filter(|(key, _)| is_kept(key)));
+        expected.extend(before.into_iter().filter(|(key, _)| is_unedited(key)));
         prop_assert_eq!(entries(&after, 99), Ok(expected));
     }
 }

@@ -1,4 +1,4 @@
-//! What a value is within.
+//! The stack of open arrays and objects.
 
 /// An array or an object.
 #[derive(Clone, Copy, PartialEq)]
@@ -7,7 +7,7 @@ pub(super) enum Kind {
     Object,
 }
 
-/// A bit for each level: 64 at hand, and those further out behind them.
+/// One bit for each level: the innermost 64 in a word, the outer ones in a vector.
 #[derive(Default)]
 pub(super) struct Nesting {
     depth: usize,

@@ -1,8 +1,8 @@
-//! The bytes of a string that stand for themselves: all but a quote, a backslash and control characters.
+//! Skips the plain bytes of a string: all except quotes, backslashes and control characters.
 
-/// What follows the plain bytes that `text` begins with. All of those are or-ed into `seen`, and perhaps what follows.
+/// The text after the leading plain bytes of `text`. Ors these bytes into `seen`, and possibly bytes after them.
 ///
-/// Short strings are looked at in words, long ones in large blocks.
+/// Reads short strings in words and long ones in large blocks.
 pub(super) fn skip<'a>(mut text: &'a [u8], seen: &mut u64) -> &'a [u8] {
     for near in 0.. {
         let Some(word) = text.first_chunk() else { break };
@@ -17,7 +17,7 @@ pub(super) fn skip<'a>(mut text: &'a [u8], seen: &mut u64) -> &'a [u8] {
             text = skip_blocks(text, seen);
         }
     }
-    // The text ends within the next bytes, and so does the string or it is no JSON.
+    // Less than a word is left, so the string ends here or the text is not JSON.
     while let [byte, rest @ ..] = text
         && !is_special(*byte)
     {
@@ -27,7 +27,7 @@ pub(super) fn skip<'a>(mut text: &'a [u8], seen: &mut u64) -> &'a [u8] {
     text
 }
 
-/// Blocks of a size that the compiler makes vector instructions for.
+/// A block size for which the compiler uses vector instructions.
 fn skip_blocks<'a>(mut text: &'a [u8], seen: &mut u64) -> &'a [u8] {
     while let Some((block, rest)) = text.split_first_chunk::<BLOCK>()
         && !block.iter().fold(false, |found, byte| found | is_special(*byte))
@@ -38,20 +38,20 @@ fn skip_blocks<'a>(mut text: &'a [u8], seen: &mut u64) -> &'a [u8] {
     text
 }
 
-/// Words of a string before it is looked at in blocks.
+/// Words of a string that are read before blocks are used.
 const NEAR: usize = 4;
 /// In bytes.
 const BLOCK: usize = 64;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
-/// The bits of a word that are set in no ASCII text.
+/// The bits of a word that ASCII text never sets.
 pub(super) const BEYOND_ASCII: u64 = ONES << 7;
 
 fn is_special(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// The same for eight bytes at once: the first special one has its highest bit set, and those before it have not.
+/// Tests eight bytes at once: the first special byte has its highest bit set, and the bytes before it do not.
 fn specials(word: u64) -> u64 {
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
     let equal = |byte: u8| below(word ^ (ONES * u64::from(byte)), 1);

@@ -1,6 +1,6 @@
-//! Numbers and the three words.
+//! Numbers and the words `true`, `false` and `null`.
 
-/// The length of the one that `text` begins with; `None` if there is none.
+/// The length of the number or word at the start of `text`. `None` if there is none.
 #[inline(never)]
 pub(super) fn length(text: &[u8]) -> Option<usize> {
     let after = if let [b't' | b'f' | b'n', ..] = text { word(text)? } else { number(text)? };
@@ -27,7 +27,7 @@ fn number(text: &[u8]) -> Option<&[u8]> {
     Some(after)
 }
 
-/// What follows digits, of which there has to be one.
+/// The text after one or more digits.
 fn digits(text: &[u8]) -> Option<&[u8]> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (count > 0).then(|| &text[count..])

@@ -1,4 +1,4 @@
-//! What a byte of JSON text begins, each kind a bit so that several can be looked for at once.
+//! The kind of token that a byte of JSON text begins. Kinds are bits, so that a set can be tested at once.
 
 pub(super) const STRING: u8 = 1;
 /// A number, `true`, `false` or `null`.
@@ -9,14 +9,14 @@ pub(super) const END_OBJECT: u8 = 1 << 4;
 pub(super) const END_ARRAY: u8 = 1 << 5;
 pub(super) const COMMA: u8 = 1 << 6;
 pub(super) const COLON: u8 = 1 << 7;
-/// From the bit of a beginning to that of its end.
+/// The shift from the bit of an opening token to the bit of its closing token.
 pub(super) const TO_END: u32 = 2;
 pub(super) const END: u8 = END_OBJECT | END_ARRAY;
-/// What a value can begin with.
+/// The tokens that begin a value.
 pub(super) const VALUE: u8 = STRING | SCALAR | OBJECT | ARRAY;
-/// Nothing.
+/// No kind.
 pub(super) const NONE: u8 = 0;
-/// What may stand between all others. A carriage return does not.
+/// Blanks between tokens. A carriage return is not a blank.
 pub(super) const BLANK: u8 = u8::MAX;
 
 /// The kind that `byte` begins.

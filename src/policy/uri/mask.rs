@@ -1,12 +1,12 @@
-//! Patterns and templates as URIs: placeholders stand for wildcards and expressions, so that no step looks into them.
+//! Replaces the wildcards of patterns and the expressions of templates by placeholders, so that no step changes them.
 
 use super::steps::{PLACEHOLDERS, Text, is_placeholder};
 
-/// A text with placeholders, and what each of them stands for.
+/// A text with placeholders, and the part that each placeholder replaces.
 pub(super) struct Mask {
     text: String,
     parts: Vec<String>,
-    /// Other characters need an escape where they have a meaning in a pattern.
+    /// The text is a pattern: its special characters are escaped.
     is_pattern: bool,
 }
 
@@ -26,7 +26,7 @@ impl Mask {
         Text::masked(&self.text)
     }
 
-    /// What a step has made of the text, with the parts back in their places.
+    /// Puts the parts back into the result of a step.
     pub(super) fn unmask(&self, text: &str) -> String {
         let mut whole = String::with_capacity(text.len());
         for c in text.chars() {
@@ -45,7 +45,7 @@ impl Mask {
     }
 }
 
-/// A glob whose wildcards, classes and alternatives are placeholders. `None` if it has placeholders itself.
+/// Masks the wildcards, classes and alternatives of a glob. `None` if it already contains placeholder characters.
 pub(super) fn mask_pattern(glob: &str) -> Option<Mask> {
     if glob.contains(is_placeholder) {
         return None;
@@ -79,14 +79,14 @@ pub(super) fn mask_pattern(glob: &str) -> Option<Mask> {
     Some(masked)
 }
 
-/// The bytes of the character class that `glob` begins with. A `]` that comes first in it is a member.
+/// The length in bytes of the character class at the start of `glob`. A `]` in first position is a member.
 fn class_len(glob: &str) -> Option<usize> {
     let negated = 1 + usize::from(glob[1..].starts_with(['!', '^']));
     let first = glob[negated..].chars().next()?.len_utf8();
     Some(negated + first + glob[negated + first..].find(']')? + 1)
 }
 
-/// A URI template whose expressions are placeholders. `None` if it has placeholders itself.
+/// Masks the expressions of a URI template. `None` if it already contains placeholder characters.
 pub(super) fn mask_template(template: &str) -> Option<Mask> {
     if template.contains(is_placeholder) {
         return None;

@@ -1,17 +1,17 @@
-//! What single steps of parsers make of a URI.
+//! Single steps of URI parsers.
 
 use std::ops::RangeInclusive;
 
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// What stands for the wildcards of a pattern and the expressions of a template: a private use area.
+/// Placeholders for wildcards and expressions: characters of a private use area.
 pub(super) const PLACEHOLDERS: RangeInclusive<char> = '\u{f0000}'..='\u{ffffd}';
 
-/// One step. `None` where it has nothing to do.
+/// One step. `None` if it does not apply.
 pub(super) type Step = fn(&Text<'_>) -> Option<String>;
 
-/// Steps that bring a URI into a simpler spelling; patterns go through them as well.
+/// Steps that simplify the spelling of a URI. They also apply to patterns.
 pub(super) const NORMALIZING: &[Step] = &[
     decoded,
     forward_slashes,
@@ -23,7 +23,7 @@ pub(super) const NORMALIZING: &[Step] = &[
     without_empty_host,
 ];
 
-/// Steps of readers that are tolerant, or leave something out.
+/// Steps of tolerant parsers, and of parsers that omit parts.
 pub(super) const LENIENT: &[Step] = &[
     resolved_whole,
     resolved_from_host,
@@ -36,13 +36,13 @@ pub(super) const LENIENT: &[Step] = &[
     trimmed,
 ];
 
-/// A URI, taken apart as RFC 3986 does.
+/// A URI, split as in RFC 3986.
 pub(super) struct Text<'a> {
     pub(super) text: &'a str,
     /// Without its `:`. Empty if there is none.
     scheme: &'a str,
     authority: Option<&'a str>,
-    /// All that follows, query and fragment included.
+    /// Everything after the authority, including query and fragment.
     rest: &'a str,
     is_masked: bool,
 }
@@ -56,12 +56,12 @@ impl<'a> Text<'a> {
         Self::parse(text, false)
     }
 
-    /// One with placeholders.
+    /// Splits a text with placeholders.
     pub(super) fn masked(text: &'a str) -> Self {
         Self::parse(text, true)
     }
 
-    /// Another text that has placeholders if this one has.
+    /// Splits `text`, which has placeholders if `self` has.
     pub(super) fn with<'b>(&self, text: &'b str) -> Text<'b> {
         Text::parse(text, self.is_masked)
     }
@@ -83,14 +83,14 @@ impl<'a> Text<'a> {
 
     fn hierarchical(self, scheme: &'a str, rest: &'a str) -> Self {
         let end = rest.find(['/', '?', '#']).unwrap_or_else(|| {
-            // Without an end in sight a wildcard may reach beyond the authority.
+            // Without a delimiter, a wildcard may reach beyond the authority.
             rest.find(|c| self.is_masked && is_placeholder(c)).unwrap_or(rest.len())
         });
         let (authority, rest) = rest.split_at(end);
         Self { scheme, authority: Some(authority), rest, ..self }
     }
 
-    /// The same with another path, query and fragment.
+    /// This URI with another path, query and fragment.
     fn with_rest(&self, rest: &str) -> String {
         let before = &self.text[..self.text.len() - self.rest.len()];
         [before, rest].concat()
@@ -104,7 +104,7 @@ impl<'a> Text<'a> {
         self.scheme.eq_ignore_ascii_case("file")
     }
 
-    /// With scheme and host in lower case, and `file:///` for a `file:` URI of this machine (RFC 3986, 6.2.2.1; RFC 8089).
+    /// Puts scheme and host in lower case, and writes local `file:` URIs with `file:///` (RFC 3986, 6.2.2.1; RFC 8089).
     pub(super) fn normalized(&self) -> String {
         let scheme = self.scheme.to_ascii_lowercase();
         match self.authority {
@@ -129,7 +129,7 @@ impl<'a> Text<'a> {
             || (self.text.contains('%') && (has_wide_escape() || percent_decode_str(self.text).decode_utf8().is_err()))
     }
 
-    /// What decoding makes of `text`, unless that makes placeholders.
+    /// Percent-decodes `text`. `None` if the result contains placeholder characters.
     fn decode(&self, text: &str) -> Option<String> {
         let decoded = percent_decode_str(text).decode_utf8().ok()?;
         let placeholders = |text: &str| text.chars().filter(|c| is_placeholder(*c)).count();
@@ -147,7 +147,7 @@ fn is_masked_scheme(text: &str) -> bool {
         && text.chars().all(|c| is_placeholder(c) || c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
 }
 
-/// Without percent-encoding, undone once. What is no escape stays.
+/// Undoes one level of percent-encoding. Invalid escapes stay.
 fn decoded(uri: &Text<'_>) -> Option<String> {
     uri.text.contains('%').then(|| uri.decode(uri.text)).flatten()
 }
@@ -156,7 +156,7 @@ fn forward_slashes(uri: &Text<'_>) -> Option<String> {
     uri.text.contains('\\').then(|| uri.text.replace('\\', "/"))
 }
 
-/// As file systems do, and `posixpath.normpath`.
+/// Merges slashes, as file systems and `posixpath.normpath` do.
 fn single_slashes(uri: &Text<'_>) -> Option<String> {
     if !uri.rest.contains("//") {
         return None;
@@ -170,18 +170,18 @@ fn single_slashes(uri: &Text<'_>) -> Option<String> {
     Some(uri.with_rest(&rest))
 }
 
-/// Without dot segments in its path (RFC 3986, 5.2.4).
+/// Removes dot segments from the path (RFC 3986, 5.2.4).
 fn resolved_path(uri: &Text<'_>) -> Option<String> {
     let (path, query) = uri.rest.split_at(uri.rest.find(['?', '#']).unwrap_or(uri.rest.len()));
     Some(uri.with_rest(&[&resolved(path, uri.is_masked)?, query].concat()))
 }
 
-/// The same for readers that take `?` and `#` for parts of the path.
+/// Like [`resolved_path`], for parsers that treat `?` and `#` as parts of the path.
 fn resolved_whole(uri: &Text<'_>) -> Option<String> {
     Some(uri.with_rest(&resolved(uri.rest, uri.is_masked)?))
 }
 
-/// The same for readers that take the host for the first directory, as those do that cut `scheme://` off.
+/// Like [`resolved_path`], for parsers that strip `scheme://` and treat the host as the first directory.
 fn resolved_from_host(uri: &Text<'_>) -> Option<String> {
     let authority = uri.authority?;
     let resolved = resolved(&[authority, uri.rest].concat(), uri.is_masked)?;
@@ -195,30 +195,30 @@ fn resolved(path: &str, is_masked: bool) -> Option<String> {
         return None;
     }
     let root = if path.starts_with('/') { "/" } else { "" };
-    let mut kept = Vec::new();
+    let mut segments = Vec::new();
     for segment in path[root.len()..].split('/') {
         match segment {
             "." => {}
             ".." => {
-                let left = kept.pop();
+                let left = segments.pop();
                 if is_masked && left.is_some_and(|left: &str| left.contains(is_placeholder)) {
                     return None;
                 }
             }
-            segment => kept.push(segment),
+            segment => segments.push(segment),
         }
     }
-    let end = if !kept.is_empty() && path.rsplit('/').next().is_some_and(is_dots) { "/" } else { "" };
-    Some([root, &kept.join("/"), end].concat())
+    let end = if !segments.is_empty() && path.rsplit('/').next().is_some_and(is_dots) { "/" } else { "" };
+    Some([root, &segments.join("/"), end].concat())
 }
 
-/// `file:a/b` as an absolute path, as WHATWG has it.
+/// Makes the path of `file:a/b` absolute, as WHATWG defines.
 fn absolute_file(uri: &Text<'_>) -> Option<String> {
     let is_relative = uri.is_file() && uri.authority.is_none() && !uri.rest.starts_with('/');
     is_relative.then(|| ["file:///", uri.rest].concat())
 }
 
-/// As `new URL` has it, without the escapes that it adds.
+/// The result of `new URL`, without the escapes that it adds.
 fn whatwg_form(uri: &Text<'_>) -> Option<String> {
     let parsed = Url::parse(uri.text).ok()?;
     if parsed.as_str() == uri.text {
@@ -227,14 +227,14 @@ fn whatwg_form(uri: &Text<'_>) -> Option<String> {
     uri.decode(parsed.as_str())
 }
 
-/// The authority without its port. A user name is kept; `without_user_and_dot` removes it.
+/// Removes the port. `without_user_and_dot` removes the user name.
 fn without_port(uri: &Text<'_>) -> Option<String> {
     let (host, port) = uri.authority?.rsplit_once(':')?;
     let is_port = port.bytes().all(|digit| digit.is_ascii_digit());
     is_port.then(|| uri.with_authority(host))
 }
 
-/// `note:///a` as `note://a`, as readers have it that cut the scheme and all slashes off.
+/// `note:///a` as `note://a`, for parsers that strip the scheme and all slashes.
 fn without_empty_host(uri: &Text<'_>) -> Option<String> {
     let is_empty = !uri.is_file() && uri.authority == Some("") && uri.rest.starts_with('/');
     is_empty.then(|| [uri.scheme, "://", uri.rest.trim_start_matches('/')].concat())
@@ -244,12 +244,12 @@ fn without_fragment(uri: &Text<'_>) -> Option<String> {
     uri.rest.split_once('#').map(|(rest, _)| uri.with_rest(rest))
 }
 
-/// A reader that knows no fragments has them in the query.
+/// Removes the query. For parsers without fragments, the query includes the fragment.
 fn without_query(uri: &Text<'_>) -> Option<String> {
     uri.rest.split_once('?').map(|(rest, _)| uri.with_rest(rest))
 }
 
-/// Without the last `;…` of a segment, as `urllib.parse.urlparse` and servlets have it.
+/// Removes the last `;…` of a segment, as `urllib.parse.urlparse` and servlets do.
 fn without_parameters(uri: &Text<'_>) -> Option<String> {
     let last = uri.rest.rfind(';')?;
     let segment = uri.rest[..last].rfind('/').map_or(0, |slash| slash + 1);
@@ -258,19 +258,19 @@ fn without_parameters(uri: &Text<'_>) -> Option<String> {
     Some(uri.with_rest(&[&uri.rest[..begin], &uri.rest[end..]].concat()))
 }
 
-/// The path of a `file:` URI, whatever its host, as `urlsplit(uri).path` has it.
+/// Removes the host of a `file:` URI, as `urlsplit(uri).path` does.
 fn without_file_host(uri: &Text<'_>) -> Option<String> {
     let has_host = uri.is_file() && uri.authority.is_some_and(|host| !host.is_empty());
     has_host.then(|| uri.with_authority(""))
 }
 
-/// All that follows `file://`, as readers have it that cut the beginning off.
+/// Makes the host the first directory, for parsers that strip `file://`.
 fn file_host_as_directory(uri: &Text<'_>) -> Option<String> {
     let host = uri.authority.filter(|host| uri.is_file() && !host.is_empty())?;
     Some(["file:///", host, uri.rest].concat())
 }
 
-/// The authority without user and without the final dot of the host.
+/// Removes the user name and the final dot of the host.
 fn without_user_and_dot(uri: &Text<'_>) -> Option<String> {
     let authority = uri.authority?;
     let host = authority.rsplit('@').next().unwrap_or(authority);

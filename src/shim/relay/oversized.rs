@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{Relay, State, gone, overloaded};
-use crate::jsonrpc::codec::Oversized;
+use crate::jsonrpc::codec::LineEnds;
 use crate::jsonrpc::oversize;
 use crate::shim::request_group::RequestGroup;
 
@@ -27,7 +27,7 @@ impl Relay {
         }
     }
 
-    pub(super) fn agent_oversized_ended(&mut self, Oversized { head, tail }: &Oversized) {
+    pub(super) fn agent_oversized_ended(&mut self, LineEnds { head, tail }: &LineEnds) {
         let state = self.oversized.take();
         let Some(id) = oversize::id(head, tail) else { return };
         if oversize::is_response(head) {

@@ -71,22 +71,22 @@ proptest! {
         for server in foreign(Path::new(path), &text, &sources).servers {
             plan.add(&server, false);
         }
-        let (ours, files) = plan.finish();
+        let (native, files) = plan.finish();
 
         let files: Vec<_> = files.iter().filter_map(|file| match &file.content {
             Content::Known(content) => Some((file.path.to_str()?, content.as_str())),
             Content::Prompt(_) => None,
         }).collect();
-        let mut rows = vec![("~", "/h"), ("HOME", "/h"), ("/c.toml", ours.as_str())];
+        let mut rows = vec![("~", "/h"), ("HOME", "/h"), ("/c.toml", native.as_str())];
         rows.extend(files);
-        let ours = load(&["/c.toml".into()], &Table::from_rows(&rows)).unwrap_or_else(|error| panic!("{ours}\n{error}"));
-        for ours in ours.config.servers {
-            let theirs = theirs.iter().find(|theirs| theirs.name == ours.name).expect("it came from there");
-            match (&ours.launch, &theirs.launch) {
-                (Ok(ours), Ok(theirs)) => prop_assert!(ours.is_equivalent(theirs)),
-                (ours, theirs) => prop_assert_eq!(ours.as_ref().err(), theirs.as_ref().err()),
+        let native = load(&["/c.toml".into()], &Table::from_rows(&rows)).unwrap_or_else(|error| panic!("{native}\n{error}"));
+        for native in native.config.servers {
+            let theirs = theirs.iter().find(|theirs| theirs.name == native.name).expect("it came from there");
+            match (&native.launch, &theirs.launch) {
+                (Ok(native), Ok(theirs)) => prop_assert!(native.is_equivalent(theirs)),
+                (native, theirs) => prop_assert_eq!(native.as_ref().err(), theirs.as_ref().err()),
             }
-            prop_assert_eq!(ours.settings, theirs.settings.clone());
+            prop_assert_eq!(native.settings, theirs.settings.clone());
         }
     }
 }

@@ -7,9 +7,9 @@ const CANARY: &str = "canary";
 
 fn refused(path: &str, text: &str) {
     let error = load_text(path, text).expect_err(text);
-    let said: String = error.diagnostics().iter().map(describe).collect();
+    let descriptions: String = error.diagnostics().iter().map(describe).collect();
     let labels: String = error.diagnostics().iter().filter_map(|diagnostic| diagnostic.label.clone()).collect();
-    let printed = format!("{error}\n{}\n{error:?}\n{said}\n{labels}", error.render(true));
+    let printed = format!("{error}\n{}\n{error:?}\n{descriptions}\n{labels}", error.render(true));
     assert!(!printed.contains(CANARY), "{text}\n{error}");
     assert!(printed.contains(&format!("{path}:")) && printed.contains('^'), "{error}");
 }

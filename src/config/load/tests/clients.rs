@@ -19,7 +19,7 @@ fn the_format_of_other_clients_is_read() {
 }
 
 #[test]
-fn json_is_told_by_its_name_or_its_first_character() {
+fn json_is_recognized_by_file_name_or_first_character() {
     for path in ["/c.json", "/c.JSONC", "/claude", "/c.toml"] {
         let loaded = load_text(path, "\n {\"mcpServers\": {\"a\": {\"command\": \"x\"}}}")
             .unwrap_or_else(|error| panic!("{error}"));

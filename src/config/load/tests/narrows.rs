@@ -6,13 +6,13 @@ use crate::list_kind::ListKind;
 const BASE: &str =
     "[servers.a]\ncommand = 'x'\nallow = ['r*', 'w*']\ndeny = ['rm']\ncall_timeout = '10s'\nidle_timeout = '20s'";
 
-fn layered(base: &str, over: &str) -> Result<Loaded, ConfigError> {
-    let sources = Table::from([("/1.toml", base), ("/2.toml", over)]);
+fn layered(base: &str, overlay: &str) -> Result<LoadedConfig, ConfigError> {
+    let sources = Table::from([("/1.toml", base), ("/2.toml", overlay)]);
     load(&["/1.toml", "/2.toml"].map(PathBuf::from), &sources)
 }
 
-fn narrowed(over: &str) -> ServerConfig {
-    let loaded = layered(BASE, over).unwrap_or_else(|error| panic!("{error}"));
+fn narrowed(overlay: &str) -> ServerConfig {
+    let loaded = layered(BASE, overlay).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(loaded.config.servers.len(), 1);
     loaded.config.servers.into_iter().next().expect("one")
 }
@@ -72,7 +72,8 @@ fn anything_else_is_an_error_that_names_both_places() {
     for (found, (line, key)) in
         found.iter().zip([(2, "args"), (3, "env"), (6, "pass_env"), (4, "cwd"), (5, "roots"), (7, "headers")])
     {
-        let expected = format!("{line}:1 `{key}` of server `a` is set where that is not configured | set it there");
+        let expected =
+            format!("{line}:1 `{key}` of server `a` is set outside the table that defines the server | set it there");
         assert!(found.starts_with(&expected), "{found}");
     }
     assert!(error.to_string().contains("it is configured at /1.toml:1:10"), "{error}");
@@ -80,8 +81,8 @@ fn anything_else_is_an_error_that_names_both_places() {
 
 #[test]
 fn a_server_that_no_lower_layer_configures_needs_a_command() {
-    for (base, over) in [("", "[servers.a]\ndeny = ['x']"), ("[servers.a]\ndeny = ['x']", OK)] {
-        let error = layered(base, over).expect_err("nobody configures it").to_string();
+    for (base, overlay) in [("", "[servers.a]\ndeny = ['x']"), ("[servers.a]\ndeny = ['x']", OK)] {
+        let error = layered(base, overlay).expect_err("it is not configured").to_string();
         assert!(error.contains("server `a` has no `command`") && error.contains("no layer below this file"), "{error}");
     }
 }

@@ -152,7 +152,7 @@ fn number_of_concurrent_calls_is_read_and_bounded() {
 }
 
 #[test]
-fn what_is_kept_of_calls_is_read() {
+fn call_history_settings_are_read() {
     let keys = "call_history = 50\ncall_log = '~/${NAME}.jsonl'\ncall_log_max = '1MiB'";
     let loaded = load_text("/c.toml", &format!("[daemon]\n{keys}\n{OK}log_arguments = true")).expect("fine");
     let expected = CallHistory { history: 50, file: Some("/home/u/value.jsonl".into()), max_file: 1 << 20 };
@@ -169,7 +169,7 @@ fn an_undefined_name_fails_its_server_alone() {
                 [servers.d]\ncommand = 'x'\ncwd = '${NAME}'\n[servers.e]\ncommand = 'x'\nroots = ['${NAME}']";
     let loaded = load_text("/c.toml", text).expect("the rest holds");
     let launches: Vec<_> = loaded.config.servers.iter().map(|server| server.launch.as_ref().map(|_| ())).collect();
-    assert_eq!(launches[0], Err(&Undefined::Variable("NONE".to_owned())));
+    assert_eq!(launches[0], Err(&UndefinedValue::Variable("NONE".to_owned())));
     assert_eq!(launches[1], Ok(()));
     assert_eq!(launches[2].unwrap_err().to_string(), "`command` is empty once its `${…}` are filled in");
     assert_eq!(launches[3].unwrap_err().to_string(), "`cwd` is no whole path once its `${…}` are filled in");

@@ -56,7 +56,7 @@ fn a_profile_has_every_key_of_its_table() {
 }
 
 #[test]
-fn what_is_wrong_with_a_profile_is_said_with_what_to_write() {
+fn invalid_profile_error_states_what_to_write() {
     check_profile(
         "[profiles.p]\nserver = []",
         &["7:1 unknown key `server` in `[profiles.p]` | did you mean `servers`?"],
@@ -69,8 +69,8 @@ fn what_is_wrong_with_a_profile_is_said_with_what_to_write() {
     check_profile(
         "[profiles.p]\nservers = ['flies', 'git', 'zzz']",
         &[
-            "7:12 profile `p` has a server `flies` that nobody configures | did you mean `files`?",
-            "7:28 profile `p` has a server `zzz` that nobody configures | write one of `files` or `git`",
+            "7:12 profile `p` has a server `flies` that is not configured | did you mean `files`?",
+            "7:28 profile `p` has a server `zzz` that is not configured | write one of `files` or `git`",
         ],
     );
     check_profile(
@@ -115,10 +115,7 @@ fn what_is_wrong_with_a_profile_is_said_with_what_to_write() {
 fn more_profiles_than_there_may_be_are_refused() {
     let tables = |count: usize| (0..count).map(|n| format!("[profiles.p{n}]\n")).collect::<String>();
     assert_eq!(profiles(&tables(100)).len(), 101);
-    check_profile(
-        &tables(1000),
-        &["106:11 there are more than 100 profiles | let agents that see the same share one…"],
-    );
+    check_profile(&tables(1000), &["106:11 there are more than 100 profiles | any number of agents can share one…"]);
 }
 
 #[test]

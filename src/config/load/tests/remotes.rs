@@ -102,7 +102,7 @@ fn a_url_that_is_none_once_it_is_filled_in_fails_its_server_alone() {
 }
 
 #[test]
-fn a_private_authority_and_a_login_are_said_beside_the_url() {
+fn ca_file_and_oauth_are_keys_beside_the_url() {
     let text = "[servers.a]\nurl = 'https://x'\nca_file = '~/${NAME}.pem'\n\
         oauth = { client_id = '${NAME}', client_secret = '${TOKEN}', scopes = ['a', 'b:c'], redirect_port = 8080, \
         grant = 'client_credentials' }";

@@ -94,8 +94,8 @@ fn it_is_a_schema_of_the_draft_that_it_names() {
 fn it_has_the_keys_that_the_reader_knows_and_no_others() {
     let schema = schema();
     for (name, known) in known_keys() {
-        let said: BTreeSet<_> = properties(&schema, &name).into_iter().map(|(key, _)| key).collect();
-        assert_eq!(said, known, "{name}");
+        let in_schema: BTreeSet<_> = properties(&schema, &name).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(in_schema, known, "{name}");
         assert_eq!(table(&schema, &name)["additionalProperties"], (name == "`servers`"), "{name}");
         for (key, property) in properties(&schema, &name) {
             assert!(
@@ -135,17 +135,17 @@ fn its_defaults_are_those_of_the_reader() {
         .iter()
         .map(|(name, keys)| ((*name).to_owned(), keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>()));
     assert_eq!(without, expected.collect());
-    let said = |table: &str| {
+    let defaults = |table: &str| {
         let all = properties(&schema, table).into_iter();
         let all = all.filter_map(|(key, property)| Some(format!("{key} = {}\n", toml_of(property.get("default")?))));
         all.collect::<String>()
     };
-    let text = format!("[daemon]\n{}[defaults]\n{}", said("[daemon]"), said("[defaults]"));
+    let text = format!("[daemon]\n{}[defaults]\n{}", defaults("[daemon]"), defaults("[defaults]"));
     let loaded = load_text("/c.toml", &format!("{text}{OK}")).unwrap_or_else(|error| panic!("{text}\n{error}"));
     assert_eq!(loaded.config.daemon, DaemonConfig::default());
     let plain = server(OK);
     assert_eq!(loaded.config.servers[0].settings, plain.settings);
-    let own = said("[servers.a]").replace("headers = {  }\n", "");
+    let own = defaults("[servers.a]").replace("headers = {  }\n", "");
     let own = server(&format!("{OK}{own}"));
     assert_eq!(own.settings, plain.settings);
     assert!(own.launch == plain.launch);

@@ -5,7 +5,7 @@ use crate::naming::Scheme;
 
 const FILE: &str = "[daemon]\nmax_message = '2MiB'\nmax_starting = 2\n";
 
-fn load_with(variables: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
+fn load_with(variables: &[(&str, &str)]) -> Result<LoadedConfig, ConfigError> {
     let mut sources = Table::from([("/c.toml", FILE), ("~", "/h")]);
     variables.iter().for_each(|(name, value)| sources.insert(name, value));
     load(&[PathBuf::from("/c.toml")], &sources)

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::super::super::interpolate::Undefined;
+use super::super::super::interpolate::UndefinedValue;
 use super::super::super::tree::{Entry, Node, Value};
 use super::Dialect;
-use super::variables::{Untranslated, Variables, translated};
+use super::variables::{TranslationFailures, Variables, translated};
 
 /// What stands in our texts for the directory of an agent.
 const AGENT_CWD: &str = "${agent:cwd}";
@@ -17,7 +17,7 @@ pub(super) struct Build {
     server: Range<usize>,
     entries: Vec<Entry>,
     variables: Variables,
-    missing: Vec<Undefined>,
+    missing: Vec<UndefinedValue>,
     /// References that are plain text to the client, each with its location.
     literal: Vec<(Range<usize>, String)>,
     needs_agent_cwd: bool,
@@ -110,10 +110,10 @@ impl Build {
     }
 
     fn text(&mut self, text: &str, span: &Range<usize>) -> String {
-        let mut untranslated = Untranslated::default();
-        let words = translated(text, self.variables, &mut untranslated);
-        self.missing.extend(untranslated.missing);
-        self.literal.extend(untranslated.literal.into_iter().map(|shown| (span.clone(), shown)));
+        let mut failures = TranslationFailures::default();
+        let words = translated(text, self.variables, &mut failures);
+        self.missing.extend(failures.missing);
+        self.literal.extend(failures.literal.into_iter().map(|shown| (span.clone(), shown)));
         self.needs_agent_cwd |= words.contains(AGENT_CWD);
         words
     }
@@ -125,7 +125,7 @@ impl Build {
 
     /// The table, and why it cannot be run, if it cannot. A server that depends on the agent's directory has an instance for
     /// each: where nobody could say so, that is what was meant.
-    pub(super) fn finish(mut self) -> (Vec<Entry>, Vec<Undefined>) {
+    pub(super) fn finish(mut self) -> (Vec<Entry>, Vec<UndefinedValue>) {
         if self.needs_agent_cwd && !self.has("sharing") {
             self.put_here("sharing", "workspace".to_owned());
         }

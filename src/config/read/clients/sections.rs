@@ -23,9 +23,9 @@ pub(super) struct Section<'t> {
 /// Whether TOML is that of Codex: it has its table of servers, and none of ours.
 pub(in crate::config) fn is_codex(path: &Path, root: &Node) -> bool {
     let has = |key: &str| root.get(key).is_some();
-    let ours = ["servers", "daemon", "defaults", "include"];
+    let native_keys = ["servers", "daemon", "defaults", "include"];
     let named = path.parent().and_then(Path::file_name).is_some_and(|name| name == ".codex");
-    (has("mcp_servers") || named) && !ours.into_iter().any(has)
+    (has("mcp_servers") || named) && !native_keys.into_iter().any(has)
 }
 
 /// Whether a file has a location for servers.

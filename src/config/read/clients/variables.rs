@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::super::super::interpolate::{Template, Undefined, is_variable_name};
+use super::super::super::interpolate::{Template, UndefinedValue, is_variable_name};
 use super::Dialect;
 use crate::printable::excerpt;
 
@@ -84,21 +84,21 @@ impl Variables {
 
 /// What could not be translated as it reads.
 #[derive(Debug, Default)]
-pub(super) struct Untranslated {
+pub(super) struct TranslationFailures {
     /// References that only the client itself can fill in: the server cannot be run.
-    pub(super) missing: Vec<Undefined>,
+    pub(super) missing: Vec<UndefinedValue>,
     /// References that mcpd would fill in and the client does not, without their defaults: they are literal text.
     pub(super) literal: Vec<String>,
 }
 
-/// `text` in our words. What has none there stays as it is, as a text that stands for itself, and is noted in `untranslated`.
-pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Untranslated) -> String {
+/// `text` in our words. What has none there stays as it is, as a text that stands for itself, and is noted in `failures`.
+pub(super) fn translated(text: &str, variables: Variables, failures: &mut TranslationFailures) -> String {
     if variables == Variables::Never {
-        note_native(text, untranslated);
+        note_native(text, failures);
         return literal(text);
     }
     if variables == Variables::Bare {
-        return bare(text, untranslated);
+        return bare(text, failures);
     }
     let (mut words, mut rest) = (String::new(), text);
     while let Some(at) = rest.find('$') {
@@ -114,8 +114,8 @@ pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Un
             };
             words.push_str(&found.unwrap_or_else(|undefined| {
                 match undefined {
-                    Reference::Literal(shown) => untranslated.literal.push(shown),
-                    Reference::Missing(undefined) => untranslated.missing.push(undefined),
+                    Reference::Literal(shown) => failures.literal.push(shown),
+                    Reference::Missing(undefined) => failures.missing.push(undefined),
                 }
                 format!("$${{{body}}}")
             }));
@@ -130,8 +130,8 @@ pub(super) fn translated(text: &str, variables: Variables, untranslated: &mut Un
 }
 
 /// The same for a client that has its references without `$`: `{env:NAME}`, and `{file:PATH}`, which is not read for it.
-fn bare(text: &str, untranslated: &mut Untranslated) -> String {
-    note_native(text, untranslated);
+fn bare(text: &str, failures: &mut TranslationFailures) -> String {
+    note_native(text, failures);
     let (mut words, mut rest) = (String::new(), text);
     while let Some((before, body, after)) = next_bare(rest) {
         // One behind a `$` would be ours in the result, so it stays text.
@@ -145,7 +145,7 @@ fn bare(text: &str, untranslated: &mut Untranslated) -> String {
         match variable {
             Some(name) => words.push_str(&format!("${{{name}}}")),
             None => {
-                untranslated.missing.push(foreign(body));
+                failures.missing.push(foreign(body));
                 words.push_str(&format!("{{{body}}}"));
             }
         }
@@ -155,9 +155,9 @@ fn bare(text: &str, untranslated: &mut Untranslated) -> String {
 }
 
 /// Notes the references of mcpd's own in `text`, which stay text.
-fn note_native(text: &str, untranslated: &mut Untranslated) {
+fn note_native(text: &str, failures: &mut TranslationFailures) {
     let bodies = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
-    untranslated.literal.extend(bodies.map(|(body, _)| body).filter(|body| native_template(body).is_some()).map(shown));
+    failures.literal.extend(bodies.map(|(body, _)| body).filter(|body| native_template(body).is_some()).map(shown));
 }
 
 /// What stands before the first reference, within it, and behind it.
@@ -177,7 +177,7 @@ enum Reference {
     /// The client takes it for text. This is what may be shown of it.
     Literal(String),
     /// Only the client knows what it stands for.
-    Missing(Undefined),
+    Missing(UndefinedValue),
 }
 
 /// What `${body}` is in our words. Of our own forms only variables of the environment are, where the client has the same.
@@ -189,7 +189,7 @@ fn reference(body: &str, variables: Variables) -> Result<String, Reference> {
         "pathSeparator" | "/" => Ok("/".to_owned()),
         _ if EDITOR_VARIABLES.contains(&body) => Err(Reference::Missing(foreign(body))),
         _ => match (body.strip_prefix("input:"), native_template(body)) {
-            (Some(id), _) => Err(Reference::Missing(Undefined::Input(id.to_owned()))),
+            (Some(id), _) => Err(Reference::Missing(UndefinedValue::Input(id.to_owned()))),
             (None, Some(template)) if template.is_variable() && variables.include(body) => Ok(format!("${{{body}}}")),
             (None, Some(_)) => Err(Reference::Literal(shown(body))),
             (None, None) => Err(Reference::Missing(foreign(body))),
@@ -210,8 +210,8 @@ fn shown(body: &str) -> String {
     }
 }
 
-fn foreign(body: &str) -> Undefined {
-    Undefined::Foreign(excerpt(body, MAX_SHOWN_LEN))
+fn foreign(body: &str) -> UndefinedValue {
+    UndefinedValue::Foreign(excerpt(body, MAX_SHOWN_LEN))
 }
 
 /// The name that `text` begins with, if it begins with one.

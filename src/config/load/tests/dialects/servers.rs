@@ -1,4 +1,4 @@
-//! Which servers there are in a file of another client, what they are called, and what is said of the rest.
+//! Which servers there are in a file of another client, what they are called, and what is warnings of the rest.
 
 use super::*;
 
@@ -9,9 +9,9 @@ fn any_name_becomes_one_of_ours() {
         "файлы": {"command": "5"}, "": {"command": "6"}, "io.github/x": {"command": "7"}}}"#;
     let servers = servers_of("/c.json", text);
     assert_eq!(named(&servers), ["a-b-2", "a-b", "x_y", "a-b-3", "server", "server-2", "io-github-x"]);
-    let said = warnings("/c.json", text);
-    assert_eq!(said.len(), 6, "{said:#?}");
-    assert!(said[0].starts_with("2:9 server `a b` is called `a-b-2` here | a name is"), "{said:#?}");
+    let warnings = warnings("/c.json", text);
+    assert_eq!(warnings.len(), 6, "{warnings:#?}");
+    assert!(warnings[0].starts_with("2:9 server `a b` is called `a-b-2` here | a name is"), "{warnings:#?}");
 }
 
 #[test]
@@ -34,11 +34,12 @@ fn what_does_not_run_there_does_not_run_here() {
         r#""a": {"command": "x", "enabled": false}"#,
         r#""off": {"command": "x"}"#,
         r#""other": {"command": "x"}"#,
-        r#""a": {"command": "/usr/bin/mcpd", "args": ["connect", "--profile", "p"]}"#,
     ] {
         assert!(servers_of("/g.json", &json(server)).is_empty(), "{server}");
         assert_eq!(warnings("/g.json", &json(server)).len(), 1, "{server}");
     }
+    let mcpd = json(r#""a": {"command": "/usr/bin/mcpd", "args": ["connect", "--profile", "p"]}"#);
+    assert!(servers_of("/g.json", &mcpd).is_empty() && warnings("/g.json", &mcpd).is_empty());
     assert_eq!(servers_of("/g.json", &json(r#""a": {"command": "x"}"#)).len(), 1);
     let codex = "[mcp_servers.a]\ncommand = 'x'\nenabled = false\n";
     assert!(servers_of("/c.toml", codex).is_empty());
@@ -48,24 +49,24 @@ fn what_does_not_run_there_does_not_run_here() {
 }
 
 #[test]
-fn what_would_seem_to_hold_and_does_not_is_said() {
+fn ignored_keys_cause_warnings() {
     let text = r#"{"servers": {"a": {"command": "x",
         "envFile": ".env", "sandboxEnabled": true, "type": "ws", "autoApprove": ["y"], "disabled": false}}}"#;
-    let said = warnings("/p/.vscode/mcp.json", text);
+    let warnings = warnings("/p/.vscode/mcp.json", text);
     let begin = [
         "2:9 `envFile` is ignored | write",
         "2:28 `sandboxEnabled` is ignored",
         "2:60 `type` is ignored",
         "2:66 unknown key `autoApprove`",
     ];
-    assert_eq!(said.len(), begin.len(), "{said:#?}");
-    for (said, begin) in said.iter().zip(begin) {
-        assert!(said.starts_with(begin), "{said}");
+    assert_eq!(warnings.len(), begin.len(), "{warnings:#?}");
+    for (warning, begin) in warnings.iter().zip(begin) {
+        assert!(warning.starts_with(begin), "{warning}");
     }
 }
 
 #[test]
-fn errors_are_said_in_the_words_of_the_file() {
+fn errors_use_the_terms_of_the_file() {
     check_file(
         "/c.toml",
         "[mcp_servers.a]\nargs = 5\n",

@@ -1,4 +1,4 @@
-//! A new set of servers, and what became of it.
+//! The desired set of servers, and the outcome of applying it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,76 +7,75 @@ use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
 use crate::server::{ServerError, ServerHandle, login_needed};
 
-/// Lines of stderr told of a server that has failed.
+/// Maximum number of stderr lines reported for a failed server.
 const MAX_LINES: usize = 20;
-/// Bytes told of each of them, and of all together.
+/// Maximum bytes of each of these lines, and of all together.
 const MAX_LINE_LEN: usize = 4 << 10;
 const MAX_STDERR_LEN: usize = 32 << 10;
 
-/// All that is wanted of a manager.
+/// The servers, names and profiles that a manager should have.
 #[derive(Debug)]
 pub(crate) struct DesiredState {
     pub(crate) servers: Vec<ServerConfig>,
-    /// `None`: as before.
+    /// `None` keeps the current names and profiles.
     pub(crate) exposed: Option<ViewConfig>,
 }
 
-/// What of servers is exposed to whom, under which names.
+/// Names and profiles for the views.
 #[derive(Debug)]
 pub(crate) struct ViewConfig {
-    /// Where no profile says anything else.
+    /// The naming where a profile has none of its own.
     pub(crate) naming: Naming,
     pub(crate) profiles: Vec<Arc<Profile>>,
 }
 
-/// What a new set of servers made of the old one. Each name is in one of the lists, and perhaps in `updated`, in the order of the
-/// sets.
+/// How a new set of servers changed the old one. Each name is in one list, and possibly in `updated` as well, in the order of the sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// To be run as they were, and not failed: none of their processes was disturbed.
+    /// Servers that need no new process and whose last start did not fail. Their processes kept running.
     pub unchanged: Vec<Arc<str>>,
-    /// Of those to be run as they were, the ones with another policy, other limits of calls or other records of them.
+    /// Servers that need no new process, but whose policy, call limits or call records have changed.
     pub updated: Vec<Arc<str>>,
-    /// New, and ready or asleep.
+    /// New servers that are ready or idle.
     pub added: Vec<Arc<str>>,
-    /// Run as they are now to be. What is disabled will be, once it is enabled.
+    /// Servers that run with a changed configuration. A disabled one uses it once it is enabled.
     pub changed: Vec<Arc<str>>,
-    /// Being ended.
+    /// Servers that are being stopped.
     pub removed: Vec<Arc<str>>,
-    /// New or to be run differently, and not ready.
+    /// New or changed servers that are not ready.
     pub failed: Vec<ServerFailure>,
-    /// To be run as they were, and not ready, as their last start failed.
+    /// Servers that need no new process, but are not ready because their last start failed.
     pub still_down: Vec<Arc<str>>,
 }
 
-/// A server that is not ready as it was to be.
+/// A server whose new configuration is not in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFailure {
     /// Its configured name.
     pub name: Arc<str>,
-    /// A stable word for the reason.
+    /// A stable code for the reason.
     pub code: &'static str,
-    /// Why, on one line.
+    /// The reason, on one line.
     pub reason: String,
-    /// The instance that ran before goes on as it was. Otherwise there is none that could, and the new one is tried again.
+    /// Whether the former instance continues. Otherwise there is none, and the new instance is started again.
     pub runs_on: bool,
-    /// What the new instance wrote to stderr last.
+    /// The last stderr lines of the new instance.
     pub stderr: Vec<String>,
 }
 
-/// Why a server is not ready as it was to be.
+/// Why the new configuration of a server is not in force.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum FailureReason {
-    /// Its start failed, or its lists cannot be used.
+    /// The start failed, or the lists are unusable.
     Server(ServerError),
-    /// It needs a login.
+    /// The server needs a login.
     LoginNeeded {
         /// Its configured name.
         server: Arc<str>,
     },
     /// A later configuration has replaced this one.
     Superseded,
-    /// It was not ready in time.
+    /// The server was not ready in time.
     Timeout,
 }
 
@@ -108,7 +107,7 @@ impl ServerFailure {
         Self { name: Arc::clone(name), code, reason, runs_on: false, stderr: Vec::new() }
     }
 
-    /// It did not come up, and nothing goes on in its place.
+    /// A failed start without a former instance.
     pub(super) fn alone(server: &ServerHandle, reason: &FailureReason) -> Self {
         Self {
             stderr: server.stderr().last(MAX_LINES, MAX_LINE_LEN, MAX_STDERR_LEN),
@@ -116,7 +115,7 @@ impl ServerFailure {
         }
     }
 
-    /// A new instance did not come up, so that the one before goes on.
+    /// A failed start of `new`, while `old` continues. Reports only stderr lines of the new instance.
     pub(super) fn beside(old: &ServerHandle, new: &ServerHandle, first_line: u64, reason: &FailureReason) -> Self {
         let instances = old.instances().unwrap_or_default();
         let pids: Vec<u32> = instances.iter().chain([old]).filter_map(|one| one.published().pid).collect();

@@ -4,44 +4,43 @@ use std::sync::Arc;
 
 use crate::server::ServerHandle;
 
-/// What is wanted of a server, or of one of its tools.
+/// An order to enable or disable a server or one of its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Toggle {
-    /// It runs, and agents see what it offers.
+    /// Runs the server and exposes its lists to agents.
     Enable,
-    /// Agents see nothing of it; its process stays as it is, and calls in flight end as they would.
+    /// Hides the server from agents. Its process keeps running, and calls in flight finish.
     Disable,
-    /// The same, and its process ends.
+    /// Hides the server from agents and stops its process.
     Stop,
-    /// This tool is listed and can be called, as far as policy permits. Named as the server or as agents name it.
+    /// Lists this tool and permits calls of it, if policy does. Takes the server's own name or an exposed name.
     EnableTool(String),
-    /// This tool is neither listed nor can it be called. A server that has listed nothing yet takes any name, for the tool
-    /// to be hidden when it comes.
+    /// Denies this tool. While the server has not listed any tools, every name is accepted, and the tool is denied once it appears.
     DisableTool(String),
 }
 
-/// Whether a server is there for agents.
+/// Whether agents see a server, and whether it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enablement {
-    /// They see what it offers.
+    /// Agents see its lists.
     Enabled,
-    /// They see nothing of it, and it runs.
+    /// It runs, but agents do not see it.
     Disabled,
-    /// There is no process of it.
+    /// It has no process, and agents do not see it.
     Stopped,
 }
 
 impl Enablement {
-    /// Whether it is to run.
+    /// Whether the server should run.
     pub(super) fn runs(self) -> bool {
         self != Self::Stopped
     }
 }
 
-/// What has been switched.
+/// The server, and the tool if any, that a [`Toggle`] applied to.
 #[derive(Debug)]
 pub(super) struct ToggleResult {
     pub(super) handle: ServerHandle,
-    /// The tool, as its server names it.
+    /// The server's own name of the tool.
     pub(super) tool: Option<Arc<str>>,
 }

@@ -1,11 +1,11 @@
 //! Owns the servers and publishes what agents see of them.
 //!
-//! Lives here: the handle ([`Manager`], which the daemon holds and programs embed), the task behind it, and what both
-//! tell of the servers. Knows: [`crate::server`], [`crate::catalog`]. Must not touch: sockets, sessions.
+//! [`Manager`] is the handle that the daemon and embedding programs use. A task behind it owns the servers and publishes views.
+//! This module uses [`crate::server`] and [`crate::catalog`]. It must not use sockets or sessions.
 //!
 //! ```text
 //! Manager ── Order ──► ManagerTask ── owns ──► servers
-//!    ▲                      └─ publishes ─► View (catalog, servers; a watch: readers never wait)
+//!    ▲                      └─ publishes ─► View (catalog and servers, in a watch channel: readers never wait)
 //!    └──────────────────────────────────────┘
 //! ```
 //!
@@ -73,13 +73,13 @@ use crate::policy::pattern;
 use crate::server::lifecycle::State;
 use crate::server::{self, HealthOverride, ServerSnapshot, Stop, StopOrder};
 
-/// Orders that wait for the task; one more waits for a place.
+/// Capacity of the queue of orders. At the limit, senders wait.
 const ORDER_PLACES: usize = 16;
 
-/// Any number of servers as one: what the daemon serves, as a library. Cheap to clone; each clone is the same manager.
+/// Runs any number of servers and exposes them as one, as the daemon does. Cheap to clone; each clone is the same manager.
 ///
-/// A server that ends is started again, ever more slowly. When the last clone is dropped every server is ended at once,
-/// with everything it started; [`Manager::close`] is the polite way.
+/// A server that exits is restarted with increasing delays. When the last clone is dropped, every server and everything it started
+/// is killed at once. [`Manager::close`] stops the servers in order instead.
 #[derive(Debug, Clone)]
 pub struct Manager {
     orders: mpsc::Sender<Order>,
@@ -93,7 +93,7 @@ pub struct Manager {
 pub struct ListWatch(watch::Receiver<Arc<View>>);
 
 impl ListWatch {
-    /// Waits until something has changed since the last call: a list, or the state of a server.
+    /// Waits until a list or the state of a server has changed since the last call.
     ///
     /// # Errors
     /// [`ManagerError::Closed`].
@@ -103,15 +103,15 @@ impl ListWatch {
 }
 
 impl Manager {
-    /// Starts servers, all at once, with [`Setup::default`]. Has to be called within a tokio runtime.
+    /// Starts all servers in parallel, with [`Setup::default`]. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; then none was started.
+    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]. On an error, no server is started.
     pub fn start(servers: impl IntoIterator<Item = ServerConfig>) -> Result<Self, ManagerError> {
         Self::start_with(Setup::default(), servers)
     }
 
-    /// The same with another setup.
+    /// Like [`Manager::start`], with the given setup.
     ///
     /// # Errors
     /// As [`Manager::start`].
@@ -119,7 +119,8 @@ impl Manager {
         Ok(Self::spawn(setup, servers.into_iter().collect(), Vec::new())?.0)
     }
 
-    /// The same, for agents of `profiles`, with the task that ends when no process of any server is left.
+    /// Like [`Manager::start_with`], with a view for each of `profiles`. Returns also the manager's task, which ends when no server
+    /// process is left.
     pub(crate) fn spawn(
         setup: Setup,
         servers: Vec<ServerConfig>,
@@ -134,32 +135,32 @@ impl Manager {
         Ok((Self { orders, view, profiles, stop: Arc::new(stop) }, running))
     }
 
-    /// What is exposed now, and what will be.
+    /// The view of everything that is exposed, and its updates.
     pub(crate) fn view(&self) -> watch::Receiver<Arc<View>> {
         self.view.clone()
     }
 
-    /// Watches what is exposed, from now on.
+    /// Watches the exposed lists and the states of servers for changes from now on.
     #[must_use]
     pub fn watch(&self) -> ListWatch {
         ListWatch(self.view.clone())
     }
 
-    /// The profiles, each with what its agents see.
+    /// The profiles, each with its view.
     pub(crate) fn profiles(&self) -> watch::Receiver<Arc<[ServedProfile]>> {
         self.profiles.clone()
     }
 
-    /// What agents of a profile see that have instances of their own.
+    /// The source of views for agents of `profile` that have server instances of their own.
     pub(crate) fn agent_views(&self, profile: &Arc<str>) -> AgentViews {
         AgentViews { orders: self.orders.clone(), profile: Arc::clone(profile) }
     }
 
-    /// Adds a server, at the end, and waits until its tools are known.
+    /// Adds a server after the others, and waits until its tools are known.
     ///
     /// # Errors
-    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; or `ServerNotConnected`, if its first
-    /// start fails: then it has been removed again.
+    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]. If the first start of the server fails, it is removed
+    /// again and the error is `ServerNotConnected`.
     pub async fn connect(&self, server: ServerConfig) -> Result<(), ManagerError> {
         let handle = self.order(|done| Order::Connect(Box::new(server), done)).await?;
         handle.wait_for(|published| published.attempted).await;
@@ -168,7 +169,7 @@ impl Manager {
         Err(error.into())
     }
 
-    /// Removes a server; returns when no process of it is left. Its calls in flight get 2 s.
+    /// Removes a server, and returns when no process of it is left. Calls in flight have 2 s to finish.
     ///
     /// # Errors
     /// [`ManagerError::UnknownServer`].
@@ -178,22 +179,24 @@ impl Manager {
         Ok(())
     }
 
-    /// Makes these the servers, in this order. All that differs from what runs is started beside it first; what runs ends,
-    /// after its calls, when that is ready, and goes on if that fails ([`Replace`](crate::config::Replace) says otherwise). The
-    /// rest goes on undisturbed, and a changed policy or limit of calls costs no process.
+    /// Replaces the set of servers, in this order.
     ///
-    /// Returns when every server is as it was to be, or has failed: after twice the longest `handshake_timeout` of those that
-    /// were started and 10 s at most, and 2 s more for each of them. A set that is overtaken by another one returns, too.
+    /// - A new instance of each changed server starts beside the old one, unless [`Replace`](crate::config::Replace) forbids it.
+    /// - When the new instance is ready, the old one finishes its calls and stops. If the new one fails, the old one continues.
+    /// - Unchanged servers keep running. A changed policy or call limit needs no new process.
+    ///
+    /// Returns when every server is in its new state or has failed, or when a later set has replaced this one. The maximum time is
+    /// twice the longest `handshake_timeout` of the started servers, plus 10 s, plus 2 s for each of them.
     ///
     /// # Errors
-    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]; then nothing has changed. That a server fails is
-    /// no error, but in [`Changes::failed`].
+    /// [`ManagerError::InvalidServerName`], [`ManagerError::DuplicateServer`]. On an error, nothing changes. A server that fails
+    /// to start is reported in [`Changes::failed`] instead.
     pub async fn set_servers(&self, servers: impl IntoIterator<Item = ServerConfig>) -> Result<Changes, ManagerError> {
         let desired = DesiredState { servers: servers.into_iter().collect(), exposed: None };
         self.apply(desired).await?.await.map_err(|_| ManagerError::Closed)?
     }
 
-    /// The same of all that a configuration says, in two steps: it is ordered when this returns, and done when what it returns is told.
+    /// Orders the servers, names and profiles of a configuration. The returned channel receives the outcome when they are in force.
     pub(crate) async fn apply(
         &self,
         desired: DesiredState,
@@ -203,11 +206,11 @@ impl Manager {
         Ok(answer)
     }
 
-    /// Hides the tools of a server whose own names match one of these globs, instead of those hidden so far. Holds for
-    /// lists and calls from the moment this returns.
+    /// Denies the tools of a server whose own names match one of these globs. Replaces earlier patterns. Applies to lists and calls
+    /// as soon as this returns.
     ///
     /// # Errors
-    /// [`ManagerError::UnknownServer`], [`ManagerError::BadPattern`]; then nothing has changed.
+    /// [`ManagerError::UnknownServer`], [`ManagerError::BadPattern`]. On an error, nothing changes.
     pub async fn set_denied_tools(&self, server: &str, patterns: &[&str]) -> Result<(), ManagerError> {
         let bad =
             |error: globset::Error| ManagerError::BadPattern { server: server.to_owned(), reason: error.to_string() };
@@ -215,17 +218,18 @@ impl Manager {
         self.order(|done| Order::Deny(server.to_owned(), globs, done)).await
     }
 
-    /// Switches a server, or one of its tools, off or on. Holds for lists and calls from the moment this returns; of a
-    /// server that is to run or to end it returns when its tools are known or its start has failed, or its process is gone.
+    /// Enables or disables a server or one of its tools. Applies to lists and calls as soon as this returns.
+    ///
+    /// [`Toggle::Enable`] returns when the server's tools are known or its start has failed. [`Toggle::Stop`] returns when its process
+    /// has ended.
     ///
     /// # Errors
-    /// [`ManagerError::UnknownServer`], [`ManagerError::NoSuchTool`], [`ManagerError::TooManyToolsOff`]; then nothing has
-    /// changed.
+    /// [`ManagerError::UnknownServer`], [`ManagerError::NoSuchTool`], [`ManagerError::TooManyToolsOff`]. On an error, nothing changes.
     pub async fn toggle(&self, server: &str, toggle: Toggle) -> Result<(), ManagerError> {
         self.switch(server, toggle).await.map(drop)
     }
 
-    /// As [`Manager::toggle`]. Returns the tool that was switched, as its server names it.
+    /// Like [`Manager::toggle`]. Returns the server's own name of the toggled tool, if any.
     pub(crate) async fn switch(&self, server: &str, toggle: Toggle) -> Result<Option<Arc<str>>, ManagerError> {
         let of_process = matches!(toggle, Toggle::Enable | Toggle::Stop).then_some(toggle == Toggle::Enable);
         let ToggleResult { handle, tool } = self.order(|done| Order::Toggle(server.to_owned(), toggle, done)).await?;
@@ -242,8 +246,8 @@ impl Manager {
         Ok(tool)
     }
 
-    /// Says how a server is, whatever it answers when it is asked: one that is [`HealthOverride::Down`] gets no calls, one that is
-    /// [`HealthOverride::Up`] is not restarted for not answering. Holds until something else is said.
+    /// Overrides the health of a server until the next override: [`HealthOverride::Down`] keeps calls away from it, and
+    /// [`HealthOverride::Up`] prevents restarts because of missed answers.
     ///
     /// # Errors
     /// [`ManagerError::UnknownServer`].
@@ -251,8 +255,8 @@ impl Manager {
         self.order(|done| Order::OverrideHealth(server.to_owned(), vouched, done)).await
     }
 
-    /// Ends the instance of a server, after its calls, and starts another one; one that waits to be started again is
-    /// started now. Does not wait for it.
+    /// Stops the instance of a server after its calls, and starts another one. A server in backoff is started at once. Returns without
+    /// waiting for the start.
     ///
     /// # Errors
     /// [`ManagerError::UnknownServer`].
@@ -260,25 +264,25 @@ impl Manager {
         self.order(|done| Order::Restart(server.to_owned(), done)).await.map(drop)
     }
 
-    /// State, health and counters of every server, in order. Waits for nobody.
+    /// State, health and counters of every server, in order. Does not wait.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerReport> {
         report::servers(&self.view.borrow())
     }
 
-    /// Returns when all that servers have told by now is seen.
+    /// Returns when the views include everything that servers have published so far.
     pub(crate) async fn refresh(&self) -> Result<(), ManagerError> {
         self.order(Order::Refresh).await
     }
 
-    /// Ends every server in order: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL.
+    /// Stops every server: calls in flight have 2 s, then stdin is closed. SIGTERM follows after 3 s, and SIGKILL after 2 s more.
     /// Returns when no process is left.
     pub async fn close(&self) {
         self.stop(Stop::Drain);
         self.orders.closed().await;
     }
 
-    /// Ends every server as far as `stop` says, for good.
+    /// Stops every server for good, in the way that `stop` names.
     pub(crate) fn stop(&self, stop: Stop) {
         server::raise(&self.stop, stop);
     }

@@ -1,4 +1,4 @@
-//! What an owner can order of its manager.
+//! Orders from [`Manager`](super::Manager) handles to the manager's task.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use crate::config::ServerConfig;
 use crate::naming::is_server_name;
 use crate::server::{HealthOverride, ServerHandle};
 
-/// The answer to an order.
+/// Where the task sends the answer to an order.
 pub(super) type ReplySender<T> = oneshot::Sender<Result<T, ManagerError>>;
 
-/// What an owner asks for.
+/// An order, with the channel for its answer.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// One server more.
+    /// Add a server.
     Connect(Box<ServerConfig>, ReplySender<ServerHandle>),
-    /// One server less.
+    /// Remove a server.
     Disconnect(String, ReplySender<ServerHandle>),
-    /// All of this and nothing else.
+    /// Replace the set of servers, and the names and profiles if given.
     Apply(DesiredState, ReplySender<Changes>),
-    /// Other denied tools.
+    /// Replace the patterns of denied tools.
     Deny(String, Vec<Glob>, ReplySender<()>),
-    /// Something switched on or off.
+    /// Enable or disable a server or tool.
     Toggle(String, Toggle, ReplySender<ToggleResult>),
-    /// What a person says of how it is.
+    /// Override the health of a server.
     OverrideHealth(String, HealthOverride, ReplySender<()>),
-    /// Another instance.
+    /// Restart a server. Answers with the revision of the new instance.
     Restart(String, ReplySender<(ServerHandle, u64)>),
-    /// What the agent of this profile with this connection sees.
+    /// Subscribe an agent, by its session and profile, to its view.
     Follow(u64, Arc<str>, ReplySender<watch::Receiver<Arc<View>>>),
-    /// What servers have brought by now, published.
+    /// Publish the current state of the servers.
     Refresh(ReplySender<()>),
 }
 

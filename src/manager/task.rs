@@ -1,7 +1,7 @@
 //! The task that owns the servers of one manager.
 //!
-//! It takes one order at a time, and publishes what has become of it before it answers: whoever was told that a server
-//! is gone will not find it in the next list.
+//! It handles one order at a time, and publishes the resulting views before it answers the order. So a removed server is absent
+//! from every list that is read after the answer.
 
 mod apply;
 mod enable;
@@ -32,14 +32,14 @@ use crate::server::{self, Running, ServerHandle, SharedState, Stop, StopOrder};
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) running: Running,
-    /// As it runs.
+    /// The configuration that is in force.
     pub(super) config: Arc<ServerConfig>,
     pub(super) enablement: Enablement,
-    /// The revision that it has to have.
+    /// The revision that the server must reach for the configuration to be in force.
     pub(super) due: u64,
-    /// How it was to be run instead, and why it is not.
+    /// The configuration whose instance failed to start, and the failure. The former instance continues.
     pub(super) refused: Option<(Arc<ServerConfig>, ServerFailure)>,
-    /// What has to end before it may start.
+    /// Instances that must end before this one may start.
     pub(super) follows: Vec<ServerHandle>,
 }
 
@@ -48,20 +48,20 @@ pub(super) struct ManagerTask {
     setup: Setup,
     /// In the order of the set.
     servers: Vec<Entry>,
-    /// Removed or replaced, and not ended yet.
+    /// Servers that were removed or replaced and still have processes.
     leaving: Vec<Running>,
     changing: Changing,
     changed: Arc<Notify>,
-    /// The lists of a server that agents do not see.
+    /// Empty lists, for servers that are disabled.
     nothing: Lists,
-    /// All there is, but for what servers' own policies hide.
+    /// Everything that the servers' own policies permit.
     whole: ProfileView,
     profiles: Vec<ProfileView>,
     served: watch::Sender<Arc<[ServedProfile]>>,
 }
 
 impl ManagerTask {
-    /// Starts `servers`, all at once. Their names have been checked.
+    /// Starts all `servers` in parallel. The caller has checked their names.
     pub(super) fn start(setup: Setup, servers: Vec<ServerConfig>, profiles: Vec<Arc<Profile>>) -> Self {
         let whole = ProfileView::whole(setup.naming.clone());
         let mut task = Self {
@@ -93,21 +93,21 @@ impl ManagerTask {
         server::start(config, enabled, self.setup.host.clone(), Arc::clone(&self.changed), record)
     }
 
-    /// What is exposed of all servers.
+    /// The view of all servers.
     pub(super) fn view(&self) -> watch::Receiver<Arc<View>> {
         self.whole.view.subscribe()
     }
 
-    /// The profiles, each with what its agents see.
+    /// The profiles, each with its view.
     pub(super) fn profiles(&self) -> watch::Receiver<Arc<[ServedProfile]>> {
         self.served.subscribe()
     }
 
-    /// Handles orders and publishes what servers bring until `stop` says how to end, then stops them all in parallel.
-    /// Returns when no process of theirs is left.
+    /// Handles orders and publishes changes of servers until `stop` is raised, then stops all servers in parallel.
+    /// Returns when no server process is left.
     ///
     /// # Panics
-    /// At the end, with the panic of a server's task.
+    /// If the task of a server panicked, with the same panic, after all servers have stopped.
     pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopOrder) {
         let deadline = tokio::time::Instant::now() + self.setup.first_list_wait;
         let changed = Arc::clone(&self.changed);
@@ -137,7 +137,7 @@ impl ManagerTask {
         }
     }
 
-    /// Every server that may have processes.
+    /// Every server that may have processes, including replaced ones and replacements.
     fn handles(&self) -> Vec<ServerHandle> {
         let staying = self.servers.iter().map(|entry| &entry.running);
         let coming = self.changing.replacements.iter().map(|one| &one.running);
@@ -151,14 +151,14 @@ impl ManagerTask {
         }
     }
 
-    /// Tells if a server's task ended with a panic rather than in order.
+    /// Stops all servers. Returns the error of a server task that panicked, if any.
     async fn stop_all(&mut self, stop: StopOrder) -> Option<JoinError> {
         self.leaving.extend(self.servers.drain(..).map(|entry| entry.running));
         self.leaving.extend(self.changing.replacements.drain(..).map(|one| one.running));
         server::stop_all(&mut self.leaving, stop).await
     }
 
-    /// Shows what servers have brought by now.
+    /// Publishes the current lists and states of the servers in all views. `deadline_passed`: views no longer wait for first lists.
     pub(super) fn publish(&mut self, deadline_passed: bool) {
         let servers: Vec<_> = self.servers.iter().map(|entry| (entry, self.lists(entry))).collect();
         self.whole.publish(&servers, deadline_passed);
@@ -174,7 +174,7 @@ impl ManagerTask {
         }
     }
 
-    /// What is to be exposed from now on. Nothing of it is shown before it is published.
+    /// Sets the names and profiles for the next [`Self::publish`].
     pub(super) fn expose(&mut self, ViewConfig { naming, profiles }: ViewConfig) {
         self.whole.rename(naming, &self.profiles);
         let mut before = std::mem::take(&mut self.profiles);
@@ -191,19 +191,19 @@ impl ManagerTask {
         }
     }
 
-    /// How any agent's tools are named, that of the whole first.
+    /// The naming of the whole, then that of each profile.
     pub(super) fn namings(&self) -> Vec<Naming> {
         [&self.whole].into_iter().chain(&self.profiles).map(|view| view.profile.naming.clone()).collect()
     }
 
-    /// Says which profiles there are.
+    /// Publishes the list of profiles.
     pub(super) fn serve_profiles(&self) {
         let served =
             |view: &ProfileView| ServedProfile { profile: Arc::clone(&view.profile), view: view.view.subscribe() };
         self.served.send_replace(self.profiles.iter().map(served).collect());
     }
 
-    /// What an agent sees of its profile, if that is still there.
+    /// The view of one agent of `profile`; `None` if the profile was removed.
     pub(super) fn follow(&mut self, session: u64, profile: &str) -> Option<watch::Receiver<Arc<View>>> {
         let view = self.profiles.iter_mut().find(|view| *view.profile.name == *profile)?;
         Some(view.follow(session, &mut self.whole))
@@ -215,7 +215,7 @@ impl Entry {
         Self { running, config, enablement, due: 0, refused: None, follows: Vec::new() }
     }
 
-    /// As it is seen where it is configured as `config`.
+    /// The server as part of a view, with the configuration and lists of that view.
     pub(super) fn member(&self, config: Arc<ServerConfig>, lists: &Lists) -> Member {
         let (handle, vouched) = (self.running.handle.clone(), self.running.control.vouched());
         let refused = self.refused.as_ref().map(|(_, failed)| failed.reason.as_str().into());
@@ -229,7 +229,7 @@ mod tests {
     use crate::server::Guard;
 
     #[tokio::test]
-    async fn the_panic_of_a_servers_task_is_not_taken_for_an_ordered_end() {
+    async fn panic_of_a_server_task_is_reported_after_the_other_servers_ended() {
         let mut setup = Setup::default();
         setup.host.guard = Guard::None;
         let servers = ["a", "b"].map(|name| ServerConfig::new(name, "cat"));
@@ -240,7 +240,7 @@ mod tests {
         sender.send_replace(Stop::Drain);
         let (_orders, receiver) = mpsc::channel(1);
         let ended = tokio::spawn(task.run(receiver, stop)).await;
-        assert!(ended.expect_err("it was no ordered end").is_panic());
+        assert!(ended.expect_err("the task panicked").is_panic());
         assert!(other.published().pid.is_none() && other.has_ended(), "the other server was ended");
     }
 }

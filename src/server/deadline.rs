@@ -1,10 +1,10 @@
-//! When a call has to have ended. Pure: the time is told.
+//! The deadline of a call. Pure: time is passed in.
 
 use std::time::{Duration, Instant};
 
 use crate::config::CallLimit;
 
-/// Put off by progress, but not for ever.
+/// A deadline that progress postpones, up to the limit of the whole call.
 #[derive(Debug)]
 pub(super) struct Deadline {
     at: Instant,
@@ -13,28 +13,28 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Of a call that begins `now`.
+    /// The deadline of a call that begins `now`.
     pub(super) fn new(limit: CallLimit, now: Instant) -> Self {
         let last = now + limit.total;
         Self { at: last.min(now + limit.silence), last, limit }
     }
 
-    /// The call makes progress `now`, or will be heard of then again.
+    /// Postpones the deadline, as the call makes progress at `now`.
     pub(super) fn put_off(&mut self, now: Instant) {
         self.at = self.at.max(self.last.min(now + self.limit.silence));
     }
 
-    /// Nobody waits for it any more from `now` on.
+    /// Ends the call at `now`, as nobody waits for it.
     pub(super) fn end(&mut self, now: Instant) {
         self.at = self.at.min(now);
     }
 
-    /// When it is, as far as can be known.
+    /// The present deadline.
     pub(super) fn at(&self) -> Instant {
         self.at
     }
 
-    /// When the call began.
+    /// The start of the call.
     pub(super) fn begun(&self) -> Instant {
         self.last - self.limit.total
     }
@@ -44,7 +44,7 @@ impl Deadline {
         self.limit
     }
 
-    /// The limit that ends the call at that time.
+    /// The limit that ends the call at the present deadline.
     pub(super) fn limit(&self) -> Duration {
         if self.at == self.last { self.limit.total } else { self.limit.silence }
     }
@@ -69,7 +69,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn progress_puts_a_deadline_off_and_never_beyond_the_hard_one(
+        fn progress_postpones_a_deadline_up_to_the_total_limit(
             (silence, total) in (1..100u64, 1..1000u64),
             steps in prop::collection::vec(0..120u64, 0..50),
         ) {
@@ -85,7 +85,7 @@ mod tests {
                 let before = deadline.at();
                 deadline.put_off(now);
                 prop_assert_eq!(deadline.at(), (now + silence).min(begin + total));
-                prop_assert!(deadline.at() >= before, "progress shortens no time");
+                prop_assert!(deadline.at() >= before, "progress never shortens the deadline");
                 let ended_by = if begin + total <= now + silence { total } else { silence };
                 prop_assert_eq!(deadline.limit(), ended_by);
             }

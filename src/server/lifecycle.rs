@@ -32,23 +32,23 @@ use crate::backoff::Backoff;
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// Longest delay before a restart: a repaired command is picked up within it.
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// The longest that a server may have itself left alone: one that errs about it is tried again within this time.
+/// Cap on the `Retry-After` of a server.
 pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// The word for [`State::NeedsLogin`], by which reports are looked through as well.
+/// The word for [`State::NeedsLogin`]. Reports are also searched for it.
 pub const NEEDS_LOGIN: &str = "needs_login";
 
-/// Where a server is in its life.
+/// The lifecycle state of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// Spawned or being spawned; the handshake is not over.
+    /// Before or during the spawn or the handshake.
     Starting,
     /// Takes calls.
     Ready {
         /// Since the handshake.
         since: Instant,
     },
-    /// Takes calls, and does not answer when it is asked how it is, or is said to be down.
+    /// Receives calls, but fails its health checks, or is marked down by the operator.
     Unresponsive {
         /// Since the handshake.
         up_since: Instant,
@@ -57,31 +57,31 @@ pub enum State {
     },
     /// Down, to be started again.
     Backoff {
-        /// How many attempts in a row have ended early.
+        /// The number of consecutive failed attempts.
         attempt: u32,
-        /// When the next one begins.
+        /// The time of the next attempt.
         until: Instant,
-        /// How the last one ended. If its command cannot be executed, calls do not wait for the next attempt.
+        /// Why the last attempt ended. If the command cannot be executed, calls do not wait for the next attempt.
         reason: ServerError,
     },
-    /// Its process is being ended.
+    /// Its process is being stopped.
     Stopping,
-    /// Ended as it was told to; no process is left.
+    /// Stopped on request. No process is left.
     Stopped,
     /// Cannot be started as it is configured.
     Failed {
-        /// What has to be changed.
+        /// Why, and so what has to be changed.
         reason: ServerError,
     },
-    /// Lets nobody in before a person has logged in to it.
+    /// Rejects mcpd until a person has logged in.
     NeedsLogin {
-        /// What it said, or what is missing.
+        /// The server's message, or what is missing.
         reason: ServerError,
     },
 }
 
 impl State {
-    /// Whether a server in this state may serve by that time.
+    /// Whether a server in this state may be ready by `time`.
     #[must_use]
     pub fn may_be_ready_by(&self, time: Instant) -> bool {
         match self {
@@ -91,7 +91,7 @@ impl State {
         }
     }
 
-    /// Why it is down or unresponsive, if it is.
+    /// The reason if it is down or unresponsive.
     #[must_use]
     pub fn reason(&self) -> Option<&ServerError> {
         match self {
@@ -119,24 +119,24 @@ impl State {
     }
 }
 
-/// What happened to a server.
+/// An event in the life of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The handshake succeeded.
     Up,
-    /// It does not answer.
+    /// The health checks failed.
     Ill(ServerError),
-    /// It answers.
+    /// The instance has answered again.
     Well,
-    /// The instance is gone, or could not be started.
+    /// The instance has ended, or could not be started.
     Ended(ServerError),
     /// The delay is over.
     Due,
-    /// It is to be stopped.
+    /// A stop was requested.
     Stop,
-    /// It is to run again.
+    /// A start was requested.
     Start {
-        /// Whether it can be, with the reason if not.
+        /// The reason if it cannot be started.
         startable: Result<(), ServerError>,
         /// As in [`Lifecycle::new`].
         backoff_reset: Duration,
@@ -153,26 +153,26 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// A server about to be started, or one that cannot be, with the reason. Without `restarts` one that has ended has
-    /// failed. An instance that was up for `backoff_reset` has recovered: if it ends, the delays begin anew.
+    /// A server that is about to start, or has failed with the reason in `startable`. Without `restarts`, a server that ends has
+    /// failed. After an instance was up for `backoff_reset`, the delays start again with the shortest.
     #[must_use]
     pub fn new(startable: Result<(), ServerError>, restarts: bool, backoff_reset: Duration) -> Self {
         Self { state: first_state(startable), backoff: Backoff::new(FIRST_DELAY, MAX_DELAY), restarts, backoff_reset }
     }
 
-    /// The same for a server that is to be started later.
+    /// The same for a server that starts later.
     #[must_use]
     pub fn not_yet_started(self) -> Self {
         Self { state: State::Stopped, ..self }
     }
 
-    /// The state it is in.
+    /// The present state.
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// Takes an event; one that has no arrow in the picture changes nothing. `random` is from 0 to 1, for [`Backoff::next`].
+    /// Applies an event. Events without an arrow in the diagram change nothing. `random` is from 0 to 1, for [`Backoff::next`].
     pub fn on(&mut self, event: Event, now: Instant, random: f64) {
         self.state = match (&self.state, event) {
             (State::Starting, Event::Up) => State::Ready { since: now },
@@ -200,7 +200,7 @@ impl Lifecycle {
         };
     }
 
-    /// The state after an end: what brings the server back decides.
+    /// The state after an end. It depends on what can bring the server back.
     fn down(&mut self, reason: ServerError, now: Instant, random: f64) -> State {
         match reason.recovery() {
             Recovery::Login => State::NeedsLogin { reason },
@@ -219,7 +219,7 @@ fn first_state(startable: Result<(), ServerError>) -> State {
     startable.map_or_else(|reason| State::Failed { reason }, |()| State::Starting)
 }
 
-/// The reason of [`State::NeedsLogin`], for people.
+/// The text for [`State::NeedsLogin`].
 pub(crate) fn login_needed(server: &str) -> String {
     format!("needs a login: run `mcpd login {server}`")
 }

@@ -1,7 +1,7 @@
-//! A request of this program's own to one of its servers: what the library asks, the daemon never.
+//! Requests of an embedding program to a server. The daemon sends none.
 //!
-//! It goes the way of an agent's call, under the session number 0, which no agent has. A future that is dropped cancels
-//! the request at the server.
+//! They take the path of an agent's call, with session number 0, which no agent has. Dropping the future cancels the request at
+//! the server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,11 +20,11 @@ use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::{Message, parse};
 
 impl ServerHandle {
-    /// The raw result of a request, which has a span if it is a call of `tool` and takes no longer than `limit`. With `access` it is
-    /// checked again before it is written.
+    /// Sends a request and returns its raw result within `limit`. A call of `tool` has a span. With `access`, the request is checked
+    /// again before it is written.
     ///
     /// # Errors
-    /// The server's error object, or the one an agent would get in its place.
+    /// The server's error object, or the one that an agent would get from mcpd.
     pub(crate) async fn request(
         &self,
         method: &str,
@@ -40,7 +40,7 @@ impl ServerHandle {
         let Ok(Message::Request { id, .. }) = parse(&line) else {
             return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
         };
-        // Whoever makes a request of its own hears of no daemon.
+        // These requests do not depend on the stop order of a daemon.
         let (_running, stop) = StopOrder::channel();
         let (to, mut answers) = ReplySender::channel(Arc::default(), stop);
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));
@@ -72,17 +72,17 @@ impl ServerHandle {
     }
 }
 
-/// A server's error object; what of it cannot be read is left out.
+/// A server's error object, or a replacement if it is malformed.
 fn error_object(raw: &Bytes) -> ErrorObject {
     serde_json::from_slice(raw).unwrap_or_else(|_| ErrorObject::new(reply::INTERNAL_ERROR, "a malformed error"))
 }
 
-/// A request that waits for its answer. Dropped before it ends, it tells the server that nobody waits any more.
+/// A request that waits for its response. Dropping it before the response cancels it at the server.
 struct PendingAnswer<'a> {
     server: &'a ServerHandle,
     key: CallKey,
     span: Span,
-    /// If somebody listens to the span.
+    /// Set if the span is recorded.
     began: Option<Moment>,
     ended: bool,
 }

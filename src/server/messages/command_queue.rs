@@ -1,8 +1,8 @@
-//! The queue of commands of one server's task.
+//! The command queue of a server's task.
 //!
-//! Commands of one sender arrive in the order in which they were sent, whether or not the sender could wait for room: a
-//! cancellation never overtakes its call. What finds no room goes to an overflow that a task of its own forwards, and nothing
-//! passes it while anything is in there.
+//! Commands of one sender arrive in the order in which they were sent, so a cancellation never overtakes its call. A sender that
+//! cannot wait for a place puts its command into an overflow queue, which a separate task forwards. While the overflow queue is
+//! not empty, no command passes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc};
 use super::call::Failure;
 use super::command::{Command, MAX_COMMANDS};
 
-/// The senders' end; cheap to clone.
+/// The sender of the queue. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandQueue {
     commands: mpsc::Sender<Command>,
@@ -25,7 +25,7 @@ pub(crate) struct CommandQueue {
     overflowing: Arc<Overflowing>,
 }
 
-/// How many commands are in the overflow.
+/// The number of commands in the overflow queue.
 #[derive(Debug, Default)]
 struct Overflowing {
     count: AtomicUsize,
@@ -33,7 +33,7 @@ struct Overflowing {
 }
 
 impl CommandQueue {
-    /// A queue and the end of the server's task.
+    /// A queue with its receiver.
     pub(crate) fn new() -> (Self, mpsc::Receiver<Command>) {
         let (commands, receiver) = mpsc::channel(MAX_COMMANDS);
         let (overflow, overflowed) = mpsc::unbounded_channel();
@@ -42,25 +42,25 @@ impl CommandQueue {
         (Self { commands, overflow, overflowing }, receiver)
     }
 
-    /// Gives the command back if there is no room, or if the task has ended.
+    /// Returns the command if the queue is full or the task has ended.
     pub(crate) fn try_send(&self, command: Command) -> Result<(), TrySendError<Command>> {
         if self.overflowing.is_any() { Err(TrySendError::Full(command)) } else { self.commands.try_send(command) }
     }
 
-    /// Sends the command now, or as soon as there is room. For senders that cannot wait, and whose commands are bounded otherwise.
+    /// Sends the command now or through the overflow queue. For senders that cannot wait and whose commands are bounded otherwise.
     pub(crate) fn send_soon(&self, command: Command) {
         match self.try_send(command) {
             Ok(()) => {}
             Err(TrySendError::Closed(command)) => refuse(command),
             Err(TrySendError::Full(command)) => {
                 self.overflowing.count.fetch_add(1, Ordering::SeqCst);
-                // The task that forwards lives as long as there is a sender.
+                // The forwarding task runs as long as a sender exists.
                 let _ = self.overflow.send(command);
             }
         }
     }
 
-    /// Waits for room.
+    /// Waits for a place.
     pub(crate) async fn send(&self, command: Command) -> Result<(), SendError<Command>> {
         self.overflowing.wait_for_none().await;
         self.commands.send(command).await
@@ -92,7 +92,7 @@ impl Overflowing {
     }
 }
 
-/// Forwards what has overflowed until nobody sends any more.
+/// Forwards the commands of the overflow queue until all senders are gone.
 async fn forward(
     mut overflowed: mpsc::UnboundedReceiver<Command>,
     commands: mpsc::Sender<Command>,
@@ -106,7 +106,7 @@ async fn forward(
     }
 }
 
-/// The task has ended: a call is answered, and nothing else needs to be.
+/// Answers a call, as the task has ended. Other commands have no answer.
 fn refuse(command: Command) {
     if let Command::Call(call) = command {
         call.refuse_without_instance(Failure::ShuttingDown);
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// One sender sends more than there is room for, now by waiting and now without, while another thread takes them.
+    /// One sender fills the queue, partly by waiting and partly through the overflow, while another thread receives.
     #[tokio::test]
     async fn commands_of_one_sender_arrive_in_order() {
         const ALL: u64 = 20 * MAX_COMMANDS as u64;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_that_can_wait_is_put_into_the_overflow() {
+    async fn senders_that_can_wait_do_not_use_the_overflow() {
         let (queue, mut commands) = CommandQueue::new();
         for number in 0..=MAX_COMMANDS as u64 {
             queue.send_soon(cancel(number));

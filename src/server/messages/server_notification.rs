@@ -1,4 +1,4 @@
-//! What a server says that answers nobody, on its way to a session. Pure.
+//! Notifications of a server without a call, on the way to a session. Pure.
 
 use std::sync::Arc;
 
@@ -7,47 +7,47 @@ use bytes::Bytes;
 use super::tasks::TaskState;
 use crate::log_level::LogLevel;
 
-/// A notification of a server that belongs to no call.
+/// A notification of a server without a call.
 #[derive(Debug, Clone)]
 pub enum ServerNotification {
     /// A resource has changed.
     Updated(Box<ResourceUpdate>),
     /// A log message.
     Logged {
-        /// How severe, if it says that in a word of MCP's.
+        /// Its level, if that is valid in MCP.
         level: Option<LogLevel>,
         /// The whole line.
         line: Bytes,
     },
-    /// A person has been at a URL that the agent had sent them to: the whole line.
+    /// A URL elicitation is complete: the whole line.
     Completed(Bytes),
-    /// A task of the agent's has another status.
+    /// A legacy task of the agent has another status.
     Task(Box<TaskStatus>),
-    /// A task that the agent listens to has come further.
+    /// A modern task that the agent has subscribed to has another status.
     Followed(Box<FollowedTask>),
 }
 
-/// How far a task of the modern era is.
+/// The status of a modern task.
 #[derive(Debug, Clone)]
 pub struct FollowedTask {
     /// The configured server.
     pub server: Arc<str>,
-    /// The server's own id of it, as text.
+    /// The server's id of the task, as text.
     pub id: Bytes,
-    /// The whole line but its newline, for no subscription yet.
+    /// The line without its newline and without a subscription id.
     pub line: Bytes,
 }
 
-/// That a task has another status.
+/// The status of a legacy task.
 #[derive(Debug, Clone)]
 pub struct TaskStatus {
-    /// As it is now.
+    /// Its present state.
     pub state: TaskState,
     /// The whole line.
     pub line: Bytes,
 }
 
-/// That a resource has changed.
+/// A changed resource.
 #[derive(Debug, Clone)]
 pub struct ResourceUpdate {
     /// The configured server.

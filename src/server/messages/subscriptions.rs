@@ -1,7 +1,7 @@
-//! Which agents have subscribed to which resources of a server. Pure.
+//! The subscriptions of agents to resources of a server. Pure.
 //!
-//! A server knows one client, so it is asked for a resource once, however many agents want to hear of it. What is here
-//! outlives an instance: the next one is asked anew.
+//! A server has one client, so mcpd subscribes once to a resource for all its agents. The subscriptions outlive an instance and
+//! are renewed at the next one.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -9,24 +9,24 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-/// What an agent wants to hear of, or no more.
+/// Begins or ends the subscription of an agent to a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// The URI as text.
     pub uri: Bytes,
-    /// The same as the agent spelled it in JSON.
+    /// The URI as raw JSON of the agent.
     pub raw: Bytes,
-    /// Whether it is to begin.
+    /// Whether the subscription begins; otherwise it ends.
     pub begins: bool,
 }
 
-/// Those of one server, by URI.
+/// The subscriptions of one server, by URI.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions(BTreeMap<Bytes, Subscribers>);
 
 #[derive(Debug)]
 struct Subscribers {
-    /// As the first agent spelled the URI.
+    /// The URI as raw JSON of the first agent.
     raw: Bytes,
     agents: BTreeSet<u64>,
 }
@@ -36,12 +36,12 @@ impl Subscriptions {
         self.0.is_empty()
     }
 
-    /// Adds an agent to those of a resource; `false` if there are none yet, so that the server has to be asked.
+    /// Adds an agent to a subscribed resource. Returns `false` if it has no subscribers, so that mcpd has to subscribe first.
     pub(crate) fn join(&mut self, uri: &[u8], agent: u64) -> bool {
         self.0.get_mut(uri).map(|one| one.agents.insert(agent)).is_some()
     }
 
-    /// The server has accepted that these agents hear of a resource.
+    /// Records a subscription of these agents that the server has accepted.
     pub(crate) fn insert(&mut self, uri: Bytes, raw: Bytes, agents: impl IntoIterator<Item = u64>) {
         match self.0.entry(uri) {
             Entry::Vacant(place) => drop(place.insert(Subscribers { raw, agents: agents.into_iter().collect() })),
@@ -49,7 +49,7 @@ impl Subscriptions {
         }
     }
 
-    /// Removes an agent from those of a resource. Whether others are left.
+    /// Removes an agent from a resource. Returns whether other subscribers are left.
     pub(crate) fn leave(&mut self, uri: &[u8], agent: u64) -> bool {
         let Some(one) = self.0.get_mut(uri) else { return false };
         one.agents.remove(&agent);
@@ -60,14 +60,14 @@ impl Subscriptions {
         others
     }
 
-    /// Removes an agent from those of a resource. Gives its raw URI if nobody is left for it.
+    /// Removes an agent from a resource. Returns the raw URI if no subscriber is left.
     pub(crate) fn give_up(&mut self, uri: &[u8], agent: u64) -> Option<Bytes> {
         let one = self.0.get_mut(uri)?;
         let was_last = one.agents.remove(&agent) && one.agents.is_empty();
         if was_last { self.0.remove(uri).map(|one| one.raw) } else { None }
     }
 
-    /// Removes an agent from all. Gives the raw URIs of those that nobody is left for.
+    /// Removes an agent from all resources. Returns the raw URIs of those without subscribers.
     pub(crate) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
         let mut left = Vec::new();
         self.0.retain(|_, one| {
@@ -80,17 +80,17 @@ impl Subscriptions {
         left
     }
 
-    /// Removes one that the server does not keep up.
+    /// Removes a subscription that the server has ended.
     pub(crate) fn forget(&mut self, uri: &[u8]) {
         self.0.remove(uri);
     }
 
-    /// Each URI, as text and raw.
+    /// Each URI, as text and as raw JSON.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
         self.0.iter().map(|(uri, one)| (uri, &one.raw))
     }
 
-    /// What each agent has subscribed to.
+    /// Each subscription with its agent.
     pub(crate) fn by_agent(&self) -> impl Iterator<Item = (u64, Subscription)> {
         self.0.iter().flat_map(|(uri, one)| {
             let subscription = Subscription { uri: uri.clone(), raw: one.raw.clone(), begins: true };
@@ -98,11 +98,11 @@ impl Subscriptions {
         })
     }
 
-    /// The agents that are to hear that the resource `uri` has changed: subscribers of it, and of what it is a part of, for
-    /// a change of that may be told so (MCP 2025-11-25, schema, `ResourceUpdatedNotificationParams`).
+    /// The agents to notify of a change of the resource `uri`: its subscribers and those of resources that contain it. A server may
+    /// report the change of a part (MCP 2025-11-25, schema, `ResourceUpdatedNotificationParams`).
     pub(crate) fn concerned(&self, uri: &[u8]) -> BTreeSet<u64> {
         let mut agents = BTreeSet::new();
-        // Every URI that this one begins with sorts before it; what does not begin it tells how much to cut off.
+        // Every prefix of `uri` sorts before it. An entry that is no prefix shows how much of `uri` to cut off for the next lookup.
         let mut before = Bound::Included(uri);
         while let Some((whole, one)) = self.0.range::<[u8], _>((Bound::Unbounded, before)).next_back() {
             let common = whole.iter().zip(uri).take_while(|(a, b)| a == b).count();
@@ -115,7 +115,7 @@ impl Subscriptions {
     }
 }
 
-/// Whether `uri` is `whole` or a part of it.
+/// Whether `uri` equals `whole` or is a part of it.
 #[must_use]
 pub(crate) fn is_part(uri: &[u8], whole: &[u8]) -> bool {
     let Some(rest) = uri.strip_prefix(whole) else { return false };
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_the_servers_matter_from_its_first_agent_to_its_last() {
+    fn server_is_concerned_only_by_the_first_and_last_subscriber_of_a_resource() {
         let mut subscriptions = with(&[]);
         assert!(!subscriptions.join(b"a", 1));
         subscriptions.insert(Bytes::from("a"), Bytes::from("\"a\""), [1, 2]);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_concerns_those_who_have_the_resource_or_what_it_is_a_part_of() {
+    fn change_concerns_subscribers_of_the_resource_and_of_its_containers() {
         let subscriptions = with(&[("x://a", 1), ("x://a/b", 2), ("x://ab", 3), ("x://", 4), ("x://a/b/c", 5)]);
         let check = |uri: &str, expected: &[u64]| {
             assert!(subscriptions.concerned(uri.as_bytes()).iter().eq(expected), "{uri}");
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whom_a_change_concerns_is_found_without_asking_all(
+        fn concerned_agents_match_a_check_of_every_subscription(
             all in prop::collection::vec("[a/]{0,5}", 0..12), uri in "[a/]{0,7}",
         ) {
             let mut subscriptions = Subscriptions::default();

@@ -1,4 +1,4 @@
-//! Which agents follow which tasks of an instance. Pure.
+//! The subscriptions of agents to tasks of an instance. Pure.
 //!
 //! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status Notifications".
 
@@ -8,25 +8,25 @@ use bytes::Bytes;
 
 use super::subscriptions::Subscription;
 
-/// Of what an agent wants to hear, or no more, beside changed lists.
+/// Begins or ends a subscription of an agent, other than to changed lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interest {
-    /// That a resource has changed.
+    /// To changes of a resource.
     Resource(Subscription),
-    /// How far a task is.
+    /// To the status of a task.
     Task(TaskSubscription),
 }
 
-/// That an agent wants to hear how far a task is, or no more.
+/// Begins or ends the subscription of an agent to a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSubscription {
-    /// The server's own id of it, as text.
+    /// The server's id of the task, as text.
     pub id: Bytes,
-    /// Whether it is to begin.
+    /// Whether the subscription begins; otherwise it ends.
     pub begins: bool,
 }
 
-/// Those of one instance, by the ids of the tasks.
+/// The subscribers of the tasks of one instance, by task id.
 #[derive(Debug, Default)]
 pub(crate) struct TaskSubscribers(BTreeMap<Bytes, BTreeSet<u64>>);
 
@@ -35,14 +35,14 @@ impl TaskSubscribers {
         self.0.is_empty()
     }
 
-    /// An agent follows a task. Whether it is the first.
+    /// Adds an agent to a task. Returns whether it is the only subscriber.
     pub(crate) fn join(&mut self, id: &Bytes, agent: u64) -> bool {
         let agents = self.0.entry(id.clone()).or_default();
         agents.insert(agent);
         agents.len() == 1
     }
 
-    /// It does so no more. Whether it was the last.
+    /// Removes an agent from a task. Returns whether it was the last subscriber.
     pub(crate) fn leave(&mut self, id: &Bytes, agent: u64) -> bool {
         let Some(agents) = self.0.get_mut(id) else { return false };
         let was_last = agents.remove(&agent) && agents.is_empty();
@@ -52,23 +52,23 @@ impl TaskSubscribers {
         was_last
     }
 
-    /// An agent follows none any more. Gives those that nobody is left for.
+    /// Removes an agent from all tasks. Returns the tasks without subscribers.
     pub(crate) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
         let all: Vec<_> = self.0.keys().cloned().collect();
         all.into_iter().filter(|id| self.leave(id, agent)).collect()
     }
 
-    /// Those of one task.
+    /// The subscribers of one task.
     pub(crate) fn of(&self, id: &[u8]) -> impl Iterator<Item = u64> {
         self.0.get(id).into_iter().flatten().copied()
     }
 
-    /// Nothing more is heard of a task.
+    /// Removes a task that has ended or whose subscription the server refuses.
     pub(crate) fn forget(&mut self, id: &[u8]) {
         self.0.remove(id);
     }
 
-    /// The instance is another: its tasks are, too.
+    /// Removes all tasks, as their instance was replaced.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_the_servers_matter_from_its_first_follower_to_its_last() {
+    fn server_is_concerned_only_by_the_first_and_last_subscriber_of_a_task() {
         let mut task_subscribers = TaskSubscribers::default();
         let [a, b] = ["a", "b"].map(Bytes::from);
         assert!(

@@ -1,4 +1,4 @@
-//! What requests and responses say about tasks, on their way between a session and an instance.
+//! Requests about tasks and reports on them, between a session and an instance.
 
 use std::sync::Weak;
 
@@ -12,49 +12,49 @@ pub use crate::task_state::{TaskAct, TaskState, unknown_task};
 pub struct TaskAsk {
     /// The task's id, as text.
     pub id: Bytes,
-    /// What of it.
+    /// The operation.
     pub act: TaskAct,
 }
 
 /// A request about a task of the modern era.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgedTaskRequest {
-    /// The task's id as the agent knows it.
+    /// The agent's id of the task.
     pub id: Bytes,
-    /// The server's own, as text.
+    /// The server's id of the task, as text.
     pub task: Bytes,
-    /// The mark of the instance that has made it.
+    /// The tag of the instance that created the task.
     pub maker: u64,
 }
 
-/// What an answer of a server says of a task, for the session it goes to.
+/// What a response shows about a task, for the session.
 #[derive(Debug)]
 pub enum TaskNews {
-    /// The call has made it.
+    /// The call has created a task.
     Made(MadeTask),
-    /// It is so now.
+    /// The present state of a task.
     Seen(TaskState),
-    /// The server does not know it any more.
+    /// The server no longer knows the task.
     Gone {
-        /// Its id, as text.
+        /// The server's id of the task, as text.
         id: Bytes,
     },
-    /// It may tell of one of the modern era, which the instance with this mark has made.
+    /// The response may create or report a modern task of the instance with this tag.
     Bridged {
-        /// Another for each instance of a server.
+        /// The tag of the instance.
         maker: u64,
     },
 }
 
-/// A task that a call has made.
+/// A task that a call has created.
 #[derive(Debug)]
 pub struct MadeTask {
-    /// As it was when it was made.
+    /// Its first state.
     pub state: TaskState,
-    /// The very instance that has made it, where there may be several.
+    /// The instance that created it, if there may be several.
     pub instance: Option<ServerHandle>,
-    /// What was said of it before, each a whole line.
+    /// Status notifications that arrived before the response, each a whole line.
     pub early: Vec<Bytes>,
-    /// Dead as soon as that instance is: its tasks go with it.
+    /// Dead once the instance has ended, as its tasks end with it.
     pub life: Weak<()>,
 }

@@ -48,7 +48,7 @@ impl Subject {
 /// What a call needs its listener to expose.
 #[derive(Debug)]
 pub enum Target {
-    /// A tool or prompt. For a request about a task, the tool that made the task.
+    /// A tool or prompt. For a request about a task, the tool that created the task.
     Named {
         /// Tools or prompts.
         kind: ListKind,
@@ -61,34 +61,34 @@ pub enum Target {
     Uri(Bytes),
 }
 
-/// What a listener says of a target.
+/// Whether a listener exposes a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// It may be called.
+    /// The target may be called.
     Exposed,
     /// Policy would expose it, but the server does not list it now.
     NotListed,
-    /// It is unknown to the agents of the listener.
+    /// The target is unknown to the agents of the listener.
     Hidden,
 }
 
 /// What one listener exposes at any moment. A session implements it over the view of its profile.
 pub trait Listener: Debug + Send + Sync {
-    /// Differs whenever anything that is exposed differs.
+    /// Changes whenever anything that is exposed changes.
     fn version(&self) -> u64;
 
-    /// Whether `target` of `server`, which lists `lists`, is exposed now.
+    /// Whether `target` of `server` is exposed now. `lists` are the server's present lists.
     fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure;
 }
 
 /// The permission of one call to reach its server.
 #[derive(Debug)]
 pub struct Access {
-    /// What decides.
+    /// The listener that decides.
     pub listener: Arc<dyn Listener>,
-    /// What was asked for.
+    /// The target of the request.
     pub target: Target,
-    /// What the request was about.
+    /// The kind of target, for the error.
     pub subject: Subject,
     /// The name, URI or id in the request.
     pub key: Bytes,
@@ -101,7 +101,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Whether the call may be written to `server`, which lists `lists`.
+    /// Whether the call may be written to `server`, whose present lists are `lists`.
     pub(crate) fn exposure(&self, server: &str, lists: &Lists) -> Exposure {
         if self.listener.version() == self.version && self.lists == identity(lists) {
             return Exposure::Exposed;
@@ -109,7 +109,7 @@ impl Access {
         self.listener.exposure(server, &self.target, Some(lists))
     }
 
-    /// Whether the listener hides the target by now, whatever the server lists.
+    /// Whether the listener's policy now hides the target, regardless of the server's lists.
     pub(crate) fn is_hidden(&self, server: &str) -> bool {
         self.listener.version() != self.version
             && self.listener.exposure(server, &self.target, None) == Exposure::Hidden

@@ -1,4 +1,4 @@
-//! How a call can fail on the way, and the error object that says so. Pure.
+//! Failures of calls, and the error objects for them. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,33 +8,33 @@ use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
 use crate::server::error::ServerError;
 
-/// Why a call has no answer of the server's own.
+/// Why mcpd answers a call in place of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallError {
     /// The configured server.
     pub server: Arc<str>,
     /// What happened.
     pub failure: Failure,
-    /// Whether any of the call may have reached the server.
+    /// Whether any part of the call may have reached the server.
     pub sent: bool,
 }
 
-/// What happened to a call that failed on the way.
+/// The failure of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
     /// The server ended after the call was sent.
     Died {
-        /// How.
+        /// How it ended.
         reason: ServerError,
     },
-    /// No answer within its limits.
+    /// The server did not answer within the limits of the call.
     TimedOut {
-        /// The one that it reached.
+        /// The limit that has passed.
         after: Duration,
     },
     /// A cap is reached.
     Overloaded {
-        /// Which one.
+        /// The cap, for the error text.
         what: &'static str,
     },
     /// The server is down.
@@ -44,35 +44,35 @@ pub enum Failure {
         /// Until the next start attempt.
         retry_after: Option<Duration>,
     },
-    /// A person has to let mcpd in at the server first.
+    /// A person has to log in to the server first.
     LoginNeeded {
         /// Why.
         why: String,
     },
-    /// The server, or the daemon, is being stopped.
+    /// The server or the daemon is being stopped.
     ShuttingDown,
-    /// The server's answer was over the message cap.
+    /// The server's response was larger than the message cap.
     AnswerTooLarge,
-    /// The server's answer was no valid response.
+    /// The server's response was invalid.
     AnswerMalformed,
-    /// The server answers with an HTTP status that does not say whether the call was processed.
+    /// The server answered with an HTTP status that does not show whether the call was processed.
     Status {
-        /// With the status.
+        /// The error with the status.
         reason: ServerError,
-        /// When another call may be made, if the server says so.
+        /// The `Retry-After` of the server, if it sent one.
         retry_after: Option<Duration>,
     },
-    /// The server's answer is one that the era of the call has not.
+    /// The result type of the response does not exist in the era of the call.
     NotOfItsEra {
-        /// What it calls it.
+        /// The result type.
         what: String,
     },
-    /// The server had to know more first, and does not.
+    /// The server requested input that it did not get.
     NotAnswered {
-        /// What it desired, and what became of that; of the server.
+        /// Predicate about the server: what it requested, and the outcome.
         why: String,
     },
-    /// The server gave the task that it made an id that another one has.
+    /// The server gave a new task the id of another task.
     TaskIdTaken,
 }
 

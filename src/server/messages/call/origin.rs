@@ -1,4 +1,4 @@
-//! Who calls: how it speaks, and what a server of the other era has to be told of it. Pure.
+//! The agent that sent a call, as far as a server of the other era needs to know it. Pure.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use crate::era::Era;
 use crate::era::speaker::Speaker;
 use crate::log_level::LogLevel;
 
-/// Where a call comes from.
+/// The origin of a call.
 #[derive(Debug, Clone)]
 pub enum Origin {
-    /// An agent that has introduced itself, which holds for all its calls.
+    /// A legacy agent. Its `initialize` applies to all its calls.
     Legacy(Arc<Speaker>),
-    /// Whoever has come by the socket of this profile: the call says the rest itself.
+    /// A modern agent. Its call carries everything but the profile.
     Modern {
-        /// Its name.
+        /// The profile of the listener.
         profile: Arc<str>,
-        /// From which level on log messages of the call are desired, if any are.
+        /// Minimum level of the log messages that the call requests, if it requests any.
         level: Option<LogLevel>,
     },
 }
@@ -30,13 +30,13 @@ impl Origin {
         }
     }
 
-    /// Whether nothing is known of who calls but what the call says.
+    /// Whether the call itself carries everything that is known of the agent.
     #[must_use]
     pub fn is_stateless(&self) -> bool {
         matches!(self, Self::Modern { .. })
     }
 
-    /// From which level on log messages of the call are desired, if it says so itself.
+    /// Minimum level of the log messages that the agent requests, if it requests any.
     #[must_use]
     pub fn level(&self) -> Option<LogLevel> {
         match self {

@@ -40,7 +40,7 @@ pub(super) struct Entry {
     /// The configuration whose instance failed to start, and the failure. The former instance continues.
     pub(super) refused: Option<(Arc<ServerConfig>, ServerFailure)>,
     /// Instances that must end before this one may start.
-    pub(super) follows: Vec<ServerHandle>,
+    pub(super) waits_for: Vec<ServerHandle>,
 }
 
 #[derive(Debug)]
@@ -84,9 +84,9 @@ impl ManagerTask {
 
     pub(super) fn start_one(&self, config: Arc<ServerConfig>, enablement: Enablement) -> Entry {
         let record = SharedState::new(Arc::clone(&config.name));
-        let follows = self.to_wait_for(&config);
-        let running = self.start_running(Arc::clone(&config), enablement.runs() && follows.is_empty(), record);
-        Entry { follows, ..Entry::new(running, config, enablement) }
+        let waits_for = self.predecessors(&config);
+        let running = self.start_running(Arc::clone(&config), enablement.runs() && waits_for.is_empty(), record);
+        Entry { waits_for, ..Entry::new(running, config, enablement) }
     }
 
     pub(super) fn start_running(&self, config: Arc<ServerConfig>, enabled: bool, record: SharedState) -> Running {
@@ -117,11 +117,11 @@ impl ManagerTask {
             tokio::select! {
                 () = changed.notified() => {
                     self.after_lost_guards().await;
-                    self.look();
+                    self.advance();
                     self.publish(false);
                     self.leaving.retain(|running| !running.handle.has_ended());
                 }
-                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.look(),
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.advance(),
                 Some(order) = orders.recv() => self.handle(order),
                 () = sleep_until(deadline), if !settled => self.publish(true),
                 () = stop.at_least(Stop::Drain) => break,
@@ -183,7 +183,7 @@ impl ManagerTask {
             self.profiles.push(match known {
                 Some(index) => {
                     let mut view = before.swap_remove(index);
-                    view.become_other(profile, &self.whole);
+                    view.set_profile(profile, &self.whole);
                     view
                 }
                 None => ProfileView::of(profile, &self.whole),
@@ -212,7 +212,7 @@ impl ManagerTask {
 
 impl Entry {
     pub(super) fn new(running: Running, config: Arc<ServerConfig>, enablement: Enablement) -> Self {
-        Self { running, config, enablement, due: 0, refused: None, follows: Vec::new() }
+        Self { running, config, enablement, due: 0, refused: None, waits_for: Vec::new() }
     }
 
     /// The server as part of a view, with the configuration and lists of that view.

@@ -1,21 +1,21 @@
-//! A new set of servers, taken over as a whole: the only way in which servers come, go and change together.
+//! Applies a new set of servers as a whole.
 //!
-//! What is new or to be run differently is started first, beside what runs ([`super::replacement`]). When all of that is ready,
-//! has failed, or has had [`STAGE`], the set is in force: order, policy, profiles, limits of calls, what is new, what has gone, and every
-//! replacement that is ready, in one step, so that agents are told once. A replacement that needs longer takes its place when it is
-//! ready. One that fails is dropped: what ran before goes on, and is known to have refused.
+//! 1. New and changed servers start first, beside the running ones ([`super::replacement`]).
+//! 2. The set is in force when each of them is ready or has failed, at the latest after [`STAGE`]. Order, policy, profiles, call limits
+//!    and ready replacements then change in one step, so agents are notified once.
+//! 3. A slower replacement takes its place when it is ready. A failed one is dropped: the former instance continues, and the entry
+//!    records the failure.
 //!
 //! ```text
-//! set ─► replacements started ─► all ready, or STAGE over ─► in force ─► the last replacements ─► told to whoever asked
-//!            another set: those that it wants as well go on, the others are dropped ┘
+//! set ─► replacements started ─► all ready, or STAGE over ─► in force ─► the last replacements ─► answer
+//!            later set: shared replacements continue, the others are dropped ┘
 //! ```
 //!
-//! - A server of which nothing is up (asleep, disabled, failed, between two attempts, still starting), and one with
-//!   `replace = "stop_first"`, is taken over in place: its task ends what it has and starts what is wanted.
-//! - A server with instances for agents is replaced as a whole. Its replacement is ready when its listing instance is, or at once
-//!   if there is none; its agents get new instances then, while the old ones finish their calls.
-//! - A set that comes while another is not in force takes its place, and does not put off when that is. Any other order puts
-//!   what was wanted last in force first.
+//! - Some servers are reconfigured by their own task, which stops the old instance first. These are servers without a ready instance
+//!   (idle, disabled, failed, in backoff, starting) and servers with `replace = "stop_first"`.
+//! - A server with an instance per agent is replaced as a whole. Its replacement is ready when its listing instance is, or at once if
+//!   there is none. Its agents then get new instances, while the old ones finish their calls.
+//! - A set that arrives while another is staged replaces it, with the same deadline. Any other order first puts the staged set in force.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,10 +29,10 @@ use crate::manager::enablement::Enablement;
 use crate::manager::orders::{ReplySender, check_names};
 use crate::server::{Running, ServerHandle, Stop};
 
-/// How long a set waits for what it starts before it is in force.
+/// Maximum time between the arrival of a set and the moment when it is in force.
 const STAGE: Duration = Duration::from_secs(5);
 
-/// What is wanted and not in force yet.
+/// A set that is not in force yet.
 #[derive(Debug)]
 struct StagedSet {
     servers: Vec<Arc<ServerConfig>>,
@@ -40,19 +40,19 @@ struct StagedSet {
     until: Instant,
 }
 
-/// What a manager is about to be.
+/// Changes in progress.
 #[derive(Debug, Default)]
 pub(super) struct Changing {
     staged: Option<StagedSet>,
-    /// In the order of the set; one for each server at most.
+    /// In the order of the set; at most one for each server.
     pub(super) replacements: Vec<Replacement>,
     pub(super) pending_sets: Vec<PendingSet>,
-    /// What is to be ended once nobody is led to it any more.
+    /// Servers to stop once no published view routes calls to them.
     pub(super) gone: Vec<(Running, Stop)>,
 }
 
 impl Changing {
-    /// When it is to be looked at, if nothing happens before.
+    /// The next deadline of a staged set, a pending answer or a replacement.
     pub(super) fn due(&self) -> Option<Instant> {
         let staged = self.staged.iter().map(|staged| staged.until);
         let pending = self.pending_sets.iter().map(|pending| pending.until);
@@ -66,10 +66,10 @@ impl Changing {
 }
 
 impl ManagerTask {
-    /// Has everything be as `wanted` says, and tells `done` when it is.
+    /// Stages `desired`, starts its replacements, and answers `done` when it is in force.
     pub(super) fn apply(&mut self, desired: DesiredState, done: ReplySender<Changes>) {
         if let Err(error) = check_names(desired.servers.iter().map(|config| &config.name)) {
-            // Whoever asked may have gone.
+            // The caller may have dropped its future.
             return drop(done.send(Err(error)));
         }
         let servers: Vec<_> = desired.servers.into_iter().map(Arc::new).collect();
@@ -81,24 +81,24 @@ impl ManagerTask {
         let (until, before) =
             self.changing.staged.take().map_or((now + STAGE, None), |staged| (staged.until, staged.exposed));
         self.changing.staged = Some(StagedSet { servers, exposed: desired.exposed.or(before), until });
-        self.look();
+        self.advance();
     }
 
-    /// Starts what is not started yet of what has to be another task, and ends what was started and is not wanted.
+    /// Starts the missing replacements for `awaited`, and stops replacements that are no longer needed.
     fn start_replacements(&mut self, awaited: &[Arc<ServerConfig>]) {
-        let is_apart = |config: &&Arc<ServerConfig>| {
+        let is_separate = |config: &&Arc<ServerConfig>| {
             let entry = self.servers.iter().find(|entry| entry.config.name == config.name);
-            entry.is_none_or(|entry| entry.makes_way(config))
+            entry.is_none_or(|entry| entry.needs_replacement(config))
         };
-        let apart: Vec<_> = awaited.iter().filter(is_apart).collect();
+        let separate: Vec<_> = awaited.iter().filter(is_separate).collect();
         let is_needed =
-            |one: &Replacement| apart.iter().any(|config| one.config.name == config.name && one.is_like(config));
+            |one: &Replacement| separate.iter().any(|config| one.config.name == config.name && one.is_like(config));
         let before = std::mem::take(&mut self.changing.replacements);
         let (mut started, unneeded): (Vec<_>, Vec<_>) = before.into_iter().partition(is_needed);
-        // First, for what is started now may have to wait for their end.
+        // First, because a new replacement may have to wait for their end.
         self.changing.gone.extend(unneeded.into_iter().map(|one| (one.running, Stop::Drain)));
-        self.dismiss();
-        for config in apart {
+        self.stop_gone();
+        for config in separate {
             let index = started.iter().position(|one| one.config.name == config.name);
             let one = match index.map(|index| started.swap_remove(index)) {
                 Some(one) => one.with_config(config),
@@ -108,7 +108,7 @@ impl ManagerTask {
         }
     }
 
-    /// What a set would make of what there is, and what of it has to come up.
+    /// Compares a set with the current servers. Returns the changes and the configurations that need a new instance.
     fn compare(&self, servers: &[Arc<ServerConfig>]) -> (Changes, Vec<Arc<ServerConfig>>) {
         let (mut changes, mut awaited) = (Changes::default(), Vec::new());
         for config in servers {
@@ -132,16 +132,16 @@ impl ManagerTask {
         (changes, awaited)
     }
 
-    /// Does what has become due, or possible.
-    pub(super) fn look(&mut self) {
+    /// Takes the next steps that are possible or due.
+    pub(super) fn advance(&mut self) {
         let now = Instant::now();
         for entry in &mut self.servers {
             entry.start_after();
         }
         match &self.changing.staged {
             Some(staged) => {
-                let are_proved = self.changing.replacements.iter().all(|one| one.proved(now).is_some());
-                if are_proved || staged.until <= now {
+                let all_decided = self.changing.replacements.iter().all(|one| one.readiness(now).is_some());
+                if all_decided || staged.until <= now {
                     self.put_in_force(now);
                 }
             }
@@ -152,8 +152,8 @@ impl ManagerTask {
         }
     }
 
-    /// Puts what is wanted in force, if it is not.
-    pub(super) fn hurry(&mut self) {
+    /// Puts the staged set in force now, if there is one.
+    pub(super) fn apply_staged(&mut self) {
         if self.changing.staged.is_some() {
             let now = Instant::now();
             self.put_in_force(now);
@@ -169,7 +169,7 @@ impl ManagerTask {
             let mut take = || replacements.extract_if(.., |one| one.config.name == config.name).next();
             let index = before.iter().position(|entry| entry.config.name == config.name);
             let entry = index.map(|index| before.remove(index));
-            let config = entry.as_ref().map_or_else(|| Arc::clone(&config), |entry| entry.with_switches(&config));
+            let config = entry.as_ref().map_or_else(|| Arc::clone(&config), |entry| entry.with_disabled_tools(&config));
             let entry = match (entry, take()) {
                 (None, Some(one)) => self.place(one, config),
                 (None, None) => self.start_one(config, Enablement::Enabled),
@@ -179,8 +179,8 @@ impl ManagerTask {
                     entry
                 }
                 (Some(entry), None) => {
-                    let follows = self.to_wait_for(&config);
-                    entry.taking_over(config, follows)
+                    let waits_for = self.predecessors(&config);
+                    entry.reconfigured(config, waits_for)
                 }
             };
             self.servers.push(entry);
@@ -191,20 +191,20 @@ impl ManagerTask {
         }
         self.publish(false);
         self.serve_profiles();
-        self.dismiss();
+        self.stop_gone();
     }
 
-    /// Has each replacement take its place that can.
+    /// Puts ready replacements in place, and drops failed ones.
     fn replace_ready(&mut self, now: Instant) {
-        let proved: Vec<_> = self.changing.replacements.extract_if(.., |one| one.proved(now).is_some()).collect();
-        if proved.is_empty() {
+        let decided: Vec<_> = self.changing.replacements.extract_if(.., |one| one.readiness(now).is_some()).collect();
+        if decided.is_empty() {
             return;
         }
-        for one in proved {
+        for one in decided {
             self.replace_named(one, now);
         }
         self.publish(false);
-        self.dismiss();
+        self.stop_gone();
     }
 
     fn replace_named(&mut self, one: Replacement, now: Instant) {
@@ -218,7 +218,7 @@ impl ManagerTask {
         }
     }
 
-    /// What has been started for a server that is not to run, or not to be there: its own task takes over how it is to be.
+    /// Stops the replacement of a server that is being stopped or removed. The server's own task takes over the new configuration.
     pub(super) fn cancel_replacement(&mut self, name: &str) {
         let Some(one) = self.changing.take(name) else { return };
         if let Some(index) = self.servers.iter().position(|entry| *entry.config.name == *name) {
@@ -229,14 +229,14 @@ impl ManagerTask {
                 return self.servers.insert(index, entry);
             }
             let config = Arc::new(one.config.with_live_settings(&entry.config));
-            let follows = self.to_wait_for(&config);
-            self.servers.insert(index, entry.taking_over(config, follows));
+            let waits_for = self.predecessors(&config);
+            self.servers.insert(index, entry.reconfigured(config, waits_for));
         }
         self.changing.gone.push((one.running, Stop::Drain));
     }
 
-    /// Ends what nobody is led to any more.
-    pub(super) fn dismiss(&mut self) {
+    /// Stops the servers in `gone`.
+    pub(super) fn stop_gone(&mut self) {
         for (running, stop) in self.changing.gone.drain(..) {
             running.control.stop(stop);
             self.leaving.push(running);
@@ -245,28 +245,28 @@ impl ManagerTask {
 }
 
 impl Entry {
-    /// What of the server was switched off stays so.
-    fn with_switches(&self, config: &Arc<ServerConfig>) -> Arc<ServerConfig> {
+    /// `config` with the tools that are disabled at run time.
+    fn with_disabled_tools(&self, config: &Arc<ServerConfig>) -> Arc<ServerConfig> {
         let policy = config.policy.clone().without(self.config.policy.switched_off().clone());
         Arc::new(ServerConfig { policy, ..(**config).clone() })
     }
 
-    /// The same server as `config` says, by the same task, once what it `follows` has ended.
-    fn taking_over(mut self, config: Arc<ServerConfig>, follows: Vec<ServerHandle>) -> Self {
+    /// Reconfigures the server within its own task. A new instance starts when the servers in `waits_for` have ended.
+    fn reconfigured(mut self, config: Arc<ServerConfig>, waits_for: Vec<ServerHandle>) -> Self {
         let same = self.config.runs_like(&config);
         (self.config, self.refused) = (config, None);
         if !same {
-            self.follow(follows);
+            self.wait_for(waits_for);
             self.due = self.running.control.reconfigure(Arc::clone(&self.config));
         }
         self
     }
 
-    /// Lets it run once those before it, beside which it may not, have ended.
+    /// Starts the server if all predecessors that it waits for have ended.
     fn start_after(&mut self) {
-        if !self.follows.is_empty() {
-            let follows = std::mem::take(&mut self.follows);
-            self.follow(follows);
+        if !self.waits_for.is_empty() {
+            let waits_for = std::mem::take(&mut self.waits_for);
+            self.wait_for(waits_for);
         }
     }
 }

@@ -1,7 +1,6 @@
-//! What an owner switches off and on: a server for its agents, its process as well, or one of its tools.
+//! Enables and disables servers and single tools at run time.
 //!
-//! A tool that is switched off is denied by the server's policy, as any other that is not to be listed; a server that is
-//! hidden offers nothing. So neither can be called, and both come back as they were.
+//! A disabled tool is denied by the server's policy, and a disabled server has empty lists. So neither can be called.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::policy::is_fit_name;
 use crate::server::ServerSnapshot;
 use crate::suggest::nearest;
 
-/// Tools of one server that may be switched off at once. One more is refused.
+/// Maximum number of disabled tools of one server.
 const MAX_DISABLED_TOOLS: usize = 1000;
 
 impl ManagerTask {
@@ -28,24 +27,24 @@ impl ManagerTask {
         }
         let entry = self.find(name)?;
         let tool = match toggle {
-            Toggle::Enable => entry.be(Enablement::Enabled),
+            Toggle::Enable => entry.set_enablement(Enablement::Enabled),
             Toggle::Disable if entry.enablement == Enablement::Stopped => None,
-            Toggle::Disable => entry.be(Enablement::Disabled),
-            Toggle::Stop => entry.be(Enablement::Stopped),
+            Toggle::Disable => entry.set_enablement(Enablement::Disabled),
+            Toggle::Stop => entry.set_enablement(Enablement::Stopped),
             Toggle::EnableTool(tool) => Some(entry.switch(&namings, tool, true)?),
             Toggle::DisableTool(tool) => Some(entry.switch(&namings, tool, false)?),
         };
         let handle = entry.running.handle.clone();
         self.publish(false);
-        self.dismiss();
+        self.stop_gone();
         Ok(ToggleResult { handle, tool })
     }
 }
 
 impl Entry {
-    fn be<T>(&mut self, enablement: Enablement) -> Option<T> {
+    fn set_enablement<T>(&mut self, enablement: Enablement) -> Option<T> {
         self.enablement = enablement;
-        self.running.control.enable(enablement.runs() && self.follows.is_empty());
+        self.running.control.enable(enablement.runs() && self.waits_for.is_empty());
         None
     }
 
@@ -67,14 +66,14 @@ impl Entry {
     }
 }
 
-/// The server's own names of the tools that it is known to offer anybody, and of those that are switched off.
+/// The server's own names of all tools that it has listed for any agent, and of disabled tools.
 fn known(published: &ServerSnapshot, off: &BTreeSet<Arc<str>>) -> BTreeSet<Arc<str>> {
     let lists = published.agent_lists.values().chain([&published.lists]);
     let offered = lists.flat_map(|lists| lists[ListKind::Tools].items.iter().map(|item| Arc::clone(&item.key)));
     offered.chain(off.iter().cloned()).collect()
 }
 
-/// The tool that somebody calls `tool`, by its own name or by one it may be exposed under.
+/// Finds the tool whose own name or possible exposed name is `tool`. An own name takes precedence.
 fn resolve(
     server: &str,
     known: &BTreeSet<Arc<str>>,
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_is_found_by_its_own_name_first_and_by_what_agents_call_it() {
+    fn tool_is_found_by_its_own_name_first_then_by_an_exposed_name() {
         let known: BTreeSet<Arc<str>> = ["read", "write", "s__read", "a b"].map(Arc::from).into();
         let found = |tool: &str| resolve("s", &known, &[Naming::default()], (tool, false)).map(|name| name.to_string());
         let no_such = |tool: &str, nearest: Option<&str>| {
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_known_of_takes_any_fit_name_to_be_off() {
+    fn server_without_known_tools_accepts_any_valid_name_to_disable() {
         let none = BTreeSet::new();
         let found = |tool: &str, on| resolve("s", &none, &[Naming::default()], (tool, on)).is_ok();
         assert!(found("any", false));

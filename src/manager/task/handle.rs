@@ -1,4 +1,4 @@
-//! How the manager handles an order: whole or not at all, without waiting. A server that is to end is told so and set aside.
+//! Handles one order completely or not at all, without waiting. A removed server gets a stop order and moves to `leaving`.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::server::{HealthOverride, ServerHandle, Stop};
 impl ManagerTask {
     pub(super) fn handle(&mut self, order: Order) {
         if !matches!(order, Order::Apply(..) | Order::Follow(..) | Order::Refresh(_)) {
-            self.hurry();
+            self.apply_staged();
         }
-        // Whoever asked may have gone meanwhile.
+        // The caller may have dropped its future.
         match order {
             Order::Connect(config, done) => drop(done.send(self.connect(*config))),
             Order::Disconnect(name, done) => drop(done.send(self.disconnect(&name))),
@@ -57,7 +57,7 @@ impl ManagerTask {
         let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
         self.changing.gone.extend(gone.map(|entry| (entry.running, Stop::Drain)));
         self.publish(false);
-        self.dismiss();
+        self.stop_gone();
         Ok(handle)
     }
 

@@ -1,4 +1,4 @@
-//! What has become of a new set of servers, for whoever has ordered it.
+//! Determines the outcome of a new set of servers and answers its caller.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,20 +11,20 @@ use crate::server::ServerError;
 use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
 
-/// Somebody who waits until a set is in force.
+/// A set whose caller still waits for the outcome.
 #[derive(Debug)]
 pub(super) struct PendingSet {
     pub(super) done: ReplySender<Changes>,
-    /// As they are to be.
+    /// The expected changes. Failures are moved out before the answer.
     pub(super) changes: Changes,
-    /// All of the set. Those that are not kept have to come up first.
+    /// The whole set. All but the unchanged servers must start first.
     pub(super) servers: Vec<Arc<ServerConfig>>,
-    /// When it is told in any case.
+    /// When the caller is answered at the latest.
     pub(super) until: Instant,
 }
 
 impl ManagerTask {
-    /// Tells those whose sets are in force by now, or are waited for no longer.
+    /// Answers the callers of sets that are complete or whose time is over.
     pub(super) fn answer_pending_sets(&mut self, now: Instant) {
         for mut one in std::mem::take(&mut self.changing.pending_sets) {
             match self.failures(&one, now) {
@@ -35,7 +35,7 @@ impl ManagerTask {
                     one.changes.added.extract_if(.., has_failed).for_each(drop);
                     one.changes.changed.extract_if(.., has_failed).for_each(drop);
                     one.changes.failed = failed;
-                    // Whoever asked may have gone.
+                    // The caller may have dropped its future.
                     drop(one.done.send(Ok(one.changes)));
                 }
                 None => self.changing.pending_sets.push(one),
@@ -43,15 +43,15 @@ impl ManagerTask {
         }
     }
 
-    /// What has failed of a set that one waits for; `None` if more is to come.
+    /// The failed servers of a set; `None` while some are still starting.
     fn failures(&self, pending: &PendingSet, now: Instant) -> Option<Vec<ServerFailure>> {
         let mut failed = Vec::new();
         for config in &pending.servers {
             if pending.changes.unchanged.contains(&config.name) {
                 continue;
             }
-            match self.became(config) {
-                Some(became) => failed.extend(became.err()),
+            match self.outcome_of(config) {
+                Some(outcome_of) => failed.extend(outcome_of.err()),
                 None if pending.until <= now => {
                     failed.push(ServerFailure::of(&config.name, &FailureReason::Timeout));
                 }
@@ -61,8 +61,8 @@ impl ManagerTask {
         Some(failed)
     }
 
-    /// What has become of a server that was to be run like this; `None` if that is not known yet.
-    fn became(&self, config: &ServerConfig) -> Option<Result<(), ServerFailure>> {
+    /// Whether a server runs as `config` says, or why not; `None` if that is not known yet.
+    fn outcome_of(&self, config: &ServerConfig) -> Option<Result<(), ServerFailure>> {
         let is_to_come =
             self.changing.replacements.iter().any(|one| one.config.name == config.name && one.is_like(config));
         let Some(entry) = self.servers.iter().find(|entry| entry.config.name == config.name) else {
@@ -85,19 +85,19 @@ impl ManagerTask {
         Some(outcome.map_err(|reason| ServerFailure::alone(handle, &reason)))
     }
 
-    /// Whether the last start of a server failed that is to be run as before.
+    /// Whether the last start of an unchanged server failed.
     fn is_down(&self, name: &str, servers: &[Arc<ServerConfig>]) -> bool {
         let Some(config) = servers.iter().find(|config| *config.name == *name) else { return false };
         let is_it = |entry: &&Entry| *entry.config.name == *name && entry.config.runs_like(config);
         let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.enablement.runs()) else { return false };
         let handle = &entry.running.handle;
-        // One that is called after it slept has not failed.
+        // A lazy server that is starting for a call has not failed.
         let is_called = config.settings.start == Start::Lazy && handle.published().state == State::Starting;
         !is_called && matches!(outcome(handle), Some(Err(_)))
     }
 }
 
-/// How a first start has ended; `None` if it has not.
+/// The result of the first start attempt; `None` while it runs.
 pub(super) fn outcome(server: &ServerHandle) -> Option<Result<(), FailureReason>> {
     if server.has_ended() {
         return Some(Err(FailureReason::Server(ServerError::Stopped)));
@@ -109,7 +109,7 @@ pub(super) fn outcome(server: &ServerHandle) -> Option<Result<(), FailureReason>
     Some(match &published.state {
         State::Backoff { reason, .. } | State::Failed { reason } => Err(FailureReason::Server(reason.clone())),
         State::NeedsLogin { .. } => Err(FailureReason::LoginNeeded { server: Arc::clone(server.name()) }),
-        // It is tried again already.
+        // A further attempt is running already.
         State::Starting if !published.asleep => {
             let error = published.last_error.clone();
             Err(FailureReason::Server(error.unwrap_or(ServerError::Starting)))

@@ -1,7 +1,7 @@
-//! What agents of one profile see, built again only when something in it is another than before.
+//! The view of one profile. It is rebuilt only when one of its inputs changes.
 //!
-//! A profile that hides nothing and names as the manager does is the view of the whole, and costs nothing beside it. Each of the
-//! others has lists and names of its own: the names that were given in one say nothing in another.
+//! A profile that hides nothing and uses the manager's naming shares the view of the whole, at no cost. Every other profile has its
+//! own lists and assigns its own names.
 
 use std::sync::Arc;
 
@@ -14,31 +14,31 @@ use crate::manager::agent_views::Subscribers;
 use crate::manager::view::{Member, View, keep_names};
 use crate::naming::Naming;
 
-/// A server as it is configured, and as it is seen in a profile, if it is.
+/// The configuration of a server, and its variant for a profile; `None` if the profile excludes the server.
 type Seen = (Arc<ServerConfig>, Option<Arc<ServerConfig>>);
 
-/// A profile, and what is seen of it.
+/// A profile with its view and the agents that have views of their own.
 #[derive(Debug)]
 pub(super) struct ProfileView {
     pub(super) profile: Arc<Profile>,
     pub(super) names: Names,
-    /// What it shows is the same as the whole.
+    /// The profile shares the view of the whole.
     is_whole: bool,
     seen: Vec<Seen>,
-    /// It is another profile than the view was built for.
+    /// The profile has changed since the view was built.
     changed: bool,
     pub(super) view: watch::Sender<Arc<View>>,
     pub(super) subscribers: Subscribers,
 }
 
 impl ProfileView {
-    /// The view that hides nothing but what servers' own policies do.
+    /// The view of everything that the servers' own policies permit.
     pub(super) fn whole(naming: Naming) -> Self {
         let view = Arc::new(View::empty(naming.clone()));
         Self::new(Arc::new(Profile::whole(naming)), false, view)
     }
 
-    /// A profile that shows nothing of its own yet.
+    /// A profile whose view is empty, or that of the whole if they are the same.
     pub(super) fn of(profile: Arc<Profile>, whole: &Self) -> Self {
         let is_whole = whole.is_same_as(&profile);
         let view = if is_whole { whole.view.borrow().clone() } else { Arc::new(View::empty(profile.naming.clone())) };
@@ -50,13 +50,12 @@ impl ProfileView {
         Self { profile, names, is_whole, seen: Vec::new(), changed: true, view, subscribers }
     }
 
-    /// Whether this, the whole, is what `profile` shows.
+    /// Whether this view of the whole serves `profile` unchanged.
     fn is_same_as(&self, profile: &Profile) -> bool {
         profile.is_whole() && profile.naming == self.profile.naming
     }
 
-    /// Is named as `naming` says from now on, this being the whole; the names that agents know go on to lead where they lead, or
-    /// nowhere.
+    /// Changes the naming of this view of the whole. Names that agents know keep their targets, or become unknown.
     pub(super) fn rename(&mut self, naming: Naming, profiles: &[Self]) {
         if self.profile.naming != naming {
             self.keep_names();
@@ -69,8 +68,8 @@ impl ProfileView {
         }
     }
 
-    /// Is `profile` from now on. As for names, the same holds.
-    pub(super) fn become_other(&mut self, profile: Arc<Profile>, whole: &Self) {
+    /// Changes the profile. Names that agents know keep their targets, or become unknown.
+    pub(super) fn set_profile(&mut self, profile: Arc<Profile>, whole: &Self) {
         if self.is_whole && !whole.is_same_as(&profile) {
             self.names = whole.names.clone();
             self.is_whole = false;
@@ -90,10 +89,10 @@ impl ProfileView {
         self.subscribers.keep_names(&mut self.names);
     }
 
-    /// Shows what there is by now of these servers, each with its lists. `settled` says that nothing is to be waited for.
+    /// Publishes the current state of these servers with their lists. `settled`: the view no longer waits for first lists.
     pub(super) fn publish(&mut self, servers: &[(&Entry, Lists)], settled: bool) {
         let last = self.view.borrow().clone();
-        self.look_at(servers);
+        self.update_seen(servers);
         let seen = self.seen.iter().zip(servers);
         let members: Vec<_> = seen
             .filter_map(|((_, seen), (entry, lists))| Some(entry.member(Arc::clone(seen.as_ref()?), lists)))
@@ -112,8 +111,8 @@ impl ProfileView {
         self.subscribers.show(&self.view.borrow(), is_new, &mut self.names);
     }
 
-    /// Works out which of them is seen as what, unless that is known.
-    fn look_at(&mut self, servers: &[(&Entry, Lists)]) {
+    /// Updates the configuration of each server in this profile, and reuses known results.
+    fn update_seen(&mut self, servers: &[(&Entry, Lists)]) {
         let before = std::mem::take(&mut self.seen);
         let of = |at: usize, config: &Arc<ServerConfig>| {
             let is_it = |known: &&Seen| Arc::ptr_eq(&known.0, config);
@@ -124,7 +123,7 @@ impl ProfileView {
         self.seen = configs.map(|(at, config)| (Arc::clone(config), of(at, config))).collect();
     }
 
-    /// Shows what this or, if it is the same, `whole` has been built to show.
+    /// Publishes this view, or the view of `whole` if the profile shares it.
     pub(super) fn publish_beside(&mut self, whole: &mut Self, servers: &[(&Entry, Lists)]) {
         let view = whole.view.borrow().clone();
         if !self.is_whole {
@@ -138,7 +137,7 @@ impl ProfileView {
         self.subscribers.show(&view, is_new, &mut whole.names);
     }
 
-    /// What the agent with this connection sees now, and what it will.
+    /// Subscribes an agent, by its session, to its view.
     pub(super) fn follow(&mut self, session: u64, whole: &mut Self) -> watch::Receiver<Arc<View>> {
         let view = self.view.borrow().clone();
         let names = if self.is_whole { &mut whole.names } else { &mut self.names };

@@ -1,4 +1,4 @@
-//! A new instance that is started beside the one whose place it is to take.
+//! Replacements: servers that start beside the one that they will replace.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,57 +11,57 @@ use crate::manager::enablement::Enablement;
 use crate::server::lifecycle::State;
 use crate::server::{Running, ServerHandle, SharedState, Stop};
 
-/// For the lists of a server beyond what its handshake may take, and for the end of the instance before.
+/// Extra time for lists, and for the end of the former instance.
 const MARGIN: Duration = Duration::from_secs(10);
-/// For the turn of a server that starts with others.
+/// Extra time for each server that starts at the same time.
 const TURN: Duration = Duration::from_secs(2);
 
-/// What is started, and as what.
+/// A server that has been started to replace another, or to be added.
 #[derive(Debug)]
 pub(super) struct Replacement {
     pub(super) running: Running,
     pub(super) config: Arc<ServerConfig>,
     enabled: bool,
-    /// No instance runs that could go on in its place.
+    /// No former instance could continue if this one fails.
     is_alone: bool,
     until: Instant,
-    /// What it may have written to stderr begins with this line.
+    /// Number of the first stderr line that it may have written.
     first_line: u64,
 }
 
-/// How long it takes at most until `count` servers are ready of which this is one.
+/// Maximum time until a server is ready that starts together with others, `count` in total.
 pub(super) fn wait_limit(config: &ServerConfig, count: usize) -> Duration {
     let turns = TURN.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
-    // Its lists have as long as its handshake.
+    // Once for the handshake and once for the lists.
     config.settings.handshake_timeout.saturating_mul(2).saturating_add(MARGIN).saturating_add(turns)
 }
 
 impl Replacement {
-    /// The same, as told by a later set.
+    /// The same replacement with the configuration of a later set.
     pub(super) fn with_config(self, config: &Arc<ServerConfig>) -> Self {
         Self { config: Arc::clone(config), ..self }
     }
 
-    /// Whether it is run as `config` says.
+    /// Whether it runs with a process for `config`.
     pub(super) fn is_like(&self, config: &ServerConfig) -> bool {
         self.config.runs_like(config)
     }
 
-    /// Whether it can take its place, with the reason if it cannot; `None` if that is not known yet.
-    pub(super) fn proved(&self, now: Instant) -> Option<Result<(), FailureReason>> {
+    /// Whether it is ready, or why not; `None` while it starts.
+    pub(super) fn readiness(&self, now: Instant) -> Option<Result<(), FailureReason>> {
         if !self.enabled {
             return Some(Ok(()));
         }
         let late = || (now >= self.until).then(|| Err(FailureReason::Timeout));
-        let proved = outcome(&self.running.handle).or_else(late)?;
-        // One that cannot list is ready, and of no use.
-        Some(proved.and_then(|()| {
+        let decided = outcome(&self.running.handle).or_else(late)?;
+        // A server whose lists cannot be read is ready but useless.
+        Some(decided.and_then(|()| {
             let error = self.running.handle.published().last_error.clone();
             error.map_or(Ok(()), |error| Err(FailureReason::Server(error)))
         }))
     }
 
-    /// When it is waited for no longer.
+    /// When it counts as failed if it is not ready.
     pub(super) fn until(&self) -> Option<Instant> {
         self.enabled.then_some(self.until)
     }
@@ -73,9 +73,9 @@ impl Entry {
         self.enablement.runs() && matches!(published.state, State::Ready { .. } | State::Unresponsive { .. })
     }
 
-    /// Whether what runs makes way for another task, rather than its task for another instance: that is so if it is up and
-    /// may run beside its replacement, or if the task itself has to be another.
-    pub(super) fn makes_way(&self, config: &ServerConfig) -> bool {
+    /// Whether `config` needs a replacement with a task of its own. That is so if the server is ready and may run beside its
+    /// replacement, or if its sharing mode changes. Otherwise the server's own task is reconfigured.
+    pub(super) fn needs_replacement(&self, config: &ServerConfig) -> bool {
         let settings = &config.settings;
         let is_other_task = self.config.settings.sharing != settings.sharing;
         is_other_task || (self.is_up() && settings.replace == Replace::StartFirst)
@@ -83,34 +83,34 @@ impl Entry {
 }
 
 impl ManagerTask {
-    /// What of that name has been told to end, and may have processes still.
+    /// Servers of this name that were ordered to stop and have not ended yet.
     pub(super) fn leaving(&self, name: &str) -> Vec<ServerHandle> {
         let gone = self.changing.gone.iter().map(|(running, _)| running);
         let handles = self.leaving.iter().chain(gone).map(|running| &running.handle);
         handles.filter(|handle| **handle.name() == *name && !handle.has_ended()).cloned().collect()
     }
 
-    /// What has to end before a process may be started as `config` says.
-    pub(super) fn to_wait_for(&self, config: &ServerConfig) -> Vec<ServerHandle> {
+    /// Servers that must end before a process for `config` may start.
+    pub(super) fn predecessors(&self, config: &ServerConfig) -> Vec<ServerHandle> {
         match config.settings.replace {
             Replace::StartFirst => Vec::new(),
             Replace::StopFirst => self.leaving(&config.name),
         }
     }
 
-    /// The new server that `one` was started for.
+    /// The entry of a new server whose replacement is `one`.
     pub(super) fn place(&self, one: Replacement, config: Arc<ServerConfig>) -> Entry {
-        let follows = if one.enabled { Vec::new() } else { self.leaving(&config.name) };
+        let waits_for = if one.enabled { Vec::new() } else { self.leaving(&config.name) };
         let mut entry = Entry::new(one.running, config, Enablement::Enabled);
-        entry.follow(follows);
+        entry.wait_for(waits_for);
         entry
     }
 
-    /// Starts what is to stand in the place of the server of that name, or is new; one of `count`.
+    /// Starts a replacement for the server of that name, or a new server, together with others, `count` in total.
     pub(super) fn start_replacement(&self, config: &Arc<ServerConfig>, count: usize) -> Replacement {
         let before = self.servers.iter().find(|entry| entry.config.name == config.name);
         let waits =
-            !self.to_wait_for(config).is_empty() || before.is_some() && config.settings.replace == Replace::StopFirst;
+            !self.predecessors(config).is_empty() || before.is_some() && config.settings.replace == Replace::StopFirst;
         let enabled = before.is_none_or(|entry| entry.enablement.runs()) && !waits;
         let record =
             before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
@@ -124,9 +124,10 @@ impl ManagerTask {
         Replacement { running, config: Arc::clone(config), enabled, is_alone, until, first_line }
     }
 
-    /// Has a replacement take its place in `entry` if it can; one of which that is not known yet is kept for later.
+    /// Puts a ready replacement in place of `entry`. A failed one is dropped if the former instance can continue. One that is still
+    /// starting stays in the list of replacements.
     pub(super) fn put_in_place(&mut self, entry: &mut Entry, one: Replacement, now: Instant) {
-        match one.proved(now) {
+        match one.readiness(now) {
             None if !one.is_alone => self.changing.replacements.push(one),
             Some(Err(reason)) if !one.is_alone => {
                 let failed = ServerFailure::beside(&entry.running.handle, &one.running.handle, one.first_line, &reason);
@@ -135,8 +136,8 @@ impl ManagerTask {
                 self.changing.gone.push((one.running, Stop::Drain));
             }
             _ => {
-                let follows = self.leaving(&one.config.name);
-                let old = entry.replace(one, follows);
+                let waits_for = self.leaving(&one.config.name);
+                let old = entry.replace(one, waits_for);
                 self.changing.gone.push((old, Stop::Finish));
             }
         }
@@ -144,26 +145,26 @@ impl ManagerTask {
 }
 
 impl Entry {
-    /// Puts `one` in the place of what is given back; if it does not run yet, it will once that and what it `follows` have
-    /// ended. What needs no other instance is as it was last said of the server.
-    pub(super) fn replace(&mut self, one: Replacement, mut follows: Vec<ServerHandle>) -> Running {
+    /// Puts `one` in place of the current server, which is returned. If `one` is not started yet, it starts when the returned server
+    /// and those in `waits_for` have ended. Live settings stay as last applied to the entry.
+    pub(super) fn replace(&mut self, one: Replacement, mut waits_for: Vec<ServerHandle>) -> Running {
         self.config = Arc::new(one.config.with_live_settings(&self.config));
         let old = std::mem::replace(&mut self.running, one.running);
         (self.due, self.refused) = (0, None);
         if one.enabled {
-            follows.clear();
+            waits_for.clear();
         } else {
-            follows.push(old.handle.clone());
+            waits_for.push(old.handle.clone());
         }
-        self.follow(follows);
+        self.wait_for(waits_for);
         self.running.record.stats().restarts.add_one();
         old
     }
 
-    /// Has it run, if it is to, once all of these have ended.
-    pub(super) fn follow(&mut self, follows: Vec<ServerHandle>) {
-        self.follows = follows;
-        self.follows.retain(|handle| !handle.has_ended());
-        self.running.control.enable(self.enablement.runs() && self.follows.is_empty());
+    /// Starts the server, if it is enabled, when all of these have ended.
+    pub(super) fn wait_for(&mut self, waits_for: Vec<ServerHandle>) {
+        self.waits_for = waits_for;
+        self.waits_for.retain(|handle| !handle.has_ended());
+        self.running.control.enable(self.enablement.runs() && self.waits_for.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! For whom an instance is, and what is declared to it. Pure.
+//! The agents that an instance serves, and the capabilities that mcpd declares to it. Pure.
 //!
 //! Source: MCP 2025-11-25, schema, `ClientCapabilities`; `client/sampling`, `client/elicitation`, `client/roots`,
 //! `basic/utilities/tasks`.
@@ -9,23 +9,24 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::messages::agents::Agent;
 use crate::era::Era;
 
-/// For whom an instance is.
+/// The agents that an instance serves.
 #[derive(Debug, Clone)]
 pub(super) enum AgentScope {
-    /// For whoever calls.
+    /// Any agent.
     Any,
-    /// For this program, which nobody can ask anything.
+    /// This program, which takes no requests of servers.
     Nobody,
-    /// For one agent alone.
+    /// One agent only.
     Of(Agent),
 }
 
 impl AgentScope {
-    /// What is declared to the instance.
+    /// The capabilities for the instance.
     ///
-    /// The instance of a legacy agent gets what that agent has declared. A modern agent declares something with each request, so its
-    /// instance gets all that mcpd can pass on, and what the request at hand does not declare is refused. A shared instance gets the
-    /// same, and roots only if there are any in the configuration.
+    /// - The instance of a legacy agent gets the capabilities of that agent.
+    /// - The instance of a modern agent gets all that mcpd can forward, as the agent declares its capabilities with each request.
+    ///   A server request that the agent's request does not permit is refused.
+    /// - A shared instance gets the same, with roots only if some are configured.
     pub(super) fn capabilities(&self, roots: &[String]) -> Box<RawValue> {
         let all = || json!({ "sampling": { "tools": {}, "context": {} }, "elicitation": { "form": {}, "url": {} } });
         let (mut declared, has_roots) = match self {
@@ -44,17 +45,17 @@ impl AgentScope {
 }
 
 fn raw(value: &serde_json::Value) -> Box<RawValue> {
-    // Without keys but strings it does not fail.
+    // Serialization cannot fail, as all keys are strings.
     to_raw_value(value).unwrap_or_default()
 }
 
-/// The result of `roots/list` with these directories and `file://` URIs.
+/// The result of `roots/list` for these directories and `file://` URIs.
 pub(super) fn roots_result(roots: &[String]) -> Vec<u8> {
     let root = |text: &String| json!({ "uri": uri(text), "name": last_segment(text) });
     json!({ "roots": roots.iter().map(root).collect::<Vec<_>>() }).to_string().into_bytes()
 }
 
-/// Of a path as RFC 8089 spells it; a URI stays as it is.
+/// The `file:` URI of a path (RFC 8089). A URI is returned unchanged.
 fn uri(text: &str) -> String {
     if !text.starts_with('/') {
         return text.to_owned();

@@ -170,7 +170,7 @@ impl Publisher {
         self.changed.notify_one();
     }
 
-    /// Records one of the lists of the running instance; `settled`, if all of them are as it interner them by now.
+    /// Records one list of the running instance. `settled`: all its lists are recorded.
     pub(super) fn listed(&self, kind: ListKind, list: List, settled: bool) {
         let list = self.interner.intern(kind, Arc::new(list));
         self.update(|published| {
@@ -179,12 +179,12 @@ impl Publisher {
         });
     }
 
-    /// Records that all lists of the running instance are as it interner them by now, if that is so.
+    /// If `settled`, records that all lists of the running instance are recorded.
     pub(super) fn settled(&self, settled: bool) {
         self.update(|published| published.settle(settled));
     }
 
-    /// Records what is known of a server that does not run.
+    /// Records the cached lists and instructions of a server that does not run.
     pub(super) fn recalled(&self, Inventory { lists, instructions }: Inventory) {
         let lists = PerKind::from_fn(|kind| self.interner.intern(kind, Arc::clone(&lists[kind])));
         self.update(|published| {
@@ -192,27 +192,27 @@ impl Publisher {
         });
     }
 
-    /// Records that it is not to run, and so offers nothing.
+    /// Records that the server is disabled, so that it lists nothing.
     pub(super) fn disabled(&self) {
         self.update(|published| (published.lists, published.has_listed) = (Lists::default(), false));
     }
 
-    /// Records how the running instance is.
+    /// Records a health check of the running instance.
     pub(super) fn checked(&self, silence: Silence) {
         self.update(|published| published.checked = Some((Instant::now(), silence)));
     }
 
-    /// Whether any list with something in it has been interner.
+    /// Whether any published list has items.
     pub(super) fn knows_lists(&self) -> bool {
         offer_any(&self.published.borrow().lists)
     }
 
-    /// What is published now.
+    /// The present snapshot.
     pub(super) fn snapshot(&self) -> watch::Ref<'_, ServerSnapshot> {
         self.published.borrow()
     }
 
-    /// What it offers and says of itself, as last interner.
+    /// The last known lists and instructions.
     pub(super) fn known(&self) -> Inventory {
         let published = self.published.borrow();
         Inventory { lists: published.lists.clone(), instructions: published.instructions.clone() }

@@ -1,4 +1,4 @@
-//! The task of a server or of one of its instances, for its owner: how to reach it, control it, and wait for its end.
+//! A running task of a server or of one of its instances, as held by its owner.
 
 use std::pin::pin;
 
@@ -9,21 +9,21 @@ use super::messages::handle::ServerHandle;
 use super::shared_state::SharedState;
 use super::stop_order::{Stop, StopOrder};
 
-/// A server's task, as its owner holds it.
+/// A server's task, with the means to reach, control and await it.
 #[derive(Debug)]
 pub struct Running {
-    /// The way to it.
+    /// Sends commands to the task.
     pub handle: ServerHandle,
-    /// Tells it what it is to do.
+    /// Sets the desired state.
     pub control: Control,
     /// Ends when no process of the server is left.
     pub task: JoinHandle<()>,
-    /// For another task in its place.
+    /// State that a replacement task takes over.
     pub record: SharedState,
 }
 
-/// Stops all in parallel as far as `stop` says, and returns when no process of theirs is left. Tells if a task ended with
-/// a panic rather than in order.
+/// Stops all tasks in parallel, and returns when none of their processes is left. Follows `stop` as it rises. Returns the error of a
+/// task that panicked.
 pub(crate) async fn stop_all(all: &mut [Running], mut stop: StopOrder) -> Option<JoinError> {
     let pass_on = |all: &[Running], stop| all.iter().for_each(|running| running.control.stop(stop));
     pass_on(all, stop.now());
@@ -32,7 +32,7 @@ pub(crate) async fn stop_all(all: &mut [Running], mut stop: StopOrder) -> Option
     for next in 0..all.len() {
         loop {
             tokio::select! {
-                // A task that panicked has dropped its process, and so its lifeline.
+                // A task that panicked has dropped its process, which closes the lifeline.
                 ended = &mut all[next].task => {
                     panicked = ended.err().filter(JoinError::is_panic).or(panicked);
                     break;

@@ -1,39 +1,39 @@
-//! The order to stop: a level that only rises, from the daemon to every server and session.
+//! The stop order: a level that only rises, from the daemon to every server and session.
 
 use tokio::sync::watch;
 
-/// How far something is to be stopped. It only ever rises.
+/// How a task must stop. The level only rises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stop {
-    /// Not at all.
+    /// Do not stop.
     Run,
-    /// Let it take what waits for it and finish its calls, then end it: another stands in its place, so no more will come.
+    /// Handle all waiting and running calls, then stop. A replacement receives new calls.
     Finish,
-    /// Let it finish its calls, then end it.
+    /// Finish running calls, then stop.
     Drain,
-    /// End it at once.
+    /// Stop at once.
     Kill,
 }
 
-/// The order to stop, as whoever has to obey it sees it.
+/// The receiver of a stop order.
 #[derive(Debug, Clone)]
 pub struct StopOrder(watch::Receiver<Stop>);
 
 impl StopOrder {
-    /// An order that says [`Stop::Run`] until its sender raises it.
+    /// An order that is [`Stop::Run`] until its sender raises it.
     #[must_use]
     pub fn channel() -> (watch::Sender<Stop>, Self) {
         let (sender, receiver) = watch::channel(Stop::Run);
         (sender, Self(receiver))
     }
 
-    /// What it says now. A sender that is gone means [`Stop::Kill`].
+    /// The present level. A dropped sender means [`Stop::Kill`].
     #[must_use]
     pub fn now(&self) -> Stop {
         if self.0.has_changed().is_err() { Stop::Kill } else { *self.0.borrow() }
     }
 
-    /// Waits until it is at least `stop`. A sender that is gone means [`Stop::Kill`].
+    /// Waits until the level is at least `stop`. A dropped sender means [`Stop::Kill`].
     pub async fn at_least(&mut self, stop: Stop) {
         let _ = self.0.wait_for(|order| *order >= stop).await;
     }
@@ -68,7 +68,7 @@ impl Default for StopControl {
     }
 }
 
-/// Raises an order to `stop`, unless it says that or more already.
+/// Raises an order to `stop`, unless it is already there or higher.
 pub(crate) fn raise(order: &watch::Sender<Stop>, stop: Stop) {
     order.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
 }

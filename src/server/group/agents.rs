@@ -1,4 +1,4 @@
-//! Who is there, for the instances that serve them: what an instance is to tell an agent unasked, it has to know the agent for.
+//! Attaches agents to instances. An instance must know its agents to send them notifications.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,7 +36,7 @@ impl Group {
         let purpose = match sharing {
             Sharing::Session => Purpose::Session { agent: agent.clone(), cwd, has_left: false },
             _ if !self.make_room_for_directory(agent.user.as_ref()) => {
-                // It has room once other agents of its user are gone, so its next call tries again.
+                // Its next call tries again, as other agents of its user may be gone by then.
                 self.refused.insert(session, (agent.clone(), cwd));
                 return;
             }
@@ -50,7 +50,7 @@ impl Group {
         self.start(purpose, false);
     }
 
-    /// It has gone, and what is not at anything any more goes with it.
+    /// Detaches an agent, and stops instances that are no longer needed.
     pub(super) fn detach(&mut self, session: u64) {
         for slot in &mut self.slots {
             match &mut slot.purpose {
@@ -66,13 +66,13 @@ impl Group {
         self.retire_idle(Instant::now());
     }
 
-    /// Whether instances have to know that an agent is there. Those of a pool serve whoever calls.
+    /// Whether the instances must know this agent. The instances of a pool need only agents that receive log messages.
     pub(super) fn needs_agent(&self, agent: &Agent) -> bool {
         let settings = &self.config().settings;
         settings.sharing != Sharing::Pool || settings.broadcast_logs || agent.level.is_some()
     }
 
-    /// Says to the instances for an agent that it is there, or wants something else than before.
+    /// Attaches an agent to its instances, or replaces its requirements there.
     pub(super) async fn announce(&mut self, agent: Agent) {
         for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(agent.session)) {
             slot.running.handle.attach_agent(agent.clone()).await;
@@ -80,7 +80,7 @@ impl Group {
         self.agents.insert(agent.session, agent);
     }
 
-    /// Says to them that it has gone.
+    /// Detaches an agent from its instances.
     pub(super) fn forget_agent(&mut self, session: u64) {
         self.agents.remove(&session);
         self.refused.remove(&session);
@@ -90,7 +90,7 @@ impl Group {
         }
     }
 
-    /// Has one hear of something, or no more, from the instance that would be asked for it.
+    /// Begins or ends a subscription of an agent at the instance that serves such requests.
     pub(super) async fn subscribe(&self, agent: Agent, interest: Box<Interest>) {
         let index = match self.config().settings.sharing {
             Sharing::Shared if matches!(*interest, Interest::Task(_)) => self.second().or_else(|| self.first()),
@@ -104,7 +104,7 @@ impl Group {
         }
     }
 
-    /// The instance that is there for as long as the group.
+    /// The instance that lives as long as the group.
     pub(super) fn first(&self) -> Option<usize> {
         self.slots.iter().position(|slot| slot.stays)
     }

@@ -1,7 +1,7 @@
-//! In which era each instance is opened: that of its agents, and the legacy one where agents of both share it.
+//! Chooses the era of each instance: the era of its agents, or legacy if agents of both eras share the instance.
 //!
-//! A server at a URL that has both eras has an instance for each. That for modern calls is started by the first of them, and
-//! ended when it has been idle; the lists of the server are those of the legacy one, which declares what agents can be asked.
+//! A server at a URL with both eras has an instance for each. The first modern call starts the modern instance, which is stopped
+//! when idle. The lists come from the legacy instance, as that one declares the capabilities of agents.
 
 use super::Group;
 use super::slots::{Purpose, Slot};
@@ -13,13 +13,13 @@ use crate::server::instance;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
 
-/// The era of an instance that these agents share. Without agents it is modern, since that opening finds out most.
+/// The era of an instance that is shared by agents of `eras`. Without agents it is modern, as that opening reveals most.
 fn shared_by(eras: Eras) -> Era {
     if eras.contains(Era::Legacy) { Era::Legacy } else { Era::Modern }
 }
 
 impl Group {
-    /// The era that an instance is opened in, if the server has it.
+    /// The era of an instance, if the server has it.
     pub(super) fn preferred(&self, purpose: &Purpose) -> Era {
         match purpose {
             Purpose::Listing => Era::Modern,
@@ -30,7 +30,7 @@ impl Group {
         }
     }
 
-    /// An agent of this era is there, or has called.
+    /// Records that an agent of this era has connected or called.
     pub(super) fn note_era(&mut self, era: Era) {
         if !self.eras.contains(era) {
             self.eras.insert(era);
@@ -38,8 +38,8 @@ impl Group {
         }
     }
 
-    /// Has instances opened anew that were opened in the modern era and are shared with legacy agents by now: once each, when they
-    /// have no call and no task. Until then their calls are bridged.
+    /// Reopens modern instances that are now shared with legacy agents. Each is reopened once, when it has no calls and no tasks. Until
+    /// then, legacy calls are bridged.
     pub(super) fn follow_eras(&mut self) {
         if self.config().settings.era != EraChoice::Auto {
             return;
@@ -56,7 +56,7 @@ impl Group {
         }
     }
 
-    /// Whether an instance waits for its calls to end, to be opened in another era then.
+    /// Whether an instance waits for its calls to end before it is reopened in another era.
     pub(super) fn has_switches(&self) -> bool {
         let is_auto = self.config().settings.era == EraChoice::Auto;
         is_auto && self.slots.iter().any(|slot| self.is_to_switch(slot))
@@ -68,8 +68,7 @@ impl Group {
         has_legacy && slot.is_to_switch_to(self.preferred(&slot.purpose))
     }
 
-    /// The instance for calls of this era, where each era may have its own. A legacy one that is down is no reason to refuse
-    /// what the modern one can do, nor the other way round.
+    /// The instance for calls of this era, if each era may have its own. If one instance is down, the other takes its calls.
     pub(super) fn of_era(&mut self, era: Era) -> Option<usize> {
         let second = self.second();
         match era {
@@ -89,8 +88,8 @@ impl Group {
         }
     }
 
-    /// The instance that has made a task, by the mark in the id of the task. What the modern one of a server with both eras has made
-    /// outlives the instance.
+    /// The instance that created a task, by the tag in the task's id. Tasks of the modern instance of a server with both eras outlive
+    /// the instance.
     pub(super) fn instance_of_task(&mut self, tag: u64) -> Option<usize> {
         let label = Purpose::Era(Era::Modern).label(0);
         let is_of_modern = || [None, Some(&*label)].into_iter().any(|label| instance::tag(label) == tag);
@@ -100,14 +99,14 @@ impl Group {
         }
     }
 
-    /// Starts the modern instance while the first one is down, so that modern agents are served.
+    /// Starts the modern instance while the first one is down, to serve modern agents.
     pub(super) fn stand_in(&mut self) {
         if self.desired.enabled && self.is_first_down() && self.second().is_none() && self.has_second_era() {
             self.start(Purpose::Era(Era::Modern), false);
         }
     }
 
-    /// A server that tells only modern clients of a change has its lists read anew by the instance whose lists are shown.
+    /// Rereads the lists of the first instance if the modern one's have changed: a server may report changes only to modern clients.
     pub(super) fn note_second_lists(&mut self, published: &[ServerSnapshot]) {
         let Some(now) = self.second().map(|index| &published[index]).filter(|one| one.has_listed) else { return };
         let before = self.second_lists.replace(now.lists.clone());
@@ -118,7 +117,7 @@ impl Group {
         }
     }
 
-    /// The instance for modern calls, where each era has its own.
+    /// The instance for modern calls, if each era has its own.
     pub(super) fn second(&self) -> Option<usize> {
         self.slots.iter().position(|slot| slot.purpose.is_second_era())
     }
@@ -134,7 +133,7 @@ impl Group {
         state.is_some_and(|state| matches!(state, State::Backoff { .. } | State::Failed { .. }))
     }
 
-    /// The eras that the server is spoken to in now, or will be with the next call.
+    /// The eras in use now or with the next call.
     pub(super) fn spoken(&self) -> Eras {
         let eras = |slot: &Slot| slot.running.handle.published().eras;
         let mut all: Eras = self.slots.iter().flat_map(|slot| eras(slot).iter()).collect();
@@ -144,7 +143,7 @@ impl Group {
         all
     }
 
-    /// The extensions that modern agents find: those of the instance for them, where each era has its own.
+    /// The extensions of the instance for modern calls, if each era has its own.
     pub(super) fn modern_extensions(&self) -> Option<bytes::Bytes> {
         if !has_instance_for_each_era(self.config()) {
             return None;
@@ -166,7 +165,7 @@ impl Slot {
         era == Era::Legacy && self.speaks(Era::Modern) && !self.has_switched && self.has_settled()
     }
 
-    /// Whether it was started for an era that the server turned out not to have.
+    /// Whether it was started for an era that the server does not have.
     pub(super) fn is_redundant(&self) -> bool {
         self.purpose.is_second_era() && self.speaks(Era::Legacy)
     }

@@ -1,4 +1,4 @@
-//! What a group takes over from the task of a single instance: that of a server which turned out to have both eras.
+//! What a group takes over from the task of a single instance, after the server turned out to have both eras.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct PendingHandover {
 }
 
 impl Group {
-    /// A group that goes on where the task of a single instance has ended.
+    /// A group that replaces the task of a single instance.
     pub(in crate::server) fn in_place_of(handover: Handover, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
         let Handover { parts, calls, agents } = handover;
         let (agents, subscriptions) = agents.into_parts();
@@ -28,7 +28,7 @@ impl Group {
         Self { agents, lists, pending: PendingHandover { calls, subscriptions }, ..Self::new(parts, instances) }
     }
 
-    /// Hands it to instances.
+    /// Hands the calls and subscriptions to instances.
     pub(super) async fn take_up_handover(&mut self) {
         let PendingHandover { calls, subscriptions } = std::mem::take(&mut self.pending);
         for (agent, subscription) in subscriptions {

@@ -223,9 +223,12 @@ impl Group {
         self.slots.iter().position(|slot| slot.tag() == tag)
     }
 
-    /// The instance of a pool with the fewest unanswered calls; a new one, if all have some and there may be more. One
-    /// that does not come up is no reason for another. Legacy calls go to an instance that still runs in the modern era only if there is
-    /// no other. The server can ask an agent something only where it works for no other, so such an instance comes first.
+    /// The instance of a pool for the next call.
+    ///
+    /// - The instance with the fewest unanswered calls, or a new one if all have some and the limit permits it. While an instance
+    ///   is down, no new one is started.
+    /// - A legacy call goes to an instance in the modern era only if there is no other.
+    /// - An agent that can receive requests of the server gets an instance without other agents, if there is one.
     pub(super) fn least_busy(&mut self, era: Era, session: u64) -> Option<usize> {
         let is_up = |slot: &Slot| {
             let published = slot.running.handle.published();
@@ -234,7 +237,7 @@ impl Group {
         let all_up = self.slots.iter().all(is_up);
         let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));
         let is_other = |slot: &Slot| slot.is_to_switch_to(era);
-        // A modern agent says with each call what it can be may_get_requests.
+        // A modern agent declares its capabilities with each call.
         let may_get_requests = self
             .agents
             .get(&session)
@@ -252,7 +255,7 @@ impl Group {
         }
     }
 
-    /// Whether an instance for one more directory may be started for this user. Ends an idle one of the user if that makes room.
+    /// Whether an instance for one more directory may be started for this user. Stops an idle one of the user if needed.
     pub(super) fn make_room_for_directory(&mut self, user: Option<&Arc<User>>) -> bool {
         let Some(user) = user else { return true };
         let max = if user.is_guest { MAX_GUEST_DIRECTORIES } else { MAX_DIRECTORIES };

@@ -1,4 +1,4 @@
-//! What is source of several instances as of one server.
+//! Merges what several instances publish into the snapshot of one server.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::server::running::Running;
 use crate::server::stats::{Stats, Totals};
 
 impl Group {
-    /// Takes the lists of the server from where they were stored: they are listed until an instance has listed.
+    /// Reads the lists from the cache. They are published until an instance has listed.
     pub(super) async fn recall_lists(&mut self) {
         let (config, cache) = (Arc::clone(&self.desired.config), self.context.cache.clone());
         let Some(cache) = cache.and_then(|directory| Cache::of(directory, &config)) else { return };
@@ -23,7 +23,7 @@ impl Group {
         }
     }
 
-    /// Takes in what the instances publish, and lets go of those that have ended.
+    /// Merges what the instances publish, and removes instances that have ended.
     pub(super) fn gather(&mut self) {
         for gone in self.leaving.extract_if(.., |running| running.handle.has_ended()) {
             self.lost_guards += gone.handle.published().lost_guards;
@@ -36,7 +36,7 @@ impl Group {
             self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
         let standing = self.slots.iter().position(|slot| slot.stays);
         let shown = shown(&published, standing);
-        // Until it has listed or failed, what is known from before is listed.
+        // Until an instance has listed or failed, the last known lists stay.
         let offers = |one: &&ServerSnapshot| one.attempted && offer_any(&one.lists);
         let first = standing.map(|index| &published[index]);
         let stands_in = first.is_none_or(|one| one.attempted && !offer_any(&one.lists));
@@ -82,7 +82,7 @@ impl Group {
         self.stand_in();
     }
 
-    /// Keeps what the server offers, if what its instances keep is found by the directories that they are for.
+    /// Stores the lists for the next start, if the caches of the instances depend on directories.
     fn keep(&mut self, source: &ServerSnapshot) {
         let now = identity(&source.lists);
         let config = self.config();
@@ -96,7 +96,7 @@ impl Group {
         self.stored = Some(now);
     }
 
-    /// What each agent is offered whose instance has listed.
+    /// The lists of each agent whose instance has listed.
     fn agent_lists(&self, published: &[ServerSnapshot]) -> Arc<AgentLists> {
         if !self.desired.enabled || !self.config().settings.sharing.is_by_agent() {
             return Arc::default();
@@ -105,7 +105,7 @@ impl Group {
         Arc::new(listed.flat_map(|(slot, one)| slot.purpose.agents().map(|agent| (agent, one.lists.clone()))).collect())
     }
 
-    /// Lets go on who waits for what is published now, or will not be.
+    /// Releases agents whose lists are published now, or will not be.
     fn let_list(&mut self, published: &[ServerSnapshot]) {
         let (enabled, slots) = (self.desired.enabled, &self.slots);
         let is_to_come = |session| {
@@ -116,8 +116,8 @@ impl Group {
     }
 }
 
-/// What instances that are being ended have counted: whoever stands in the place of their group goes on from there, so it is
-/// added at once what is known, and the rest when they have ended.
+/// The counts of instances that are being stopped, for the task that replaces their group. The present counts are added at once,
+/// and the rest after the instances have ended.
 pub(super) struct MovedTotals {
     before: Vec<(ServerHandle, Totals)>,
     stats: Arc<Stats>,
@@ -141,7 +141,7 @@ fn lost_guards(running: &Running) -> u64 {
     running.handle.published().lost_guards
 }
 
-/// The instance whose state is the server's: one that serves, if there is any.
+/// The instance whose state is published for the server: a ready one, if there is any.
 fn shown(all: &[ServerSnapshot], standing: Option<usize>) -> Option<&ServerSnapshot> {
     let ready = all.iter().find(|one| matches!(one.state, State::Ready { .. }));
     ready.or_else(|| standing.and_then(|index| all.get(index))).or_else(|| all.first())

@@ -1,4 +1,4 @@
-//! Which era a server speaks in, by its answer to `server/discover`. Pure.
+//! Derives the era of a server from its response to `server/discover`. Pure.
 //!
 //! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions".
 
@@ -8,20 +8,21 @@ use super::{ServerInfo, shortened};
 use crate::era;
 use crate::jsonrpc::members::members;
 
-/// What an answer to `server/discover` means.
+/// The meaning of a response to `server/discover`.
 pub(super) enum DiscoverOutcome {
     Modern(Box<ServerInfo>),
     Legacy,
-    /// It is modern, and has the version that it was asked in, though it says that it has not.
+    /// The server is modern. It lists the requested version as supported, but refused it.
     Again,
-    /// It is modern, and of no version that mcpd speaks.
+    /// The server is modern, but mcpd supports none of its versions.
     Neither {
-        /// Those of the server, shortened.
+        /// The versions of the server, shortened.
         versions: String,
     },
 }
 
-/// An error that a modern server answers shows that it is one; any other, whatever its code, that it is not.
+/// Interprets the response. Only the unsupported-version error of the modern era shows a modern server. All other errors show a
+/// legacy one.
 pub(super) fn finding(outcome: Result<Bytes, Bytes>) -> DiscoverOutcome {
     match outcome {
         Ok(result) => ServerInfo::discovered(&result)
@@ -37,13 +38,13 @@ pub(super) fn finding(outcome: Result<Bytes, Bytes>) -> DiscoverOutcome {
     }
 }
 
-/// Whether an error says that the server does not speak the version of the request.
+/// Whether the error has the code for an unsupported version.
 pub(super) fn is_version_refused(error: &Bytes) -> bool {
     let code = members(error, ["code"]).ok().and_then(|[code]| code);
     code.is_some_and(|code| code == era::UNSUPPORTED_VERSION.to_string())
 }
 
-/// The versions that an error names which says that the one of the request is not spoken.
+/// The supported versions in an error for an unsupported version.
 fn supported(error: &Bytes) -> Option<Vec<String>> {
     let [data] = members(error, ["data"]).ok()?;
     if !is_version_refused(error) {
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_answers_to_the_question_decides_which_era_it_speaks_in() {
+    fn response_to_discover_decides_the_era() {
         let found = |answer: Result<&'static str, &'static str>| {
             let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
             match finding(answer.map(raw).map_err(raw)) {

@@ -1,4 +1,4 @@
-//! What a server says of itself: in the result of `initialize`, or of `server/discover`. Pure.
+//! What a server declares in its result of `initialize` or `server/discover`. Pure.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use crate::server::error::ServerError;
 use crate::server::instance::NotificationSupport;
 use crate::task_state::TaskSupport;
 
-/// Most characters shown of a server's own words.
+/// Maximum characters of a server's text to show.
 const MAX_EXCERPT_LEN: usize = 200;
 
-/// What a server declared of itself.
+/// The declarations of a server.
 #[derive(Debug, PartialEq)]
 pub(in crate::server) struct ServerInfo {
     pub(in crate::server) protocol: &'static str,
     pub(in crate::server) software: Option<String>,
-    /// In bounded length.
+    /// Cut to a maximum length.
     pub(in crate::server) instructions: Option<Arc<str>>,
-    /// What it lists; it is never asked for anything else.
+    /// The kinds of lists that it has. mcpd requests no others.
     pub(in crate::server) offers: PerKind<bool>,
-    /// Whether it can be asked from which level on it is to log.
+    /// Whether it supports `logging/setLevel`.
     pub(in crate::server) logs: bool,
-    /// Whether it makes tasks of calls, and what can be asked of them.
+    /// Its support of tasks.
     pub(in crate::server) tasks: TaskSupport,
-    /// What it says unasked to who listens.
+    /// The notifications that it sends to subscribers.
     pub(in crate::server) notifications: NotificationSupport,
     /// Its `capabilities.extensions`, raw.
     pub(in crate::server) extensions: Option<Bytes>,
 }
 
 impl ServerInfo {
-    /// What the raw result of `initialize` says.
+    /// Reads the raw result of `initialize`.
     ///
     /// # Errors
-    /// For a person, if it is none, or of a version that mcpd does not speak.
+    /// The result is malformed, or its version is unsupported.
     pub(super) fn introduced(result: &Bytes) -> Result<Self, ServerError> {
         let malformed = || ServerError::MalformedInitialize { result: shortened(result) };
         let [version, capabilities, info] =
@@ -52,7 +52,7 @@ impl ServerInfo {
         Self::read(protocol, result, &capabilities.ok_or_else(malformed)?, info.as_ref()).ok_or_else(malformed)
     }
 
-    /// What the raw result of `server/discover` says; `None` if it does not say that it speaks the version of the modern era.
+    /// Reads the raw result of `server/discover`; `None` if that does not list the version of the modern era.
     pub(super) fn discovered(result: &Bytes) -> Option<Self> {
         let [versions, capabilities, meta] = members(result, ["supportedVersions", "capabilities", "_meta"]).ok()?;
         let versions: Vec<String> = serde_json::from_slice(&versions?).ok()?;
@@ -82,7 +82,7 @@ impl ServerInfo {
             updates: declares("subscribe", &resources),
             tasks: is_modern && TaskSupport::of_extensions(extensions.as_ref()).declared,
         };
-        // Without them it serves as well.
+        // Invalid instructions are ignored.
         let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| text(&raw?));
         let instructions = instructions.and_then(|text| instructions::bounded(&String::from_utf8_lossy(&text)));
         Some(Self {
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_a_server_says_of_itself() {
+    fn initialize_result_is_read() {
         let full = r#"{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"a\u001b","version":"1"},"x":1}"#;
         check(full, Ok(("2024-11-05", Some("a\u{1b} 1"), true)));
         check(r#"{"protocolVersion":"2025-11-25","capabilities":{}}"#, Ok(("2025-11-25", None, false)));
     }
 
     #[test]
-    fn refuses_what_it_cannot_speak() {
+    fn unsupported_versions_and_malformed_results_are_refused() {
         check(r#"{"protocolVersion":"1999-01-01","capabilities":{}}"#, Err("1999-01-01"));
         check(r#"{"protocolVersion":"2026-07-28","capabilities":{}}"#, Err("2026-07-28"));
         check(r#"{"capabilities":{}}"#, Err("malformed"));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_a_server_of_the_modern_era_says_of_itself() {
+    fn discover_result_is_read() {
         let found = |result: &'static str| ServerInfo::discovered(&Bytes::from_static(result.as_bytes()));
         let full = r#"{"supportedVersions":["2025-11-25","2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{},"extensions":{"a/b":{}}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"a","version":"1"}},"instructions":"be kind"}"#;
         let info = found(full).expect("a modern server");

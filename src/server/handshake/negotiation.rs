@@ -1,4 +1,4 @@
-//! DiscoverOutcome out in which era a connection is spoken to: which request is sent first, and what each answer means.
+//! Negotiates the era of a connection: which request is sent first, and what each response means.
 //!
 //! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions".
 
@@ -17,19 +17,19 @@ use crate::server::era_cache::{EraSupport, Support};
 use crate::server::error::ServerError;
 use crate::server::instance::Instance;
 
-/// How long a server may leave its opening unanswered before it is sent that of the other era as well. One that is only slow loses
-/// nothing by that: what it answers first counts.
+/// Time to answer the first request, before the request of the other era is sent too. A slow server loses nothing: its first
+/// response decides.
 const SILENCE: Duration = Duration::from_secs(2);
-/// How long a server that has refused `initialize` may take to answer `server/discover`.
+/// Time for a server that has refused `initialize` to answer `server/discover`.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How far the request of one era is.
+/// The state of the request of one era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     NotSent,
     Sent,
     Answered,
-    /// The connection that it was sent on has failed.
+    /// The connection of the request has failed.
     Lost,
 }
 
@@ -40,18 +40,18 @@ pub(super) struct Negotiation {
     discover: Step,
     /// `server/discover` was sent a second time.
     has_retried: bool,
-    /// When something is done about the silence of the server.
+    /// The end of the time that the server has to answer.
     look_at: Option<Instant>,
     /// Why `initialize` has no result.
     refusal: Option<HandshakeError>,
-    /// The result of `server/discover`, while it is found out whether `initialize` has one.
+    /// The result of `server/discover`, while `initialize` is unanswered.
     modern: Option<Box<ServerInfo>>,
     learned: EraSupport,
-    /// The opening was not answered in time, so that of the other era was sent as well.
+    /// The first request was not answered in time, so the request of the other era was sent too.
     was_silent: bool,
 }
 
-/// A handshake goes on, or has come to its end.
+/// `None` while the handshake continues.
 type Progress = Result<Option<ServerInfo>, HandshakeError>;
 
 impl Negotiation {
@@ -131,7 +131,7 @@ impl Negotiation {
         self.opening.fallback == Fallback::Never && self.opening.first == era
     }
 
-    /// Nothing has come for a while.
+    /// Handles a server that has not answered in time.
     fn silent(&mut self, instance: &mut Instance) -> Progress {
         self.look_at = None;
         if let Some(modern) = self.modern.take() {
@@ -163,7 +163,7 @@ impl Negotiation {
         match self.discover {
             _ if self.is_only(Era::Legacy) => Err(why),
             Step::Answered | Step::Lost => Err(why),
-            // A modern server that is only slow has not said so yet.
+            // The server may be modern and slow.
             Step::Sent => {
                 self.refusal = Some(why);
                 Ok(None)

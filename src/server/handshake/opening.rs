@@ -1,7 +1,7 @@
-//! In which era an instance is opened, and what follows where the server lacks that era. Pure.
+//! Chooses the era in which an instance is opened, and the fallback if the server lacks that era. Pure.
 //!
-//! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions". One connection of a
-//! command is of one era, so the first request decides; at a URL requests of the modern era stand by themselves.
+//! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions". The first request
+//! decides the era of a stdio connection. At a URL, requests of the modern era are independent of a connection.
 
 use crate::config::EraChoice;
 use crate::era::{Era, Eras};
@@ -17,20 +17,20 @@ pub(in crate::server) struct Opening {
     pub(super) expected: Eras,
 }
 
-/// When the request of the other era follows.
+/// When the request of the other era is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fallback {
     Never,
     /// If the first one is refused.
     IfRefused,
-    /// If it is refused, or not answered in time.
+    /// If the first one is refused, or not answered in time.
     IfSilent,
-    /// In any case: it is not known which eras the server supports.
+    /// Always, as the eras of the server are unknown.
     Always,
 }
 
 impl Opening {
-    /// As the configuration says; where it leaves the choice, by preference and by what is known of the server.
+    /// Follows the configuration. If that is `auto`, follows the preference and what is known of the server.
     pub(in crate::server) fn of(
         choice: EraChoice,
         preference: EraPreference,
@@ -66,17 +66,17 @@ impl Opening {
         Self { first, fallback: Fallback::Never, expected: Eras::default() }
     }
 
-    /// After a server has ended at the opening of the other era.
+    /// The opening after a server has exited at the first request of `era`.
     pub(in crate::server) fn instead_of(era: Era) -> Self {
         Self { first: era.other(), fallback: Fallback::IfRefused, expected: Eras::default() }
     }
 
-    /// Whether a server that ends at it is tried with the other one.
+    /// Whether the other era is tried if the server exits at the first request.
     pub(in crate::server) fn is_a_trial(self) -> bool {
         matches!(self.fallback, Fallback::IfSilent | Fallback::Always)
     }
 
-    /// The request that it waits for.
+    /// The request that the handshake waits for.
     pub(in crate::server) fn method(self) -> &'static str {
         match (self.first, self.fallback) {
             (Era::Modern, Fallback::Never) => "server/discover",
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_decides_before_what_is_known() {
+    fn configuration_takes_precedence_over_known_support() {
         for preference in [EraPreference::Shared, EraPreference::Of(Era::Legacy), EraPreference::Of(Era::Modern)] {
             for support in [Support::Unknown, Support::Confirmed, Support::Absent] {
                 for (choice, first) in [(EraChoice::Legacy, Era::Legacy), (EraChoice::Modern, Era::Modern)] {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_opens_in_the_era_of_its_agents_unless_the_server_lacks_it() {
+    fn instance_opens_in_the_era_of_its_agents_unless_the_server_lacks_it() {
         use EraPreference::{Of, Shared};
         use Support::{Absent, Confirmed, Doubtful, Unknown};
         let (legacy, modern) = (Era::Legacy, Era::Modern);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn at_a_url_both_eras_are_looked_for_until_they_are_known() {
+    fn both_eras_are_tried_at_a_url_until_they_are_known() {
         use EraPreference::{Of, Shared};
         use Support::{Absent, Confirmed, Doubtful, Failing, Unknown};
         let (legacy, modern) = (Era::Legacy, Era::Modern);

@@ -202,8 +202,9 @@ pub struct ControlReport {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadReport {
     /// Unchanged, with their running processes.
-    pub kept: Vec<String>,
-    /// Servers in `kept` or `still_down` whose policy, call limits or call history settings changed.
+    #[serde(rename = "kept")]
+    pub unchanged: Vec<String>,
+    /// Servers in `unchanged` or `still_down` whose policy, call limits or call history settings changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updated: Vec<String>,
     /// New, and ready or idle.

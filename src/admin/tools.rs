@@ -19,7 +19,7 @@ use crate::naming::Naming;
 use crate::token_estimate;
 
 /// Tools examined before other tasks run.
-const SLICE: usize = 32;
+const TOOLS_PER_TURN: usize = 32;
 /// Maximum length of a description, in characters.
 const MAX_DESCRIPTION_LEN: usize = 500;
 
@@ -51,7 +51,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    fn has(&self, server: &str, tool: &str) -> bool {
+    fn matches(&self, server: &str, tool: &str) -> bool {
         match self {
             Self::All => true,
             Self::One { server: selected, tool: name } => *selected == server && *name == tool,
@@ -89,10 +89,10 @@ async fn send_tools(
     for (group, member) in tool_groups(whole, seen).zip(&whole.servers) {
         for (index, offered) in group.tools().enumerate() {
             // Estimating tokens reads the whole definition, and there may be thousands: let agents' tasks run in between.
-            if index % SLICE == SLICE - 1 {
+            if index % TOOLS_PER_TURN == TOOLS_PER_TURN - 1 {
                 yield_now().await;
             }
-            if !selection.has(group.server(), offered.tool) {
+            if !selection.matches(group.server(), offered.tool) {
                 continue;
             }
             let has_definition = !matches!(selection, Selection::All);

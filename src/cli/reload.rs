@@ -91,10 +91,10 @@ impl Scope<'_> {
 }
 
 fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
-    let ReloadReport { kept, updated, added, changed, removed, failed, still_down, .. } = report;
-    let kept: Vec<_> = kept.iter().filter(|name| !updated.contains(name)).cloned().collect();
+    let ReloadReport { unchanged, updated, added, changed, removed, failed, still_down, .. } = report;
+    let unchanged: Vec<_> = unchanged.iter().filter(|name| !updated.contains(name)).cloned().collect();
     let lines = [
-        ("kept", &kept, ""),
+        ("kept", &unchanged, ""),
         ("updated", updated, " (not restarted)"),
         ("added", added, ""),
         ("changed", changed, ""),

@@ -206,7 +206,7 @@ fn report(
         ReloadFailure { name, code: code.to_owned(), reason, runs_on, stderr }
     };
     ReloadReport {
-        kept: texts(unchanged),
+        unchanged: texts(unchanged),
         updated: texts(updated),
         added: texts(added),
         changed: texts(changed),

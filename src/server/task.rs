@@ -41,7 +41,7 @@ use crate::config::{Launch, ServerConfig};
 use crate::era::{Era, Eras};
 use crate::server::error::ServerError;
 
-/// What a task is started with, whether it is that of an instance or of several.
+/// What the task of one instance, or of a group of instances, starts with.
 pub(super) struct Parts {
     pub(super) context: ServerContext,
     /// One for all instances.
@@ -54,32 +54,32 @@ pub(super) struct Parts {
 pub(super) struct ServerTask {
     context: ServerContext,
     orders: Orders,
-    /// As the instance is run, or was last.
+    /// The configuration of the present or last instance.
     config: Arc<ServerConfig>,
-    /// Of the orders that led to this instance.
+    /// The revision of that configuration.
     revision: u64,
     commands: mpsc::Receiver<Command>,
     publisher: Publisher,
     lifecycle: Lifecycle,
     stderr: stderr::Writer,
-    /// What it is for, if it is one of several.
+    /// Its label, if it is one of several instances.
     purpose: Option<Arc<str>>,
-    /// For whom.
+    /// The agents that it serves.
     scope: AgentScope,
-    /// Calls that wait for an instance, or for it to list what they are for.
+    /// Calls that wait for an instance, or for its lists.
     parked: FairQueue<ParkedCall>,
-    /// Calls that wait for one of the instance's places.
+    /// Calls that wait at the in-flight limit of the instance.
     queued: FairQueue<ParkedCall>,
-    /// When the tools of a server that is down are no longer listed.
+    /// When the lists of a server that is down are removed.
     forget_at: Option<Instant>,
-    /// Since when an instance that may be stopped for it has had no call.
+    /// Since when a lazy instance has had no calls.
     idle_since: Option<Instant>,
     agents: Agents,
     /// A legacy agent has called.
     has_legacy_calls: bool,
     /// The instance is reopened for legacy calls as soon as it is not busy.
     is_to_reopen: bool,
-    /// The instance has ended when it was opened in this era: the next one is opened in the other.
+    /// The last instance exited at the first request of this era, so the next one is opened in the other.
     died_opening: Option<Era>,
     last_process: LastProcess,
 }
@@ -91,7 +91,7 @@ pub(super) struct Handover {
     pub(super) agents: Agents,
 }
 
-/// Runs until it is stopped, or until several instances are needed: then it returns what their group needs.
+/// Runs until the server is stopped. If several instances are needed, returns the handover for their group.
 pub(super) async fn run(parts: Parts, purpose: Option<Arc<str>>, scope: AgentScope) -> Option<Handover> {
     let Parts { context, stderr, orders, commands, publisher } = parts;
     let DesiredState { config, revision, .. } = orders.desired();
@@ -132,7 +132,7 @@ pub(super) fn startable(config: &ServerConfig) -> Result<(), ServerError> {
 
 impl ServerTask {
     fn into_handover(mut self) -> Handover {
-        // They are counted again by the instance that gets them.
+        // The instance that gets these calls counts them again.
         self.publisher.stats.calls.change((self.parked.len() + self.queued.len()) as u64, 0);
         let waiting = self.parked.drain().into_iter().chain(self.queued.drain());
         let calls = waiting.map(|waiting| *waiting.item.call).collect();
@@ -145,7 +145,7 @@ impl ServerTask {
         loop {
             match self.lifecycle.state().clone() {
                 State::Starting => {
-                    // One that makes way for legacy calls is not restarted for any fault.
+                    // Reopening for legacy calls is not a restart.
                     if !std::mem::take(&mut first) && !std::mem::take(&mut self.is_to_reopen) {
                         self.publisher.stats.restarts.add_one();
                     }
@@ -175,7 +175,7 @@ impl ServerTask {
                 }
                 State::Stopped if !self.start_again().await => break,
                 State::Stopped => {}
-                // Both last only while there is an instance.
+                // These states last only while there is an instance.
                 State::Ready { .. } | State::Unresponsive { .. } | State::Stopping => break,
             }
         }
@@ -186,7 +186,7 @@ impl ServerTask {
         self.refuse_parked();
     }
 
-    /// Runs one instance. If that exits at its opening, runs one more in the other era. Returns the event that its end means.
+    /// Runs one instance. If it exits at its first request, runs another in the other era. Returns the event for the lifecycle.
     async fn run_instance(&mut self) -> Event {
         let mut event = self.attempt().await;
         if let Some(era) = self.died_opening {
@@ -197,7 +197,7 @@ impl ServerTask {
         event
     }
 
-    /// Has one instance, serves it, and leaves nothing of it behind. Tells what its end means.
+    /// Starts, serves and ends one instance. Returns the event for the lifecycle.
     async fn attempt(&mut self) -> Event {
         let permits = self.context.start_permits.clone();
         let Some(permit) = self.unless_stopped(permits.acquire()).await else { return self.stopped() };
@@ -219,7 +219,7 @@ impl ServerTask {
         event
     }
 
-    /// It ceased to be desired outside of [`ServerTask::serve`], which takes the event itself.
+    /// Records a stop outside of [`ServerTask::serve`], which applies the event itself.
     pub(super) fn stopped(&mut self) -> Event {
         self.on(Event::Stop);
         Event::Ended(ServerError::Stopped)
@@ -233,7 +233,7 @@ impl ServerTask {
         }
     }
 
-    /// Publishes the state, which was `before` if there was another one.
+    /// Logs and publishes the state. `before` is the previous one, if any.
     fn publish_state(&self, before: Option<&State>) {
         self.log_state(before);
         let state = self.lifecycle.state().clone();

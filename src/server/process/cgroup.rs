@@ -1,17 +1,17 @@
-//! A cgroup for each instance that has limits, below the one that mcpd was given for itself.
+//! A cgroup for each instance with limits, below the cgroup that is delegated to mcpd.
 //!
 //! ```text
-//! mcpd.service/             given with `mcpd serve --own-cgroup`; holds no process once it hands controllers down
-//! ├── daemon/               mcpd, and all that runs without limits
+//! mcpd.service/             delegated with `mcpd serve --own-cgroup`; holds no processes once its controllers are enabled
+//! ├── daemon/               mcpd, and all processes without limits
 //! └── server-NAME-NUMBER/   one instance and its guard: memory.max, memory.oom.group, pids.max
 //! ```
 //!
-//! Without limits nothing is looked at, moved or made. Where they cannot be had the instance runs without them, and
-//! [`Enforcement`] says why.
+//! Without limits, no cgroup is read, created or changed. An instance whose limits cannot be enforced runs without them, and
+//! [`Enforcement`] has the reason.
 //!
-//! Knows: the files of cgroup v2 (kernel, `admin-guide/cgroup-v2`). Each access is made on a helper thread and waited
-//! for a limited time: moving a process waits for others in the kernel. Must not touch: what an instance says. Taking
-//! the given cgroup over is in [`tree`], reading what happened in one, pure, in [`events`].
+//! [`tree`] takes over the delegated cgroup, and [`events`] reads the events of an instance's cgroup. Source: kernel,
+//! `admin-guide/cgroup-v2`. Each access runs on a helper thread with a time limit, as moving a process can wait for others in the
+//! kernel. Must not touch the messages of an instance.
 
 mod events;
 mod tree;
@@ -32,40 +32,40 @@ use self::tree::Tree;
 use crate::config::Limits;
 use crate::server::exit::ReachedLimit;
 
-/// For the given cgroup to be taken over, and for an instance's to be made.
+/// Time to take over the delegated cgroup, and to create one for an instance.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(2);
-/// For what happened in one to be read. Whoever asks how a server ended waits no longer than half a second.
+/// Time to read the events of a cgroup. The exit of a server is awaited for half a second at most.
 const READ_TIMEOUT: Duration = Duration::from_millis(300);
-/// For one to be removed after its last process.
+/// Time to remove a cgroup after its last process has ended.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Until the next attempt: a process leaves its cgroup a little after it has ended.
+/// Delay between attempts to remove a cgroup: a process leaves it shortly after its end.
 const RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// Whether the limits of an instance are in force.
+/// Whether the limits of an instance are enforced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Enforcement {
-    /// All of them.
+    /// All limits are enforced.
     Enforced,
-    /// Not all of them; the reason is for a person, on one line.
+    /// Some limits are not enforced, for this reason: one line of text.
     NotEnforced(Arc<str>),
 }
 
-/// Where cgroups for instances can be made; cheap to clone. The default is nowhere.
+/// Creates cgroups for instances. Cheap to clone. The default has no delegated cgroup.
 #[derive(Debug, Clone, Default)]
 pub struct Cgroups(Arc<CgroupState>);
 
 #[derive(Debug, Default)]
 struct CgroupState {
-    /// The cgroup of this process is given to it.
+    /// The cgroup of this process is delegated to it.
     given: bool,
-    /// The same, taken over, or why it cannot be; by the first instance that has limits.
+    /// The delegated cgroup, or why it cannot be used. Set by the first instance with limits.
     tree: OnceCell<Result<Tree, Arc<str>>>,
     made: AtomicU64,
     /// A warning that limits are not enforced was logged.
     has_warned: AtomicBool,
 }
 
-/// The cgroup of one instance. Dropping it ends whatever is in it and removes it as soon as that has gone.
+/// The cgroup of one instance. Dropping it kills its processes and removes it.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     limits: Limits,
@@ -74,14 +74,14 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroups {
-    /// For a process that has its cgroup to itself, to divide as it likes: systemd gives it with `Delegate=`.
+    /// For a process whose cgroup is delegated to it, as systemd does with `Delegate=`.
     #[must_use]
     pub fn of_own() -> Self {
         Self(Arc::new(CgroupState { given: true, ..CgroupState::default() }))
     }
 
-    /// Puts the process `guard`, with all that it will start, under `limits`. Returns within a few seconds; until then the
-    /// process must not be reaped.
+    /// Applies `limits` to the process `guard` and its future descendants. Returns within a few seconds. Until then, the process must not
+    /// be reaped.
     pub(super) async fn create(&self, server: &str, limits: Limits, guard: u32) -> (Option<Cgroup>, Enforcement) {
         let tree = match self.0.tree.get_or_init(|| self.take_over()).await {
             Ok(tree) => tree.clone(),
@@ -94,7 +94,7 @@ impl Cgroups {
         let name = format!("server-{server}-{}", self.0.made.fetch_add(1, Ordering::Relaxed) + 1);
         let too_late = Instant::now() + CREATE_TIMEOUT;
         let making = spawn_blocking(move || tree.create(&name, limits, guard, too_late));
-        // One that comes too late is dropped where it was made, and so removed.
+        // A cgroup that is created too late is dropped on its thread, and so removed.
         let made = match timeout(CREATE_TIMEOUT, making).await {
             Ok(Ok(Ok(cgroup))) => cgroup,
             Ok(Ok(Err(error))) => return (None, unmade(server, &error.to_string())),
@@ -113,7 +113,7 @@ impl Cgroups {
         }
     }
 
-    /// Says so once: for most reasons it is the same for every instance of every server.
+    /// Logs the reason once, as it is usually the same for every instance of every server.
     fn not_enforced(&self, reason: Arc<str>) -> Enforcement {
         if !self.0.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!("limits of servers are not enforced: {reason}");
@@ -128,7 +128,7 @@ fn unmade(server: &str, error: &str) -> Enforcement {
 }
 
 impl Cgroup {
-    /// The limit that had to do with the end of the instance, if one had.
+    /// The limit that caused the end of the instance, if any.
     pub(super) async fn limit_reached(&self) -> Option<ReachedLimit> {
         let (path, limits) = (self.path.clone()?, self.limits);
         let reading = spawn_blocking(move || {
@@ -138,7 +138,7 @@ impl Cgroup {
         timeout(READ_TIMEOUT, reading).await.ok()?.ok()?
     }
 
-    /// Ends whatever is left in it, and removes it; gives up after [`REMOVE_TIMEOUT`], with a warning.
+    /// Kills its remaining processes and removes it. Gives up after [`REMOVE_TIMEOUT`] with a warning.
     pub(super) async fn remove(mut self) {
         if let Some(path) = self.path.take() {
             removed(path).await;
@@ -166,9 +166,9 @@ async fn removed(path: PathBuf) {
     tracing::warn!(cgroup = %path.display(), "this cgroup could not be removed");
 }
 
-/// Kills what is in it: nothing, unless the guard was lost. Then removes it with what a server made below it.
+/// Kills the processes in a cgroup, which exist only if the guard was lost. Then removes it with its child cgroups.
 fn remove(path: &Path) -> io::Result<()> {
-    // Kernels before 5.14 cannot; there what a guard leaves is found by the daemon alone.
+    // Kernels before 5.14 have no `cgroup.kill`. There, only the daemon's search finds the remains of a lost guard.
     let _ = fs::write(path.join("cgroup.kill"), "1");
     remove_empty(path)
 }

@@ -1,4 +1,4 @@
-//! The warning for each failed start and each end of an instance that nobody asked for.
+//! Logs a warning for each failed start and each unexpected end of an instance.
 //!
 //! One line per event: server, exit code, reason, the delay until the next start, and the last line on stderr of the process that
 //! has ended.
@@ -13,7 +13,7 @@ use crate::server::error::ServerError;
 use crate::server::exit::Exit;
 use crate::server::lifecycle::{Event, State};
 
-/// Characters of a line of stderr.
+/// Maximum characters of a line of stderr.
 const MAX_LINE_LEN: usize = 500;
 
 /// The process of the latest instance, as far as the log needs it.
@@ -69,7 +69,7 @@ impl ServerTask {
         );
     }
 
-    /// Text without the secrets that the server was given.
+    /// The text with the server's secrets masked.
     fn masked(&self, text: &str) -> String {
         match &self.config.launch {
             Ok(Launch::Program(program)) => program.secrets.masked(text),

@@ -15,8 +15,7 @@ use crate::server::messages::subscriptions::Subscription;
 use crate::server::messages::task_subscribers::{Interest, TaskSubscription};
 
 impl ServerTask {
-    /// Writes a call to the instance, or answers it here: a subscription that other agents already have, too, does not
-    /// concern the server.
+    /// Writes a call to the instance. A subscription that another agent already has is answered here.
     pub(super) fn give(&mut self, call: Box<Call>, instance: &mut Instance) {
         let subscription = match &call.kind {
             RequestKind::Subscription(subscription) => subscription,

@@ -1,4 +1,4 @@
-//! What a server's task makes of how its instance is: it asks, publishes, restarts or only reports.
+//! Runs the health checks of an instance: sends pings, publishes the result, and restarts the instance if configured.
 
 use std::time::Instant;
 
@@ -12,14 +12,14 @@ use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 
 impl ServerTask {
-    /// How the instance is, unless nobody wants to know.
+    /// The health of a new instance, unless checks are off.
     pub(super) fn begin_checkups(&self) -> Option<Health> {
         let settings = &self.config.settings;
         let is_checked = settings.on_unhealthy != OnUnhealthy::Ignore;
         is_checked.then(|| Health::new(settings.health_interval, settings.health_timeout, Instant::now()))
     }
 
-    /// Checks how the instance is; the reason to end it if it is to be replaced.
+    /// Checks the instance. Returns the reason if it must be restarted.
     pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<StopReason> {
         let vouched = self.orders.vouched();
         let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
@@ -48,14 +48,14 @@ impl ServerTask {
         if self.config.settings.on_unhealthy == OnUnhealthy::Restart {
             return Some(StopReason::Broken(reason));
         }
-        // The reason stays as it was first published; the report has the present numbers.
+        // The first reason stays. The report has the present numbers.
         if !matches!(self.lifecycle.state(), State::Unresponsive { .. }) {
             self.on(Event::Ill(reason));
         }
         None
     }
 
-    /// Takes over what a person says of the server.
+    /// Applies the operator's health override.
     pub(super) fn vouch(&mut self, vouched: HealthOverride) {
         match vouched {
             HealthOverride::Auto | HealthOverride::Up => self.on(Event::Well),
@@ -63,7 +63,7 @@ impl ServerTask {
         }
     }
 
-    /// Why calls are not sent to an instance that could take them.
+    /// Whether the operator has marked the server as down, so that the instance gets no calls.
     pub(super) fn marked_down(&self) -> bool {
         matches!(self.lifecycle.state(), State::Unresponsive { reason: ServerError::MarkedDown, .. })
     }

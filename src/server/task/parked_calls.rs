@@ -1,7 +1,8 @@
 //! Parked calls: what a server's task does with calls while no instance can take them.
 //!
-//! A call waits a bounded time for an instance that is ready and has listed what it offers. It is refused at once if waiting cannot
-//! help. A call that was not written when its instance ended waits for the next one, too. When it is released it is checked again: what its listener hides by then gets the answer of an unknown name.
+//! A call waits a bounded time for an instance that is ready and has listed. It is refused at once if waiting cannot help. A call
+//! that was not written when its instance ended waits for the next one. A released call is checked again: if its listener hides the
+//! name by then, the agent gets the error for an unknown name.
 
 use std::future::Future;
 use std::pin::pin;
@@ -28,15 +29,15 @@ use crate::server::stop_order::Stop;
 const STARTING_RETRY: Duration = Duration::from_secs(1);
 /// How long a call waits for a server that is starting or restarting.
 pub(crate) const START_WAIT: Duration = Duration::from_secs(10);
-/// How long a call waits for its tool when the server's list lacks it: some servers register tools after they have started, and
-/// announce the change.
+/// How long a call waits for a tool that the server does not list. Some servers register tools after their start and announce
+/// the change.
 const LATE_REGISTRATION: Duration = Duration::from_secs(2);
 
 /// A call that waits.
 #[derive(Debug)]
 pub(super) struct ParkedCall {
     pub(super) call: Box<Call>,
-    /// The instance has listed what it offers, without this.
+    /// The instance has listed without this name.
     is_unlisted: bool,
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn failure_in(state: &State) -> Failure {
 }
 
 impl ServerTask {
-    /// Waits for `future`, taking in commands meanwhile. `None` if the instance ceased to be desired first.
+    /// Waits for `future`, and handles commands meanwhile. Returns `None` if the instance must stop first.
     pub(super) async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
         let (mut orders, revision) = (self.orders.clone(), self.revision);
         self.parking(async {
@@ -87,7 +88,7 @@ impl ServerTask {
         .await
     }
 
-    /// Waits for `future`, taking in commands meanwhile.
+    /// Waits for `future`, and handles commands meanwhile.
     pub(super) async fn parking<T>(&mut self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         loop {
@@ -100,7 +101,7 @@ impl ServerTask {
         }
     }
 
-    /// Takes in a command while no instance can: a call waits, or is refused if none will come.
+    /// Handles a command without an instance. A call waits, or is refused if no instance will start.
     pub(super) fn park_command(&mut self, command: Command) {
         match command {
             Command::Cancel { key, .. } => drop(self.drop_parked(key)),
@@ -108,10 +109,10 @@ impl ServerTask {
             Command::Detach { session } => drop(self.agents.detach(session)),
             Command::Subscribe { agent, interest } => match *interest {
                 Interest::Resource(subscription) => drop(self.agents.subscribe(*agent, subscription)),
-                // A task goes with its instance.
+                // Tasks end with their instance.
                 Interest::Task(_) => {}
             },
-            // There is no instance to check and there are no tasks. The next instance lists anew and knows no roots.
+            // There is no instance to check, and there are no tasks. The next instance lists again and has no roots.
             Command::Check(_) | Command::Relist | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
             Command::Call(call) if self.is_about_gone_task(&call.kind) => call.refuse_unknown_task(),
             Command::Call(call) => {
@@ -135,7 +136,7 @@ impl ServerTask {
         }
     }
 
-    /// Has a call wait for an instance, or refuses it if there is no place for it.
+    /// Parks a call, or refuses it if the queue is full.
     pub(super) fn park(&mut self, mut call: Box<Call>) {
         if self.may_wait(&call) {
             let deadline = call.reply.park(Instant::now()) + START_WAIT;
@@ -145,7 +146,7 @@ impl ServerTask {
         }
     }
 
-    /// Takes in a call while there is an instance: it is written, waits until it may be, or is refused.
+    /// Handles a call with an instance: it is written, parked or refused.
     pub(super) fn admit(&mut self, call: Box<Call>, instance: &mut Instance) {
         match self.readiness(&call, instance) {
             Readiness::Release => self.give_or_queue(call, instance),
@@ -169,7 +170,7 @@ impl ServerTask {
         }
     }
 
-    /// Whether it is about a task that went with its instance, which one may not that both ends know by themselves.
+    /// Whether the request is about a task that ended with its instance. Modern tasks may outlive theirs.
     fn is_about_gone_task(&self, kind: &RequestKind) -> bool {
         match kind {
             RequestKind::Task(_) => true,
@@ -178,13 +179,13 @@ impl ServerTask {
         }
     }
 
-    /// Whether one more call may wait, for an instance or for one of its places.
+    /// Whether one more call may wait.
     pub(super) fn may_wait(&self, call: &Call) -> bool {
         let call = (call.reply.key.session, call.request.line.len());
         fair_queue::may_wait(&[&self.parked, &self.queued], call, self.context.max_message)
     }
 
-    /// Hands the calls that may be written now to an instance that is ready, unless the server is marked down.
+    /// Gives the parked calls that may be written now to a ready instance, unless the server is marked as down.
     pub(super) fn release_parked(&mut self, instance: &mut Instance) {
         if self.orders.vouched() == HealthOverride::Down {
             return self.refuse_parked();
@@ -204,12 +205,12 @@ impl ServerTask {
         }
     }
 
-    /// When the next call has waited for as long as it may.
+    /// When the next waiting call expires.
     pub(super) fn next_expiry(&self) -> Option<Instant> {
         [&self.parked, &self.queued].into_iter().filter_map(FairQueue::next_expiry).min()
     }
 
-    /// Has every call wait for the next instance when one has ended, which may list what that did not.
+    /// Makes every waiting call wait for the next instance, which may list more.
     pub(super) fn wait_for_next_instance(&mut self) {
         for mut parked in self.parked.drain() {
             parked.item.is_unlisted = false;
@@ -221,7 +222,7 @@ impl ServerTask {
         }
     }
 
-    /// Drops a parked call that its agent has cancelled; whether there was one.
+    /// Drops a waiting call that its agent has cancelled. Returns whether there was one.
     pub(super) fn drop_parked(&mut self, key: CallKey) -> bool {
         let is_it = |waiting: &ParkedCall| waiting.call.reply.key == key;
         let mut queues = [&mut self.parked, &mut self.queued].into_iter();
@@ -230,7 +231,7 @@ impl ServerTask {
         true
     }
 
-    /// Refuses parked calls that have waited for as long as they may, and forgets the lists of a server that stays down.
+    /// Refuses expired calls, and removes the lists of a server that stays down.
     pub(super) fn expire_parked(&mut self) {
         let now = Instant::now();
         for Entry { item: ParkedCall { call, is_unlisted }, .. } in self.parked.expire(now) {

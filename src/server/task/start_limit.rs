@@ -1,15 +1,15 @@
-//! How long a server may take to start: as long as it shows signs of life, within a bound. Pure: time is passed in.
+//! Limits the time of a start. Pure: time is passed in.
 //!
-//! Launchers such as `npx` and `uvx` download a server before they run it, which may take minutes and says nothing about the
-//! server. So the limit of a start counts from the last sign of life.
+//! Launchers such as `npx` and `uvx` download a server before they run it, which may take minutes. So the limit counts from the
+//! last sign of life, up to a maximum.
 
 use std::time::{Duration, Instant};
 
 use crate::server::error::{StartActivity, StartTimeout};
 
-/// Longest start of a server that shows signs of life, unless its own limit is longer.
+/// Maximum time of a start with signs of life, unless the configured limit is longer.
 const MAX_START: Duration = Duration::from_secs(5 * 60);
-/// Looks for signs of life within one limit.
+/// Number of looks for signs of life within one limit.
 const LOOKS: u32 = 4;
 
 /// The limit of one start.
@@ -21,12 +21,12 @@ pub(super) struct StartLimit {
 }
 
 impl StartLimit {
-    /// Of a start that begins `now`.
+    /// The limit of a start that begins `now`.
     pub(super) fn new(limit: Duration, now: Instant) -> Self {
         Self { limit, started: now, alive: now }
     }
 
-    /// The server has shown a sign of life.
+    /// Records a sign of life.
     pub(super) fn note_life(&mut self, now: Instant) {
         self.alive = now;
     }
@@ -56,7 +56,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(30);
 
-    /// How long a start lasts whose server shows a sign of life at each look for that long.
+    /// The duration of a start whose server shows signs of life for `alive_for`.
     fn lasts(limit: Duration, alive_for: Duration) -> (Duration, String) {
         let start = Instant::now();
         let (mut timer, mut now) = (StartLimit::new(limit, start), start);

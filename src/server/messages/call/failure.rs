@@ -136,11 +136,11 @@ impl CallError {
                 format!("server `{server}` needs a login: {why}; run `mcpd login {server}`")
             }
             Failure::ShuttingDown => format!("server `{server}` is being stopped"),
-            Failure::AnswerTooLarge => format!("the answer of server `{server}` is over the message cap"),
-            Failure::AnswerMalformed => format!("the answer of server `{server}` is no valid response"),
+            Failure::AnswerTooLarge => format!("the response of server `{server}` is larger than `max_message`"),
+            Failure::AnswerMalformed => format!("the response of server `{server}` is invalid"),
             Failure::Status { reason, .. } => format!("server `{server}` gave no result: it {reason}"),
             Failure::NotOfItsEra { what } => {
-                format!("the answer of server `{server}` is `{what}`, which this version of MCP has not")
+                format!("server `{server}` answered with `{what}`, which this version of MCP does not have")
             }
             Failure::NotAnswered { why } => format!("server `{server}` {why}"),
             Failure::TaskIdTaken => format!("server `{server}` has made a task with an id that another task has"),

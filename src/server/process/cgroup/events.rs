@@ -1,20 +1,20 @@
-//! What the kernel counted in the cgroup of an instance, and what that says about its end. Pure.
+//! Derives the limit that ended an instance from the kernel's counters of its cgroup. Pure.
 
 use crate::config::Limits;
 use crate::server::exit::ReachedLimit;
 
-/// The limit that had to do with the end of an instance, if one had. `memory` and `pids` are the texts of `memory.events`
-/// and `pids.events`, empty where there are none.
+/// The limit that caused the end of an instance, if any. `memory` and `pids` are the contents of `memory.events` and
+/// `pids.events`, empty if missing.
 pub(super) fn limit_reached(limits: Limits, memory: &str, pids: &str) -> Option<ReachedLimit> {
     if count(memory, "oom_kill") > 0 {
-        // Counted where a limit was reached: here, or further up.
+        // `oom` is counted in the cgroup whose limit was reached: this one, or one above it.
         let own = limits.memory_max.filter(|_| count(memory, "oom") > 0).and_then(|limit| u64::try_from(limit).ok());
         return Some(ReachedLimit::Memory(own));
     }
     limits.tasks_max.filter(|_| count(pids, "max") > 0).map(ReachedLimit::Tasks)
 }
 
-/// The number that stands behind `key` on a line of its own.
+/// The number on the line that starts with `key`.
 fn count(text: &str, key: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
@@ -29,7 +29,7 @@ mod tests {
     const TASKS: Limits = Limits { memory_max: None, tasks_max: Some(64) };
     const BOTH: Limits = Limits { memory_max: Some(1000), ..TASKS };
     #[test]
-    fn an_end_is_put_down_to_a_limit_only_if_the_kernel_counted_it() {
+    fn limit_is_named_as_the_cause_only_if_the_kernel_counted_it() {
         let calm = "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n";
         let over = "low 0\nhigh 0\nmax 90\noom 1\noom_kill 3\noom_group_kill 1\n";
         let old = "low 0\nhigh 0\nmax 90\noom 2\noom_kill 1\n";

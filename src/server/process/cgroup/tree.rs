@@ -1,4 +1,4 @@
-//! Taking over the cgroup that mcpd was given, and making others in it. Everything here may block.
+//! Takes over the cgroup that is delegated to mcpd, and creates others in it. All functions may block.
 
 use std::fs;
 use std::io;
@@ -9,16 +9,16 @@ use super::{Cgroup, remove_empty};
 use crate::config::Limits;
 use crate::server::subtree;
 
-/// Where the one hierarchy of cgroup v2 is, wherever it has controllers to give (systemd, `file-hierarchy`).
+/// The mount point of cgroup v2, if it has controllers (systemd, `file-hierarchy`).
 const ROOT: &str = "/sys/fs/cgroup";
-/// The part for all that has no cgroup of its own.
+/// The cgroup of mcpd and of all processes without limits.
 const DAEMON: &str = "daemon";
-/// How the names of all others begin.
+/// Prefix of the cgroups of instances.
 const SERVER: &str = "server-";
-/// How often what has just been started is moved after the rest.
+/// Maximum attempts to move processes, as new ones may start meanwhile.
 const ROUNDS: usize = 20;
 
-/// The given cgroup, ready to be divided.
+/// The delegated cgroup, ready for child cgroups.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     path: PathBuf,
@@ -27,8 +27,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Moves this process and its descendants into a part of its cgroup and hands the controllers down to all parts. The
-    /// error is for a person, on one line.
+    /// Moves this process and its descendants into a child cgroup and enables the controllers for all children. The error is one
+    /// line of text.
     pub(super) fn take_over() -> Result<Self, String> {
         let refused = |error: io::Error| format!("its cgroup cannot be divided: {error}");
         let path = own().ok_or("there is no cgroup v2")?;
@@ -61,17 +61,17 @@ impl Tree {
         Err("its cgroup has processes that are not of mcpd".to_owned())
     }
 
-    /// Removes what a daemon left that was killed.
+    /// Removes the cgroups that a killed daemon has left.
     fn sweep(&self) {
         for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(SERVER) {
-                // It may have processes yet. They are nothing to us.
+                // A cgroup that still has processes stays.
                 let _ = remove_empty(&entry.path());
             }
         }
     }
 
-    /// Why not all of these limits can be enforced, if that is so.
+    /// Why some of these limits cannot be enforced; `None` if all can.
     pub(super) fn missing(&self, limits: Limits) -> Option<&'static str> {
         let (memory, pids) = (limits.memory_max.is_some(), limits.tasks_max.is_some());
         match (memory && !self.memory, pids && !self.pids) {
@@ -86,21 +86,22 @@ impl Tree {
         limits.memory_max.is_some() && self.memory || limits.tasks_max.is_some() && self.pids
     }
 
-    /// Makes the cgroup `name` with as many of these limits as can be had, and moves the process `guard` into it, unless it
-    /// is `too_late`: then the number may be another's.
+    /// Creates the cgroup `name` with those limits that can be enforced, and moves the process `guard` into it. After `too_late`
+    /// nothing is moved, as the process id may have been reused.
     pub(super) fn create(&self, name: &str, limits: Limits, guard: u32, too_late: Instant) -> io::Result<Cgroup> {
         let path = self.path.join(name);
         fs::create_dir(&path)?;
         let made = Cgroup { limits, path: Some(path.clone()) };
         if let Some(bytes) = limits.memory_max.filter(|_| self.memory) {
             fs::write(path.join("memory.max"), bytes.to_string())?;
-            // All of it or nothing: half a server is of no use, and its guard must not take the end for an ordinary one.
+            // Kills all processes of the cgroup together. A server without some of its processes is useless, and its guard must not report
+            // an ordinary exit.
             fs::write(path.join("memory.oom.group"), "1")?;
-            // Else the limit would apply only when the swap of the whole machine is used up. Some kernels have none.
+            // Without this, the limit would apply only once the machine's swap is full. Some kernels lack the file.
             let _ = fs::write(path.join("memory.swap.max"), "0");
         }
         if let Some(tasks) = limits.tasks_max.filter(|_| self.pids) {
-            // The guard is one task, and starts no other than the server.
+            // The guard is one more task.
             fs::write(path.join("pids.max"), (tasks + 1).to_string())?;
         }
         if too_late <= Instant::now() {
@@ -118,13 +119,13 @@ fn own() -> Option<PathBuf> {
     Some(Path::new(ROOT).join(path))
 }
 
-/// Moves what is of this process's family; what is not stays, and keeps the cgroup from being divided.
+/// Moves this process and its descendants. Other processes stay, and prevent child cgroups with controllers.
 fn move_family(from: &Path, to: &Path) -> io::Result<()> {
     let family: Vec<u32> = subtree::present().into_iter().chain([std::process::id()]).collect();
     let here = fs::read_to_string(from.join("cgroup.procs"))?;
     for pid in here.lines().filter(|line| line.parse().is_ok_and(|pid| family.contains(&pid))) {
         match fs::write(to.join("cgroup.procs"), pid) {
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {}
             moved => moved?,
         }

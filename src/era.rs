@@ -6,13 +6,13 @@
 //! Each module below translates one kind of message between the eras. They work on raw bytes, and unknown members pass unchanged.
 //! Source: MCP 2026-07-28, `changelog`.
 
+pub mod agent_meta;
 pub mod error;
 pub mod input;
 pub mod notification;
 pub mod request;
 pub mod request_meta;
 pub mod result;
-pub mod speaker;
 pub mod subscription;
 pub mod task;
 

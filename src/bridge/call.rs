@@ -12,8 +12,8 @@ use super::task_poll::{CANCEL, GET, PollOutcome, TaskRequest, interval};
 use super::to_legacy::{ModernAgent, Presentation, ServerRequest, Suspension, ToLegacy};
 use super::to_modern::{CollectedInputs, TaskUse, ToModern, respond_with_error};
 use crate::client_capabilities::ClientCapabilities;
+use crate::era::agent_meta::AgentMeta;
 use crate::era::request;
-use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::Change;
 use crate::task_state::TaskAct;
@@ -33,7 +33,7 @@ enum State {
         call: ToModern,
         inputs: CollectedInputs,
     },
-    TaskRequest {
+    ModernTaskRequest {
         task: TaskRequest,
         is_cancellation: bool,
     },
@@ -47,7 +47,7 @@ enum State {
         call: ToLegacy,
         suspension: Suspension,
     },
-    LegacyTask {
+    LegacyTaskRequest {
         id: Bytes,
         phase: Phase,
     },
@@ -69,10 +69,10 @@ impl BridgedCall {
     /// A call of a legacy agent.
     pub(crate) fn to_modern(
         request: BridgedRequest,
-        speaker: &Arc<Speaker>,
+        legacy_agent: &Arc<AgentMeta>,
         task: TaskUse,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let call = ToModern { speaker: Arc::clone(speaker), task, attempts: 0 };
+        let call = ToModern { legacy_agent: Arc::clone(legacy_agent), task, attempts: 0 };
         let changes = call.changes(request.params())?;
         Ok((Self { request, state: State::InFlight(call) }, changes))
     }
@@ -80,13 +80,13 @@ impl BridgedCall {
     /// A request of a legacy agent about a task.
     pub(crate) fn task_request(
         request: BridgedRequest,
-        speaker: &Arc<Speaker>,
+        legacy_agent: &Arc<AgentMeta>,
         act: TaskAct,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
         let is_cancellation = act == TaskAct::Cancel;
-        let changes = request.about_task(if is_cancellation { CANCEL } else { GET }, speaker)?;
-        let task = TaskRequest { speaker: Arc::clone(speaker), act, is_hidden: false };
-        Ok((Self { request, state: State::TaskRequest { task, is_cancellation } }, changes))
+        let changes = request.about_task(if is_cancellation { CANCEL } else { GET }, legacy_agent)?;
+        let task = TaskRequest { legacy_agent: Arc::clone(legacy_agent), act, is_hidden: false };
+        Ok((Self { request, state: State::ModernTaskRequest { task, is_cancellation } }, changes))
     }
 
     /// A call of a modern agent.
@@ -103,11 +103,14 @@ impl BridgedCall {
     }
 
     /// The server has no open request with its id.
-    pub(crate) fn is_parked(&self) -> bool {
+    pub(crate) fn has_no_open_request(&self) -> bool {
         match &self.state {
             State::CollectingInputs { .. } | State::PollingTask { .. } => true,
             State::Suspended { suspension, .. } => suspension.response.is_some(),
-            State::InFlight(_) | State::TaskRequest { .. } | State::Forwarded(_) | State::LegacyTask { .. } => false,
+            State::InFlight(_)
+            | State::ModernTaskRequest { .. }
+            | State::Forwarded(_)
+            | State::LegacyTaskRequest { .. } => false,
         }
     }
 
@@ -140,26 +143,28 @@ impl BridgedCall {
         match &self.state {
             State::InFlight(call) | State::CollectingInputs { call, .. } => call.task == TaskUse::Followed,
             State::Forwarded(call) | State::Suspended { call, .. } => call.creates_task,
-            State::TaskRequest { .. } | State::PollingTask { .. } | State::LegacyTask { .. } => false,
+            State::ModernTaskRequest { .. } | State::PollingTask { .. } | State::LegacyTaskRequest { .. } => false,
         }
     }
 
     /// The agent waits for the result of a task that it does not know.
     pub(crate) fn follows_task(&self) -> bool {
-        matches!(&self.state, State::TaskRequest { task, .. } | State::PollingTask { task, .. } if task.is_hidden)
+        matches!(&self.state, State::ModernTaskRequest { task, .. } | State::PollingTask { task, .. } if task.is_hidden)
     }
 
     /// The legacy agent.
-    pub(crate) fn speaker(&self) -> Option<Arc<Speaker>> {
+    pub(crate) fn legacy_agent(&self) -> Option<Arc<AgentMeta>> {
         match &self.state {
-            State::InFlight(call) | State::CollectingInputs { call, .. } => Some(Arc::clone(&call.speaker)),
-            State::TaskRequest { task, .. } | State::PollingTask { task, .. } => Some(Arc::clone(&task.speaker)),
-            State::Forwarded(_) | State::Suspended { .. } | State::LegacyTask { .. } => None,
+            State::InFlight(call) | State::CollectingInputs { call, .. } => Some(Arc::clone(&call.legacy_agent)),
+            State::ModernTaskRequest { task, .. } | State::PollingTask { task, .. } => {
+                Some(Arc::clone(&task.legacy_agent))
+            }
+            State::Forwarded(_) | State::Suspended { .. } | State::LegacyTaskRequest { .. } => None,
         }
     }
 
     /// The modern agent.
-    pub(crate) fn agent(&self) -> Option<&ModernAgent> {
+    pub(crate) fn modern_agent(&self) -> Option<&ModernAgent> {
         match &self.state {
             State::Forwarded(call) | State::Suspended { call, .. } => Some(&call.agent),
             _ => None,
@@ -243,7 +248,7 @@ impl BridgedCall {
                     changes.map_or_else(|| respond_with_error(request.method(), raw), Step::Resend)
                 }
             },
-            State::TaskRequest { task, is_cancellation } => match outcome {
+            State::ModernTaskRequest { task, is_cancellation } => match outcome {
                 Ok(raw) => match task.state(raw, *is_cancellation, context.raw_task_id.as_ref(), context.now) {
                     PollOutcome::Step(step) => step,
                     PollOutcome::Again => {
@@ -258,7 +263,9 @@ impl BridgedCall {
                 Err(raw) => respond_with_error(request.method(), raw),
             },
             State::Forwarded(call) => call.response(request, outcome),
-            State::LegacyTask { id, phase } => phase.response(id, request.method(), outcome, context.is_unknown_task),
+            State::LegacyTaskRequest { id, phase } => {
+                phase.response(id, request.method(), outcome, context.is_unknown_task)
+            }
             // The server has no open request in these states, or its response was cached.
             State::CollectingInputs { .. } | State::PollingTask { .. } | State::Suspended { .. } => {
                 Step::Fail(BridgeError::Malformed)
@@ -272,7 +279,7 @@ impl BridgedCall {
         match legacy_task::answer(seen, inputs) {
             Ok(step) => step,
             Err(state) => {
-                if let State::LegacyTask { phase, .. } = &mut self.state {
+                if let State::LegacyTaskRequest { phase, .. } = &mut self.state {
                     *phase = Phase::Result { state };
                 }
                 Step::Task(TaskStep::RequestResult(raw_id))
@@ -304,11 +311,11 @@ impl BridgedCall {
 impl BridgedCall {
     /// The server has made a task of the call, which `result` reports. Returns the time of the next poll; `None` means now.
     pub(crate) fn follow_task(&mut self, result: &Bytes, is_working: bool, now: Instant) -> Option<Instant> {
-        let task = TaskRequest { speaker: self.speaker()?, act: TaskAct::Result, is_hidden: true };
+        let task = TaskRequest { legacy_agent: self.legacy_agent()?, act: TaskAct::Result, is_hidden: true };
         let poll_at = is_working.then(|| now + interval(result));
         self.state = match poll_at {
             Some(next_poll) => State::PollingTask { task, next_poll },
-            None => State::TaskRequest { task, is_cancellation: false },
+            None => State::ModernTaskRequest { task, is_cancellation: false },
         };
         poll_at
     }
@@ -316,7 +323,7 @@ impl BridgedCall {
     /// A poll was lost and is repeated at this time. `false` if the call does not wait for the result of a task.
     pub(crate) fn poll_later(&mut self, at: Instant) -> bool {
         match &mut self.state {
-            State::TaskRequest { task, .. } | State::PollingTask { task, .. } if task.act == TaskAct::Result => {
+            State::ModernTaskRequest { task, .. } | State::PollingTask { task, .. } if task.act == TaskAct::Result => {
                 self.state = State::PollingTask { task: task.clone(), next_poll: at };
                 true
             }
@@ -325,11 +332,13 @@ impl BridgedCall {
     }
 
     /// Begins a poll. Returns the agent that the request has to name.
-    pub(crate) fn poll(&mut self) -> Option<Arc<Speaker>> {
-        let (State::TaskRequest { task, .. } | State::PollingTask { task, .. }) = &self.state else { return None };
-        let (speaker, task) = (Arc::clone(&task.speaker), task.clone());
-        self.state = State::TaskRequest { task, is_cancellation: false };
-        Some(speaker)
+    pub(crate) fn poll(&mut self) -> Option<Arc<AgentMeta>> {
+        let (State::ModernTaskRequest { task, .. } | State::PollingTask { task, .. }) = &self.state else {
+            return None;
+        };
+        let (legacy_agent, task) = (Arc::clone(&task.legacy_agent), task.clone());
+        self.state = State::ModernTaskRequest { task, is_cancellation: false };
+        Some(legacy_agent)
     }
 }
 
@@ -346,13 +355,13 @@ impl BridgedCall {
     /// The request is about the task that the server knows by this id.
     pub(crate) fn about_legacy_task(&mut self, id: Bytes) {
         let phase = if *self.request.method() == *b"tasks/cancel" { Phase::Cancel } else { Phase::State };
-        self.state = State::LegacyTask { id, phase };
+        self.state = State::LegacyTaskRequest { id, phase };
     }
 
     /// The id of that task.
     pub(crate) fn legacy_task(&self) -> Option<&Bytes> {
         match &self.state {
-            State::LegacyTask { id, .. } => Some(id),
+            State::LegacyTaskRequest { id, .. } => Some(id),
             _ => None,
         }
     }

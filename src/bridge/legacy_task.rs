@@ -16,7 +16,7 @@ use crate::task_state::TaskState;
 /// Maximum size in bytes of a task state that a result is added to.
 const MAX_STATE_LEN: usize = 64 << 10;
 /// The empty success result.
-pub(crate) const DONE: &[u8] = br#"{"resultType":"complete"}"#;
+pub(crate) const EMPTY_MODERN_RESULT: &[u8] = br#"{"resultType":"complete"}"#;
 
 /// The pending request to the server.
 #[derive(Debug)]

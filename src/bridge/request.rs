@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
+use crate::era::agent_meta::AgentMeta;
 use crate::era::request;
 use crate::era::result::Caching;
-use crate::era::speaker::Speaker;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::Change;
@@ -68,9 +68,9 @@ impl BridgedRequest {
     ///
     /// # Errors
     /// If its params or their `_meta` are no object.
-    pub(super) fn about_task(&self, method: &str, speaker: &Speaker) -> Result<Vec<Change>, NotAnObject> {
+    pub(super) fn about_task(&self, method: &str, legacy_agent: &AgentMeta) -> Result<Vec<Change>, NotAnObject> {
         let [part] = members(&self.line.line, ["method"])?;
-        let mut changes = request::to_modern(&self.params, speaker, true)?;
+        let mut changes = request::to_modern(&self.params, legacy_agent, true)?;
         changes.extend(part.map(|part| Change { part, replacement: format!("\"{method}\"").into() }));
         Ok(changes)
     }

@@ -15,7 +15,7 @@ use crate::task_state::TaskState;
 pub(crate) enum Step {
     /// Answer the agent with the server's response and these changes.
     Respond(Vec<Change>),
-    /// The same. The result in the era of the agent is attached.
+    /// Like `Respond`. The second field is the result with the changes applied.
     RespondAs(Vec<Change>, Bytes),
     /// Answer the agent with this raw result or error.
     Answer(Result<Bytes, Bytes>),
@@ -38,7 +38,7 @@ pub(crate) enum Step {
 pub(crate) enum TaskStep {
     /// Answer with a task that has ended with the result.
     Complete,
-    /// Poll the new task that this legacy result reports.
+    /// Poll the new task. `task` is the server's result, translated for the legacy agent.
     Follow { task: Bytes, is_working: bool },
     /// Note the new task that the result reports, then respond.
     Created(Vec<Change>),
@@ -65,7 +65,7 @@ pub(crate) enum BridgeError {
     TooLarge,
     /// The era of the agent lacks this kind of result.
     UnknownResult(String),
-    /// The server requires inputs that it does not get; the text continues the name of the server.
+    /// The server requires inputs that it does not get; the text is a predicate for the subject ``server `NAME` ``.
     Input(String),
 }
 

@@ -9,9 +9,9 @@ use bytes::Bytes;
 
 use super::request::BridgedRequest;
 use super::step::{BridgeError, Step, TaskStep};
+use crate::era::agent_meta::AgentMeta;
 use crate::era::input::RequiredInputs;
 use crate::era::result::{self, ToLegacy};
-use crate::era::speaker::Speaker;
 use crate::era::task::Status;
 use crate::era::{MISSING_CAPABILITY, TASKS, error, request};
 use crate::jsonrpc::members::{NotAnObject, members, text};
@@ -22,7 +22,7 @@ use crate::printable::one_line;
 const MAX_ATTEMPTS: usize = 64;
 /// Memory limit for calls that collect inputs, and for suspended calls: all calls of one instance together, in units of
 /// `max_message`. One call may use one unit.
-pub(crate) const MAX_SUSPENDED: usize = 4;
+pub(crate) const MAX_WAITING_MESSAGES: usize = 4;
 
 /// The use of a task that a modern server may make of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) enum TaskUse {
 /// A call of a legacy agent.
 #[derive(Debug, Clone)]
 pub(super) struct ToModern {
-    pub(super) speaker: Arc<Speaker>,
+    pub(super) legacy_agent: Arc<AgentMeta>,
     pub(super) task: TaskUse,
     /// How often the server has required input.
     pub(super) attempts: usize,
@@ -87,7 +87,7 @@ impl CollectedInputs {
 impl ToModern {
     /// The changes that translate the request.
     pub(super) fn changes(&self, params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
-        request::to_modern(params, &self.speaker, self.task != TaskUse::None)
+        request::to_modern(params, &self.legacy_agent, self.task != TaskUse::None)
     }
 
     /// The server has answered with this result. `Err` has the inputs that it requires.
@@ -131,7 +131,7 @@ pub(super) fn respond_with_error(method: &[u8], raw: &Bytes) -> Step {
     Step::Respond(error::to_legacy(method, raw).into_iter().collect())
 }
 
-/// The raw result in this response line of an agent. The error continues the name of the server.
+/// The raw result in this response line of an agent. The error is a predicate for the subject ``server `NAME` ``.
 pub(crate) fn input_of(line: &Bytes) -> Result<Bytes, String> {
     let line = line.slice(..line.len().saturating_sub(1));
     match members(&line, ["result", "error"]) {

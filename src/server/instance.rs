@@ -75,7 +75,9 @@ use super::messages::cancellation::Cancellation;
 use super::messages::tasks::TaskAsk;
 use super::server_request::{ParsedRequest, failed};
 use super::stats::Stats;
-use crate::bridge::{self, BridgeError, BridgedCall, DONE, ResponseContext, ServerRequest, Step, TaskSeen, TaskStep};
+use crate::bridge::{
+    self, BridgeError, BridgedCall, EMPTY_MODERN_RESULT, ResponseContext, ServerRequest, Step, TaskSeen, TaskStep,
+};
 use crate::calls::Outcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
@@ -493,13 +495,13 @@ impl Instance {
         let Some(agent_token) = &call.progress_token else { return };
         call.deadline.put_off(Instant::now());
         let line = splice(line, &mut [Edit { part: &token, replacement: agent_token }]);
-        call.reply.progress(line);
+        call.reply.notify(line);
     }
 
     fn log_message(&self, line: Bytes, params: Option<Bytes>) -> Effect {
         match self.attribution.log_recipient(&self.workload(), params.as_ref(), Instant::now()) {
             LogRecipient::Session(owner) => return Effect::Logged { owner, line, params },
-            LogRecipient::Call(call) => call.reply.progress(splice(&line, &mut [])),
+            LogRecipient::Call(call) => call.reply.notify(splice(&line, &mut [])),
             LogRecipient::Nobody => {}
         }
         Effect::Nothing
@@ -573,7 +575,7 @@ impl Instance {
             }
             Some((id, PendingRequest::Bridged(mut bridged))) => {
                 self.withdraw_requests_for(id, &mut bridged);
-                let (abandoned, is_parked) = (bridged.abandoned(id), bridged.state.is_parked());
+                let (abandoned, is_parked) = (bridged.abandoned(id), bridged.state.has_no_open_request());
                 (id, self.released(*bridged), abandoned, is_parked)
             }
             _ => {
@@ -889,7 +891,7 @@ impl Instance {
             TaskStep::Complete => self.complete_task(bridged, response),
             TaskStep::Follow { task, is_working } => self.follow_task(bridged, response, &task, is_working),
             TaskStep::Created(changes) => {
-                let created = match (outcome, bridged.state.agent()) {
+                let created = match (outcome, bridged.state.modern_agent()) {
                     (Ok(result), Some(agent)) => {
                         self.tasks.created_for_profile(&mut self.wire, &bridged.call, id, result, agent)
                     }
@@ -906,7 +908,10 @@ impl Instance {
                 if has_ended {
                     self.end_legacy_task(&bridged);
                 }
-                self.end_with(*bridged, ServerResponse { outcome: Ok(&Bytes::from_static(DONE)), ..response })
+                self.end_with(
+                    *bridged,
+                    ServerResponse { outcome: Ok(&Bytes::from_static(EMPTY_MODERN_RESULT)), ..response },
+                )
             }
             TaskStep::Unknown(changes) => {
                 let unanswered = bridged.state.legacy_task().map(|task| self.tasks.forget_of_profile(task));
@@ -1325,14 +1330,14 @@ impl Instance {
         let RequestKind::Task(ask) = &bridged.call.kind else { return };
         let (id, task) = (ask.id.clone(), self.tasks.request_of(&ask.id));
         let (session, to) = (bridged.call.reply.key.session, bridged.call.reply.to().cloned());
-        let (speaker, is_known) = (bridged.state.speaker(), !bridged.state.follows_task());
+        let (legacy_agent, is_known) = (bridged.state.legacy_agent(), !bridged.state.follows_task());
         // Its time limit starts at the next poll.
         bridged.call.deadline.put_off(at);
         self.wire.expire_by(at);
         self.wire.park(bridged);
         self.wire.put_off_results(&id);
-        let (Some(inputs), Some(task), Some(to), Some(speaker)) = (inputs, task, to, speaker) else { return };
-        match self.tasks.require(task, speaker, inputs, is_known) {
+        let (Some(inputs), Some(task), Some(to), Some(legacy_agent)) = (inputs, task, to, legacy_agent) else { return };
+        match self.tasks.require(task, legacy_agent, inputs, is_known) {
             Some(InputRequirement::Request(inputs)) => {
                 let recipient = Recipient { session, to };
                 for (place, input) in inputs {
@@ -1367,7 +1372,7 @@ impl Instance {
                 pending.call().map(|call| AbandonedCall { creates_task: false, load: None, ..call.abandoned(request) });
             let was_sent = match pending {
                 PendingRequest::Call(call) => self.fail_call(call, failure),
-                PendingRequest::Bridged(bridged) if bridged.state.is_parked() => {
+                PendingRequest::Bridged(bridged) if bridged.state.has_no_open_request() => {
                     self.fail_bridged_sent(bridged, failure, true);
                     false
                 }
@@ -1450,7 +1455,7 @@ impl Instance {
         self.withdraw_requests_for(id, &mut bridged);
         let call = &bridged.call;
         let (session, after, is_away) = (call.reply.key.session, call.deadline.limit(), call.reply.to().is_none());
-        if bridged.state.is_parked() {
+        if bridged.state.has_no_open_request() {
             // It waits for its agent, which says nothing about the server.
             self.fail_bridged_sent(bridged, Failure::TimedOut { after }, true);
         } else {

@@ -65,7 +65,7 @@ impl ServerHandle {
                     }
                 }
                 ToAgent::Request(question) => question.back.unable(question.ability),
-                ToAgent::Progress { .. } | ToAgent::ServerNotification(_) => {}
+                ToAgent::CallNotification { .. } | ToAgent::ServerNotification(_) => {}
             }
         }
         Err(ErrorObject::new(reply::INTERNAL_ERROR, "no answer"))

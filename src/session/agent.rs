@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::initialize_meta::InitializeMeta;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::client_info;
+use crate::era::agent_meta::AgentMeta;
 use crate::era::request_meta::{Client, ModernMeta};
-use crate::era::speaker::Speaker;
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::log_level::LogLevel;
@@ -61,7 +61,7 @@ pub(super) struct AgentInfo {
     status: Arc<SessionStatus>,
     capabilities: Arc<ClientCapabilities>,
     /// The agent as modern servers know it.
-    speaker: Arc<Speaker>,
+    legacy_agent: Arc<AgentMeta>,
     /// The lowest level of log messages. Until the agent sets it, servers decide.
     level: Option<LogLevel>,
     /// The agent has sent `notifications/initialized`.
@@ -78,7 +78,7 @@ impl AgentInfo {
             replies,
             status,
             capabilities: Arc::default(),
-            speaker: Arc::default(),
+            legacy_agent: Arc::default(),
             level: None,
             is_ready: false,
             has_modern_client: false,
@@ -152,7 +152,7 @@ impl AgentInfo {
         }
         let protocol = era::negotiate(&String::from_utf8_lossy(&version));
         self.capabilities = Arc::new(ClientCapabilities::read(protocol, capabilities.as_ref()));
-        self.speaker = Arc::new(Speaker {
+        self.legacy_agent = Arc::new(AgentMeta {
             capabilities: self.capabilities.raw(),
             client: client.as_deref().map(Bytes::copy_from_slice),
             level: self.level,
@@ -207,7 +207,7 @@ impl AgentInfo {
             return Err(format!("`level` is missing or none of {}", LogLevel::ALL.map(|(word, _)| word).join(", ")));
         };
         self.level = Some(level);
-        self.speaker = Arc::new(Speaker { level: Some(level), ..Speaker::clone(&self.speaker) });
+        self.legacy_agent = Arc::new(AgentMeta { level: Some(level), ..AgentMeta::clone(&self.legacy_agent) });
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl AgentInfo {
     /// The origin of a request: the legacy agent of the connection, or the modern agent with this metadata.
     pub(super) fn origin(&self, modern: Option<&ModernMeta>) -> Origin {
         match modern {
-            None => Origin::Legacy(Arc::clone(&self.speaker)),
+            None => Origin::Legacy(Arc::clone(&self.legacy_agent)),
             Some(modern) => Origin::Modern { profile: Arc::clone(&self.user.profile), level: modern.level },
         }
     }

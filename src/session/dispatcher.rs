@@ -21,7 +21,7 @@ use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::backlog::Backlog;
 use super::call_record::CallRecorder;
 use super::events::{Event, Events};
-use super::in_flight::{self, InFlight, ParkedRequest, Purpose};
+use super::in_flight::{InFlight, InFlightCall, ParkableRequest, Purpose};
 use super::io::Io;
 use super::notification_queue::OutgoingNotification;
 use super::results;
@@ -87,7 +87,7 @@ pub(crate) struct Setup {
     pub(crate) max_message: usize,
     /// Maximum pause of the agent within a line.
     pub(crate) line_timeout: Duration,
-    /// Maximum time that the first lists wait for instances of the agent without known lists.
+    /// Maximum time that the agent's first lists wait for those of its own instances whose lists are not known from before.
     pub(crate) first_list_wait: Duration,
     pub(crate) calls: Log,
     /// Signals that the daemon begins to stop.
@@ -144,7 +144,7 @@ struct Drain {
 }
 
 /// An outcome of polling that requires waiting or ends the session.
-enum Step {
+enum Wakeup {
     /// There is a [`Session::command`].
     Command,
     Batch(Vec<AgentMessage>),
@@ -214,7 +214,7 @@ impl<T: Transport> Session<T> {
         for parked in self.calls.take_parked() {
             self.record_cancelled(&parked);
         }
-        for (_, in_flight::Call { key, server, record, .. }) in self.calls.take_calls() {
+        for (_, InFlightCall { key, server, record, .. }) in self.calls.take_calls() {
             self.recorder.end(record, Some(&server), Outcome::Cancelled, 0);
             server.cancel(key, None).await;
         }
@@ -222,52 +222,52 @@ impl<T: Transport> Session<T> {
 
     async fn serve(&mut self) -> io::Result<()> {
         loop {
-            match poll_fn(|cx| self.poll_step(cx)).await? {
-                Step::Command => self.send_command().await,
-                Step::Batch(members) => self.receive_batch(members).await,
-                Step::Event(Event::ViewChanged(view)) => {
+            match poll_fn(|cx| self.poll_wakeup(cx)).await? {
+                Wakeup::Command => self.send_command().await,
+                Wakeup::Batch(members) => self.receive_batch(members).await,
+                Wakeup::Event(Event::ViewChanged(view)) => {
                     if self.view.is_changed(view, &mut self.events) {
                         self.view_changed().await;
                     }
                 }
-                Step::Event(Event::OwnView(view)) => self.show(view).await,
-                Step::Event(Event::Listed { view, is_known }) => {
+                Wakeup::Event(Event::OwnView(view)) => self.show(view).await,
+                Wakeup::Event(Event::Listed { view, is_known }) => {
                     self.view.listed(is_known);
                     if let Some(view) = view {
                         self.show(view).await;
                     }
                     self.retry_parked().await;
                 }
-                Step::Event(Event::MayBeListed) => {
+                Wakeup::Event(Event::MayBeListed) => {
                     self.view.may_be_listed();
                     self.retry_parked().await;
                 }
-                Step::Event(Event::Withdrawn(id, withdrawal)) => {
+                Wakeup::Event(Event::Withdrawn(id, withdrawal)) => {
                     self.server_requests.withdrawn(id, withdrawal, &mut self.io);
                 }
-                Step::Event(Event::Leave) => self.leave(),
-                Step::Event(Event::DrainTimeout) => {
+                Wakeup::Event(Event::Leave) => self.leave(),
+                Wakeup::Event(Event::DrainTimeout) => {
                     self.end_calls().await;
                     return self.close().await;
                 }
-                Step::Event(Event::Closing) => return self.close().await,
-                Step::Event(Event::CutOff) => {
+                Wakeup::Event(Event::Closing) => return self.close().await,
+                Wakeup::Event(Event::CutOff) => {
                     return Err(io::Error::other("unread data of all agents is over budget"));
                 }
-                Step::Event(Event::HungUp) | Step::Done => return Ok(()),
+                Wakeup::Event(Event::HungUp) | Wakeup::Done => return Ok(()),
             }
         }
     }
 
     /// Writes, delivers and receives as long as possible without waiting, then publishes the memory in use.
-    fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
+    fn poll_wakeup(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Wakeup>> {
         let step = self.poll_all(cx);
         self.io.publish_memory(self.transport.unfinished());
         step
     }
 
     /// Polls all sources in one function, because a future for each would double the cost of a small call.
-    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Step>> {
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Wakeup>> {
         loop {
             let written = self.poll_write(cx)?;
             let is_draining = self.drain.is_half_closed || self.drain.refusal.is_some();
@@ -276,11 +276,11 @@ impl<T: Transport> Session<T> {
                     self.subscriptions.end_listens(&mut self.io);
                     continue;
                 }
-                return Poll::Ready(Ok(Step::Done));
+                return Poll::Ready(Ok(Wakeup::Done));
             }
             // Sources that can always be ready come last.
             if let Poll::Ready(event) = self.events.poll(cx) {
-                return Poll::Ready(Ok(Step::Event(event)));
+                return Poll::Ready(Ok(Wakeup::Event(event)));
             } else if let Poll::Ready(message) = self.events.poll_server(cx) {
                 self.deliver_all(message)?;
             } else if !self.drain.is_half_closed
@@ -312,7 +312,7 @@ impl<T: Transport> Session<T> {
         })
     }
 
-    /// The agent has finished sending, which answers everything that servers have requested of it.
+    /// The agent has finished sending, so every unanswered request of a server fails.
     fn half_close(&mut self) -> io::Result<()> {
         self.server_requests.close();
         self.drain.is_half_closed = true;
@@ -321,15 +321,15 @@ impl<T: Transport> Session<T> {
     }
 
     /// Handles what was read at once, so that the responses are written at once; a flood is interrupted for other work.
-    fn receive_all(&mut self, first: AgentMessage) -> Option<Step> {
+    fn receive_all(&mut self, first: AgentMessage) -> Option<Wakeup> {
         let mut message = first;
         for count in 1.. {
             match message {
-                AgentMessage::Batch(members) if self.agent.has(era::BATCHES) => return Some(Step::Batch(members)),
+                AgentMessage::Batch(members) if self.agent.has(era::BATCHES) => return Some(Wakeup::Batch(members)),
                 single => self.receive(single),
             }
             if self.command.is_some() {
-                return Some(Step::Command);
+                return Some(Wakeup::Command);
             }
             if count == BURST || !self.io.has_room() {
                 break;
@@ -387,7 +387,7 @@ impl<T: Transport> Session<T> {
     /// Answers calls that have taken too long, and cancels them.
     async fn end_calls(&mut self) {
         self.deliver_arrived();
-        for (id, in_flight::Call { key, server, record, .. }) in self.calls.take_calls() {
+        for (id, InFlightCall { key, server, record, .. }) in self.calls.take_calls() {
             let line = reply::error(Some(&id), &profile_removed(Delivery::Unknown).about_server(server.name()));
             self.recorder.end(record, Some(&server), Outcome::ShuttingDown, line.len());
             self.io.respond(&id, [line]);
@@ -516,7 +516,7 @@ impl<T: Transport> Session<T> {
         }
         let interests = self.subscriptions.unlisten(id, &self.calls);
         self.set_interests(interests);
-        if let Some(in_flight::Call { key, server, record, .. }) = self.calls.remove(id) {
+        if let Some(InFlightCall { key, server, record, .. }) = self.calls.remove(id) {
             self.recorder.end(record, Some(&server), Outcome::Cancelled, 0);
             let words = Cancellation { line, request: id.clone() };
             self.command = Some(ServerCommand::Cancel(server, key, words));
@@ -524,8 +524,8 @@ impl<T: Transport> Session<T> {
         self.io.forget(id);
     }
 
-    fn record_cancelled(&self, parked: &ParkedRequest) {
-        if let ParkedRequest::Forward { request, .. } = parked {
+    fn record_cancelled(&self, parked: &ParkableRequest) {
+        if let ParkableRequest::Forward { request, .. } = parked {
             self.recorder.unrouted(request, Outcome::Cancelled, 0);
         }
     }
@@ -582,7 +582,7 @@ impl<T: Transport> Session<T> {
             Method::Forward(request) => match request.method {
                 RoutedMethod::Task(_) | RoutedMethod::UpdateTask if modern.is_some() => self.send_modern_task(request),
                 RoutedMethod::Task(act) => self.send_task(request, act),
-                _ => self.route(ParkedRequest::Forward { request, until: None }),
+                _ => self.route(ParkableRequest::Forward { request, until: None }),
             },
             // Refused.
             Method::Malformed(error) => return Err(error.to_object()),
@@ -655,20 +655,20 @@ impl<T: Transport> Session<T> {
     // Requests that lead to a server.
 
     /// Answers or forwards a request, or parks it while the first lists may still bring what it needs.
-    fn route(&mut self, request: ParkedRequest) {
+    fn route(&mut self, request: ParkableRequest) {
         let view = self.view.of(request.era());
         let is_settled = self.view.is_settled(&view);
         match request {
-            ParkedRequest::List { id, kind, era: Era::Modern } if is_settled => {
+            ParkableRequest::List { id, kind, era: Era::Modern } if is_settled => {
                 self.io.respond(&id, results::modern_list(&id, kind, &view.catalog));
             }
-            ParkedRequest::List { id, kind, era: Era::Legacy } if is_settled => {
+            ParkableRequest::List { id, kind, era: Era::Legacy } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
                 self.io.respond(&id, results::list(&id, kind, &view.catalog, self.agent.has("tasks")));
             }
-            ParkedRequest::Listen { id, filter } if is_settled => self.begin_listen(&id, filter, &view),
-            ParkedRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view),
-            ParkedRequest::Forward { request, until: None }
+            ParkableRequest::Listen { id, filter } if is_settled => self.begin_listen(&id, filter, &view),
+            ParkableRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view),
+            ParkableRequest::Forward { request, until: None }
                 if self.view.has_listed() || self.target(&request, &view).is_some() =>
             {
                 self.forward(request, Instant::now() + START_WAIT, &view);
@@ -696,7 +696,7 @@ impl<T: Transport> Session<T> {
             overloaded(limit)
         } else {
             self.view.await_lists(view, until, &mut self.events);
-            return self.calls.park(ParkedRequest::Forward { request, until: Some(until) });
+            return self.calls.park(ParkableRequest::Forward { request, until: Some(until) });
         };
         let outcome = Outcome::Error { code: Some(error.code.into()) };
         self.end_unrouted(&request, &error, outcome);
@@ -792,7 +792,7 @@ impl<T: Transport> Session<T> {
         let call = Box::new(Call { request, kind, limit, origin, access, reply });
         let unsent = record.in_scope(|| server.try_call(call));
         self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
-        self.calls.insert(id, in_flight::Call { key, server: server.clone(), record, purpose });
+        self.calls.insert(id, InFlightCall { key, server: server.clone(), record, purpose });
     }
 
     /// The permission of a request that `view` leads to `member`.
@@ -851,10 +851,10 @@ impl<T: Transport> Session<T> {
     }
 
     /// Answers a request that is parked, or would have to be, with an error.
-    fn end_parked(&mut self, parked: &ParkedRequest, error: &ErrorObject, outcome: Outcome) {
+    fn end_parked(&mut self, parked: &ParkableRequest, error: &ErrorObject, outcome: Outcome) {
         match parked {
-            ParkedRequest::Forward { request, .. } => self.end_unrouted(request, error, outcome),
-            ParkedRequest::List { id, .. } | ParkedRequest::Listen { id, .. } => self.io.respond_error(id, error),
+            ParkableRequest::Forward { request, .. } => self.end_unrouted(request, error, outcome),
+            ParkableRequest::List { id, .. } | ParkableRequest::Listen { id, .. } => self.io.respond_error(id, error),
         }
     }
 
@@ -877,7 +877,7 @@ impl<T: Transport> Session<T> {
     fn deliver(&mut self, message: ToAgent) {
         match message {
             ToAgent::Answer { key, line, outcome, task } => self.response(key, line, outcome, task),
-            ToAgent::Progress { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
+            ToAgent::CallNotification { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.server_notification(notification),
             ToAgent::Request(request) => {
                 self.server_requests.receive(*request, &self.agent, &mut self.io, &mut self.events);
@@ -907,7 +907,7 @@ impl<T: Transport> Session<T> {
             }
             Err(error) => (reply::error(Some(&id), &error), Outcome::Malformed),
         };
-        let in_flight::Call { server, record, purpose, .. } = call;
+        let InFlightCall { server, record, purpose, .. } = call;
         if let Purpose::Subscription(subscription) = purpose
             && matches!(outcome, Outcome::Ok | Outcome::ToolError)
             && self.subscriptions.resources_mut().accepted(*subscription, &server)
@@ -1027,23 +1027,23 @@ impl<T: Transport> Session<T> {
     }
 }
 
-fn read_list(kind: ListKind, id: Bytes, params: Option<&Bytes>, era: Era) -> Result<ParkedRequest, ErrorObject> {
+fn read_list(kind: ListKind, id: Bytes, params: Option<&Bytes>, era: Era) -> Result<ParkableRequest, ErrorObject> {
     match params.map(|params| members(params, ["cursor"])) {
         Some(Err(_)) => Err(invalid("`params` is not an object")),
         Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => Err(invalid("unknown cursor: the list has one page")),
-        _ => Ok(ParkedRequest::List { id, kind, era }),
+        _ => Ok(ParkableRequest::List { id, kind, era }),
     }
 }
 
 /// A `subscriptions/listen` waits for the first lists, because what is not known yet is not acknowledged.
-fn read_listen(id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) -> Result<ParkedRequest, ErrorObject> {
+fn read_listen(id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) -> Result<ParkableRequest, ErrorObject> {
     let params = params.ok_or_else(|| invalid("the params are missing"))?;
     let filter = Filter::read(params).map_err(invalid)?;
     if !filter.tasks.is_empty() && !takes_tasks {
         return Err(missing_task_support());
     }
     // The id outlives the line.
-    Ok(ParkedRequest::Listen { id: Bytes::copy_from_slice(id), filter })
+    Ok(ParkableRequest::Listen { id: Bytes::copy_from_slice(id), filter })
 }
 
 fn invalid(why: impl Into<String>) -> ErrorObject {

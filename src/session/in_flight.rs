@@ -20,7 +20,7 @@ use crate::server::{ServerHandle, Subscription};
 const MAX_UNANSWERED_MESSAGES: usize = 4;
 
 /// A call at a server.
-pub(super) struct Call {
+pub(super) struct InFlightCall {
     pub(super) key: CallKey,
     pub(super) server: ServerHandle,
     pub(super) record: CallRecord,
@@ -41,7 +41,7 @@ pub(super) enum Purpose {
 }
 
 /// A request that waits for lists.
-pub(super) enum ParkedRequest {
+pub(super) enum ParkableRequest {
     List {
         id: Bytes,
         kind: ListKind,
@@ -53,12 +53,13 @@ pub(super) enum ParkedRequest {
     },
     Forward {
         request: RoutedRequest,
-        /// Deadline for a starting server to list the name; no server has listed it yet.
+        /// `None` if the name was not looked up yet, or if the first lists are missing. Otherwise no server lists the name, and this is the
+        /// deadline for a starting server to list it.
         until: Option<Instant>,
     },
 }
 
-impl ParkedRequest {
+impl ParkableRequest {
     pub(super) fn id(&self) -> &Bytes {
         match self {
             Self::List { id, .. } | Self::Listen { id, .. } => id,
@@ -89,11 +90,11 @@ pub(super) struct InFlight {
     serial: u64,
     /// By the agent's raw ids. There are usually a few, and at most [`crate::server::messages::call::MAX_PER_SESSION`], so a linear
     /// search is faster than a hash map.
-    calls: Vec<(Bytes, Call)>,
+    calls: Vec<(Bytes, InFlightCall)>,
     /// Bytes of their requests.
     bytes: usize,
     /// In the order in which they arrived.
-    parked: Vec<ParkedRequest>,
+    parked: Vec<ParkableRequest>,
     max_message: usize,
 }
 
@@ -145,27 +146,27 @@ impl InFlight {
     }
 
     /// Adds a call with a unique id.
-    pub(super) fn insert(&mut self, id: Bytes, call: Call) {
+    pub(super) fn insert(&mut self, id: Bytes, call: InFlightCall) {
         self.bytes += call.record.request_bytes();
         self.calls.push((id, call));
     }
 
-    pub(super) fn remove(&mut self, id: &Bytes) -> Option<Call> {
+    pub(super) fn remove(&mut self, id: &Bytes) -> Option<InFlightCall> {
         Some(self.remove_where(|own, _| own == id)?.1)
     }
 
     /// Removes the call `key`, with its id, unless it was cancelled.
-    pub(super) fn remove_key(&mut self, key: CallKey) -> Option<(Bytes, Call)> {
+    pub(super) fn remove_key(&mut self, key: CallKey) -> Option<(Bytes, InFlightCall)> {
         self.remove_where(|_, call| call.key == key)
     }
 
     /// Removes all calls, each with its id.
-    pub(super) fn take_calls(&mut self) -> Vec<(Bytes, Call)> {
+    pub(super) fn take_calls(&mut self) -> Vec<(Bytes, InFlightCall)> {
         self.bytes = 0;
         std::mem::take(&mut self.calls)
     }
 
-    fn remove_where(&mut self, is_it: impl Fn(&Bytes, &Call) -> bool) -> Option<(Bytes, Call)> {
+    fn remove_where(&mut self, is_it: impl Fn(&Bytes, &InFlightCall) -> bool) -> Option<(Bytes, InFlightCall)> {
         let index = self.calls.iter().position(|(id, call)| is_it(id, call))?;
         let (id, call) = self.calls.swap_remove(index);
         self.bytes -= call.record.request_bytes();
@@ -174,19 +175,19 @@ impl InFlight {
 
     /// Whether the memory limit allows one more parked request.
     pub(super) fn has_room_to_park(&self) -> bool {
-        self.parked.iter().map(ParkedRequest::bytes).sum::<usize>() <= self.max_message
+        self.parked.iter().map(ParkableRequest::bytes).sum::<usize>() <= self.max_message
     }
 
-    pub(super) fn park(&mut self, request: ParkedRequest) {
+    pub(super) fn park(&mut self, request: ParkableRequest) {
         self.parked.push(request);
     }
 
-    pub(super) fn take_parked(&mut self) -> Vec<ParkedRequest> {
+    pub(super) fn take_parked(&mut self) -> Vec<ParkableRequest> {
         std::mem::take(&mut self.parked)
     }
 
     /// Removes the parked request with this id.
-    pub(super) fn remove_parked(&mut self, id: &Bytes) -> Option<ParkedRequest> {
+    pub(super) fn remove_parked(&mut self, id: &Bytes) -> Option<ParkableRequest> {
         let index = self.parked.iter().position(|parked| parked.id() == id)?;
         Some(self.parked.remove(index))
     }
@@ -196,8 +197,8 @@ impl InFlight {
 mod tests {
     use super::*;
 
-    fn list(id: &'static str) -> ParkedRequest {
-        ParkedRequest::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy }
+    fn list(id: &'static str) -> ParkableRequest {
+        ParkableRequest::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy }
     }
 
     #[test]

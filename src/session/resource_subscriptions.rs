@@ -56,7 +56,7 @@ impl ResourceSubscriptions {
         count <= MAX_SUBSCRIPTIONS && bytes <= MAX_BYTES
     }
 
-    /// `server` has accepted a subscription of the agent, or its end. Whether [`Self::moved`] may have something new.
+    /// `server` has accepted a subscription of the agent, or its end. Returns whether [`Self::moved`] has to be called.
     pub(super) fn accepted(&mut self, Subscription { uri, begins, .. }: Subscription, server: &ServerHandle) -> bool {
         if begins {
             let resource = self.all.entry(uri.clone()).or_insert_with(|| Resource::of(server));
@@ -109,8 +109,8 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// The requests to send to servers now: to begin where the server was replaced or may have stopped, and to end where policy denies
-    /// the resource by now. If policy permits it again, it begins again.
+    /// Takes the subscriptions that have to change at servers. One begins where the server was replaced or may have stopped to send updates,
+    /// and where policy permits the resource again. One ends where policy denies the resource.
     pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, Subscription)> {
         let mut moved = Vec::new();
         for (uri, resource) in &mut self.all {

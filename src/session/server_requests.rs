@@ -1,7 +1,7 @@
 //! Requests of servers to the agent: sampling, elicitation, roots, and the tasks that the agent makes for them.
 //!
-//! The agent receives them under ids of the session's own, because two servers may use the same id. The response goes back by the
-//! channel of the request, which both ends see close. Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`,
+//! The agent receives them under ids of the session's own, because two servers may use the same id. Each
+//! request has a oneshot channel for its response. If an end drops it, the other knows that the response will not come, or is not needed. Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`,
 //! `client/roots`, `basic/utilities/cancellation`, `progress` and `tasks`.
 
 use std::sync::Arc;
@@ -22,7 +22,8 @@ use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::messages::tasks::{TaskState, unknown_task};
 use crate::server::server_request::{ForwardedRequest, Responder, TaskAction, TaskContext, TaskRequester, Withdrawal};
 
-/// Requests of all servers that one agent may have unanswered, more than one instance may have; one more is refused with −31003.
+/// Maximum number of unanswered requests from all servers to one agent. One more is refused with −31003. It is higher than the limit of one
+/// instance.
 const MAX_REQUESTS: usize = 128;
 /// Longest progress or status notification that is forwarded, in bytes. A longer one is dropped, because nothing limits how many of
 /// them wait for a server that does not read.

@@ -13,7 +13,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::json;
 
 use super::agent::AgentInfo;
-use super::in_flight::{Call as InFlightCall, InFlight, Purpose};
+use super::in_flight::{InFlight, InFlightCall, Purpose};
 use super::io::Io;
 use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskToken, TaskTokens};
@@ -189,7 +189,7 @@ impl TaskDirectory {
         }
     }
 
-    /// Reads the response to a call that the agent does not wait for, which may poll a task for a page.
+    /// Reads the response to a call without a waiting agent: a poll for a page of `tasks/list`, or a cancelled call.
     pub(super) fn polled(
         &mut self,
         key: CallKey,

@@ -124,8 +124,8 @@ impl AgentView {
         }
     }
 
-    /// Whether the first lists are complete in `view`. They wait for the agent's own instances in both eras: what a server offers
-    /// that is started for a directory is known when the first such instance has listed.
+    /// Whether the first lists are complete in `view`. They also wait in the modern era, which shows the profile's view: what a
+    /// server for each directory offers is unknown until its first instance has listed.
     pub(super) fn is_settled(&self, view: &View) -> bool {
         view.settled && self.unknown == 0
     }
@@ -160,7 +160,7 @@ impl AgentView {
             .is_some_and(|member| member.config.policy.permits(ListKind::Resources, uri, None))
     }
 
-    /// `view` has a successor. Whether the agent is shown that view.
+    /// `view` has a successor. Returns whether the agent sees that view.
     pub(super) fn is_changed(&self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
         let is_shown = view.same_channel(&self.agent.view) || view.same_channel(&self.profile.view);
         if is_shown {
@@ -169,7 +169,7 @@ impl AgentView {
         is_shown
     }
 
-    /// Shows a legacy agent `view` from now on. Whether it was shown another one.
+    /// Shows a legacy agent `view` from now on. Returns whether that is another one than before.
     pub(super) fn show(&mut self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
         let is_other = !view.same_channel(&self.agent.view);
         if is_other {

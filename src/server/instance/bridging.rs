@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::tasks::TaskTable;
 use super::wire::Wire;
-use crate::bridge::{self, BridgedCall, BridgedRequest, DONE, ModernAgent};
+use crate::bridge::{self, BridgedCall, BridgedRequest, EMPTY_MODERN_RESULT, ModernAgent};
 use crate::client_capabilities::ClientCapabilities;
 use crate::config::ServerConfig;
 use crate::era;
@@ -46,12 +46,12 @@ pub(super) fn begin(call: Call, tasks: &mut TaskTable, wire: &Wire, config: &Ser
         Err(NotAnObject) => return refuse_malformed(call),
     };
     match call.origin.clone() {
-        Origin::Legacy(speaker) => {
+        Origin::Legacy(legacy_agent) => {
             let begun = match &call.kind {
-                RequestKind::Task(ask) => BridgedCall::task_request(request, &speaker, ask.act),
+                RequestKind::Task(ask) => BridgedCall::task_request(request, &legacy_agent, ask.act),
                 kind => {
                     let task = tasks.use_for(kind, &request);
-                    BridgedCall::to_modern(request, &speaker, task)
+                    BridgedCall::to_modern(request, &legacy_agent, task)
                 }
             };
             match begun {
@@ -128,7 +128,7 @@ fn update_task(call: Call, id: &Bytes, params: &Bytes, tasks: &mut TaskTable) ->
         return refuse(call, &ErrorObject::new(INVALID_PARAMS, "`inputResponses` is malformed"));
     };
     let answered = tasks.update(id, &responses);
-    call.answer_done(DONE);
+    call.answer_done(EMPTY_MODERN_RESULT);
     Beginning::Respond(answered)
 }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::bridged_call::PendingBridgedCall;
 use super::wire::Wire;
-use crate::bridge::{self, BridgedRequest, MAX_SUSPENDED, ModernAgent, ServerRequest};
+use crate::bridge::{self, BridgedRequest, MAX_WAITING_MESSAGES, ModernAgent, ServerRequest};
 use crate::era::input::RetryInputs;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::members;
@@ -73,7 +73,7 @@ impl SuspendedCalls {
     /// Why the request is refused.
     pub(super) fn collect(wire: &mut Wire, call: u64, request: &ServerRequest<'_>) -> Result<(), &'static str> {
         let (bytes, max_message, now) = (request.params.map_or(0, Bytes::len), wire.max_message(), Instant::now());
-        if Self::bytes(wire) + bytes > MAX_SUSPENDED * max_message {
+        if Self::bytes(wire) + bytes > MAX_WAITING_MESSAGES * max_message {
             return Err("too many calls wait for the retries of their agents");
         }
         let Some(bridged) = wire.bridged_mut(call) else {
@@ -135,7 +135,7 @@ impl SuspendedCalls {
         mut bridged: Box<PendingBridgedCall>,
         line: &Bytes,
     ) -> Result<(), Box<PendingBridgedCall>> {
-        if Self::bytes(wire) + line.len() > MAX_SUSPENDED * wire.max_message() {
+        if Self::bytes(wire) + line.len() > MAX_WAITING_MESSAGES * wire.max_message() {
             return Err(bridged);
         }
         bridged.state.cache_response(line);

@@ -35,14 +35,14 @@ use super::pending_request::{PendingRequest, ServerResponse};
 use super::server_requests::unavailable;
 use super::wire::Wire;
 use crate::bridge::{
-    self, BridgedRequest, CompletedTask, MAX_SUSPENDED, ServerRequest, TaskInput, TaskUse, task_params,
+    self, BridgedRequest, CompletedTask, MAX_WAITING_MESSAGES, ServerRequest, TaskInput, TaskUse, task_params,
 };
 use crate::calls::Outcome;
 use crate::catalog::List;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
+use crate::era::agent_meta::AgentMeta;
 use crate::era::input::{Input, inputs};
 use crate::era::request::with_inputs;
-use crate::era::speaker::Speaker;
 use crate::era::task::{
     Status, TaskReport, creation_to_legacy, input_params_to_legacy, input_params_to_modern, reported_task_id,
 };
@@ -389,7 +389,7 @@ impl TaskTable {
         let Some(task) = self.of_sessions.of_token(token) else { return };
         if let (Some(to), Some(own)) = (&task.to, &task.token) {
             let line = splice(line, &mut [Edit { part: token, replacement: own }]);
-            to.send_notification(ToAgent::Progress { key: task.key, line });
+            to.send_notification(ToAgent::CallNotification { key: task.key, line });
         }
         wire.put_off_results(task.id());
     }
@@ -466,12 +466,12 @@ impl TaskTable {
     pub(super) fn require(
         &mut self,
         request: u64,
-        speaker: Arc<Speaker>,
+        legacy_agent: Arc<AgentMeta>,
         requests: &Bytes,
         is_known: bool,
     ) -> Option<InputRequirement> {
         let task = self.of_sessions.get_mut(request)?;
-        task.speaker = Some(speaker);
+        task.legacy_agent = Some(legacy_agent);
         let raw_id = is_known.then(|| task.raw_id.clone());
         let required = inputs(requests).map_err(|why| format!("wants to know more for the task, but {why}"));
         Some(match required.and_then(|inputs| task.inputs.begin_requests(request, inputs)) {
@@ -511,11 +511,11 @@ impl TaskTable {
     /// Sends the server the answers of the agent, once all have arrived.
     pub(super) fn send_inputs(&mut self, wire: &mut Wire, request: u64, deadline: Instant) {
         let Some(task) = self.of_sessions.get_mut(request) else { return };
-        let (answers, Some(speaker)) = (task.inputs.take_answers(), task.speaker.clone()) else { return };
+        let (answers, Some(legacy_agent)) = (task.inputs.take_answers(), task.legacy_agent.clone()) else { return };
         if answers.is_empty() {
             return;
         }
-        let params = task_params(&task.raw_id, &speaker);
+        let params = task_params(&task.raw_id, &legacy_agent);
         let params = applied(&params, &[with_inputs(&params, &answers, None)]);
         let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
         wire.request("tasks/update", &params, PendingRequest::UpdateTask { task: request, deadline });
@@ -653,7 +653,7 @@ impl TaskTable {
         if !task.capabilities.include(request.capability) {
             return Err(RequestRefusal::Undeclared);
         }
-        let max_of_all = MAX_SUSPENDED * max_message;
+        let max_of_all = MAX_WAITING_MESSAGES * max_message;
         if task.bytes() + bytes > max_message || all + bytes > max_of_all || !task.has_capacity() {
             return Err(RequestRefusal::TooMany);
         }

@@ -146,9 +146,9 @@ impl Reply {
     }
 
     /// Sends progress, or drops it if the channel is full.
-    pub(crate) fn progress(&self, line: Bytes) {
+    pub(crate) fn notify(&self, line: Bytes) {
         if let Some(to) = &self.to {
-            to.send_notification(ToAgent::Progress { key: self.key, line });
+            to.send_notification(ToAgent::CallNotification { key: self.key, line });
         }
     }
 
@@ -205,7 +205,7 @@ pub enum ToAgent {
         task: Option<Box<TaskNews>>,
     },
     /// A notification line of an unanswered call, or of its task.
-    Progress {
+    CallNotification {
         /// The call.
         key: CallKey,
         /// The whole line.

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::bridge::{CompletedTask, TaskInputs};
-use crate::era::speaker::Speaker;
+use crate::era::agent_meta::AgentMeta;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::server::messages::call::{CallKey, LoadGuard, ReplySender};
 use crate::server::messages::tasks::TaskState;
@@ -44,7 +44,7 @@ pub(super) struct SessionTask {
     /// Inputs that a modern server requires of the agent.
     pub(super) inputs: TaskInputs,
     /// The agent that a modern server gets answers from.
-    pub(super) speaker: Option<Arc<Speaker>>,
+    pub(super) legacy_agent: Option<Arc<AgentMeta>>,
 }
 
 /// The state of a task that has not ended.
@@ -102,7 +102,7 @@ impl SessionTask {
         open: Option<Open>,
     ) -> Self {
         let (id, raw_id) = (state.id.clone(), state.raw_id.clone());
-        Self { id, raw_id, key, to, token, open, completed: None, inputs: TaskInputs::default(), speaker: None }
+        Self { id, raw_id, key, to, token, open, completed: None, inputs: TaskInputs::default(), legacy_agent: None }
     }
 
     /// When its cached result expires.

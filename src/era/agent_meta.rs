@@ -12,7 +12,7 @@ use crate::log_level::LogLevel;
 
 /// A legacy client, which has introduced itself once for its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Speaker {
+pub struct AgentMeta {
     /// Its capabilities in their legacy form, raw; `{}` for none.
     pub capabilities: Bytes,
     /// Its name and version, raw.
@@ -22,13 +22,13 @@ pub struct Speaker {
 }
 
 /// A client without capabilities and log messages.
-impl Default for Speaker {
+impl Default for AgentMeta {
     fn default() -> Self {
         Self { capabilities: Bytes::from_static(b"{}"), client: None, level: None }
     }
 }
 
-impl Speaker {
+impl AgentMeta {
     /// The reserved members of a request's `_meta`. With `makes_task`, the response may be a task.
     #[must_use]
     pub fn meta_members(&self, makes_task: bool) -> String {
@@ -78,16 +78,16 @@ fn modern_capabilities(legacy: &Bytes, makes_task: bool) -> Result<Vec<Change>, 
 mod tests {
     use super::*;
 
-    fn speaker(capabilities: &'static str) -> Speaker {
-        Speaker { capabilities: Bytes::from_static(capabilities.as_bytes()), ..Speaker::default() }
+    fn legacy_agent(capabilities: &'static str) -> AgentMeta {
+        AgentMeta { capabilities: Bytes::from_static(capabilities.as_bytes()), ..AgentMeta::default() }
     }
 
     #[test]
     fn request_names_its_client() {
-        let all = Speaker {
+        let all = AgentMeta {
             client: Some(Bytes::from_static(br#"{"name":"a","version":"1.0"}"#)),
             level: Some(LogLevel::Warning),
-            ..speaker(r#"{"sampling":{}}"#)
+            ..legacy_agent(r#"{"sampling":{}}"#)
         };
         let expected = concat!(
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
@@ -100,8 +100,8 @@ mod tests {
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
             r#""io.modelcontextprotocol/clientCapabilities":{}"#
         );
-        assert_eq!(speaker("{}").meta_members(false), least);
-        let odd = Speaker { client: Some(Bytes::from_static(b"7")), ..speaker("null") };
+        assert_eq!(legacy_agent("{}").meta_members(false), least);
+        let odd = AgentMeta { client: Some(Bytes::from_static(b"7")), ..legacy_agent("null") };
         assert_eq!(odd.meta_members(false), least);
     }
 
@@ -130,9 +130,9 @@ mod tests {
                 r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
             ),
         ] {
-            let speaker = speaker(legacy);
-            assert_eq!(speaker.modern_capabilities(false), plain, "{legacy}");
-            assert_eq!(speaker.modern_capabilities(true), with_task, "{legacy}");
+            let legacy_agent = legacy_agent(legacy);
+            assert_eq!(legacy_agent.modern_capabilities(false), plain, "{legacy}");
+            assert_eq!(legacy_agent.modern_capabilities(true), with_task, "{legacy}");
         }
     }
 }

@@ -42,7 +42,7 @@ fn a_program_that_only_reaches_a_url_is_not_needed() {
     let server = |command: &str, args: &str| format!("[servers.a]\ncommand = '{command}'\nargs = [{args}]\n");
     let rows = &[("/usr/bin/mcp-remote", ""), ("/usr/bin/mcp-remote mode", "755")];
     for (command, args, expected) in [
-        ("x", "'-y', 'mcp-remote', 'https://x.org/mcp'", Some("`url = \"https://x.org/mcp\"` in the place…")),
+        ("x", "'-y', 'mcp-remote', 'https://x.org/mcp'", Some("`url = \"https://x.org/mcp\"` in place…")),
         ("x", "'mcp-remote@latest', 'https://x.org/mcp', '--header', 'A: b'", Some("`url = \"https://x.org/mcp\"`…")),
         ("mcp-remote", "'http://127.0.0.1:9/sse'", Some("`url = \"http://127.0.0.1:9/sse\"`…")),
         ("x", "'mcp-remote', 'https://x.org/?api_key=s3cr3tt0'", Some("`url = \"https://…\"`…")),

@@ -97,8 +97,8 @@ pub async fn control(path: &Path, action: ServerAction, server: &str) -> Result<
             (params.tool, params.stop) = (tool, stop);
             method
         }
-        ServerAction::OverrideHealth(vouched) => {
-            params.vouched = Some(vouched);
+        ServerAction::OverrideHealth(health_override) => {
+            params.health_override = Some(health_override);
             HEALTH
         }
     };

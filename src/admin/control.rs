@@ -41,7 +41,7 @@ pub(super) async fn answer(
     let outcome = async {
         match method {
             ENABLE | DISABLE => manager.toggle_and_wait(server, toggle(method, params)).await,
-            HEALTH => manager.vouch_and_wait(server, params.vouched.unwrap_or_default()).await,
+            HEALTH => manager.override_health_and_wait(server, params.health_override.unwrap_or_default()).await,
             _ => manager.restart_and_wait(server).await,
         }
     };

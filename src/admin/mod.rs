@@ -14,7 +14,7 @@
 //! | `restart` | `server` | a notification `waiting`, then [`report::ControlReport`] |
 //! | `enable` | `server`; `tool`, to enable only one | as above |
 //! | `disable` | `server`; `tool`, to disable only one; `stop`, to stop the server | as above |
-//! | `health` | `server`, `vouched` | as above |
+//! | `health` | `server`, `health_override` | as above |
 //! | `reload` | `environment`, to change variables | a notification `waiting`, then [`report::ReloadReport`] |
 
 mod calls;
@@ -84,7 +84,7 @@ struct Params {
     tool: Option<String>,
     /// With `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    vouched: Option<HealthOverride>,
+    health_override: Option<HealthOverride>,
 }
 
 /// Selects call records.

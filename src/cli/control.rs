@@ -161,7 +161,7 @@ async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
 struct Shape<'a> {
     server: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    vouched: Option<&'static str>,
+    health_override: Option<&'static str>,
     #[serde(flatten)]
     result: &'a ControlReport,
 }
@@ -181,7 +181,8 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
         return fail(USAGE, "`--stop` stops a whole server: write the server without a tool, or leave out `--stop`");
     }
     let ControlRequest { action, server, as_json } = command.request(qualified.as_deref());
-    let vouched = if let ServerAction::OverrideHealth(vouched) = action { vouched.word() } else { None };
+    let health_override =
+        if let ServerAction::OverrideHealth(health_override) = action { health_override.word() } else { None };
     let activity = match &action {
         ServerAction::Restart => format!("restarting {server}"),
         ServerAction::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
@@ -194,12 +195,12 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
     }
     match with_spinner(|| activity.clone(), admin::control(&socket, action, server)).await {
         Ok(result) if as_json => {
-            let printed = json::print(&Shape { server, vouched, result: &result });
+            let printed = json::print(&Shape { server, health_override, result: &result });
             if result.done { printed } else { ExitCode::from(FAILED) }
         }
         Ok(ControlReport { tool, state, done: true, .. }) => {
             let suffix = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
-            let printed = print(format!("{server}{suffix}: {}\n", with_override(&state, vouched)));
+            let printed = print(format!("{server}{suffix}: {}\n", with_override(&state, health_override)));
             if let (ControlCommand::Enable { .. }, Some(tool)) = (command, &tool) {
                 note_still_hidden(directory, server, tool).await;
             }

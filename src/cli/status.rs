@@ -56,7 +56,7 @@ fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
 /// Whether an enabled server fails or is unhealthy.
 fn is_down(server: &ServerReport) -> bool {
     let has_failed = matches!(&*server.state, "failed" | "backoff" | "unresponsive" | NEEDS_LOGIN);
-    let is_healthy = match server.vouched.as_deref() {
+    let is_healthy = match server.health_override.as_deref() {
         Some("up") => true,
         Some("down") => false,
         _ => server.answers != Some(false),

@@ -7,8 +7,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub(super) use crate::printable::{lines, one_line};
 
 /// The state of a server, with the health that the user has set.
-pub(super) fn with_override(state: &str, vouched: Option<&str>) -> String {
-    vouched.map_or_else(|| state.to_owned(), |word| format!("{state}, marked {}", one_line(word)))
+pub(super) fn with_override(state: &str, health_override: Option<&str>) -> String {
+    health_override.map_or_else(|| state.to_owned(), |word| format!("{state}, marked {}", one_line(word)))
 }
 
 /// `text` in at most `width` columns. `…` replaces the middle, because names differ at both ends.

@@ -251,8 +251,8 @@ impl Manager {
     ///
     /// # Errors
     /// [`ManagerError::UnknownServer`].
-    pub async fn vouch(&self, server: &str, vouched: HealthOverride) -> Result<(), ManagerError> {
-        self.order(|done| Order::OverrideHealth(server.to_owned(), vouched, done)).await
+    pub async fn override_health(&self, server: &str, health_override: HealthOverride) -> Result<(), ManagerError> {
+        self.order(|done| Order::OverrideHealth(server.to_owned(), health_override, done)).await
     }
 
     /// Stops the instance of a server after its calls, and starts another one. A server in backoff is started at once. Returns without

@@ -38,7 +38,7 @@ pub struct ServerReport {
     pub disabled: bool,
     /// `up` or `down`, if a person says so, whatever it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vouched: Option<String>,
+    pub health_override: Option<String>,
     /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -91,7 +91,7 @@ pub struct ServerReport {
     pub tools_denied: usize,
     /// The server's own names of tools that are switched off, which count as hidden if they are listed; sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools_off: Vec<String>,
+    pub tools_disabled: Vec<String>,
     /// The tool list was cut at a limit or by a cursor that never ends.
     #[serde(default)]
     pub tools_truncated: bool,
@@ -112,7 +112,7 @@ pub struct ServerReport {
     pub resources_shadowed: usize,
     /// Tools and prompts that are not listed, because of a name that is not fit to be shown.
     #[serde(default)]
-    pub names_unfit: usize,
+    pub names_rejected: usize,
     /// Calls taken since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
@@ -139,7 +139,7 @@ pub struct ServerReport {
     pub limits: Option<LimitsReport>,
     /// Why it is run as it was before it was changed last, if that change failed; until it is changed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change_failed: Option<String>,
+    pub update_error: Option<String>,
     /// The latest failure, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
@@ -260,7 +260,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
-    let Member { handle, config, enablement, vouched, refused, .. } = member;
+    let Member { handle, config, enablement, health_override, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
     let resources =
@@ -269,7 +269,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         name: handle.name().to_string(),
         state: published.word().to_owned(),
         disabled: *enablement != Enablement::Enabled,
-        vouched: vouched.word().map(str::to_owned),
+        health_override: health_override.word().map(str::to_owned),
         reason,
         code,
         retry_in_ms,
@@ -287,14 +287,14 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         tools_exposed: exposure[ListKind::Tools].exposed,
         tokens: exposure[ListKind::Tools].tokens,
         tools_denied: exposure[ListKind::Tools].denied,
-        tools_off: config.policy.switched_off().iter().map(ToString::to_string).collect(),
+        tools_disabled: config.policy.switched_off().iter().map(ToString::to_string).collect(),
         tools_truncated: published.lists[ListKind::Tools].truncated,
         prompts_exposed: exposure[ListKind::Prompts].exposed,
         prompts_denied: exposure[ListKind::Prompts].denied,
         resources_exposed: resources(|exposure| exposure.exposed),
         resources_denied: resources(|exposure| exposure.denied),
         resources_shadowed: resources(|exposure| exposure.shadowed),
-        names_unfit: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
+        names_rejected: exposure[ListKind::Tools].unfit + exposure[ListKind::Prompts].unfit,
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,
@@ -305,7 +305,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.silent_starts,
         limits: limits::of(config, published.limits.as_ref()),
-        change_failed: refused.as_ref().map(ToString::to_string),
+        update_error: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.as_ref().map(ToString::to_string),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
         stderr: match &published.state {

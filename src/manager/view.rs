@@ -47,7 +47,7 @@ pub struct Member {
     /// What it offers those who see this, as last listed; nothing, if it is not there for agents.
     pub lists: Lists,
     /// What a person says of how it is.
-    pub vouched: HealthOverride,
+    pub health_override: HealthOverride,
     /// Why it is run as it was before it was changed last, if the change failed.
     pub refused: Option<Arc<str>>,
 }
@@ -129,10 +129,10 @@ impl Member {
 
     /// Whether a view has of this what it has of the other.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        let Self { handle, config, enablement, vouched, lists, refused } = self;
+        let Self { handle, config, enablement, health_override, lists, refused } = self;
         handle.is_same(&other.handle)
             && Arc::ptr_eq(config, &other.config)
-            && (*enablement, *vouched, refused) == (other.enablement, other.vouched, &other.refused)
+            && (*enablement, *health_override, refused) == (other.enablement, other.health_override, &other.refused)
             && is_same(lists, &other.lists)
     }
 }

@@ -68,16 +68,16 @@ impl Manager {
         Ok(self.became(server, is_on, in_time))
     }
 
-    /// As [`Manager::vouch`], and waits until every instance that runs goes by it.
-    pub(crate) async fn vouch_and_wait(
+    /// As [`Manager::override_health`], and waits until every instance that runs goes by it.
+    pub(crate) async fn override_health_and_wait(
         &self,
         server: &str,
-        vouched: HealthOverride,
+        health_override: HealthOverride,
     ) -> Result<ServerOutcome, ManagerError> {
         let limit = self.wait_limit(server)?;
-        self.vouch(server, vouched).await?;
+        self.override_health(server, health_override).await?;
         let instances: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
-        let goes_by_it = |published: &ServerSnapshot| match vouched {
+        let goes_by_it = |published: &ServerSnapshot| match health_override {
             HealthOverride::Down => !matches!(published.state, State::Ready { .. }),
             HealthOverride::Up | HealthOverride::Auto => !matches!(published.state, State::Unresponsive { .. }),
         };

@@ -18,7 +18,7 @@ pub(super) struct DesiredState {
     pub(super) config: Arc<ServerConfig>,
     pub(super) enabled: bool,
     /// The operator's mark of its health.
-    pub(super) vouched: HealthOverride,
+    pub(super) health_override: HealthOverride,
     /// The era of the next instance.
     pub(super) era: EraPreference,
     /// Rises whenever the running instance has to be replaced.
@@ -67,7 +67,7 @@ pub(super) struct Orders {
 pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreference) -> (Control, Orders) {
     let (stop_sender, stop) = StopOrder::channel();
     let (desired_sender, desired) =
-        watch::channel(DesiredState { config, enabled, vouched: HealthOverride::Auto, era, revision: 0 });
+        watch::channel(DesiredState { config, enabled, health_override: HealthOverride::Auto, era, revision: 0 });
     (Control { stop: stop_sender, desired: desired_sender }, Orders { stop, desired })
 }
 
@@ -89,8 +89,10 @@ impl Control {
     }
 
     /// Sets the operator's mark of its health.
-    pub fn vouch(&self, vouched: HealthOverride) {
-        self.desired.send_if_modified(|desired| std::mem::replace(&mut desired.vouched, vouched) != vouched);
+    pub fn override_health(&self, health_override: HealthOverride) {
+        self.desired.send_if_modified(|desired| {
+            std::mem::replace(&mut desired.health_override, health_override) != health_override
+        });
     }
 
     /// Sets the era of the next instance. The running one continues.
@@ -100,8 +102,8 @@ impl Control {
 
     /// The operator's mark of its health.
     #[must_use]
-    pub fn vouched(&self) -> HealthOverride {
-        self.desired.borrow().vouched
+    pub fn health_override(&self) -> HealthOverride {
+        self.desired.borrow().health_override
     }
 
     /// Replaces the instance after its calls. Returns the revision of the new one.
@@ -128,13 +130,17 @@ impl Orders {
     }
 
     /// The operator's mark of its health.
-    pub(super) fn vouched(&self) -> HealthOverride {
-        self.desired.borrow().vouched
+    pub(super) fn health_override(&self) -> HealthOverride {
+        self.desired.borrow().health_override
     }
 
-    /// Waits for another mark than `vouched`.
-    pub(super) async fn vouched_other_than(&mut self, vouched: HealthOverride) -> HealthOverride {
-        let mark = self.desired.wait_for(|desired| desired.vouched != vouched).await.map(|desired| desired.vouched);
+    /// Waits for another mark than `health_override`.
+    pub(super) async fn health_override_other_than(&mut self, health_override: HealthOverride) -> HealthOverride {
+        let mark = self
+            .desired
+            .wait_for(|desired| desired.health_override != health_override)
+            .await
+            .map(|desired| desired.health_override);
         match mark {
             Ok(mark) => mark,
             Err(_) => std::future::pending().await,

@@ -120,7 +120,7 @@ fn tool_disabled_by_either_name_is_answered_like_a_nonexistent_one() {
     let error = |agent: &mut Agent, tool: &str| agent.call(tool, &json!({}))["error"].to_string().replace(tool, "NAME");
     assert_eq!(error(&mut agent, "s__one"), error(&mut agent, "s__no"));
     let row = daemon.row("s");
-    assert_eq!(row["tools_off"], json!(["one", "two"]));
+    assert_eq!(row["tools_disabled"], json!(["one", "two"]));
     assert_eq!((&row["tools_exposed"], &row["tools_denied"], &row["disabled"]), (&json!(0), &json!(2), &Value::Null));
     let table = daemon.client(&["status"]).expect_code(0);
     assert!(table.stdout.contains("\ns: disabled tools: one, two\n"), "{table}");
@@ -133,7 +133,7 @@ fn tool_disabled_by_either_name_is_answered_like_a_nonexistent_one() {
     says(&daemon, &["enable", "s/one"], "s/one: enabled\n");
     agent.expect_notification(CHANGED);
     arguments(&agent.call("s__one", &json!({})));
-    assert_eq!(daemon.row("s")["tools_off"], json!(["two"]));
+    assert_eq!(daemon.row("s")["tools_disabled"], json!(["two"]));
     assert_eq!(daemon.server_pid("s"), before);
     agent.disconnect();
 }

@@ -54,12 +54,12 @@ fn server_marked_down_receives_no_call_until_the_mark_is_removed() {
     let table = daemon.client(&["status"]).expect_code(1);
     assert!(table.stdout.contains("unresponsive, marked down"), "{table}");
     let row = daemon.row("s");
-    assert_eq!((&row["vouched"], &row["reason"]), (&json!("down"), &json!("was marked down by hand")));
+    assert_eq!((&row["health_override"], &row["reason"]), (&json!("down"), &json!("was marked down by hand")));
     assert!(is_refused(&agent.call("s__echo", &json!({}))));
     assert_eq!(mark(&daemon, "auto"), "s: ready\n");
     arguments(&agent.call("s__echo", &json!({})));
     let row = daemon.row("s");
-    assert!(row["vouched"].is_null() && row["last_error"].is_null(), "{row}");
+    assert!(row["health_override"].is_null() && row["last_error"].is_null(), "{row}");
     assert_eq!((&row["pid"], &row["restarts"], &row["calls"]), (&json!(pid), &json!(0), &json!(4)));
     assert!(!daemon.journal("s").iter().any(|line| line.contains("never sent")));
     daemon.client(&["status"]).expect_code(0);
@@ -74,7 +74,7 @@ fn server_marked_up_serves_although_its_pings_fail() {
     until("it is asked in vain", || (pings(&daemon) > pings_before + 4).then_some(()));
     let table = daemon.client(&["status"]).expect_code(0);
     assert!(table.stdout.contains("ready, marked up"), "{table}");
-    assert_eq!(daemon.row("s")["vouched"], "up");
+    assert_eq!(daemon.row("s")["health_override"], "up");
     arguments(&Agent::ready(&daemon).call("s__echo", &json!({})));
     mark(&daemon, "auto");
     daemon.wait_row("s", "is unresponsive again", |row| row["state"] == "unresponsive");

@@ -257,7 +257,7 @@ fn name_with_invisible_characters_is_not_listed_and_is_reported() {
         assert_eq!(code(&agent.call(name, &json!({}))), -32602);
     }
     let row = daemon.row("s");
-    assert_eq!((&row["names_unfit"], &row["tools_denied"]), (&json!(10), &json!(0)));
+    assert_eq!((&row["names_rejected"], &row["tools_denied"]), (&json!(10), &json!(0)));
     let status = daemon.client(&["status"]).expect_code(0).stdout;
     assert!(status.contains("s: 10 tools and prompts are not listed: the name has control characters"), "{status}");
 }

@@ -100,7 +100,7 @@ fn server_whose_replacement_fails_keeps_running_and_the_reload_reports_why() {
         "{ran}"
     );
     let row = daemon.row("s");
-    assert!(row["change_failed"].as_str().is_some_and(|reason| reason.contains("initialize")), "{row}");
+    assert!(row["update_error"].as_str().is_some_and(|reason| reason.contains("initialize")), "{row}");
     assert_eq!((&row["state"], &row["restarts"]), (&json!("ready"), &json!(0)));
     let table = daemon.client(&["status"]).expect_code(0);
     assert!(table.stdout.contains("s: still runs its previous definition"), "{table}");
@@ -110,7 +110,7 @@ fn server_whose_replacement_fails_keeps_running_and_the_reload_reports_why() {
 
     let ran = reload(&daemon, &[Server::named("s"), Server::named("t")]).expect_code(0);
     assert_eq!(ran.stdout, "kept     s, t\n");
-    assert!(daemon.row("s")["change_failed"].is_null());
+    assert!(daemon.row("s")["update_error"].is_null());
     assert_eq!(pids(&daemon), before);
     expect_alive(&daemon, 2);
 }

@@ -18,7 +18,7 @@ fn again(probe: &DaemonProbe, report: &ServerReport) -> String {
 pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool) -> String {
     let code = report.code.as_deref().unwrap_or_default();
     match (code, &report.remote) {
-        _ if report.vouched.as_deref() == Some("down") && report.state == "unresponsive" => {
+        _ if report.health_override.as_deref() == Some("down") && report.state == "unresponsive" => {
             probe.mcpd(&format!("health {} auto", report.name))
         }
         // The server has another era than the configured one (MCP 2026-07-28, `basic/versioning`).

@@ -172,7 +172,7 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         let found = "does not answer `server/discover`, which costs its first start 2s";
         findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in {}", probe.definition(name))));
     }
-    if let Some(reason) = &report.change_failed {
+    if let Some(reason) = &report.update_error {
         let found = format!("still runs with its former configuration, because the changed one failed: {reason}");
         findings.push(Finding::warning(name, found, format!("correct it, then {}", probe.mcpd("reload"))));
     }
@@ -205,8 +205,8 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
         let found = format!("policy hides all its {} tools", report.tools_denied);
         findings.push(Finding::warning(name, found, format!("loosen `allow` or `deny` of {}", probe.definition(name))));
     }
-    if report.names_unfit > 0 {
-        let found = format!("{} of its names are not valid, and are not listed", report.names_unfit);
+    if report.names_rejected > 0 {
+        let found = format!("{} of its names are not valid, and are not listed", report.names_rejected);
         findings.push(Finding::warning(
             name,
             found,
@@ -228,13 +228,14 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
 fn operator_overrides(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
-    if let Some(word) = &report.vouched {
+    if let Some(word) = &report.health_override {
         let found = format!("is marked {word}, regardless of its health checks");
         findings.push(Finding::warning(name, found, probe.mcpd(&format!("health {name} auto"))));
     }
-    if !report.tools_off.is_empty() {
-        let first = &report.tools_off[0];
-        let found = format!("{} of its tools are switched off, until the daemon is restarted", report.tools_off.len());
+    if !report.tools_disabled.is_empty() {
+        let first = &report.tools_disabled[0];
+        let found =
+            format!("{} of its tools are switched off, until the daemon is restarted", report.tools_disabled.len());
         findings.push(Finding::fine(name, format!("{found}; {}", probe.mcpd(&format!("enable {name}/{first}")))));
     }
     findings

@@ -64,7 +64,7 @@ async fn restarted(
     let Some(server) = report.servers.iter().find(|server| server.name == name) else {
         return Ok(Effect::UnknownServer);
     };
-    if server.change_failed.is_some() {
+    if server.update_error.is_some() {
         return Ok(Effect::FormerConfiguration);
     }
     if server.disabled || !is_due(server) {

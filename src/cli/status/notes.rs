@@ -38,12 +38,12 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     let limits = server.limits.as_ref();
     let unlimited = limits.and_then(|limits| limits.state.as_ref().zip(limits.reason.as_ref()));
     all.extend(unlimited.map(|(state, reason)| format!("{name}: limits {state}: {reason}")));
-    if !server.tools_off.is_empty() {
-        let tools: Vec<_> = server.tools_off.iter().take(MAX_TOOLS).map(|tool| one_line(tool)).collect();
-        let more = if server.tools_off.len() > MAX_TOOLS { ", …" } else { "" };
+    if !server.tools_disabled.is_empty() {
+        let tools: Vec<_> = server.tools_disabled.iter().take(MAX_TOOLS).map(|tool| one_line(tool)).collect();
+        let more = if server.tools_disabled.len() > MAX_TOOLS { ", …" } else { "" };
         all.push(format!("{name}: disabled tools: {}{more}", tools.join(", ")));
     }
-    if let unfit @ 1.. = server.names_unfit {
+    if let unfit @ 1.. = server.names_rejected {
         let what = if unfit == 1 { "1 tool or prompt is" } else { &format!("{unfit} tools and prompts are") };
         all.push(format!(
             "{name}: {what} not listed: the name has control characters or other invisible ones, or more than {MAX_NAME_LEN} characters"

@@ -92,7 +92,7 @@ pub(super) fn of_servers(servers: &[ServerReport], style: OutputStyle) -> String
 
 fn of_server(server: &ServerReport, style: OutputStyle) -> String {
     let mut text = String::new();
-    if let Some(reason) = &server.change_failed {
+    if let Some(reason) = &server.update_error {
         let message = format!("{}: still runs its previous definition; the changed one failed: {reason}", server.name);
         text += &warning(&message, style);
     }
@@ -111,7 +111,7 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> String {
 /// The command that fixes or explains a problem. The log helps only if the server has written to stderr.
 fn command_for(server: &ServerReport) -> String {
     let name = &server.name;
-    match server.vouched.as_deref() {
+    match server.health_override.as_deref() {
         _ if server.state == NEEDS_LOGIN => format!("mcpd login {name}"),
         Some("down") => format!("mcpd health {name} auto"),
         _ if server.stderr.is_empty() => format!("mcpd doctor {name}"),
@@ -149,7 +149,7 @@ fn failures(server: &ServerReport) -> Vec<String> {
     });
     let mut failures: Vec<_> = of_server.into_iter().chain(of_instances.take(MAX_INSTANCES)).collect();
     if failures.is_empty() {
-        let why = match server.vouched.as_deref() {
+        let why = match server.health_override.as_deref() {
             Some("down") => "is marked down, so its calls fail",
             _ if server.answers == Some(false) => "does not answer",
             _ => &server.state,

@@ -74,7 +74,7 @@ fn tone(server: &ServerReport) -> Tone {
 
 fn shown_state(server: &ServerReport) -> String {
     let state = if server.disabled && server.state != "stopping" { "disabled" } else { &server.state };
-    with_override(state, server.vouched.as_deref())
+    with_override(state, server.health_override.as_deref())
 }
 
 /// A row for each instance, below the row of its server.

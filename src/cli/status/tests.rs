@@ -44,7 +44,7 @@ fn some() -> Report {
         server("files", json!({})),
         server("git", git),
         server("web", web),
-        server("notes", json!({"disabled": true, "tools_off": ["write"]})),
+        server("notes", json!({"disabled": true, "tools_disabled": ["write"]})),
     ];
     let agent = |session, client| {
         json!({"session": session, "profile": "default", "pid": 4242, "uid": 1000, "client": client, "protocol": "2025-11-25",
@@ -56,7 +56,7 @@ fn some() -> Report {
 #[test]
 fn server_without_stderr_points_to_the_doctor() {
     let silent = json!({"state": "backoff", "pid": null, "reason": "command `x` not found"});
-    let marked = json!({"state": "unresponsive", "vouched": "down", "reason": "was marked down by hand"});
+    let marked = json!({"state": "unresponsive", "health_override": "down", "reason": "was marked down by hand"});
     let drawn = render(&report(vec![server("web", silent), server("git", marked)], Vec::new()), OutputStyle::PLAIN);
     assert!(drawn.contains("→ mcpd doctor web\n") && drawn.contains("→ mcpd health git auto\n"), "{drawn}");
 }

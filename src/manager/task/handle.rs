@@ -23,7 +23,9 @@ impl ManagerTask {
             Order::Apply(desired, done) => self.apply(desired, done),
             Order::Deny(name, deny, done) => drop(done.send(self.deny(&name, &deny))),
             Order::Toggle(name, toggle, done) => drop(done.send(self.toggle(&name, &toggle))),
-            Order::OverrideHealth(name, vouched, done) => drop(done.send(self.vouch(&name, vouched))),
+            Order::OverrideHealth(name, health_override, done) => {
+                drop(done.send(self.override_health(&name, health_override)))
+            }
             Order::Restart(name, done) => drop(done.send(self.restart(&name))),
             Order::Follow(session, profile, done) => {
                 if let Some(view) = self.follow(session, &profile) {
@@ -71,10 +73,10 @@ impl ManagerTask {
         Ok(())
     }
 
-    fn vouch(&mut self, name: &str, vouched: HealthOverride) -> Result<(), ManagerError> {
-        self.find(name)?.running.control.vouch(vouched);
+    fn override_health(&mut self, name: &str, health_override: HealthOverride) -> Result<(), ManagerError> {
+        self.find(name)?.running.control.override_health(health_override);
         for one in self.changing.replacements.iter().filter(|one| *one.config.name == *name) {
-            one.running.control.vouch(vouched);
+            one.running.control.override_health(health_override);
         }
         self.publish(false);
         Ok(())

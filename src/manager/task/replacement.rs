@@ -116,7 +116,7 @@ impl ManagerTask {
             before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
         let running = self.start_running(Arc::clone(config), enabled, record);
         if let Some(entry) = before {
-            running.control.vouch(entry.running.control.vouched());
+            running.control.override_health(entry.running.control.health_override());
         }
         let first_line = running.handle.stderr().reader(0).place();
         let is_alone = !enabled || !before.is_some_and(Entry::is_up);

@@ -200,7 +200,7 @@ impl Group {
             scope: purpose.scope().unwrap_or_else(|| self.context.scope()),
         };
         let running = start_instance(spec, context, changed, record);
-        running.control.vouch(self.desired.vouched);
+        running.control.override_health(self.desired.health_override);
         for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
             running.handle.attach_agent_soon(agent.clone());
         }
@@ -295,7 +295,7 @@ impl Group {
                 slot.due = slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.desired.config)));
             }
             slot.running.control.enable(self.desired.enabled);
-            slot.running.control.vouch(self.desired.vouched);
+            slot.running.control.override_health(self.desired.health_override);
         }
         if !self.desired.enabled {
             self.lists = Lists::default();

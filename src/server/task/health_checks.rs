@@ -21,15 +21,15 @@ impl ServerTask {
 
     /// Checks the instance. Returns the reason if it must be restarted.
     pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<StopReason> {
-        let vouched = self.orders.vouched();
+        let health_override = self.orders.health_override();
         let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
         // A mark set by the operator overrides the checks. A server that is marked down gets no calls.
-        match health.check(Instant::now(), calls, vouched != HealthOverride::Auto) {
+        match health.check(Instant::now(), calls, health_override != HealthOverride::Auto) {
             Act::Wait => return None,
             Act::Ping => instance.health.ping(&mut instance.wire),
             Act::Well => {
                 self.publisher.checked(Silence::default());
-                if vouched == HealthOverride::Auto {
+                if health_override == HealthOverride::Auto {
                     self.on(Event::Well);
                 }
             }
@@ -56,8 +56,8 @@ impl ServerTask {
     }
 
     /// Applies the operator's health override.
-    pub(super) fn vouch(&mut self, vouched: HealthOverride) {
-        match vouched {
+    pub(super) fn override_health(&mut self, health_override: HealthOverride) {
+        match health_override {
             HealthOverride::Auto | HealthOverride::Up => self.on(Event::Well),
             HealthOverride::Down => self.on(Event::Ill(ServerError::MarkedDown)),
         }

@@ -123,7 +123,9 @@ impl ServerTask {
                         self.refuse(*call, self.unavailable());
                     }
                     State::Failed { .. } | State::NeedsLogin { .. } => self.refuse(*call, self.unavailable()),
-                    _ if self.orders.vouched() == HealthOverride::Down => self.refuse(*call, self.unavailable()),
+                    _ if self.orders.health_override() == HealthOverride::Down => {
+                        self.refuse(*call, self.unavailable())
+                    }
                     State::Backoff { reason, .. } if reason.is_not_executable() => {
                         self.refuse(*call, self.unavailable())
                     }
@@ -187,7 +189,7 @@ impl ServerTask {
 
     /// Gives the parked calls that may be written now to a ready instance, unless the server is marked as down.
     pub(super) fn release_parked(&mut self, instance: &mut Instance) {
-        if self.orders.vouched() == HealthOverride::Down {
+        if self.orders.health_override() == HealthOverride::Down {
             return self.refuse_parked();
         }
         for mut parked in self.parked.drain() {
@@ -270,7 +272,7 @@ impl ServerTask {
             State::Stopping | State::Stopped if !self.orders.runs() => {
                 Failure::Unavailable { reason: ServerError::Disabled, retry_after: None }
             }
-            _ if self.orders.vouched() == HealthOverride::Down => {
+            _ if self.orders.health_override() == HealthOverride::Down => {
                 Failure::Unavailable { reason: ServerError::MarkedDown, retry_after: None }
             }
             state => failure_in(state),

@@ -88,7 +88,7 @@ impl ServerTask {
             Err(error) => return Ok(StopReason::Broken(ServerError::Internal(format!("cannot be served: {error}")))),
         };
         let rare = self.rare_events(process);
-        rare.push(vouched(self.orders.clone(), HealthOverride::Auto));
+        rare.push(health_override_change(self.orders.clone(), HealthOverride::Auto));
         rare.push(timer.elapsed().map(|()| Rare::Deadline).boxed());
         let mut relay = Relay {
             rare,
@@ -189,8 +189,8 @@ impl ServerTask {
                 return relay.health.as_mut().and_then(|health| self.check_up(health, instance));
             }
             Rare::HealthOverride(mark) => {
-                self.vouch(mark);
-                relay.rare.push(vouched(self.orders.clone(), mark));
+                self.override_health(mark);
+                relay.rare.push(health_override_change(self.orders.clone(), mark));
             }
             Rare::FromAgent(received) => instance.agent_replied(received),
         }
@@ -316,6 +316,6 @@ impl ServerTask {
 }
 
 /// Waits for another mark of the operator than `last`.
-fn vouched<'a>(mut orders: Orders, last: HealthOverride) -> BoxFuture<'a, Rare> {
-    async move { Rare::HealthOverride(orders.vouched_other_than(last).await) }.boxed()
+fn health_override_change<'a>(mut orders: Orders, last: HealthOverride) -> BoxFuture<'a, Rare> {
+    async move { Rare::HealthOverride(orders.health_override_other_than(last).await) }.boxed()
 }

@@ -104,7 +104,7 @@ fn each_misuse_of_a_manager_returns_its_own_error() {
             (manager.disconnect("no").await, "there is no server `no`"),
             (manager.toggle("no", Toggle::Enable).await, "there is no server `no`"),
             (manager.restart("no").await, "there is no server `no`"),
-            (manager.vouch("no", HealthOverride::Up).await, "there is no server `no`"),
+            (manager.override_health("no", HealthOverride::Up).await, "there is no server `no`"),
             (manager.set_denied_tools("no", &[]).await, "there is no server `no`"),
             (manager.set_denied_tools("s", &["[x"]).await, "server `s`: "),
             (manager.connect(owned.demo("s")).await, "there is a server `s` already"),
@@ -211,7 +211,7 @@ fn disabled_server_keeps_its_process_and_its_tools_are_unknown() {
             assert_eq!(manager.servers()[0].disabled, !is_tool);
             manager.toggle("s", Toggle::Enable).await.expect("there is such a server");
         }
-        assert_eq!(manager.servers()[0].tools_off, ["echo"]);
+        assert_eq!(manager.servers()[0].tools_disabled, ["echo"]);
         let none = manager.toggle("s", Toggle::DisableTool("ecko".to_owned())).await.expect_err("there is none");
         assert_eq!(none.to_string(), "server `s` offers no tool `ecko`: did you mean `echo`?");
         manager.toggle("s", Toggle::EnableTool("echo".to_owned())).await.expect("there is such a tool");

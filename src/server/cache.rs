@@ -149,8 +149,8 @@ fn is_stored(path: &Path, text: &[u8]) -> bool {
         && fs::read(path).is_ok_and(|file| file == text)
 }
 
-/// Removes the oldest files: those of former definitions are never removed otherwise. Looks at one file at a time, as the
-/// thread keeps the memory that it has once allocated.
+/// Removes the oldest files, as files of former definitions would stay otherwise. Looks at one file at a time, as the thread never
+/// returns memory that it has allocated.
 fn make_room(directory: &Path) -> io::Result<()> {
     while fs::read_dir(directory)?.count() > MAX_FILES {
         let Some(path) = first_written(directory)? else { break };

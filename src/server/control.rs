@@ -72,7 +72,7 @@ pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreferen
 }
 
 impl Control {
-    /// Stops the server for good; `stop` says how.
+    /// Stops the server for good, in the way of `stop`.
     pub fn stop(&self, stop: Stop) {
         raise(&self.stop, stop);
     }

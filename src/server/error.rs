@@ -17,7 +17,7 @@ use crate::transport::http::Disconnect;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// A value of its configuration is undefined; the text says which.
+    /// A value of its configuration is undefined. The text names it.
     Undefined(String),
     /// Its program did not start.
     Start(StartError),

@@ -23,9 +23,9 @@ pub struct Exit {
 /// A limit that had to do with the end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReachedLimit {
-    /// The kernel killed it for want of memory: over its own limit in bytes, or else over that of the machine or of mcpd.
+    /// The kernel killed it for lack of memory: at its own limit in bytes, or, with `None`, at that of the machine or of mcpd.
     Memory(Option<u64>),
-    /// It had as many tasks as it may have.
+    /// It had reached its limit of tasks.
     Tasks(usize),
 }
 

@@ -52,7 +52,7 @@ impl<T> FairQueue<T> {
         self.len
     }
 
-    /// Adds an entry behind those of its session.
+    /// Adds an entry after the others of its session.
     pub(super) fn push(&mut self, entry: Entry<T>) {
         self.len += 1;
         self.bytes += entry.bytes;
@@ -133,8 +133,8 @@ impl<T> FairQueue<T> {
     }
 }
 
-/// Whether one more call may wait where `queues` hold those that do: of `session`, with so many `bytes`. All together have at most
-/// `max_bytes`, unless a session has less than its share.
+/// Whether one more call of `session` with so many `bytes` may wait besides the entries of `queues`. All together may have
+/// `max_bytes`. A session with less than its share may exceed that.
 pub(super) fn may_wait<T>(queues: &[&FairQueue<T>], (session, bytes): (u64, usize), max_bytes: usize) -> bool {
     let own = queues.iter().filter_map(|queue| queue.sessions.get(&session)).map(VecDeque::len).sum::<usize>();
     let len: usize = queues.iter().map(|queue| queue.len).sum();

@@ -72,7 +72,7 @@ use super::fair_share::Vacancies;
 use super::link::Link;
 use super::messages::call::{Call, CallKey, Failure, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
-use super::messages::tasks::TaskAsk;
+use super::messages::tasks::LegacyTaskRequest;
 use super::server_request::{ParsedRequest, failed};
 use super::stats::Stats;
 use crate::bridge::{
@@ -265,10 +265,10 @@ impl Instance {
                 self.notification(line, &method, params)
             }
             Incoming::TooLarge { id: Some(id), is_response: true } => {
-                self.unusable_response(&id, Failure::AnswerTooLarge)
+                self.unusable_response(&id, Failure::ResponseTooLarge)
             }
             Incoming::Malformed(MessageError::BadResponse { id }) => {
-                self.unusable_response(&id, Failure::AnswerMalformed)
+                self.unusable_response(&id, Failure::MalformedResponse)
             }
             Incoming::TooLarge { .. } | Incoming::Malformed(_) | Incoming::Batch(_) => {
                 self.stats().skipped_lines.add_one();
@@ -821,7 +821,7 @@ impl Instance {
         if bridged.state.is_suspended() {
             return match SuspendedCalls::cache(&mut self.wire, bridged, response.line) {
                 Ok(()) => Effect::Nothing,
-                Err(bridged) => self.fail_bridged_sent(bridged, Failure::AnswerTooLarge, true),
+                Err(bridged) => self.fail_bridged_sent(bridged, Failure::ResponseTooLarge, true),
             };
         }
         let raw_task_id =
@@ -870,10 +870,10 @@ impl Instance {
             }
             Step::Fail(error) => {
                 let failure = match error {
-                    BridgeError::Malformed => Failure::AnswerMalformed,
-                    BridgeError::TooLarge => Failure::AnswerTooLarge,
-                    BridgeError::UnknownResult(what) => Failure::NotOfItsEra { what },
-                    BridgeError::Input(why) => Failure::NotAnswered { why },
+                    BridgeError::Malformed => Failure::MalformedResponse,
+                    BridgeError::TooLarge => Failure::ResponseTooLarge,
+                    BridgeError::UnknownResult(what) => Failure::UnknownResultType { what },
+                    BridgeError::Input(why) => Failure::InputUnavailable { why },
                 };
                 self.fail_bridged_sent(bridged, failure, true)
             }
@@ -895,7 +895,7 @@ impl Instance {
                     (Ok(result), Some(agent)) => {
                         self.tasks.created_for_profile(&mut self.wire, &bridged.call, id, result, agent)
                     }
-                    _ => Err(Failure::AnswerMalformed),
+                    _ => Err(Failure::MalformedResponse),
                 };
                 self.drop_early_tasks();
                 match created {
@@ -1079,7 +1079,7 @@ impl Instance {
     fn fail_inputs(&mut self, parked: u64, why: String) {
         self.withdraw_inputs(parked);
         if let Some(bridged) = self.wire.take_bridged(parked) {
-            self.fail_bridged_sent(bridged, Failure::NotAnswered { why }, true);
+            self.fail_bridged_sent(bridged, Failure::InputUnavailable { why }, true);
         }
     }
 
@@ -1289,7 +1289,7 @@ impl Instance {
     /// A legacy agent has requested a task, and the server has answered with the result: the task has ended.
     fn complete_task(&mut self, bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>) -> Effect {
         let Ok(result) = response.outcome else {
-            return self.fail_bridged_sent(bridged, Failure::AnswerMalformed, true);
+            return self.fail_bridged_sent(bridged, Failure::MalformedResponse, true);
         };
         let (call, params) = (&bridged.call, bridged.state.request().params());
         let completed = self.tasks.complete(&mut self.wire, &mut self.cancelled, call, response.id, params, result);
@@ -1316,7 +1316,7 @@ impl Instance {
             Ok(task) => task,
             Err(failure) => return self.fail_bridged_sent(bridged, failure, true),
         };
-        bridged.call.kind = RequestKind::Task(Box::new(TaskAsk { id: task, act: TaskAct::Result }));
+        bridged.call.kind = RequestKind::Task(Box::new(LegacyTaskRequest { id: task, act: TaskAct::Result }));
         let Ok(result) = response.outcome else { return Effect::Nothing };
         match bridged.state.follow_task(result, is_working, Instant::now()) {
             Some(at) => self.wait_for_poll(bridged, at, None),
@@ -1367,7 +1367,7 @@ impl Instance {
     fn fail_results(&mut self, task: u64, why: &str) {
         let Some(id) = self.tasks.id_of(task) else { return };
         for (request, pending) in self.wire.remove_where(|pending| pending.awaits(&id)) {
-            let failure = Failure::NotAnswered { why: why.to_owned() };
+            let failure = Failure::InputUnavailable { why: why.to_owned() };
             let abandoned =
                 pending.call().map(|call| AbandonedCall { creates_task: false, load: None, ..call.abandoned(request) });
             let was_sent = match pending {

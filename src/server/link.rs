@@ -37,7 +37,7 @@ pub(super) enum Link {
 /// Why a link has failed.
 #[derive(Debug)]
 pub(super) enum LinkError {
-    /// The server closed this stream; how it ended says more.
+    /// The server closed this stream. Its exit status is more informative, if it arrives.
     Stream(&'static str),
     Disconnected(Disconnect),
 }
@@ -112,14 +112,14 @@ impl Link {
         matches!(self, Self::Http(http) if http.sends_header_params())
     }
 
-    /// The arguments that the server's tools want there.
+    /// Sets the tool arguments that are sent as headers.
     pub(super) fn set_header_params(&mut self, params: HeaderParams) {
         if let Self::Http(http) = self {
             http.set_header_params(params);
         }
     }
 
-    /// The version that was negotiated, and the number of the line that says so to the server.
+    /// Sets the negotiated version, and the number of the line with the `initialized` notification.
     pub(super) fn set_protocol(&mut self, protocol: &'static str, initialized: u64) {
         if let Self::Http(http) = self {
             http.set_protocol(protocol, initialized);

@@ -1,4 +1,4 @@
-//! Starts the task of a configured server: that of its only instance, or that of a group of instances.
+//! Starts the task of a configured server: the task of its only instance, or of a group of instances.
 
 use std::sync::Arc;
 

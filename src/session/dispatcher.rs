@@ -55,7 +55,7 @@ use crate::server::messages::call::{
 };
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::{ResourceUpdate, ServerNotification, TaskStatus};
-use crate::server::messages::tasks::{BridgedTaskRequest, TaskAct, TaskNews, unknown_task};
+use crate::server::messages::tasks::{BridgedTaskRequest, TaskAct, TaskEvent, unknown_task};
 use crate::server::{self, Interest, START_WAIT, ServerHandle, StopOrder, User};
 
 /// Number of agent messages that are handled in a row.
@@ -886,7 +886,7 @@ impl<T: Transport> Session<T> {
     }
 
     /// Nothing is sent of a call that was cancelled, even if its id is in use again.
-    fn response(&mut self, key: CallKey, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
+    fn response(&mut self, key: CallKey, line: Bytes, outcome: Outcome, task: Option<Box<TaskEvent>>) {
         let (io, is_current) = self.notifier();
         io.end_notifications(key, is_current);
         let Some((id, call)) = self.calls.remove_key(key) else {

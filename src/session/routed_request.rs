@@ -14,7 +14,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::list_kind::ListKind;
 use crate::server::Subscription;
 use crate::server::messages::call::{RequestKind, Subject, Target as AccessTarget};
-use crate::server::messages::tasks::{TaskAct, TaskAsk};
+use crate::server::messages::tasks::{LegacyTaskRequest, TaskAct};
 
 const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
 
@@ -194,7 +194,7 @@ impl RoutedRequest {
             RoutedMethod::Call if self.makes_task => return RequestKind::NewTask,
             RoutedMethod::Call if self.takes_tasks() => return RequestKind::MayBeTask,
             RoutedMethod::Task(act) => {
-                return RequestKind::Task(Box::new(TaskAsk { id: Bytes::copy_from_slice(&self.key), act }));
+                return RequestKind::Task(Box::new(LegacyTaskRequest { id: Bytes::copy_from_slice(&self.key), act }));
             }
             RoutedMethod::Subscribe => true,
             RoutedMethod::Unsubscribe => false,

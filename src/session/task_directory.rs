@@ -29,7 +29,7 @@ use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::ServerHandle;
 use crate::server::messages::call::{Call, CallError, CallKey, Failure, Reply, RequestKind, Target as AccessTarget};
-use crate::server::messages::tasks::{MadeTask, TaskAct, TaskAsk, TaskNews, TaskState};
+use crate::server::messages::tasks::{CreatedTask, LegacyTaskRequest, TaskAct, TaskEvent, TaskState};
 
 /// Tasks on one page of a list.
 const PAGE: usize = 32;
@@ -111,12 +111,12 @@ impl TaskDirectory {
     ///
     /// # Errors
     /// The error for the agent if another task has the same id.
-    pub(super) fn apply_response(&mut self, call: &InFlightCall, report: TaskNews) -> Result<Vec<Bytes>, ErrorObject> {
+    pub(super) fn apply_response(&mut self, call: &InFlightCall, report: TaskEvent) -> Result<Vec<Bytes>, ErrorObject> {
         let InFlightCall { key, server, purpose, .. } = call;
         match (report, purpose) {
-            (TaskNews::Seen(state), _) => self.tasks.update(state),
-            (TaskNews::Gone { id }, _) => self.tasks.forget(&id),
-            (TaskNews::Made(MadeTask { state, instance, early, life }), Purpose::NewTask { tool }) => {
+            (TaskEvent::Status(state), _) => self.tasks.update(state),
+            (TaskEvent::Gone { id }, _) => self.tasks.forget(&id),
+            (TaskEvent::Created(CreatedTask { state, instance, early, life }), Purpose::NewTask { tool }) => {
                 let (id, instance) = (state.id.clone(), instance.unwrap_or_else(|| server.clone()));
                 let place = Place { server: server.clone(), instance: instance.clone(), tool: tool.clone() };
                 let until = state.ttl.and_then(|ttl| Instant::now().checked_add(ttl));
@@ -128,7 +128,7 @@ impl TaskDirectory {
                 let server = server.name().clone();
                 return Err(CallError { server, failure: Failure::TaskIdTaken, sent: true }.to_object());
             }
-            (TaskNews::Made(_), _) | (TaskNews::Bridged { .. }, _) => {}
+            (TaskEvent::Created(_), _) | (TaskEvent::Bridged { .. }, _) => {}
         }
         Ok(Vec::new())
     }
@@ -194,21 +194,21 @@ impl TaskDirectory {
         &mut self,
         key: CallKey,
         outcome: Outcome,
-        report: Option<TaskNews>,
+        report: Option<TaskEvent>,
         context: PageContext<'_>,
     ) {
         let polled = match report {
-            Some(TaskNews::Seen(state)) => {
+            Some(TaskEvent::Status(state)) => {
                 let polled = state.object.clone().map_or(PollResult::Unchanged, PollResult::Fresh);
                 self.tasks.update(state);
                 polled
             }
-            Some(TaskNews::Gone { id }) => {
+            Some(TaskEvent::Gone { id }) => {
                 self.tasks.forget(&id);
                 PollResult::Gone
             }
             // The call was cancelled while it was answered. Its server handles the task.
-            Some(TaskNews::Made(_) | TaskNews::Bridged { .. }) => PollResult::Unchanged,
+            Some(TaskEvent::Created(_) | TaskEvent::Bridged { .. }) => PollResult::Unchanged,
             // The task has ended with its instance.
             None if outcome.code() == Some(INVALID_PARAMS.into()) => PollResult::Gone,
             None => PollResult::Unchanged,
@@ -277,7 +277,7 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let line = line.slice(..line.len() - 1);
     let (Ok(Message::Request { id, .. }), Some(task_id)) = (parse(&line), text(&task.raw_id)) else { return None };
     let reply = Reply::new(key, &id, task.place.instance.name(), agent.replies());
-    let kind = RequestKind::Task(Box::new(TaskAsk { id: task_id, act: TaskAct::Get }));
+    let kind = RequestKind::Task(Box::new(LegacyTaskRequest { id: task_id, act: TaskAct::Get }));
     let limit = CallLimit { silence: POLL_TIMEOUT, total: POLL_TIMEOUT };
     let origin = agent.origin(None);
     // Only tasks of callable tools are polled, and listed only if that is still so.

@@ -21,7 +21,7 @@ use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::random;
 use crate::server::messages::call::Subject;
-use crate::server::messages::tasks::TaskNews;
+use crate::server::messages::tasks::TaskEvent;
 
 /// Bytes of the HMAC in an id.
 const CODE_LEN: usize = 16;
@@ -115,10 +115,10 @@ impl TaskTokens {
     }
 
     /// Replaces the server's task id in the response `line`, if there is one.
-    pub(super) fn replace_id(&self, reference: &TaskReference, response: Option<&TaskNews>, line: Bytes) -> Bytes {
+    pub(super) fn replace_id(&self, reference: &TaskReference, response: Option<&TaskEvent>, line: Bytes) -> Bytes {
         let (report, maker) = match (reference.maker, response) {
             (Some(maker), _) => (TaskReport::State, maker),
-            (None, Some(TaskNews::Bridged { maker })) => (TaskReport::Created, *maker),
+            (None, Some(TaskEvent::Bridged { maker })) => (TaskReport::Created, *maker),
             (None, _) => return line,
         };
         if memchr::memmem::find(&line, b"\"taskId\"").is_none() {

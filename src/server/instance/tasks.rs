@@ -54,7 +54,7 @@ use crate::jsonrpc::splice::{Edit, applied, splice};
 use crate::random;
 use crate::server::messages::call::{Call, CallKey, Failure, LoadGuard, ReplySender, RequestKind, ToAgent};
 use crate::server::messages::server_notification::{ServerNotification, TaskStatus};
-use crate::server::messages::tasks::{MadeTask, TaskAsk, TaskNews};
+use crate::server::messages::tasks::{CreatedTask, LegacyTaskRequest, TaskEvent};
 use crate::server::server_request::undeclared;
 use crate::task_state::{TaskAct, TaskState, TaskSupport};
 
@@ -72,7 +72,7 @@ pub(super) struct TaskTable {
 /// The effect of a response on tasks.
 #[derive(Default)]
 pub(super) struct TaskChange {
-    pub(super) news: Option<Box<TaskNews>>,
+    pub(super) news: Option<Box<TaskEvent>>,
     /// The id of the call whose task has ended. Requests to its agent have to be withdrawn.
     pub(super) ended: Option<u64>,
 }
@@ -194,7 +194,7 @@ impl TaskTable {
 /// Tasks of legacy agents.
 impl TaskTable {
     /// Looks up the task of a request of this session.
-    pub(super) fn look_up(&self, session: u64, ask: &TaskAsk) -> Lookup<'_> {
+    pub(super) fn look_up(&self, session: u64, ask: &LegacyTaskRequest) -> Lookup<'_> {
         let Some((_, task)) = self.of_sessions.of(session, &ask.id) else { return Lookup::Unknown };
         match &task.completed {
             Some(completed) => Lookup::Completed(completed),
@@ -246,7 +246,7 @@ impl TaskTable {
         call: &PendingCall,
         id: &Bytes,
         result: &Bytes,
-    ) -> Result<Option<Box<TaskNews>>, Failure> {
+    ) -> Result<Option<Box<TaskEvent>>, Failure> {
         let state = TaskState::created(result).filter(|_| self.support.declared);
         let Some((request, mut state)) = parse_own_id(id).zip(state) else { return Ok(None) };
         let (has_ended, early) = self.of_sessions.take_early(&state.id);
@@ -261,9 +261,9 @@ impl TaskTable {
         Ok(Some(self.made(call, state, early)))
     }
 
-    fn made(&self, call: &PendingCall, state: TaskState, early: Vec<Bytes>) -> Box<TaskNews> {
+    fn made(&self, call: &PendingCall, state: TaskState, early: Vec<Bytes>) -> Box<TaskEvent> {
         let instance = call.reply.load_guard().map(|load| (**load).clone());
-        Box::new(TaskNews::Made(MadeTask { state, instance, early, life: self.of_sessions.life() }))
+        Box::new(TaskEvent::Created(CreatedTask { state, instance, early, life: self.of_sessions.life() }))
     }
 
     /// `false` if an open task has its id.
@@ -284,7 +284,7 @@ impl TaskTable {
         result: &Bytes,
     ) -> Result<Bytes, Failure> {
         let Some((state, request)) = TaskState::created(result).zip(parse_own_id(id)) else {
-            return Err(Failure::AnswerMalformed);
+            return Err(Failure::MalformedResponse);
         };
         let open = Open::new(Self::expires_at(wire, state.ttl), None);
         let (to, token) = (call.reply.to().cloned(), call.progress_token.clone());
@@ -301,11 +301,11 @@ impl TaskTable {
         id: &Bytes,
         params: &Bytes,
         result: &Bytes,
-    ) -> Result<(Vec<u8>, Option<Box<TaskNews>>), Failure> {
+    ) -> Result<(Vec<u8>, Option<Box<TaskEvent>>), Failure> {
         let ttl = bridge::ttl(params);
         let completed = random::token().ok().and_then(|name| CompletedTask::now(&name, result, ttl).ok());
         let completed = completed.and_then(|task| Some((TaskState::read(&task.state)?, task, parse_own_id(id)?)));
-        let Some((state, completed, request)) = completed else { return Err(Failure::AnswerMalformed) };
+        let Some((state, completed, request)) = completed else { return Err(Failure::MalformedResponse) };
         self.of_sessions.evict_cached(call.reply.key.session, completed.bytes(), wire.max_message());
         wire.expire_by(completed.until);
         let answer = [&br#"{"task":"#[..], &completed.state[..], b"}"].concat();
@@ -318,13 +318,19 @@ impl TaskTable {
     }
 
     /// A request about a task was answered.
-    fn seen(&mut self, wire: &mut Wire, session: u64, ask: &TaskAsk, response: Result<&Bytes, &Bytes>) -> TaskChange {
+    fn seen(
+        &mut self,
+        wire: &mut Wire,
+        session: u64,
+        ask: &LegacyTaskRequest,
+        response: Result<&Bytes, &Bytes>,
+    ) -> TaskChange {
         let Some((request, task)) = self.of_sessions.of(session, &ask.id) else { return TaskChange::default() };
         let (raw_id, id) = (task.raw_id.clone(), ask.id.clone());
         match (ask.act, response) {
             (TaskAct::Get, Err(_)) if is_unknown(response) => {
                 self.of_sessions.forget(request);
-                return TaskChange { news: Some(Box::new(TaskNews::Gone { id })), ended: None };
+                return TaskChange { news: Some(Box::new(TaskEvent::Gone { id })), ended: None };
             }
             // The task has ended, or the server does not know it.
             (TaskAct::Cancel, Err(_)) if is_unknown(response) => {}
@@ -334,14 +340,14 @@ impl TaskTable {
                     return TaskChange::default();
                 };
                 let ended = self.note(wire, request, &state);
-                return TaskChange { news: Some(Box::new(TaskNews::Seen(state))), ended };
+                return TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended };
             }
             // The response arrives when the task has ended. It may be an error.
             (TaskAct::Result, _) => {}
         }
         self.of_sessions.end(request);
         let state = TaskState { id, raw_id, ended: true, ttl: None, object: None };
-        TaskChange { news: Some(Box::new(TaskNews::Seen(state))), ended: Some(request) }
+        TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended: Some(request) }
     }
 
     /// The server reports the state of a task. Returns the task if it has ended; else requests for its result get their full time.
@@ -554,7 +560,7 @@ impl TaskTable {
         agent: &bridge::ModernAgent,
     ) -> Result<(), Failure> {
         let created = parse_own_id(id).zip(TaskState::created(result));
-        let (request, mut state) = created.ok_or(Failure::AnswerMalformed)?;
+        let (request, mut state) = created.ok_or(Failure::MalformedResponse)?;
         let (has_ended, _) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
         let key = call.reply.key;
@@ -697,12 +703,12 @@ impl TaskTable {
         call: &PendingCall,
         response: Result<&Bytes, &Bytes>,
         tag: u64,
-    ) -> Option<Box<TaskNews>> {
+    ) -> Option<Box<TaskEvent>> {
         let may_report = response.is_ok_and(|result| memchr::memmem::find(result, b"\"taskId\"").is_some());
         if wire.era() == Era::Modern && (may_report || response.is_err()) {
             self.note_modern(wire, call, response);
         }
-        may_report.then(|| Box::new(TaskNews::Bridged { maker: tag }))
+        may_report.then(|| Box::new(TaskEvent::Bridged { maker: tag }))
     }
 
     fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {
@@ -761,7 +767,7 @@ pub(super) fn answer_completed(task: &CompletedTask, call: Call, act: TaskAct) {
     let id = call.reply.id().clone();
     match act {
         TaskAct::Get => {
-            let news = TaskState::read(&task.state).map(|state| Box::new(TaskNews::Seen(state)));
+            let news = TaskState::read(&task.state).map(|state| Box::new(TaskEvent::Status(state)));
             call.reply.answer_with(reply::result(&id, &task.state), Outcome::Ok, news);
         }
         TaskAct::Result => call.reply.answer(reply::result(&id, &task.result), Outcome::of(Ok(&task.result))),

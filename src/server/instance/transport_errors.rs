@@ -30,8 +30,8 @@ pub(super) fn failure(error: RequestError) -> (Failure, bool) {
         }
         RequestError::LoginNeeded { why } => (Failure::LoginNeeded { why }, false),
         RequestError::Interrupted { .. } => (Failure::Died { reason }, true),
-        RequestError::TooLarge => (Failure::AnswerTooLarge, true),
-        RequestError::NoResponse => (Failure::AnswerMalformed, true),
+        RequestError::TooLarge => (Failure::ResponseTooLarge, true),
+        RequestError::NoResponse => (Failure::MalformedResponse, true),
         RequestError::Status { status, retry_after, .. } => match unprocessed(status) {
             Some(statement) => {
                 tracing::debug!(%status, "a request was not processed: {statement}");

@@ -18,7 +18,7 @@ pub use self::request_kind::RequestKind;
 use super::handle::ServerHandle;
 use super::server_notification::ServerNotification;
 use super::subscriptions::Subscription;
-use super::tasks::{TaskNews, unknown_task};
+use super::tasks::{TaskEvent, unknown_task};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
@@ -120,7 +120,7 @@ impl Reply {
     }
 
     /// Sends a response line that reports on a task.
-    pub(crate) fn answer_with(mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
+    pub(crate) fn answer_with(mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskEvent>>) {
         self.send(line, outcome, task);
     }
 
@@ -157,7 +157,7 @@ impl Reply {
         self.to.as_ref()
     }
 
-    fn send(&mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskNews>>) {
+    fn send(&mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskEvent>>) {
         let Some(ReplySender(channel)) = self.to.take() else { return };
         let answer = ToAgent::Answer { key: self.key, line, outcome, task };
         if let Err(mpsc::error::TrySendError::Full(answer)) = channel.to.try_send(answer) {
@@ -202,7 +202,7 @@ pub enum ToAgent {
         /// The outcome of the call.
         outcome: Outcome,
         /// The task that it reports on.
-        task: Option<Box<TaskNews>>,
+        task: Option<Box<TaskEvent>>,
     },
     /// A notification line of an unanswered call, or of its task.
     CallNotification {

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use super::handle::ServerHandle;
 pub use crate::task_state::{TaskAct, TaskState, unknown_task};
 
-/// A request about a task.
+/// A request about a legacy task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskAsk {
+pub struct LegacyTaskRequest {
     /// The task's id, as text.
     pub id: Bytes,
     /// The operation.
@@ -29,11 +29,11 @@ pub struct BridgedTaskRequest {
 
 /// What a response shows about a task, for the session.
 #[derive(Debug)]
-pub enum TaskNews {
+pub enum TaskEvent {
     /// The call has created a task.
-    Made(MadeTask),
+    Created(CreatedTask),
     /// The present state of a task.
-    Seen(TaskState),
+    Status(TaskState),
     /// The server no longer knows the task.
     Gone {
         /// The server's id of the task, as text.
@@ -48,7 +48,7 @@ pub enum TaskNews {
 
 /// A task that a call has created.
 #[derive(Debug)]
-pub struct MadeTask {
+pub struct CreatedTask {
     /// Its first state.
     pub state: TaskState,
     /// The instance that created it, if there may be several.

@@ -41,7 +41,7 @@ impl TaskAction {
     }
 }
 
-/// The instance that requested a task, as long as it runs.
+/// The instance that requested a task, while it runs.
 #[derive(Debug, Clone)]
 pub struct TaskRequester(mpsc::Sender<Bytes>);
 

@@ -52,9 +52,9 @@ pub enum Failure {
     /// The server or the daemon is being stopped.
     ShuttingDown,
     /// The server's response was larger than the message cap.
-    AnswerTooLarge,
+    ResponseTooLarge,
     /// The server's response was invalid.
-    AnswerMalformed,
+    MalformedResponse,
     /// The server answered with an HTTP status that does not show whether the call was processed.
     Status {
         /// The error with the status.
@@ -63,12 +63,12 @@ pub enum Failure {
         retry_after: Option<Duration>,
     },
     /// The result type of the response does not exist in the era of the call.
-    NotOfItsEra {
+    UnknownResultType {
         /// The result type.
         what: String,
     },
     /// The server requested input that it did not get.
-    NotAnswered {
+    InputUnavailable {
         /// Predicate about the server: what it requested, and the outcome.
         why: String,
     },
@@ -84,11 +84,11 @@ impl Failure {
             Self::Overloaded { .. } => ErrorCode::Overloaded.number(),
             Self::Unavailable { .. } | Self::LoginNeeded { .. } => ErrorCode::Unavailable.number(),
             Self::ShuttingDown => ErrorCode::ShuttingDown.number(),
-            Self::AnswerTooLarge => ErrorCode::TooLarge.number(),
-            Self::AnswerMalformed
+            Self::ResponseTooLarge => ErrorCode::TooLarge.number(),
+            Self::MalformedResponse
             | Self::Status { .. }
-            | Self::NotOfItsEra { .. }
-            | Self::NotAnswered { .. }
+            | Self::UnknownResultType { .. }
+            | Self::InputUnavailable { .. }
             | Self::TaskIdTaken => INTERNAL_ERROR,
         }
     }
@@ -100,11 +100,11 @@ impl Failure {
             Self::Overloaded { .. } => Outcome::Overloaded,
             Self::Unavailable { .. } | Self::LoginNeeded { .. } => Outcome::Unavailable,
             Self::ShuttingDown => Outcome::ShuttingDown,
-            Self::AnswerTooLarge => Outcome::TooLarge,
-            Self::AnswerMalformed | Self::Status { .. } | Self::NotOfItsEra { .. } | Self::TaskIdTaken => {
+            Self::ResponseTooLarge => Outcome::TooLarge,
+            Self::MalformedResponse | Self::Status { .. } | Self::UnknownResultType { .. } | Self::TaskIdTaken => {
                 Outcome::Malformed
             }
-            Self::NotAnswered { .. } => Outcome::Error { code: Some(INTERNAL_ERROR.into()) },
+            Self::InputUnavailable { .. } => Outcome::Error { code: Some(INTERNAL_ERROR.into()) },
         }
     }
 }
@@ -136,13 +136,13 @@ impl CallError {
                 format!("server `{server}` needs a login: {why}; run `mcpd login {server}`")
             }
             Failure::ShuttingDown => format!("server `{server}` is being stopped"),
-            Failure::AnswerTooLarge => format!("the response of server `{server}` is larger than `max_message`"),
-            Failure::AnswerMalformed => format!("the response of server `{server}` is invalid"),
+            Failure::ResponseTooLarge => format!("the response of server `{server}` is larger than `max_message`"),
+            Failure::MalformedResponse => format!("the response of server `{server}` is invalid"),
             Failure::Status { reason, .. } => format!("server `{server}` gave no result: it {reason}"),
-            Failure::NotOfItsEra { what } => {
+            Failure::UnknownResultType { what } => {
                 format!("server `{server}` answered with `{what}`, which this version of MCP does not have")
             }
-            Failure::NotAnswered { why } => format!("server `{server}` {why}"),
+            Failure::InputUnavailable { why } => format!("server `{server}` {why}"),
             Failure::TaskIdTaken => format!("server `{server}` has made a task with an id that another task has"),
         }
     }

@@ -196,7 +196,7 @@ fn full_disk_causes_one_warning() {
     }
     let ran = until("the loss is told", || {
         let ran = daemon.client(&["calls", "--json", "-n", "100"]).expect_code(0);
-        ran.stderr.contains("50 calls are not in the file").then_some(ran)
+        ran.stderr.contains("50 calls are missing in the call log file").then_some(ran)
     });
     assert_eq!(ran.stdout.lines().count(), 50, "{ran}");
     let warnings = daemon.log().lines().filter(|line| line.contains("/dev/full")).count();

@@ -84,7 +84,7 @@ fn response_after_cancellation_is_dropped_and_counted() {
     let daemon = daemon();
     let mut agent = Agent::ready(&daemon);
     let id = agent.start_call("a__sleep", &json!({"ms": 200, "ignore_cancel": true}));
-    daemon.wait_journal("a", "stubborn");
+    daemon.wait_journal("a", "ignore_cancel");
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
     daemon.wait_row("a", "counts the late answer", |row| row["stray_responses"] == 1);
     agent.expect_quiet();

@@ -122,7 +122,11 @@ fn replacement_that_cannot_list_is_discarded_and_a_failing_new_server_is_retried
     let needed = daemon.place().path("needed");
     let set = [Server::named("s").flags("--list-errors 99"), Server::named("new").arg("--exit-unless").arg(&needed)];
     let ran = reload(&daemon, &set).expect_code(1);
-    assert!(ran.stdout.starts_with("failed   s: its answer to `tools/list` is an error; it goes on"), "{ran}");
+    assert!(
+        ran.stdout
+            .starts_with("failed   s: its answer to `tools/list` is an error; its previous definition keeps running"),
+        "{ran}"
+    );
     assert!(ran.stdout.contains("failed   new: exited with code 3\n"), "{ran}");
     assert_eq!(pids(&daemon)[0], before[0]);
     daemon.place().write("needed", "");

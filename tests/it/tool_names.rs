@@ -117,5 +117,5 @@ fn enable_and_disable_take_both_forms_of_a_name() {
         daemon.client(&["call", "files/echo", "path=x"]).expect_code(0);
     }
     let ran = daemon.client(&["disable", "--stop", "files__echo"]).expect_code(2);
-    assert!(ran.stderr.contains("a tool has no process of its own"), "{ran}");
+    assert!(ran.stderr.contains("`--stop` stops a whole server"), "{ran}");
 }

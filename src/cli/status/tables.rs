@@ -126,7 +126,7 @@ pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
         Column::number("CALLS"),
     ];
     if agents.is_empty() {
-        return "no agents are connected: `mcpd connect --print CLIENT` prints the configuration for one\n".to_owned();
+        return "no agents are connected (to connect one: `mcpd connect --print CLIENT`)\n".to_owned();
     }
     let row = |agent: &AgentReport| {
         [

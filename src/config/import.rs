@@ -53,7 +53,7 @@ pub(crate) enum Outcome {
 impl<'a> Plan<'a> {
     /// Begins with the `text` of the configuration that is added to, and with the servers that are configured there and
     /// elsewhere. Secrets go into files in `secrets`,
-    /// a whole path to which a text can refer.
+    /// an absolute path to which a text can refer.
     pub(crate) fn new(text: &str, configured: &[ServerConfig], secrets: &Path, sources: &'a dyn Sources) -> Self {
         let known = configured.iter().map(|server| (server.name.to_string(), server.launch.clone())).collect();
         Self { sources, text: text.to_owned(), mover: SecretExtractor::new(secrets, sources), known }

@@ -1,18 +1,17 @@
-//! `${…}` in texts of the configuration: parsed once, filled in from [`Sources`].
+//! `${…}` references in texts of the configuration: parsed once, expanded from [`Sources`].
 //!
 //! ```text
 //! ${NAME}  ${env:NAME}      an environment variable of the daemon
-//! ${NAME:-default}          the same; the default, which may be nothing, if it is undefined or empty
-//! ${file:PATH}              what a file holds, without its last newline; PATH begins with / or ~/
+//! ${NAME:-default}          with a default (possibly empty) if the variable is unset or empty
+//! ${file:PATH}              the text of a file, without its last newline; PATH begins with / or ~/
 //! ${cred:NAME}              a systemd credential: the file NAME in $CREDENTIALS_DIRECTORY
-//! ${agent:cwd}              the working directory of the agents that an instance is for
+//! ${agent:cwd}              the working directory of the instance's agents
 //! $${                       a literal ${
 //! ```
 //!
-//! Without a default nothing stands for nothing: what is undefined or empty is an error, so that no server is ever started with
-//! an empty secret.
+//! Without a default, an unset or empty value is an error, so that no server starts with an empty secret.
 //!
-//! Nothing nests, and what is filled in is never looked at again: a value that holds `${` stays as it is.
+//! References do not nest, and values are not expanded again: a `${` in a value stays.
 
 mod environment;
 mod sources;
@@ -30,20 +29,20 @@ pub use self::undefined::UndefinedValue;
 use super::secret::is_secret_name;
 use super::{AGENT_CWD, Secrets};
 
-/// Largest file a `${file:…}` or `${cred:…}` takes: more than an argument or a variable can hold.
+/// Maximum size of the file of a `${file:…}` or `${cred:…}`: more than an argument or a variable can hold.
 const MAX_FILE: u64 = 1 << 20;
 
-/// A `${` that follows none of the forms.
+/// A `${` that is not a valid reference.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TemplateError {
     pub(super) message: String,
     pub(super) help: String,
 }
 
-/// A text with its references found. `Debug` shows nothing of it.
+/// A text with parsed references. `Debug` prints nothing of it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Template {
-    /// As it is written.
+    /// The source text.
     text: String,
     pieces: Vec<Piece>,
 }
@@ -59,7 +58,7 @@ enum Piece {
 }
 
 impl Template {
-    /// Finds the references in `text`.
+    /// Parses the references in `text`.
     pub(super) fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -85,7 +84,7 @@ impl Template {
         Ok(Self { text: text.to_owned(), pieces })
     }
 
-    /// The same for a path: a `~/` at its start stands for the home directory.
+    /// Parses a path. A leading `~/` is the home directory.
     pub(super) fn parse_path(text: &str) -> Result<Self, TemplateError> {
         let Some(rest) = text.strip_prefix("~/") else { return Self::parse(text) };
         let Self { mut pieces, .. } = Self::parse(rest)?;
@@ -93,7 +92,7 @@ impl Template {
         Ok(Self { text: text.to_owned(), pieces })
     }
 
-    /// The text, if it has no reference: then it is the same in every environment.
+    /// The text, if it has no reference.
     pub(crate) fn as_literal(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [Piece::Literal(text)] => Some(text),
@@ -101,13 +100,13 @@ impl Template {
         }
     }
 
-    /// Whether it is one variable of the environment and nothing else.
+    /// Whether it is one reference to an environment variable and nothing else.
     pub(super) fn is_variable(&self) -> bool {
         matches!(self.pieces.as_slice(), [Piece::Literal(before), Piece::Variable { .. }, Piece::Literal(after)]
             if before.is_empty() && after.is_empty())
     }
 
-    /// The variables of the environment that it refers to.
+    /// The environment variables that it refers to.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Variable { name, .. } => Some(name.as_str()),
@@ -115,19 +114,17 @@ impl Template {
         })
     }
 
-    /// As it is written.
+    /// The source text.
     pub(crate) fn source(&self) -> &str {
         &self.text
     }
 
-    /// The same without what may be a secret that is written down: its references alone, and not what holds where one is not
-    /// defined.
+    /// The references of the text, without literal text and defaults, which may be secrets.
     pub(super) fn references(&self) -> String {
         self.pieces.iter().map(Piece::reference).collect()
     }
 
-    /// The text with every reference filled in.
-    /// What of it comes from `${file:…}` and `${cred:…}` is added to `secrets`.
+    /// Expands every reference. Adds the values of `${file:…}` and `${cred:…}` to `secrets`.
     pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, UndefinedValue> {
         let mut filled = String::new();
         for piece in &self.pieces {
@@ -140,12 +137,12 @@ impl Template {
         Ok(filled)
     }
 
-    /// Why it cannot be filled in.
+    /// The first reference without a value.
     pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<UndefinedValue> {
         self.interpolate(sources, &mut Secrets::default()).err()
     }
 
-    /// The files that `${file:…}` names in it.
+    /// The files of its `${file:…}` references.
     pub(crate) fn files(&self, sources: &dyn Sources) -> Vec<PathBuf> {
         let of_piece = |piece: &Piece| match piece {
             Piece::File(path) => whole(path, sources).ok(),
@@ -154,7 +151,7 @@ impl Template {
         self.pieces.iter().filter_map(of_piece).collect()
     }
 
-    /// Whether something in it is secret: by where it comes from, or by what it is called there.
+    /// Whether a reference is secret by its source or its name.
     pub(crate) fn names_secret(&self) -> bool {
         self.pieces.iter().any(|piece| match piece {
             Piece::File(_) | Piece::Credential(_) => true,
@@ -171,7 +168,7 @@ impl std::fmt::Debug for Template {
 }
 
 impl Piece {
-    /// As it is written, without what may be a secret.
+    /// The source text of the reference without its default, which may be a secret.
     fn reference(&self) -> String {
         match self {
             Self::Literal(text) if text.is_empty() => String::new(),
@@ -209,7 +206,7 @@ fn contents(path: &Path, sources: &dyn Sources) -> Result<String, UndefinedValue
     let failed = |reason| UndefinedValue::File { path: path.to_owned(), reason };
     let mut text = sources.read(path, MAX_FILE).map_err(|error| failed(error.to_string()))?;
     if text.contains('\0') {
-        return Err(failed("it holds a NUL character, which no argument or variable can carry".to_owned()));
+        return Err(failed("it contains a NUL character, which arguments and variables cannot contain".to_owned()));
     }
     if text.ends_with('\n') {
         text.pop();
@@ -241,17 +238,17 @@ fn reference(body: &str) -> Result<Piece, TemplateError> {
     match body.split_once(':') {
         Some(("file", path)) if path.starts_with('/') || path.starts_with("~/") => Ok(Piece::File(path.to_owned())),
         Some(("file", path)) => Err(malformed(
-            format!("`${{file:{path}}}` needs a whole path"),
+            format!("`${{file:{path}}}` needs an absolute path"),
             "begin it with `/` or `~/`, such as `${file:~/.secrets/token}`",
         )),
         Some(("cred", name)) if is_credential_name(name) => Ok(Piece::Credential(name.to_owned())),
         Some(("cred", name)) => Err(malformed(
-            format!("`{name}` is no name of a credential"),
+            format!("`{name}` is not a valid credential name"),
             "write the name without any `/`, such as `${cred:token}`",
         )),
         Some(("agent", "cwd")) => Ok(Piece::AgentCwd),
         _ => Err(malformed(
-            format!("`${{{body}}}` is no reference"),
+            format!("`${{{body}}}` is not a valid reference"),
             "write `${NAME}`, `${NAME:-default}`, `${file:PATH}`, `${cred:NAME}` or `${agent:cwd}`; a literal `${` is `$${`",
         )),
     }
@@ -265,7 +262,7 @@ fn malformed(message: impl Into<String>, help: impl Into<String>) -> TemplateErr
     TemplateError { message: message.into(), help: help.into() }
 }
 
-/// Whether `${NAME}` can stand for a variable of this name.
+/// Whether `${NAME}` can refer to a variable of this name.
 pub(super) fn is_variable_name(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_ascii_digit())
         && !name.is_empty()

@@ -34,7 +34,7 @@ pub struct Program {
     pub passed: Option<BTreeMap<String, String>>,
     /// Working directory; if not given, the agent's where an instance is for that, else the user's home directory.
     pub cwd: Option<PathBuf>,
-    /// What an instance that is not one agent's own is told when it asks for roots: whole paths and `file://` URIs.
+    /// What an instance that is not one agent's own is told when it asks for roots: absolute paths and `file://` URIs.
     pub roots: Vec<String>,
     /// What of all this is never printed.
     pub secrets: Secrets,
@@ -49,7 +49,7 @@ pub struct Remote {
     pub headers: BTreeMap<String, String>,
     /// As [`Program::roots`].
     pub roots: Vec<String>,
-    /// Certificates in PEM that are trusted beside the system's: a whole path.
+    /// Certificates in PEM that are trusted beside the system's: an absolute path.
     pub ca_file: Option<PathBuf>,
     /// How mcpd is let in where a person has to say so first.
     pub oauth: OAuth,

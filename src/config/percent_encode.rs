@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A whole path as it stands in a URL, be it in its path or behind its `?`: nothing in it ends where it stands, or leads above it.
+/// An absolute path as it stands in a URL, be it in its path or behind its `?`: nothing in it ends where it stands, or leads above it.
 /// Source: RFC 3986, 2.1 (other characters) and 5.2.4 (`..`).
 pub(super) fn percent_encode(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();

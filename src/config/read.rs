@@ -31,20 +31,20 @@ use super::layer::Layer;
 use super::spanned::{Location, Spanned};
 use super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
 
-/// Whose words a file is written in.
+/// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// Our own, in TOML.
+    /// mcpd's TOML.
     Native,
     /// JSON of other clients.
     Clients,
     /// TOML of another client.
     Codex,
-    /// A variable of the environment, which has one value.
+    /// An environment variable with one value.
     Variable,
 }
 
-/// The complaints about one file.
+/// The problems of one file.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     pub(super) errors: Vec<Problem>,
@@ -61,7 +61,7 @@ pub(super) fn read(root: &Node, format: Format, file: &Arc<SourceFile>, sources:
     (layer, reader.problems)
 }
 
-/// Reads a variable with the `value` of what may be a key of `[daemon]`.
+/// Reads an `MCPD_…` variable that may set the key `key` of `[daemon]`.
 pub(super) fn read_variable(
     key: &str,
     value: Value,
@@ -80,7 +80,7 @@ pub(super) fn read_variable(
 struct Reader<'a> {
     format: Format,
     file: &'a Arc<SourceFile>,
-    /// Where the file is, from the root on if that is known.
+    /// The path of the file, absolute if the working directory is known.
     path: PathBuf,
     sources: &'a dyn Sources,
     problems: Problems,
@@ -102,7 +102,7 @@ impl Reader<'_> {
         push(&mut self.problems.warnings, problem);
     }
 
-    /// The entries of a table, none if it is something else.
+    /// The entries of a table. Empty, with an error, for another type.
     fn table<'t>(&mut self, node: &'t Node, what: &str, example: &str) -> &'t [Entry] {
         match &node.value {
             Value::Table(entries) => entries,
@@ -113,7 +113,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The list of strings at `node`, without the ones that are no strings.
+    /// The strings of a list. Other items cause an error.
     fn strings<'t>(&mut self, entry: &'t Entry, example: &str) -> Vec<(&'t Node, &'t str)> {
         let what = format!("`{}`", entry.key);
         let Value::Array(items) = &entry.node.value else {
@@ -129,12 +129,12 @@ impl Reader<'_> {
         items.iter().filter_map(|item| self.string(item, &what).map(|text| (item, text))).collect()
     }
 
-    /// The string at `node`, which a message calls `what`.
+    /// The string at `node`. Messages call it `what`.
     fn string<'t>(&mut self, node: &'t Node, what: &str) -> Option<&'t str> {
         match &node.value {
             Value::String(text) if text.contains('\0') => {
-                let problem = Problem::new(node.span.clone(), format!("{what} holds a NUL character"));
-                self.error(problem.help("take it out: no argument, variable or path can carry one"));
+                let problem = Problem::new(node.span.clone(), format!("{what} contains a NUL character"));
+                self.error(problem.help("remove it: arguments, variables and paths cannot contain one"));
                 None
             }
             Value::String(text) => Some(text),
@@ -160,7 +160,7 @@ impl Reader<'_> {
         None
     }
 
-    /// What `read` makes of the value of `key`, with its location.
+    /// The value of `key`, read by `read`, with its location.
     fn key<'t, T>(
         &mut self,
         fields: &mut Fields<'t>,
@@ -172,12 +172,12 @@ impl Reader<'_> {
         Some(self.spanned(&entry.node, value))
     }
 
-    /// `value`, which `node` says.
+    /// `value` with the location of `node`.
     fn spanned<T>(&self, node: &Node, value: T) -> Spanned<T> {
         self.spanned_at(node.span.clone(), value)
     }
 
-    /// `value`, which stands at `span`.
+    /// `value` with the location `span`.
     fn spanned_at<T>(&self, span: Range<usize>, value: T) -> Spanned<T> {
         Spanned { value, location: Location { file: Arc::clone(self.file), span } }
     }
@@ -187,7 +187,7 @@ impl Reader<'_> {
         self.error(problem.label(format!("this is {}", node.value.type_name())).help(help));
     }
 
-    /// How the file's format spells a key with its value.
+    /// A help text with an assignment in the syntax of the file.
     fn assignment(&self, key: &str, value: &str) -> String {
         match self.format {
             Format::Native | Format::Codex => format!("write `{key} = {value}`"),
@@ -196,7 +196,7 @@ impl Reader<'_> {
         }
     }
 
-    /// How a value is spelt in the file, if it is short enough to be repeated.
+    /// The text of a value in the file, if it is short enough to print.
     fn source<'s>(&'s self, node: &Node, otherwise: &'s str) -> &'s str {
         let spelt = self.file.text.get(node.span.clone()).unwrap_or_default();
         if spelt.is_empty() || spelt.len() > 60 || spelt.contains('\n') { otherwise } else { spelt }

@@ -103,5 +103,5 @@ fn not_on_path(program: &Program, sources: &dyn Sources) -> Option<(String, Stri
         Some(_) => "is not found on the PATH of its `env`".to_owned(),
         None => format!("is not found; PATH searched: {path}"),
     };
-    Some((searched, "write its whole path, or set `env = { PATH = \"…\" }`".to_owned()))
+    Some((searched, "write its absolute path, or set `env = { PATH = \"…\" }`".to_owned()))
 }

@@ -94,7 +94,7 @@ fn a_command_has_to_be_a_program_where_the_server_looks_for_it() {
         ("command = '/usr/bin/x'", None),
         (
             "command = 'none'",
-            Some("2:11 command `none` is not found; PATH searched: /bin:/usr/bin | write its whole path…"),
+            Some("2:11 command `none` is not found; PATH searched: /bin:/usr/bin | write its absolute path…"),
         ),
         ("command = 'data'", Some("2:11 command `data` is not found…")),
         ("command = 'x'\nenv = { PATH = '/bin' }", Some("2:11 command `x` is not found on the PATH of its `env` | …")),

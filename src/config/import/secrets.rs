@@ -20,7 +20,7 @@ const DIGEST_BYTES: usize = 8;
 /// A file to be written for its owner alone, before the configuration that refers to it.
 #[derive(Debug)]
 pub(crate) struct SecretFile {
-    /// A whole path.
+    /// An absolute path.
     pub(crate) path: PathBuf,
     /// Whose it is, such as `github: GITHUB_TOKEN`.
     pub(crate) of: String,

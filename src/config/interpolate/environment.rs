@@ -1,4 +1,4 @@
-//! Another environment than that of this process, with the same files.
+//! The environment of another process, with the files of this one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::{FileText, Permissions, Process, Sources};
 
-/// The environment of a daemon, and everything else as this program sees it. The default is this program's own.
+/// The environment variables and working directory of a daemon, and the files of this process. The default is this process's own.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
-    /// `None`: those of this program.
+    /// `None` for the variables of this process.
     variables: Option<BTreeMap<String, String>>,
     /// Its working directory.
     directory: Option<PathBuf>,
@@ -20,12 +20,12 @@ impl Environment {
         Self { variables, directory }
     }
 
-    /// Whether it is another than this program's own.
+    /// Whether it is the environment of a daemon.
     pub(crate) fn is_daemons(&self) -> bool {
         self.variables.is_some()
     }
 
-    /// The same with some variables set, or unset where there is no value.
+    /// This environment with changed variables. `None` unsets a variable.
     pub(crate) fn with(&self, changes: BTreeMap<String, Option<String>>) -> Self {
         let mut variables: BTreeMap<_, _> = self.variables("").into_iter().collect();
         for (name, value) in changes {

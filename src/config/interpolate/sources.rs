@@ -1,4 +1,4 @@
-//! Where values come from: the daemon's environment and files.
+//! The sources of values: the daemon's environment and files.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -10,21 +10,21 @@ use rustix::fs::{Access, OFlags, access};
 
 use super::super::encoding::decode;
 
-/// The outside world as the configuration sees it. Tests give a table instead.
+/// The environment and files that the configuration reads. Tests use a table.
 pub trait Sources {
-    /// A variable of the environment; `None` if it is not set, or is not UTF-8.
+    /// An environment variable. `None` if it is unset or not UTF-8.
     fn var(&self, name: &str) -> Option<String>;
 
-    /// The variables whose names begin with `prefix`, but for those that are not UTF-8.
+    /// The variables with names that begin with `prefix`, except those that are not UTF-8.
     fn variables(&self, prefix: &str) -> Vec<(String, String)>;
 
-    /// What a file holds, and whose it is.
+    /// The text and permissions of a file.
     ///
     /// # Errors
-    /// If it cannot be read, is no regular file, is larger than `limit` bytes, or is not UTF-8.
+    /// If it cannot be read, is not a regular file, is larger than `limit` bytes, or is not UTF-8.
     fn file(&self, path: &Path, limit: u64) -> io::Result<FileText>;
 
-    /// What a file holds.
+    /// The text of a file.
     ///
     /// # Errors
     /// As [`Sources::file`].
@@ -32,53 +32,53 @@ pub trait Sources {
         self.file(path, limit).map(|file| file.text)
     }
 
-    /// The names in a directory, in any order, but for those that are not UTF-8.
+    /// The names in a directory, in any order, except those that are not UTF-8.
     ///
     /// # Errors
-    /// If it cannot be read, or is no directory.
+    /// If it cannot be read, or is not a directory.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// Whether there is something at this path.
+    /// Whether this path exists.
     fn exists(&self, path: &Path) -> bool;
 
-    /// Whether it is a file that this user may execute.
+    /// Whether it is a file that this user can execute.
     fn is_program(&self, path: &Path) -> bool;
 
-    /// The first program of this name in the directories of `path`, which is written as the variable is.
+    /// The first program of this name in the directories of `path`, which has the syntax of `PATH`.
     fn on_path(&self, name: &str, path: &str) -> Option<PathBuf> {
         let mut candidates = std::env::split_paths(path).map(|directory| directory.join(name));
         candidates.find(|candidate| self.is_program(candidate))
     }
 
-    /// Those of a file, and of each directory above it, links resolved.
+    /// The permissions of a file and of each directory above it, with links resolved.
     ///
     /// # Errors
-    /// If it is not there, or a directory above it is closed to this user.
+    /// If it does not exist, or this user cannot search a directory above it.
     fn permissions(&self, path: &Path) -> io::Result<Vec<Permissions>>;
 
     /// The user's home directory.
     fn home(&self) -> Option<PathBuf>;
 
-    /// Where paths that do not begin with `/` begin.
+    /// The directory of relative paths.
     fn current_dir(&self) -> Option<PathBuf>;
 
     /// The id of the user that mcpd runs as.
     fn user(&self) -> u32;
 
-    /// The configuration of the machine, for all its users.
+    /// The path of the machine's configuration, for all users.
     fn system_config(&self) -> PathBuf;
 }
 
-/// What tells a file from another, by whatever path: device and inode.
+/// The identity of a file, independent of its path: device and inode.
 pub type FileId = (u64, u64);
 
-/// A file that was read. `Debug` shows nothing of its text.
+/// A file that was read. `Debug` prints nothing of its text.
 pub struct FileText {
     /// The whole text.
     pub text: String,
-    /// The same for no other file that is there.
+    /// Unique among existing files.
     pub id: FileId,
-    /// Who may do what with it.
+    /// Its owner and mode.
     pub permissions: Permissions,
 }
 
@@ -88,7 +88,7 @@ impl fmt::Debug for FileText {
     }
 }
 
-/// Who may do what with a file.
+/// The owner, group and mode of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Permissions {
     /// As `chmod` has it, up to 0o7777.
@@ -100,7 +100,7 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Whether its group is most likely its owner's alone, as many systems give each user one.
+    /// Whether its group is most likely the owner's private group, as many systems create one for each user.
     #[must_use]
     pub fn has_private_group(&self) -> bool {
         self.owner == self.group
@@ -132,7 +132,7 @@ impl Sources for Process {
         if metadata.len() > limit {
             return Err(too_large());
         }
-        // The file may grow meanwhile, and files under /proc have no length.
+        // The file can grow while it is read, and files under /proc have no length.
         let mut bytes = Vec::new();
         file.take(limit + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > limit {
@@ -182,8 +182,8 @@ fn permissions(metadata: &Metadata) -> Permissions {
     Permissions { mode: metadata.mode() & 0o7777, owner: metadata.uid(), group: metadata.gid() }
 }
 
-/// Opens without waiting: a FIFO would hold the daemon up until someone writes to it. The type is looked at after
-/// opening, so that nobody can put another file in its place in between.
+/// Opens without blocking, because a FIFO would block the daemon until something writes to it. The type is checked after opening, so that the
+/// file cannot be replaced in between.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::{FileText, Permissions, Sources};
 
-/// Variables by their name, files by their whole path, the home directory under `~`, the working directory under `.`.
+/// Variables by name, files by absolute path, the home directory under `~`, the working directory under `.`.
 ///
-/// A file is the user's alone, and a directory open to all, unless there is a row of its path with ` owner`, ` group` or ` mode`
-/// (octal) behind; one with ` link` behind says that the path is that of another.
+/// By default a file belongs to the user and has no access for others, and a directory is readable by all. A row with the path and ` owner`,
+/// ` group` or ` mode` (octal) changes it. A row with ` link` makes the path a link.
 #[derive(Default)]
 pub(crate) struct Table(BTreeMap<String, String>);
 
-/// Whom the table is for.
+/// The user of the table.
 const USER: u32 = 1000;
 
 impl<const N: usize> From<[(&str, &str); N]> for Table {
@@ -23,7 +23,7 @@ impl<const N: usize> From<[(&str, &str); N]> for Table {
 }
 
 impl Table {
-    /// Of two rows with one name the last counts.
+    /// If two rows have one name, the last one is used.
     pub(crate) fn from_rows(rows: &[(&str, &str)]) -> Self {
         Self(rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
     }

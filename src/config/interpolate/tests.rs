@@ -83,7 +83,7 @@ fn what_is_missing_is_named() {
     check_undefined("${cred:none}", "cannot use /run/creds/none: there is none");
     check_undefined(
         "${file:/etc/nul}",
-        "cannot use /etc/nul: it holds a NUL character, which no argument or variable can carry",
+        "cannot use /etc/nul: it contains a NUL character, which arguments and variables cannot contain",
     );
     let bare = Table::default();
     let undefined = |text: &str| {
@@ -139,20 +139,20 @@ fn a_path_may_begin_at_home() {
 fn odd_references_are_refused() {
     check_malformed("${", "never closed");
     check_malformed("a ${NAME", "never closed");
-    check_malformed("${}", "`${}` is no reference");
-    check_malformed("${1A}", "no reference");
-    check_malformed("${A B}", "no reference");
-    check_malformed("${A-b}", "no reference");
-    check_malformed("${é}", "no reference");
-    check_malformed("${:-x}", "no reference");
-    check_malformed("${input:token}", "no reference");
+    check_malformed("${}", "`${}` is not a valid reference");
+    check_malformed("${1A}", "not a valid reference");
+    check_malformed("${A B}", "not a valid reference");
+    check_malformed("${A-b}", "not a valid reference");
+    check_malformed("${é}", "not a valid reference");
+    check_malformed("${:-x}", "not a valid reference");
+    check_malformed("${input:token}", "not a valid reference");
     check_malformed("${A:-${B}}", "cannot hold another");
-    check_malformed("${file:}", "whole path");
-    check_malformed("${file:token}", "whole path");
-    check_malformed("${cred:}", "no name of a credential");
-    check_malformed("${cred:a/b}", "no name of a credential");
-    check_malformed("${cred:..}", "no name of a credential");
-    check_malformed("${agent:pid}", "is no reference");
+    check_malformed("${file:}", "absolute path");
+    check_malformed("${file:token}", "absolute path");
+    check_malformed("${cred:}", "not a valid credential name");
+    check_malformed("${cred:a/b}", "not a valid credential name");
+    check_malformed("${cred:..}", "not a valid credential name");
+    check_malformed("${agent:pid}", "is not a valid reference");
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl<'a> Interpolation<'a> {
 
     pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UndefinedValue> {
         let roots = self.texts(templates)?;
-        let complaint = "has one that is no whole path and no `file://` URI";
+        let complaint = "has an entry that is neither an absolute path nor a `file://` URI";
         if roots.iter().all(|root| is_root(root)) {
             Ok(roots)
         } else {

@@ -47,7 +47,7 @@ impl ProgramTemplate {
         }
         let cwd = self.cwd.as_ref().map(|cwd| interpolation.text(cwd)).transpose()?;
         if cwd.as_deref().is_some_and(|cwd| !is_absolute_or_agent_cwd(cwd)) {
-            return Err(UndefinedValue::Unfit { key: "cwd", complaint: "is no whole path" });
+            return Err(UndefinedValue::Unfit { key: "cwd", complaint: "is not an absolute path" });
         }
         Ok(Program {
             command,

@@ -51,7 +51,7 @@ impl RemoteTemplate {
         let roots = interpolation.roots(&self.roots)?;
         let ca_file = self.ca_file.as_ref().map(|path| interpolation.text(path)).transpose()?;
         if ca_file.as_deref().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
-            return Err(unfit("ca_file", "is no whole path"));
+            return Err(unfit("ca_file", "is not an absolute path"));
         }
         let oauth = match self.oauth.as_ref().map(|oauth| &oauth.value) {
             None => OAuth::default(),

@@ -1,4 +1,4 @@
-//! Which files are read, and in which order: each once, what it includes just below it.
+//! Reads the files in order, each once. Included files come directly below the file that includes them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use super::trust::permission_error;
 use super::variables::variables;
 use super::{MAX_FILE, default_path};
 
-/// Files that are read for one configuration. Each takes memory for as long as it is in use.
+/// Maximum number of files of one configuration. Each takes memory while the configuration is in use.
 const MAX_FILES: usize = 256;
-/// How deep one file may include another.
+/// Maximum depth of includes.
 const MAX_INCLUDE_DEPTH: usize = 8;
 
-/// What was read so far.
+/// The state of a load.
 pub(super) struct Loading<'a> {
     sources: &'a dyn Sources,
     pub(super) layers: Layers,
@@ -34,7 +34,7 @@ pub(super) struct Loading<'a> {
     pub(super) files: Vec<PathBuf>,
     pub(super) stamps: Vec<Stamp>,
     seen: Vec<FileId>,
-    /// The files that are being read: each is included by the one before it.
+    /// The stack of files that are being read: each is included by the one before it.
     open: Vec<(FileId, PathBuf)>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// Reads what is read where no file is named: that of the machine, the user's, and those beside the latter.
+    /// Reads the default files: the machine's, the user's, and `config.d/*.toml` beside the latter.
     pub(super) fn defaults(&mut self) {
         let own = default_path(self.sources);
         for path in [Some(self.sources.system_config()), own.clone()].into_iter().flatten() {
@@ -79,7 +79,7 @@ impl<'a> Loading<'a> {
         }
     }
 
-    /// Reads a file that has to be there.
+    /// Reads a required file.
     pub(super) fn named(&mut self, path: &Path) {
         let read = self.sources.file(path, MAX_FILE);
         self.take(path, read, None);
@@ -90,7 +90,7 @@ impl<'a> Loading<'a> {
         self.take(&included.value, read, Some(&included.location));
     }
 
-    /// Puts a file on top of those that were read, if it is not among them; `from` is what includes it.
+    /// Adds a file on top, unless it was read before. `from` is the `include` that names it.
     fn take(&mut self, path: &Path, read: io::Result<FileText>, from: Option<&Location>) {
         self.failed.tried.push(path.to_owned());
         let file =
@@ -103,7 +103,7 @@ impl<'a> Loading<'a> {
             };
         if let (Some(cycle), Some(location)) = (self.cycle(&file.id, path), from) {
             let problem = location.problem(format!("files include each other in a cycle: {cycle}"));
-            return self.complain(location.error(problem.help("remove it, or another `include` of the cycle")));
+            return self.complain(location.error(problem.help("remove this `include`, or another one of the cycle")));
         }
         if self.open.len() > MAX_INCLUDE_DEPTH {
             let complaint = format!("files include each other more than {MAX_INCLUDE_DEPTH} deep");
@@ -127,21 +127,21 @@ impl<'a> Loading<'a> {
         self.files.push(path.to_owned());
     }
 
-    /// Reads the variables that say the same as files.
+    /// Reads the `MCPD_…` variables.
     pub(super) fn variables(&mut self) {
         for (variable, layer, found) in variables(self.sources) {
             self.add(&variable, layer, found);
         }
     }
 
-    /// Puts what was read of `file` on top.
+    /// Adds the layer of `file` on top.
     fn add(&mut self, file: &Arc<SourceFile>, layer: Layer, found: Problems) {
         self.failed.diagnostics.extend(located(Level::Error, file, found.errors));
         self.warnings.extend(located(Level::Warning, file, found.warnings));
         self.failed.diagnostics.extend(self.layers.add(layer));
     }
 
-    /// The files that include each other, if the one at `path` is being read already.
+    /// The cycle of includes, if the file at `path` is already being read.
     fn cycle(&self, id: &FileId, path: &Path) -> Option<String> {
         let first = self.open.iter().position(|(open, _)| open == id)?;
         let files = self.open[first..].iter().map(|(_, path)| path.as_path()).chain([path]);
@@ -159,14 +159,14 @@ impl<'a> Loading<'a> {
         self.complain(location.error(location.problem(format!("cannot read {}: {error}", path.display()))));
     }
 
-    /// Refuses the configuration for want of a file.
+    /// Adds an error about a missing file.
     fn complain(&mut self, diagnostic: Diagnostic) {
         self.layers.mark_partial();
         self.failed.diagnostics.push(diagnostic);
     }
 }
 
-/// The names of the layers in a directory, in their order.
+/// The names of the layers in a directory, sorted.
 pub(super) fn layers_in(directory: &Path, sources: &dyn Sources) -> io::Result<Vec<String>> {
     let mut names = sources.list(directory)?;
     names.retain(|name| !name.starts_with('.') && name.ends_with(".toml"));
@@ -189,7 +189,7 @@ fn read_file(path: &Path, text: &str, sources: &dyn Sources) -> (Arc<SourceFile>
     (file, layer, found)
 }
 
-/// What to say of a file in another encoding. Its lines are shown as those of a file that does not parse.
+/// The error for a file in another encoding. It shows lines as for a file that does not parse.
 fn not_utf8(path: &Path, wrong: &NotUtf8) -> Diagnostic {
     let (text, at) = wrong.place();
     let file = Arc::new(SourceFile::parsed(path, text, &ParseTree::default()));
@@ -198,7 +198,7 @@ fn not_utf8(path: &Path, wrong: &NotUtf8) -> Diagnostic {
     Diagnostic::new(Level::Error, &file, problem.help(wrong.help(&path.to_string_lossy())))
 }
 
-/// The complaints in the order of the text.
+/// The diagnostics in the order of the text.
 pub(in crate::config) fn located(
     level: Level,
     file: &Arc<SourceFile>,
@@ -208,7 +208,7 @@ pub(in crate::config) fn located(
     problems.into_iter().map(move |problem| Diagnostic::new(level, file, problem))
 }
 
-/// Takes a text apart in the format that its name or its content tells.
+/// Parses a text. Its name and content determine the format.
 pub(in crate::config) fn parse(path: &Path, text: &str) -> (Format, ParseTree) {
     if json::is_json(path, text) {
         return (Format::Clients, json::parse(text));

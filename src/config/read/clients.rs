@@ -1,13 +1,12 @@
-//! The formats of other clients, said in our own words: each server becomes the table that one would write for mcpd, with
-//! the places of the original, and is then read as ours are.
+//! Reads the formats of other clients. Each server is translated to a native table with the locations of the original, and is then read like
+//! a native server.
 //!
 //! ```text
-//! their file ─ sections (which servers) ─ names (what they are called here) ─ dialect (which keys, what they say)
-//!                                         variables (`${…}` that mean something else there) ─► a table of ours
+//! client file ─ sections (finds servers) ─ names (makes valid names) ─ dialect (translates keys)
+//!                                          variables (translates `${…}`) ─► native table
 //! ```
 //!
-//! Such a file is another program's: what it has beyond is ignored with a warning, and what cannot be done fails the one
-//! server that needs it.
+//! Keys that mcpd does not know are ignored with a warning. An untranslatable reference is an error of its server only.
 
 mod build;
 mod dialect;
@@ -35,13 +34,13 @@ pub(in crate::config) use self::sections::{has_servers, is_codex};
 
 const SERVER_EXAMPLE: &str = r#"write `{ "command": "npx" }`"#;
 
-/// LaunchReading of a reference that mcpd would fill in, in a file whose client does not.
-const LITERAL_HELP: &str = "in another program's file mcpd fills in only what that program does; write the server in TOML of mcpd's own to have it filled in";
+/// Help for a reference that mcpd expands and the file's client does not.
+const LITERAL_HELP: &str = "in another client's file mcpd expands only what that client expands; to expand it, write the server in mcpd's TOML";
 
-/// Which keys a file has.
+/// The keys that a file uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
-    /// JSON as most have it: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf.
+    /// The common JSON: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf.
     Json,
     /// `context_servers`, whose command may be an object.
     Zed,
@@ -53,19 +52,19 @@ enum Dialect {
     Codex,
 }
 
-/// A server of another client's file, in our words.
+/// A server of another client's file, translated to a native table.
 pub(in crate::config) struct TranslatedServer {
-    /// What the file calls it.
+    /// Its name in the file.
     pub(in crate::config) title: String,
-    /// The directory of the project that the file has it for, if it is not for all.
+    /// The directory of its project. `None` for all projects.
     pub(in crate::config) project: Option<String>,
-    /// Its name here, with a table of keys that are ours.
+    /// Its name in mcpd, with a native table.
     pub(in crate::config) entry: Entry,
-    /// What of it has no words here, so that it cannot be run as the table reads.
+    /// Untranslatable references, which prevent a launch.
     pub(in crate::config) missing: Vec<UndefinedValue>,
 }
 
-/// The servers of a client's file that can be read, and what there is to say about the rest.
+/// The readable servers of a client's file, and the problems of the others.
 pub(in crate::config) fn translated(
     root: &Node,
     format: Format,
@@ -83,7 +82,7 @@ pub(in crate::config) fn translated(
     (servers, reader.problems)
 }
 
-/// What a client's file has its client run to reach mcpd: each a command and its arguments, as they are written.
+/// The entries of a client's file that connect to mcpd: each a command with its arguments.
 pub(in crate::config) fn pointers(
     root: &Node,
     format: Format,
@@ -101,7 +100,7 @@ pub(in crate::config) fn pointers(
 }
 
 impl Reader<'_> {
-    /// Only the servers are read: whatever else is in such a file is another program's business.
+    /// Reads only the servers. All other tables belong to the client.
     pub(super) fn clients_file(&mut self, root: &Node) -> Layer {
         let sections = self.sections(root);
         let translated = self.translated(&sections);
@@ -112,17 +111,17 @@ impl Reader<'_> {
         Layer { servers, server_names, ..Layer::default() }
     }
 
-    /// Reads a server as if it stood in a file of ours.
+    /// Reads a translated server like a native one.
     pub(super) fn translated_server(&mut self, server: &TranslatedServer) -> Option<ServerLayer> {
         let NativeServer::Configured(mut layer) = self.native_server(&server.entry)? else { return None };
-        // One is enough to go and look.
+        // Report only the first.
         if let Some(undefined) = server.missing.first() {
             layer.launch = LaunchTemplate::Impossible(undefined.clone());
         }
         Some(*layer)
     }
 
-    /// The servers that the file has for its client, but for those that are switched off or that mcpd cannot have.
+    /// The servers of the file, without disabled ones and those that mcpd cannot run.
     fn translated(&mut self, sections: &[Section<'_>]) -> Vec<TranslatedServer> {
         let mut found: Vec<(&Section<'_>, &Entry)> = Vec::new();
         let mut known: HashMap<&str, Vec<&Node>> = HashMap::new();
@@ -148,7 +147,7 @@ impl Reader<'_> {
         };
         if *name != *entry.key {
             let message = format!("server `{}` is called `{name}` here", entry.key.escape_debug());
-            let help = "a name is letters A to Z, digits and `-`, with single `_` between them, and one server's alone";
+            let help = "a name is letters A to Z, digits and `-`, with single `_` between them, and must be unique";
             self.warn(Problem::new(entry.key_span.clone(), message).help(help));
         }
         let mut fields = Fields::new(format!("`{}`", entry.key), entries);
@@ -166,8 +165,7 @@ impl Reader<'_> {
         Some(TranslatedServer { title: entry.key.clone(), project, entry: translated, missing })
     }
 
-    /// Whether the server is left out: its client does not run it, or it is the entry that points the client at mcpd. Warns of
-    /// every server but the latter.
+    /// Whether the server is skipped. An entry that connects to mcpd is skipped silently, all others with a warning.
     fn is_skipped(&mut self, section: &Section<'_>, server: &Entry) -> bool {
         let Value::Table(entries) = &server.node.value else { return false };
         if pointer(entries).is_some() {
@@ -178,11 +176,11 @@ impl Reader<'_> {
             get(key).is_some_and(|entry| matches!(entry.node.value, Value::Bool(value) if value == truth))
         };
         let (label, help) = if says("disabled", true) || says("enabled", false) {
-            ("it is switched off", "switch it on to have it run")
+            ("it is disabled", "enable it to run it")
         } else if section.excluded.contains(&server.key) {
-            ("the file says elsewhere that it is not to run", "take it off that list to have it run")
+            ("another key of the file excludes it", "remove it from that list to run it")
         } else if section.dialect == Dialect::Zed && get("command").is_none() && get("url").is_none() {
-            ("an extension says how it is run", "configure it with the `command` that the extension runs")
+            ("an extension defines its command", "configure it with the `command` that the extension runs")
         } else {
             return false;
         };
@@ -192,11 +190,11 @@ impl Reader<'_> {
     }
 }
 
-/// The command and its arguments, if this is how a client is pointed at mcpd.
+/// The command and its arguments, if this entry connects the client to mcpd.
 fn pointer(entries: &[Entry]) -> Option<Vec<String>> {
     let get = |key: &str| entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node);
     let command = get("command")?;
-    // One client has all of it in one list.
+    // One client has command and arguments in one list.
     let words =
         command.text().into_iter().chain(command.texts()).chain(get("args").map(Node::texts).unwrap_or_default());
     let words: Vec<_> = words.map(str::to_owned).collect();
@@ -205,8 +203,8 @@ fn pointer(entries: &[Entry]) -> Option<Vec<String>> {
     (is_mcpd && args.iter().any(|arg| arg == "connect")).then_some(words)
 }
 
-/// The directory that relative paths of a client's file begin at: the one that the file is in, or above it where that is
-/// the client's own, such as `.vscode`.
+/// The directory of relative paths in a client's file: the file's directory, or its parent if the directory belongs to the client, such as
+/// `.vscode`.
 fn base(path: &Path) -> Option<PathBuf> {
     let directory = path.parent()?;
     let hidden = directory.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));

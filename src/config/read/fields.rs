@@ -1,12 +1,12 @@
-//! A table taken apart key by key; what nobody asked for is an unknown key.
+//! Takes the entries of a table by key. Remaining entries are unknown keys.
 
 use super::super::tree::{Entry, MAX_PROBLEMS, Problem};
 use super::Reader;
 use crate::suggest::nearest;
 
-/// The entries of one table that were not asked for yet, and every key that was.
+/// The remaining entries of one table, and every known key.
 pub(super) struct Fields<'t> {
-    /// Where the table is, as a message says it.
+    /// The table, as messages name it.
     table: String,
     entries: Vec<&'t Entry>,
     known: Vec<&'static str>,
@@ -17,27 +17,27 @@ impl<'t> Fields<'t> {
         Self { table: table.into(), entries: entries.iter().collect(), known: Vec::new() }
     }
 
-    /// The entry of `key`, which is thereby known.
+    /// Takes the entry of `key` and records `key` as known.
     pub(super) fn take(&mut self, key: &'static str) -> Option<&'t Entry> {
         self.known.push(key);
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(index))
     }
 
-    /// The entry of `key`, which is known elsewhere and not here.
+    /// Takes the entry of `key`, which belongs in another table.
     pub(super) fn take_misplaced(&mut self, key: &str) -> Option<&'t Entry> {
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(index))
     }
 
-    /// Whether a key is left that is not known here.
+    /// Whether an unknown key remains.
     pub(super) fn has_unknown(&self) -> bool {
         !self.entries.is_empty()
     }
 }
 
 impl Reader<'_> {
-    /// Our own format: every key left over is an error.
+    /// In mcpd's own format every remaining key is an error.
     pub(super) fn finish(&mut self, fields: Fields<'_>) {
         for entry in fields.entries.iter().take(MAX_PROBLEMS) {
             let message = format!("unknown key `{}` in {}", entry.key, fields.table);
@@ -46,19 +46,19 @@ impl Reader<'_> {
         }
     }
 
-    /// A variable: one that is left over is likely another program's, unless it looks like one of ours.
+    /// An unknown variable is ignored. One that resembles a known variable causes a warning.
     pub(super) fn finish_variable(&mut self, fields: Fields<'_>) {
         for entry in fields.entries {
             if let Some(name) = nearest(&entry.key, fields.known.iter().copied()) {
                 let variable = self.file.path.display();
                 let problem =
-                    Problem::new(entry.key_span.clone(), format!("variable `{variable}` says nothing to mcpd"));
+                    Problem::new(entry.key_span.clone(), format!("variable `{variable}` is unknown to mcpd"));
                 self.warn(problem.help(format!("did you mean `MCPD_{}`?", name.to_uppercase())));
             }
         }
     }
 
-    /// The format of other clients: every key left over is theirs, and is said to be ignored.
+    /// In the format of another client every remaining key is ignored with a warning.
     pub(super) fn finish_loosely(&mut self, fields: Fields<'_>) {
         for entry in fields.entries.iter().take(MAX_PROBLEMS) {
             let message = format!("unknown key `{}` in {} is ignored", entry.key, fields.table);
@@ -71,7 +71,7 @@ impl Reader<'_> {
     }
 }
 
-/// What to write instead of `key`.
+/// The help text that suggests a key instead of `key`.
 pub(in super::super) fn suggestion(key: &str, known: &[&str]) -> String {
     match nearest(key, known.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
@@ -79,12 +79,12 @@ pub(in super::super) fn suggestion(key: &str, known: &[&str]) -> String {
     }
 }
 
-/// Names for a message: "`a`, `b` or `c`".
+/// Joins names for a message: "`a`, `b` or `c`".
 fn list(names: &[&str]) -> String {
     joined(names, "or")
 }
 
-/// Names for a message, the last after `word`.
+/// Joins names for a message, with `word` before the last one.
 pub(super) fn joined(names: &[&str], word: &str) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     match quoted.as_slice() {

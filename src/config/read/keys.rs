@@ -1,4 +1,4 @@
-//! Keys that are declared as [`Key`]: `[daemon]`, the settings of `[defaults]` and servers, the naming of profiles.
+//! Reads keys that are declared as [`Key`]: `[daemon]`, the settings of `[defaults]` and servers, the naming of profiles.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl Reader<'_> {
         too_long.extend(by_tool.map(|timeout| (timeout.value.0.glob(), &timeout.location)));
         for (key, location) in too_long {
             let message = format!("`{}` is longer than `call_timeout_max`", key.escape_debug());
-            let help = "shorten it, or raise `call_timeout_max`: no call takes longer than that";
+            let help = "shorten it, or raise `call_timeout_max`, which limits every call";
             self.error(Problem::new(location.span.clone(), message).help(help));
         }
     }

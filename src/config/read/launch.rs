@@ -1,4 +1,4 @@
-//! Whether a server is run or reached, and how it is run: `command`, and what goes with it.
+//! Reads how a server is launched: `command` with its keys, or a `url`.
 
 use super::super::command_line::{self, Spelling};
 use super::super::interpolate::Template;
@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::values::{is_variable_name, not_a_variable};
 use super::{Format, Reader};
 
-/// The keys that say it, as far as a table has them.
+/// The launch keys of a table.
 #[derive(Default)]
 pub(super) struct LaunchKeys<'t> {
     pub(super) command: Option<&'t Entry>,
@@ -25,14 +25,14 @@ pub(super) struct LaunchKeys<'t> {
 }
 
 impl<'t> LaunchKeys<'t> {
-    /// The keys that both formats have.
+    /// Takes the keys of both formats.
     pub(super) fn common(fields: &mut Fields<'t>) -> Self {
         let mut take = |key| fields.take(key);
         let (command, args, env, cwd) = (take("command"), take("args"), take("env"), take("cwd"));
         Self { command, args, env, cwd, url: take("url"), headers: take("headers"), ..Self::default() }
     }
 
-    /// Those of our own.
+    /// Takes the keys of mcpd's own format.
     pub(super) fn native(fields: &mut Fields<'t>) -> Self {
         let mut take = |key| fields.take(key);
         let (pass_env, roots, ca_file, oauth) = (take("pass_env"), take("roots"), take("ca_file"), take("oauth"));
@@ -40,21 +40,21 @@ impl<'t> LaunchKeys<'t> {
     }
 }
 
-/// What the keys of a table say.
+/// The result of reading the launch keys.
 pub(super) enum LaunchReading {
     Complete(Box<LaunchTemplate>),
-    /// Neither how the server is run nor where it is, but perhaps some of the rest.
+    /// Neither `command` nor `url`, but possibly other launch keys.
     Absent(Vec<Spanned<String>>),
 }
 
 impl Reader<'_> {
-    /// How `server` is run or reached, whatever its texts will be filled in with.
+    /// Reads the launch keys of `server`.
     pub(super) fn launch(&mut self, server: &Entry, keys: &LaunchKeys<'_>) -> Option<LaunchReading> {
         match (keys.command, keys.url) {
             (Some(_), Some(url)) => {
                 let message = format!("server `{}` has both a `command` and a `url`", server.key);
                 let problem = Problem::new(url.key_span.clone(), message);
-                self.error(problem.help("remove one of the two: a server is run by mcpd, or reached by HTTP"));
+                self.error(problem.help("remove one of them: `command` runs a program, `url` connects over HTTP"));
                 None
             }
             (None, Some(url)) => self
@@ -67,7 +67,7 @@ impl Reader<'_> {
                 self.program(keys).map(|layer| LaunchReading::Complete(Box::new(LaunchTemplate::Program(layer))))
             }
             (None, None) => {
-                // Whatever becomes of them, they are read for their mistakes.
+                // Read the other keys too, to report their errors.
                 self.program(keys);
                 keys.oauth.map(|oauth| self.oauth(server, oauth));
                 if self.format == Format::Native {
@@ -95,7 +95,7 @@ impl Reader<'_> {
         present.map(|entry| self.spanned_at(entry.key_span.clone(), entry.key.clone())).collect()
     }
 
-    /// A key that says nothing of such a server.
+    /// Reports a key that does not apply to this kind of server.
     pub(super) fn misplaced(&mut self, entry: Option<&Entry>, location: &str) {
         let Some(entry) = entry else { return };
         let problem = Problem::new(entry.key_span.clone(), format!("`{}` is for {location}", entry.key));
@@ -164,13 +164,13 @@ impl Reader<'_> {
         let template = self.path_template(&entry.node, "`cwd`")?;
         if template.value.as_literal().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
             let help = self.assignment("cwd", "\"~/some/directory\"") + ", or begin it with `/`";
-            self.error(Problem::new(entry.node.span.clone(), "`cwd` must be a whole path").help(help));
+            self.error(Problem::new(entry.node.span.clone(), "`cwd` must be an absolute path").help(help));
             return None;
         }
         Some(template)
     }
 
-    /// Directories and URIs that a server may be told are its roots.
+    /// The directories and URIs that are reported to the server as roots.
     pub(super) fn roots(&mut self, entry: &Entry) -> Vec<Spanned<Template>> {
         let mut templates = Vec::new();
         for (node, _) in self.strings(entry, r#"["~/notes"]"#) {
@@ -178,7 +178,7 @@ impl Reader<'_> {
             if template.value.as_literal().is_some_and(|text| !is_root(text)) {
                 let help = "begin it with `/`, `~/` or `file:///`";
                 self.error(
-                    Problem::new(node.span.clone(), "a root must be a whole path or a `file://` URI").help(help),
+                    Problem::new(node.span.clone(), "a root must be an absolute path or a `file://` URI").help(help),
                 );
             }
             templates.push(template);

@@ -1,4 +1,4 @@
-//! Our own format: `[daemon]`, `[defaults]`, `[servers.NAME]` and `[profiles.NAME]`, each key strictly.
+//! Reads mcpd's own format: `[daemon]`, `[defaults]`, `[servers.NAME]` and `[profiles.NAME]`. Every unknown key is an error.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use super::Reader;
 use super::fields::{Fields, joined, suggestion};
 use super::launch::{LaunchKeys, LaunchReading};
 
-/// How other clients say what kind of server it is.
+/// The key by which other clients set the transport.
 const OF_OTHER_CLIENTS: [&str; 2] = ["type", "transport"];
-/// What only the table of a server has.
+/// Keys that only a server table has.
 const OF_A_SERVER: [&str; 6] = ["command", "args", "env", "cwd", "url", "headers"];
 
-/// What one table makes of a server.
+/// The result of reading one server table.
 pub(super) enum NativeServer {
     Configured(Box<ServerLayer>),
     Narrowed(Box<NarrowingLayer>),
@@ -54,7 +54,7 @@ impl Reader<'_> {
         layer
     }
 
-    /// Keys of a server that stand at the top of the file: one mistake, however many there are.
+    /// Reports server keys at the top level of the file, all as one error.
     fn outside_a_server(&mut self, fields: &mut Fields<'_>) {
         let found: Vec<_> = OF_A_SERVER.iter().filter_map(|key| fields.take_misplaced(key)).collect();
         let Some(first) = found.iter().min_by_key(|entry| entry.key_span.start) else { return };
@@ -64,7 +64,7 @@ impl Reader<'_> {
         self.error(problem.help("write `[servers.NAME]` above, with a name for the server"));
     }
 
-    /// Files beside this one, or by their whole path.
+    /// The included files: relative to this file, or absolute.
     fn included(&mut self, entry: &Entry) -> Vec<Spanned<PathBuf>> {
         let directory = self.file.path.parent().map(Path::to_owned).unwrap_or_default();
         let mut files = Vec::new();
@@ -124,7 +124,7 @@ impl Reader<'_> {
             LaunchReading::Complete(launch) => {
                 NativeServer::Configured(Box::new(ServerLayer { name, launch: *launch, rules }))
             }
-            // What is wrong may be what would have configured it.
+            // The error may be in the key that configures the server.
             LaunchReading::Absent(_) if self.problems.errors.len() > before => return None,
             LaunchReading::Absent(misplaced) => {
                 NativeServer::Narrowed(Box::new(NarrowingLayer { name, misplaced, rules }))
@@ -132,7 +132,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The one of `names` that `text` is.
+    /// The entry of `names` that equals `text`.
     pub(super) fn one_of(
         &mut self,
         node: &Node,

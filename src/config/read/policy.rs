@@ -1,4 +1,4 @@
-//! Which of a server's tools, prompts and resources are exposed.
+//! Reads the keys that limit which tools, prompts and resources are exposed.
 
 use super::super::layer::{Exposure, Patterns};
 use super::super::tree::{Entry, Problem};
@@ -6,13 +6,13 @@ use super::fields::Fields;
 use super::{Format, Reader};
 use crate::list_kind::ListKind;
 
-/// What `expose` may name; templates go with resources.
+/// The values of `expose`. Resources include resource templates.
 pub(in super::super) const EXPOSED: [(&str, ListKind); 3] =
     [("tools", ListKind::Tools), ("resources", ListKind::Resources), ("prompts", ListKind::Prompts)];
 
 impl Reader<'_> {
-    /// All formats have `allow` and `deny` for tools, and the rest only our own: other clients have other uses for its
-    /// keys.
+    /// All formats have `allow` and `deny` for tools. Only mcpd's format has the other keys, because other clients use their names for
+    /// other purposes.
     pub(super) fn exposure(&mut self, server: &Entry, fields: &mut Fields<'_>) -> Option<Exposure> {
         let table = format!("servers.{}", server.key);
         let tools = self.allow_and_deny(fields);
@@ -31,7 +31,7 @@ impl Reader<'_> {
         Some(exposure.with_table(&table))
     }
 
-    /// What `[defaults]` hides of every server.
+    /// The `deny` of `[defaults]`, for every server.
     pub(super) fn default_exposure(&mut self, fields: &mut Fields<'_>) -> Option<Exposure> {
         let deny = fields.take("deny").map(|entry| self.patterns(entry)).unwrap_or_default();
         let exposure = self.with_patterns(Exposure::default(), ListKind::Tools, Patterns { allow: None, deny });
@@ -85,7 +85,7 @@ impl Reader<'_> {
         patterns
     }
 
-    /// Those of the table at `entry`, which is one of the table that is called `table`.
+    /// The rules of the table at `entry`, within the table named `table`.
     pub(super) fn fields_of<'t>(&mut self, table: &str, entry: &'t Entry, example: &str) -> Fields<'t> {
         let key = &entry.key;
         let help = self.assignment(key, &format!("{{ {example} }}"));

@@ -1,4 +1,4 @@
-//! `[profiles.NAME]`: what is seen by which socket.
+//! Reads `[profiles.NAME]`: what agents see on each socket.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Reader<'_> {
         texts.into_iter().filter_map(|(node, text)| self.scoped_pattern(node, text)).collect()
     }
 
-    /// Split at the first `/`: no server has one in its name, and a URI may have several.
+    /// Reads SERVER/PATTERN, split at the first `/`: server names have none, and URIs may have several.
     fn scoped_pattern(&mut self, node: &Node, text: &str) -> Option<Spanned<ScopedPattern>> {
         let parts = text.split_once('/').filter(|(server, key)| !server.is_empty() && !key.is_empty());
         let Some((server, key)) = parts else {

@@ -1,4 +1,4 @@
-//! How a server is reached: `url`, and what goes with it.
+//! Reads the keys of an HTTP server: `url`, `headers`, `ca_file`, `oauth`.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ use super::Reader;
 use super::fields::Fields;
 use super::launch::LaunchKeys;
 
-/// Ports that a browser may be sent back to.
+/// The valid ports for `redirect_port`.
 const PORTS: RangeInclusive<usize> = 1..=u16::MAX as usize;
 const PORT_EXAMPLE: &str = "8765";
 
@@ -75,13 +75,13 @@ impl Reader<'_> {
         let template = self.path_template(&entry.node, "`ca_file`")?;
         if template.value.as_literal().is_some_and(|path| !is_absolute_or_agent_cwd(path)) {
             let help = self.assignment("ca_file", "\"~/certificates/ca.pem\"") + ", or begin it with `/`";
-            self.error(Problem::new(entry.node.span.clone(), "`ca_file` must be a whole path").help(help));
+            self.error(Problem::new(entry.node.span.clone(), "`ca_file` must be an absolute path").help(help));
             return None;
         }
         Some(template)
     }
 
-    /// `true`, `false`, or a table, which says `true` as well.
+    /// `true`, `false`, or a table, which implies `true`.
     pub(super) fn oauth(&mut self, server: &Entry, entry: &Entry) -> Option<Spanned<OAuthTemplate>> {
         let layer = match &entry.node.value {
             Value::Bool(false) => OAuthTemplate::Off,

@@ -1,4 +1,4 @@
-//! What names a server.
+//! Reads the names of servers.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Reader<'_> {
     }
 }
 
-/// A name that follows the grammar and looks like `name`; `otherwise`, if nothing of that is left.
+/// A valid name similar to `name`. `otherwise` if no character of it is usable.
 pub(crate) fn fitted_name(name: &str, otherwise: &str) -> String {
     let fitting = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' });
     let fitted: String = fitting.collect();

@@ -1,4 +1,4 @@
-//! Single values: durations, sizes, names of variables, patterns, texts with `${…}`.
+//! Reads single values: durations, sizes, names of variables, patterns, texts with `${…}`.
 
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::super::{Secrets, size};
 use super::{Format, Reader};
 use crate::policy;
 
-/// Longest timeout; beyond it a sum with the clock could overflow.
+/// Maximum timeout. A longer one could overflow when added to the clock.
 const MAX_DURATION: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Reader<'_> {
@@ -21,7 +21,7 @@ impl Reader<'_> {
         self.duration_of(&entry.node, &entry.key)
     }
 
-    /// That of the key which is spelt `key`.
+    /// Reads the duration of the key `key`.
     pub(super) fn duration_of(&mut self, node: &Node, key: &str) -> Option<Duration> {
         let what = format!("`{key}`");
         let Value::String(text) = &node.value else {
@@ -44,7 +44,7 @@ impl Reader<'_> {
         None
     }
 
-    /// A bare number is most likely meant as seconds.
+    /// Suggests seconds for a bare number.
     fn seconds(&self, node: &Node) -> String {
         match node.value {
             Value::Integer(1..) => format!("\"{}s\"", self.source(node, "30")),
@@ -52,7 +52,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number of bytes, or a text such as `16MiB`.
+    /// Reads a number of bytes, or a text such as `16MiB`.
     pub(super) fn size(&mut self, entry: &Entry, range: &RangeInclusive<u64>, example: &str) -> Option<usize> {
         let what = format!("`{}`", entry.key);
         let help = self.assignment(&entry.key, example);
@@ -81,7 +81,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn integer(&mut self, entry: &Entry, range: &RangeInclusive<usize>, example: &str) -> Option<usize> {
-        let what = format!("`{}` must be a whole number from {} to {}", entry.key, range.start(), range.end());
+        let what = format!("`{}` must be an absolute number from {} to {}", entry.key, range.start(), range.end());
         let help = self.assignment(&entry.key, example);
         let Value::Integer(number) = entry.node.value else {
             let problem = Problem::new(entry.node.span.clone(), what);
@@ -95,7 +95,7 @@ impl Reader<'_> {
         fitting
     }
 
-    /// The whole path of a file, filled in.
+    /// Reads the absolute path of a file, and expands it.
     pub(super) fn file_path(&mut self, entry: &Entry, example: &str) -> Option<PathBuf> {
         let what = format!("`{}`", entry.key);
         let help = self.assignment(&entry.key, example) + ", or begin it with `/`";
@@ -103,16 +103,16 @@ impl Reader<'_> {
         if path.is_absolute() {
             return Some(path);
         }
-        self.error(Problem::new(entry.node.span.clone(), format!("{what} must be a whole path")).help(help));
+        self.error(Problem::new(entry.node.span.clone(), format!("{what} must be an absolute path")).help(help));
         None
     }
 
-    /// A path, filled in.
+    /// Reads a path, and expands it.
     pub(super) fn interpolated_path(&mut self, node: &Node, what: &str, help: &str) -> Option<PathBuf> {
         let mut secrets = Secrets::default();
         let complaint = match self.path_template(node, what)?.value.interpolate(self.sources, &mut secrets) {
             Ok(text) if text.is_empty() => format!("{what} is empty"),
-            // It is shown wherever the file is spoken of.
+            // The path is printed in many messages, so it must not contain secrets.
             Ok(_) if secrets != Secrets::default() => format!("{what} cannot come from a file or a credential"),
             Ok(text) => return Some(text.into()),
             Err(undefined) => format!("{what} cannot be filled in: {undefined}"),
@@ -121,7 +121,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Names of environment variables.
+    /// Reads a list of names of environment variables.
     pub(super) fn variable_names(&mut self, entry: &Entry) -> Vec<Spanned<String>> {
         let mut names = Vec::new();
         for (node, name) in self.strings(entry, r#"["SSH_AUTH_SOCK"]"#) {
@@ -156,13 +156,13 @@ impl Reader<'_> {
         }
     }
 
-    /// A text with its references found.
+    /// Parses the references of a text.
     pub(super) fn template(&mut self, node: &Node, what: &str) -> Option<Spanned<Template>> {
         let text = self.string(node, what)?;
         self.well_formed(node, Template::parse(text))
     }
 
-    /// The same for a path, which may begin with `~/`.
+    /// Parses a path, which may begin with `~/`.
     pub(super) fn path_template(&mut self, node: &Node, what: &str) -> Option<Spanned<Template>> {
         let text = self.string(node, what)?;
         self.well_formed(node, Template::parse_path(text))

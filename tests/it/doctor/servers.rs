@@ -217,7 +217,7 @@ fn command_found_only_in_this_shell_differs_from_a_missing_one() {
     let whole = format!("command = {}", quoted(place.path("tools/wrapped-server")));
     assert!(finding.get("advice").contains(&whole), "{finding:?}");
     let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` is not found");
-    assert!(finding.get("advice").starts_with("write its whole path"), "{finding:?}");
+    assert!(finding.get("advice").starts_with("write its absolute path"), "{finding:?}");
     let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` not found");
     let advice = finding.get("advice");
     assert!(advice.starts_with("install it, then `mcpd restart none "), "{finding:?}");

@@ -145,14 +145,14 @@ fn a_server_of_a_workspace_has_an_instance_for_each() {
 #[test]
 fn what_only_another_program_knows_fails_the_server_that_needs_it() {
     for (text, reason) in [
-        ("${input:api-key}", "`${input:api-key}` is asked for by `mcpd import`"),
-        ("${fileBasename}", "what `${fileBasename}` stands for only another program knows: write it out"),
-        ("${file}", "what `${file}` stands for"),
-        ("${workspaceFolder:api}", "what `${workspaceFolder:api}` stands for"),
-        ("${command:pick}", "what `${command:pick}` stands for"),
-        ("${config:a.b}", "what `${config:a.b}` stands for"),
-        ("${A:-${B}}", "what `${A:-${B}` stands for"),
-        ("${open", "what `${open}` stands for"),
+        ("${input:api-key}", "`${input:api-key}` has no value: run `mcpd import`, which prompts for it"),
+        ("${fileBasename}", "only the client of this file can expand `${fileBasename}`: write its value instead"),
+        ("${file}", "only the client of this file can expand `${file}`: write"),
+        ("${workspaceFolder:api}", "only the client of this file can expand `${workspaceFolder:api}`: write"),
+        ("${command:pick}", "only the client of this file can expand `${command:pick}`: write"),
+        ("${config:a.b}", "only the client of this file can expand `${config:a.b}`: write"),
+        ("${A:-${B}}", "only the client of this file can expand `${A:-${B}`: write"),
+        ("${open", "only the client of this file can expand `${open}`: write"),
     ] {
         let text =
             format!(r#"{{"servers": {{"a": {{"command": "x", "args": ["{text}"]}}, "b": {{"command": "x"}}}}}}"#);

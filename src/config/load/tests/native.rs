@@ -130,7 +130,7 @@ fn limits_of_a_server_come_before_those_of_all() {
     check("[defaults]\nmemory_max = '1KiB'", &["2:14 `memory_max` must be from 1MiB to 1024GiB | …\"1GiB\"`"]);
     check(
         "[defaults]\ntasks_max = 0",
-        &["2:13 `tasks_max` must be a whole number from 1 to 4194304 | …`tasks_max = 256`"],
+        &["2:13 `tasks_max` must be an absolute number from 1 to 4194304 | …`tasks_max = 256`"],
     );
 }
 
@@ -146,7 +146,7 @@ fn number_of_concurrent_calls_is_read_and_bounded() {
     for wrong in [0, 257] {
         check(
             &format!("[defaults]\nmax_concurrent = {wrong}"),
-            &["2:18 `max_concurrent` must be a whole number from 1 to 256 | …`max_concurrent = 1`"],
+            &["2:18 `max_concurrent` must be an absolute number from 1 to 256 | …`max_concurrent = 1`"],
         );
     }
 }
@@ -158,8 +158,8 @@ fn call_history_settings_are_read() {
     let expected = CallHistory { history: 50, file: Some("/home/u/value.jsonl".into()), max_file: 1 << 20 };
     assert_eq!(loaded.config.daemon.calls, expected);
     assert!(loaded.config.servers[0].settings.log_arguments && !server(OK).settings.log_arguments);
-    check("[daemon]\ncall_history = 9", &["2:16 `call_history` must be a whole number from 10 to 10000 | …"]);
-    check("[daemon]\ncall_log = 'x'", &["2:12 `call_log` must be a whole path | …, or begin it with `/`"]);
+    check("[daemon]\ncall_history = 9", &["2:16 `call_history` must be an absolute number from 10 to 10000 | …"]);
+    check("[daemon]\ncall_log = 'x'", &["2:12 `call_log` must be an absolute path | …, or begin it with `/`"]);
     check("[daemon]\ncall_log = '/${NONE}'", &["2:12 `call_log` cannot be filled in: …NONE… | …"]);
 }
 
@@ -171,9 +171,9 @@ fn an_undefined_name_fails_its_server_alone() {
     let launches: Vec<_> = loaded.config.servers.iter().map(|server| server.launch.as_ref().map(|_| ())).collect();
     assert_eq!(launches[0], Err(&UndefinedValue::Variable("NONE".to_owned())));
     assert_eq!(launches[1], Ok(()));
-    assert_eq!(launches[2].unwrap_err().to_string(), "`command` is empty once its `${…}` are filled in");
-    assert_eq!(launches[3].unwrap_err().to_string(), "`cwd` is no whole path once its `${…}` are filled in");
-    assert!(launches[4].unwrap_err().to_string().starts_with("`roots` has one that is no whole path"));
+    assert_eq!(launches[2].unwrap_err().to_string(), "`command` is empty after its `${…}` are expanded");
+    assert_eq!(launches[3].unwrap_err().to_string(), "`cwd` is not an absolute path after its `${…}` are expanded");
+    assert!(launches[4].unwrap_err().to_string().starts_with("`roots` has an entry that is neither an absolute path"));
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn wrong_types_are_errors() {
     check("[daemon]\nmax_message = 99999999999999999999", &["2:15 `max_message` must be a size | …"]);
     check(
         "[daemon]\nmax_name_length = '53'",
-        &["2:19 `max_name_length` must be a whole number from 24 to 128 | write `max_name_length = 53`"],
+        &["2:19 `max_name_length` must be an absolute number from 24 to 128 | write `max_name_length = 53`"],
     );
 }
 
@@ -103,7 +103,7 @@ fn bad_values_are_errors() {
     for length in ["23", "129", "-1"] {
         check(
             &format!("[daemon]\nmax_name_length = {length}"),
-            &["2:19 `max_name_length` must be a whole number from 24 to 128 | …"],
+            &["2:19 `max_name_length` must be an absolute number from 24 to 128 | …"],
         );
     }
     for size in ["0", "-1", "65535", "'63KiB'", "'2GiB'", "1073741825"] {
@@ -143,15 +143,15 @@ fn bad_values_are_errors() {
     );
     check(
         "[servers.a]\ncommand = 'x'\ncwd = 'notes'",
-        &["3:7 `cwd` must be a whole path | write `cwd = \"~/some/directory\"`, or begin it with `/`"],
+        &["3:7 `cwd` must be an absolute path | write `cwd = \"~/some/directory\"`, or begin it with `/`"],
     );
     check(
         "[servers.a]\ncommand = 'x'\nroots = ['/ok', 'notes', 'http://x/']",
-        &["3:17 a root must be a whole path or a `file://` URI | begin…", "3:26 a root must be… | …"],
+        &["3:17 a root must be an absolute path or a `file://` URI | begin…", "3:26 a root must be… | …"],
     );
-    check("[servers.a]\ncommand = \"x\\u0000\"", &["2:11 `command` holds a NUL character | …"]);
+    check("[servers.a]\ncommand = \"x\\u0000\"", &["2:11 `command` contains a NUL character | …"]);
     check("[servers.a]\ncommand = 'x'\nargs = ['ok', 'a ${']", &["3:15 `${` is never closed | …"]);
-    check("[servers.a]\ncommand = 'x'\nargs = ['${agent:pid}']", &["3:9 `${agent:pid}` is no reference…"]);
+    check("[servers.a]\ncommand = 'x'\nargs = ['${agent:pid}']", &["3:9 `${agent:pid}` is not a valid reference…"]);
 }
 
 #[test]

@@ -85,12 +85,12 @@ fn a_server_is_either_run_or_reached() {
 #[test]
 fn a_url_that_is_none_once_it_is_filled_in_fails_its_server_alone() {
     for (text, complaint) in [
-        ("url = '${NAME}'", "`url` does not begin with `http://` or `https://` once"),
-        ("url = 'http://${NAME}@x'", "`url` has a user name or a password once"),
+        ("url = '${NAME}'", "`url` does not begin with `http://` or `https://` after"),
+        ("url = 'http://${NAME}@x'", "`url` has a user name or a password after"),
         ("url = 'http://${NONE}'", "environment variable `NONE` is not set"),
-        ("url = 'http://x'\nheaders = { A = '${LINES}' }", "`headers` has one with a control character once"),
-        ("url = 'http://x'\nca_file = '${NAME}'", "`ca_file` is no whole path once"),
-        ("url = 'http://x'\noauth = { client_id = '${LINES}' }", "`oauth` has a `client_id` that is none once"),
+        ("url = 'http://x'\nheaders = { A = '${LINES}' }", "`headers` has one with a control character after"),
+        ("url = 'http://x'\nca_file = '${NAME}'", "`ca_file` is not an absolute path after"),
+        ("url = 'http://x'\noauth = { client_id = '${LINES}' }", "`oauth` has a `client_id` that is none after"),
     ] {
         let text = format!("[servers.a]\n{text}\n[servers.b]\ncommand = 'x'");
         let sources = Table::from([("NAME", "value"), ("LINES", "a\r\nb"), ("/c.toml", &text)]);
@@ -124,7 +124,7 @@ fn ca_file_and_oauth_are_keys_beside_the_url() {
 #[test]
 fn what_goes_with_a_url_is_checked_where_it_stands() {
     let check = |text: &str, expected: &[&str]| check(&format!("[servers.a]\nurl = 'http://x'\n{text}"), expected);
-    check("ca_file = 'x'", &["3:11 `ca_file` must be a whole path | write `ca_file = \"~/…"]);
+    check("ca_file = 'x'", &["3:11 `ca_file` must be an absolute path | write `ca_file = \"~/…"]);
     check("oauth = 'no'", &["3:9 `oauth` must be a table, or false | write `oauth = { client_id = …"]);
     check(
         "oauth = { client = 'x' }",
@@ -145,7 +145,7 @@ fn what_goes_with_a_url_is_checked_where_it_stands() {
         &["3:21 `a b` is no scope | write each…", "3:28 `` is…", "3:32 `ä` is…"],
     );
     check("oauth = { scopes = 'a' }", &["3:20 `scopes` must be a list of strings | write `scopes = ['a']`"]);
-    check("oauth = { redirect_port = 70000 }", &["3:27 `redirect_port` must be a whole number from 1 to 65535 | …"]);
+    check("oauth = { redirect_port = 70000 }", &["3:27 `redirect_port` must be an absolute number from 1 to 65535 | …"]);
 }
 
 #[test]

@@ -37,13 +37,13 @@ fn a_bad_variable_is_refused_by_its_name_as_a_bad_value_in_a_file_is() {
         (
             "MCPD_MAX_STARTING",
             "x",
-            "`max_starting` must be a whole number from 1 to 1000",
+            "`max_starting` must be an absolute number from 1 to 1000",
             "write `MCPD_MAX_STARTING=4`",
         ),
-        ("MCPD_MAX_STARTING", "1.5", "`max_starting` must be a whole number…", "write `MCPD_MAX_STARTING=4`"),
+        ("MCPD_MAX_STARTING", "1.5", "`max_starting` must be an absolute number…", "write `MCPD_MAX_STARTING=4`"),
         ("MCPD_LINE_TIMEOUT", "60", "`line_timeout` must be a duration with its unit", "write `MCPD_LINE_TIMEOUT=60s`"),
         ("MCPD_NAMING", "x", "`x` is not a value of `naming`", "write one of …"),
-        ("MCPD_CALL_LOG", "calls", "`call_log` must be a whole path", "write `MCPD_CALL_LOG=~/mcpd-calls.jsonl`…"),
+        ("MCPD_CALL_LOG", "calls", "`call_log` must be an absolute path", "write `MCPD_CALL_LOG=~/mcpd-calls.jsonl`…"),
     ] {
         let error = load_with(&[(name, value)]).expect_err(name);
         let printed = error.to_string();
@@ -69,6 +69,6 @@ fn a_variable_that_looks_like_one_of_ours_is_a_warning_and_others_are_let_be() {
     assert_eq!(found.len(), 2, "{found:#?}");
     assert_eq!(
         found[1],
-        "warning: variable `MCPD_MAX_MESAGE` says nothing to mcpd\n--> MCPD_MAX_MESAGE\n = help: did you mean `MCPD_MAX_MESSAGE`?"
+        "warning: variable `MCPD_MAX_MESAGE` is unknown to mcpd\n--> MCPD_MAX_MESAGE\n = help: did you mean `MCPD_MAX_MESSAGE`?"
     );
 }

@@ -1,4 +1,4 @@
-//! The table of ours that a client's server becomes.
+//! Builds the native table of a server from another client's file.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use super::super::super::tree::{Entry, Node, Value};
 use super::Dialect;
 use super::variables::{TranslationFailures, Variables, translated};
 
-/// What stands in our texts for the directory of an agent.
+/// The reference to an agent's directory.
 const AGENT_CWD: &str = "${agent:cwd}";
 
 /// A table that grows key by key.
 pub(super) struct Build {
     pub(super) dialect: Dialect,
-    /// The location of what the file does not say in so many words.
+    /// The location of values that the file implies.
     server: Range<usize>,
     entries: Vec<Entry>,
     variables: Variables,
@@ -37,29 +37,29 @@ impl Build {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// Whether an instance is for the agents of one directory.
+    /// Whether the server needs one instance per workspace.
     pub(super) fn needs_agent_cwd(&self) -> bool {
         self.needs_agent_cwd
     }
 
-    /// Adds a key of ours; `span` is where the file says it.
+    /// Adds a native key whose value is at `span` in the file.
     pub(super) fn put(&mut self, key: &str, span: &Range<usize>, node: Node) {
         self.entries.push(Entry { key: key.to_owned(), key_span: span.clone(), node });
     }
 
-    /// Adds a key with the value that the file has, its texts in our words.
+    /// Adds a key with the file's value and translated references.
     pub(super) fn put_texts(&mut self, key: &str, entry: &Entry) {
         let node = self.node(&entry.node);
         self.put(key, &entry.key_span, node);
     }
 
-    /// Adds a text of ours that the file implies.
+    /// Adds a text that the file implies.
     pub(super) fn put_here(&mut self, key: &str, text: String) {
         let span = self.server.clone();
         self.put(key, &span, Node { span: span.clone(), value: Value::String(text) });
     }
 
-    /// Has a text of ours say something else.
+    /// Replaces a text that was added before.
     pub(super) fn replace(&mut self, key: &str, with: impl FnOnce(&str) -> Option<String>) {
         let Some(entry) = self.entries.iter_mut().find(|entry| entry.key == key) else { return };
         if let Some(text) = entry.node.text().and_then(with) {
@@ -91,7 +91,7 @@ impl Build {
         }
     }
 
-    /// `node` with its texts in our words.
+    /// `node` with translated references.
     pub(super) fn node(&mut self, node: &Node) -> Node {
         let value = match &node.value {
             Value::String(text) => Value::String(self.text(text, &node.span)),
@@ -123,8 +123,8 @@ impl Build {
         std::mem::take(&mut self.literal)
     }
 
-    /// The table, and why it cannot be run, if it cannot. A server that depends on the agent's directory has an instance for
-    /// each: where nobody could say so, that is what was meant.
+    /// The table, and the references that prevent a launch. A server that depends on the agent's directory gets `sharing = "workspace"`,
+    /// because other clients have no key for it.
     pub(super) fn finish(mut self) -> (Vec<Entry>, Vec<UndefinedValue>) {
         if self.needs_agent_cwd && !self.has("sharing") {
             self.put_here("sharing", "workspace".to_owned());

@@ -1,4 +1,4 @@
-//! What the keys of other clients say, key by key.
+//! Translates the keys of other clients, one by one.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::Dialect;
 use super::build::Build;
 use super::sections::Section;
 
-/// Keys that narrow what a server may do and that mcpd has no equal for: its user may think that they hold.
+/// Keys that restrict a server and have no equivalent in mcpd. Users are warned that they are ignored.
 const UNSUPPORTED_KEYS: [(&str, &str); 4] = [
     ("envFile", "write its variables under `env`"),
     ("sandboxEnabled", "mcpd runs servers as they are: put the sandbox into `command`"),
@@ -18,7 +18,7 @@ const UNSUPPORTED_KEYS: [(&str, &str); 4] = [
     ("headersHelper", "write the headers under `headers`, with `${file:…}` for what is secret"),
 ];
 
-/// Lists of the tools that are offered, and of those that are not, by name.
+/// Keys with lists of allowed and denied tools, by name.
 const ONLY_TOOLS: [&str; 4] = ["includeTools", "enabled_tools", "enabledTools", "tools"];
 const NO_TOOLS: [&str; 3] = ["excludeTools", "disabledTools", "disabled_tools"];
 
@@ -44,7 +44,7 @@ impl Reader<'_> {
 
     fn translate_command(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
         match fields.take("command") {
-            // The older of two forms that one client has.
+            // The older of two forms of one client.
             Some(Entry { node: Node { value: Value::Table(entries), .. }, .. }) if build.dialect == Dialect::Zed => {
                 let mut inner = Fields::new("`command`", entries);
                 if let Some(path) = inner.take("path") {
@@ -84,7 +84,7 @@ impl Reader<'_> {
         let mut texts = Vec::new();
         for variable in variables {
             let node = match &variable.node.value {
-                // Clients that run on JavaScript make a text of them.
+                // JavaScript clients convert numbers and booleans to text.
                 Value::Integer(_) | Value::Float | Value::Bool(_) => {
                     let text = self.source(&variable.node, "").to_owned();
                     Node { span: variable.node.span.clone(), value: Value::String(text) }
@@ -97,7 +97,7 @@ impl Reader<'_> {
         build.extend_table("env", env, texts);
     }
 
-    /// Names of variables, some of them with where they come from.
+    /// Names of variables, some with their source.
     fn passed_variables(&mut self, entry: &Entry, build: &mut Build) {
         let Value::Array(items) = &entry.node.value else { return build.put_texts("pass_env", entry) };
         let mut names = Vec::new();
@@ -132,7 +132,7 @@ impl Reader<'_> {
     }
 
     fn timeouts(&mut self, fields: &mut Fields<'_>, build: &mut Build) {
-        // Zed has had two units for one key.
+        // Zed changed the unit of this key.
         let keys: &[(&str, &str, f64)] = match build.dialect {
             Dialect::Codex => &[
                 ("startup_timeout_sec", "handshake_timeout", 1.0),
@@ -169,7 +169,7 @@ impl Reader<'_> {
     }
 }
 
-/// Paths that are not whole begin where the file is, as its client has them begin where the project is.
+/// Relative paths are relative to the file, as the client resolves them relative to the project.
 fn at(base: &Path, build: &mut Build) {
     let relative = |text: &str| !text.starts_with(['/', '~', '$']);
     build.replace("command", |command| (relative(command) && command.contains('/')).then(|| joined(base, command)));
@@ -190,7 +190,7 @@ fn joined(base: &Path, path: &str) -> String {
     }
 }
 
-/// The pattern that matches `name` alone; `*` alone is how some clients say all.
+/// The pattern that matches only `name`. A lone `*` stays, because some clients use it for all tools.
 fn literal_pattern(span: &Range<usize>, name: &str) -> Node {
     let mut pattern = String::new();
     for c in name.chars() {

@@ -1,4 +1,4 @@
-//! What servers are called that other clients may call anything.
+//! Gives valid names to servers of other clients, which allow any name.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::super::server::fitted_name;
 use crate::naming::is_server_name;
 
-/// A name of ours for each title. A title that is one already keeps it, unless an earlier one has it; any other gets what
-/// it looks like, with a number if that is taken.
+/// A valid name for each title. A valid title is used as it is, unless an earlier server has the name. Any other gets a similar name, with
+/// a number if that name is taken.
 pub(super) fn assigned(titles: &[&str]) -> Vec<Arc<str>> {
     let mut taken: HashSet<Arc<str>> = HashSet::new();
     let mut names: Vec<Option<Arc<str>>> = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn assigned(titles: &[&str]) -> Vec<Arc<str>> {
     names.into_iter().zip(titles).map(fill).collect()
 }
 
-/// `name`, or `name-2` and so on; `number` is the last that was looked at.
+/// `name`, or `name-2` and so on. `number` is the last number tried.
 fn free(name: &str, number: &mut usize, taken: &HashSet<Arc<str>>) -> Arc<str> {
     loop {
         let candidate = if *number == 1 { name.to_owned() } else { format!("{name}-{number}") };

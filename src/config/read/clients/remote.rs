@@ -1,4 +1,4 @@
-//! Servers that are reached by HTTP, as other clients write them.
+//! Translates HTTP servers of other clients.
 
 use super::super::super::interpolate::is_variable_name;
 use super::super::super::tree::{Entry, Node, Problem, Value};
@@ -7,7 +7,7 @@ use super::super::fields::Fields;
 use super::Dialect;
 use super::build::Build;
 
-/// What clients call the transports that a server's other keys tell apart. `sse` is the older one over HTTP.
+/// Names of transports in other clients that follow from other keys. `sse` is the older HTTP transport.
 const TRANSPORTS: [&str; 8] =
     ["stdio", "local", "http", "streamable-http", "streamable_http", "streamableHttp", "sse", "remote"];
 
@@ -20,7 +20,7 @@ impl Reader<'_> {
                 self.warn(problem.help("write `\"stdio\"` or `\"http\"`"));
             }
         }
-        // One client says two things by two of them; where there are both, the newer transport is meant.
+        // One client uses two keys for two transports. If both exist, use the newer transport.
         for key in ["httpUrl", "serverUrl", "url"] {
             let Some(url) = fields.take(key) else { continue };
             if !build.has("url") {
@@ -57,7 +57,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The name of a variable at `node`. Anything else would become another reference once it stands in `${…}`.
+    /// The name of a variable at `node`. It must be a valid name, or it would form another reference within `${…}`.
     fn variable_name<'t>(&mut self, node: &'t Node, what: &str) -> Option<&'t str> {
         let name = self.string(node, what)?;
         if !is_variable_name(name) {

@@ -1,4 +1,4 @@
-//! Which parts of a client's file define servers.
+//! Finds the tables of a client's file that define servers.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ const EXAMPLE: &str = r#"write `{ "mcpServers": { "files": { "command": "npx" } 
 pub(super) struct Section<'t> {
     pub(super) servers: &'t [Entry],
     pub(super) dialect: Dialect,
-    /// Where relative paths begin.
+    /// The directory of relative paths.
     pub(super) base: Option<PathBuf>,
-    /// The directory of the project that they are for, if they are not for all.
+    /// The directory of their project. `None` for all projects.
     pub(super) project: Option<&'t str>,
-    /// Servers that are not to run.
+    /// Names of disabled servers.
     pub(super) excluded: HashSet<String>,
 }
 
-/// Whether TOML is that of Codex: it has its table of servers, and none of ours.
+/// Whether TOML is a Codex file: it has Codex's table of servers, or its directory, and no native table.
 pub(in crate::config) fn is_codex(path: &Path, root: &Node) -> bool {
     let has = |key: &str| root.get(key).is_some();
     let native_keys = ["servers", "daemon", "defaults", "include"];
@@ -28,7 +28,7 @@ pub(in crate::config) fn is_codex(path: &Path, root: &Node) -> bool {
     (has("mcp_servers") || named) && !native_keys.into_iter().any(has)
 }
 
-/// Whether a file has a location for servers.
+/// Whether a file has a table for servers.
 pub(in crate::config) fn has_servers(root: &Node) -> bool {
     let keys = ["mcpServers", "servers", "mcp.servers", "context_servers", "mcp_servers"];
     let in_settings = root.get("mcp").is_some_and(|mcp| mcp.node.get("servers").is_some());
@@ -77,7 +77,7 @@ impl Reader<'_> {
         found
     }
 
-    /// Bare `$NAME` is a reference in one client's file alone, which is known by where it is.
+    /// Only Gemini CLI has bare `$NAME` references. The path identifies its file.
     fn dialect(&self) -> Dialect {
         let named = self.path.parent().and_then(Path::file_name).is_some_and(|name| name == ".gemini");
         match self.format {
@@ -102,7 +102,7 @@ impl Reader<'_> {
     }
 }
 
-/// Those of `servers` that Gemini CLI has in `mcp.excluded`, or not in its `mcp.allowed`.
+/// The servers that Gemini CLI lists in `mcp.excluded`, or omits from `mcp.allowed`.
 fn excluded(root: &Node, servers: &[Entry]) -> HashSet<String> {
     let list = |key| {
         let texts = root.get("mcp").and_then(|mcp| mcp.node.get(key)).map(|entry| entry.node.texts());

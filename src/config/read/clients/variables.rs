@@ -1,7 +1,7 @@
-//! `${…}` in texts of other clients.
+//! Translates `${…}` references of other clients.
 //!
-//! Such a file may be anybody's, so its text is literal but for what its own client would fill in. Nothing that only mcpd fills in, such
-//! as `${file:…}`, is ever filled in for it: the text is escaped, and a warning says so.
+//! Such a file can come from anyone, so only references that its own client expands are translated. References that only mcpd expands,
+//! such as `${file:…}`, are escaped with a warning.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use super::super::super::interpolate::{Template, UndefinedValue, is_variable_nam
 use super::Dialect;
 use crate::printable::excerpt;
 
-/// Characters that are said of a reference that means nothing here.
+/// Maximum printed characters of an unknown reference.
 const MAX_SHOWN_LEN: usize = 40;
 
-/// What editors have for the agent's directory.
+/// Editor references to the agent's directory.
 const WORKSPACE: [&str; 4] = ["workspaceFolder", "workspaceRoot", "cwd", "CLAUDE_PROJECT_DIR"];
 
-/// What only an editor knows. They look like names of variables, and would be said to be undefined.
+/// References that only an editor can expand. They look like environment variables.
 const EDITOR_VARIABLES: [&str; 16] = [
     "workspaceFolderBasename",
     "file",
@@ -35,25 +35,25 @@ const EDITOR_VARIABLES: [&str; 16] = [
     "extensionInstallFolder",
 ];
 
-/// Which variables of the environment a client fills in.
+/// Which references to environment variables a client expands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Variables {
-    /// None, and no other reference either: Codex, Claude Desktop, Zed.
+    /// No references at all: Codex, Claude Desktop, Zed.
     Never,
     /// `${NAME}` and `${NAME:-default}`: Claude Code.
     Braces,
-    /// The same, and `$NAME`: Gemini CLI.
+    /// `${NAME}`, `${NAME:-default}` and `$NAME`: Gemini CLI.
     Dollar,
     /// `${env:NAME}`: Cursor, VS Code, Windsurf.
     Prefixed,
     /// `{env:NAME}`: OpenCode. Source: opencode.ai/docs/config, "Variables".
     Bare,
-    /// Each of these but `$NAME`: the file does not tell whose it is.
+    /// All of these except `$NAME`, for a file of an unknown client.
     Unknown,
 }
 
 impl Variables {
-    /// Those of the client that has the file at `path`, with servers in this dialect.
+    /// The references of the client with the file at `path` and servers in this dialect.
     pub(super) fn of(path: &Path, dialect: Dialect) -> Self {
         let names: Vec<_> = path.iter().rev().map(|name| name.to_string_lossy()).collect();
         let (file, directory) = (names.first().map_or("", |name| name), names.get(1).map_or("", |name| name));
@@ -70,7 +70,7 @@ impl Variables {
         }
     }
 
-    /// Whether the client fills in `${body}`, which is a variable in the one form or the other.
+    /// Whether the client expands the environment variable `${body}`.
     fn include(self, body: &str) -> bool {
         let is_prefixed = body.strip_prefix("env:").is_some_and(|rest| !rest.starts_with('-'));
         match self {
@@ -82,16 +82,16 @@ impl Variables {
     }
 }
 
-/// What could not be translated as it reads.
+/// References that could not be translated.
 #[derive(Debug, Default)]
 pub(super) struct TranslationFailures {
-    /// References that only the client itself can fill in: the server cannot be run.
+    /// References that only the client can expand. The server cannot run.
     pub(super) missing: Vec<UndefinedValue>,
-    /// References that mcpd would fill in and the client does not, without their defaults: they are literal text.
+    /// References that mcpd expands and the client does not, without their defaults. They become literal text.
     pub(super) literal: Vec<String>,
 }
 
-/// `text` in our words. What has none there stays as it is, as a text that stands for itself, and is noted in `failures`.
+/// Translates the references of `text`. Untranslatable references become literal text and are added to `failures`.
 pub(super) fn translated(text: &str, variables: Variables, failures: &mut TranslationFailures) -> String {
     if variables == Variables::Never {
         note_native(text, failures);
@@ -129,12 +129,12 @@ pub(super) fn translated(text: &str, variables: Variables, failures: &mut Transl
     words + rest
 }
 
-/// The same for a client that has its references without `$`: `{env:NAME}`, and `{file:PATH}`, which is not read for it.
+/// Like [`translated`], for references without `$`: `{env:NAME}`, and `{file:PATH}`, which mcpd does not read for the client.
 fn bare(text: &str, failures: &mut TranslationFailures) -> String {
     note_native(text, failures);
     let (mut words, mut rest) = (String::new(), text);
     while let Some((before, body, after)) = next_bare(rest) {
-        // One behind a `$` would be ours in the result, so it stays text.
+        // After a `$` it would become a native reference in the result, so it stays text.
         if before.ends_with('$') {
             words.push_str(&literal(&format!("{before}{{{body}}}")));
             rest = after;
@@ -154,33 +154,33 @@ fn bare(text: &str, failures: &mut TranslationFailures) -> String {
     words + &literal(rest)
 }
 
-/// Notes the references of mcpd's own in `text`, which stay text.
+/// Records the native references in `text`, which stay literal text.
 fn note_native(text: &str, failures: &mut TranslationFailures) {
     let bodies = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
     failures.literal.extend(bodies.map(|(body, _)| body).filter(|body| native_template(body).is_some()).map(shown));
 }
 
-/// What stands before the first reference, within it, and behind it.
+/// The text before the first reference, within it, and after it.
 fn next_bare(text: &str) -> Option<(&str, &str, &str)> {
     let at = ["{env:", "{file:"].iter().filter_map(|start| text.find(start)).min()?;
     let (body, after) = text[at + 1..].split_once('}')?;
     Some((&text[..at], body, after))
 }
 
-/// A text that stands for itself, as our own format spells it.
+/// `text` escaped as literal text of mcpd's own format.
 pub(in crate::config) fn literal(text: &str) -> String {
     text.replace("${", "$${")
 }
 
 /// Why a reference has no translation.
 enum Reference {
-    /// The client takes it for text. This is what may be shown of it.
+    /// It is plain text to the client. The value is its printable form.
     Literal(String),
-    /// Only the client knows what it stands for.
+    /// Only the client can expand it.
     Missing(UndefinedValue),
 }
 
-/// What `${body}` is in our words. Of our own forms only variables of the environment are, where the client has the same.
+/// Translates `${body}`. Native forms are translated only for environment variables that the client also expands.
 fn reference(body: &str, variables: Variables) -> Result<String, Reference> {
     let name = body.split_once(":-").map_or(body, |(name, _)| name);
     match body {
@@ -197,7 +197,7 @@ fn reference(body: &str, variables: Variables) -> Result<String, Reference> {
     }
 }
 
-/// `${body}`, if mcpd would fill it in.
+/// `${body}`, if it is a native reference.
 fn native_template(body: &str) -> Option<Template> {
     Template::parse(&format!("${{{body}}}")).ok()
 }
@@ -214,7 +214,7 @@ fn foreign(body: &str) -> UndefinedValue {
     UndefinedValue::Foreign(excerpt(body, MAX_SHOWN_LEN))
 }
 
-/// The name that `text` begins with, if it begins with one.
+/// The name at the start of `text`. Empty if there is none.
 fn bare_name(text: &str) -> &str {
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     if text.starts_with(|first: char| first.is_ascii_digit()) { "" } else { &text[..end] }

@@ -1,17 +1,17 @@
-//! What may be printed of a text that does not parse: nobody can tell where its secrets begin and end.
+//! Decides what can be printed of a text that does not parse, where the ends of secrets are unknown.
 
 use std::ops::Range;
 
 use super::secret::is_secret_value;
 
-/// A longer one is no key that a person has written.
+/// Maximum length of a printed key.
 const MAX_KEY_LEN: usize = 64;
-/// What headers of tables begin with.
+/// The beginnings of table headers.
 const TABLES: [&str; 5] = ["daemon", "defaults", "mcp_servers", "profiles", "servers"];
 
-/// How many bytes of a line may be printed, from its start: a key with the `=` or `:` behind it, or the header of a table.
+/// The number of bytes at the start of a line that can be printed: a key with its `=` or `:`, or a table header.
 pub(super) fn shown(text: &str, line: &Range<usize>) -> usize {
-    // Within a text of many lines nothing is a key.
+    // A multi-line string contains no keys.
     if ["\"\"\"", "'''"].iter().any(|quotes| text[..line.start].matches(quotes).count() % 2 == 1) {
         return 0;
     }
@@ -21,7 +21,7 @@ pub(super) fn shown(text: &str, line: &Range<usize>) -> usize {
     whole.len() - rest.len() + length
 }
 
-/// A key as a message names it.
+/// A key for messages.
 pub(super) fn named(key: &str) -> String {
     if is_plain(key) { format!("`{key}`") } else { "a key".to_owned() }
 }

@@ -1,6 +1,6 @@
-//! Command lines that were written where a configuration has a program and a list of its arguments.
+//! Splits command lines that were written in place of a program and its arguments.
 //!
-//! Text in, and the keys out that it should have been written as.
+//! Input is the text, output are the keys to write instead.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use super::edit::toml_string;
 use super::json;
 use super::secret::in_arguments;
 
-/// What only a shell can run, if it is the first word.
+/// First words that require a shell.
 const BUILTINS: [&str; 4] = [".", "cd", "export", "source"];
-/// What joins the commands of a shell, as a word of its own.
+/// Shell operators that are separate words.
 const OPERATORS: [&str; 5] = ["&", "&&", "|", "||", ";"];
 
-/// How a file writes a key with its value.
+/// The syntax of a key with its value in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spelling {
     Toml,
@@ -21,7 +21,7 @@ pub(crate) enum Spelling {
 }
 
 impl Spelling {
-    /// The spelling of the file at `path`, which holds `text`.
+    /// The syntax of the file at `path` with this `text`.
     pub(super) fn of(path: &Path, text: &str) -> Self {
         if json::is_json(path, text) { Self::Json } else { Self::Toml }
     }
@@ -40,8 +40,7 @@ pub(crate) fn is_url(word: &str) -> bool {
     word.starts_with("https://") || word.starts_with("http://")
 }
 
-/// The words of `text`, if it is a command line of several: the program, then its arguments. A shell is the program if
-/// the text needs one.
+/// The words of `text`, if it is a command line with arguments. The first word is the program, or a shell if the text needs one.
 pub(crate) fn command_line(text: &str) -> Option<Vec<String>> {
     if needs_shell(text) {
         return Some(["sh", "-c", text].map(str::to_owned).into());
@@ -49,21 +48,21 @@ pub(crate) fn command_line(text: &str) -> Option<Vec<String>> {
     shlex::split(text).filter(|words| words.len() > 1)
 }
 
-/// Why `command`, which is no program, cannot be run, if it is a command line.
+/// Why `command` cannot run, if it is a command line instead of a program.
 pub(crate) fn mistaken_for_program(command: &str) -> Option<String> {
     let words = command_line(command)?;
-    // A path with a blank in it is no command line.
+    // A path with a blank is not a command line.
     let is_program = words.first().is_some_and(|first| !first.contains('/') || Path::new(first).is_file());
     let shown = without_secrets(&command.split_whitespace().collect::<Vec<_>>()).join(" ");
     is_program.then(|| format!("`{shown}` is a command line: `command` takes the program alone, `args` its arguments"))
 }
 
-/// The arguments that `text` stands for.
+/// Splits `text` into arguments.
 pub(super) fn arguments(text: &str) -> Vec<String> {
     shlex::split(text).unwrap_or_else(|| vec![text.to_owned()])
 }
 
-/// `words` as they may be printed: without those that are likely secrets.
+/// `words` without likely secrets, for messages.
 pub(crate) fn without_secrets<S: AsRef<str>>(words: &[S]) -> Vec<String> {
     let words: Vec<_> = words.iter().map(AsRef::as_ref).collect();
     let secrets = in_arguments(&words);
@@ -77,7 +76,7 @@ pub(super) fn holds_secret(text: &str) -> bool {
     !in_arguments(&text.split_whitespace().collect::<Vec<_>>()).is_empty()
 }
 
-/// `command` and `args` with these words, as a help tells to write them. `has_more` says that further arguments follow.
+/// `command` and `args` with these words, for a help text. `has_more` means that further arguments follow.
 pub(crate) fn keys<S: AsRef<str>>(words: &[S], has_more: bool, spelling: Spelling) -> String {
     let shown = without_secrets(words);
     let Some((program, args)) = shown.split_first() else { return spelling.assignment("command", "\"npx\"") };
@@ -88,7 +87,7 @@ pub(crate) fn keys<S: AsRef<str>>(words: &[S], has_more: bool, spelling: Spellin
     format!("{command} and {}", spelling.assignment("args", &list(args, has_more)))
 }
 
-/// A list of texts.
+/// A list of texts in the syntax of the file.
 pub(super) fn list(texts: &[String], has_more: bool) -> String {
     let items = texts.iter().map(|text| toml_string(text)).chain(has_more.then(|| "…".to_owned()));
     format!("[{}]", items.collect::<Vec<_>>().join(", "))

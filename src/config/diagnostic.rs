@@ -1,4 +1,4 @@
-//! A complaint about a configuration, with its place, and how it is printed.
+//! Errors and warnings about a configuration with their location, and how they are printed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,41 +12,41 @@ use super::broken;
 use super::tree::{Node, ParseTree, Problem};
 use crate::printable::{lines, one_line};
 
-/// Beyond this a line is not shown: laying it out costs time, and nobody reads it.
+/// Maximum length of a printed line.
 const MAX_LINE_LEN: usize = 64 << 10;
 
-/// Characters of a message that are shown; those that list every key of a server are the longest of our own.
+/// Maximum characters of a printed message. mcpd's longest messages list every key of a server.
 const MAX_MESSAGE_LEN: usize = 800;
 
-/// How bad it is.
+/// The severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// The configuration is refused.
+    /// The configuration is invalid.
     Error,
-    /// Something is ignored; the rest holds.
+    /// A part is ignored. The rest applies.
     Warning,
 }
 
-/// What a text was read from.
+/// The source of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Medium {
     /// A file, which has lines.
     File,
-    /// A variable of the environment.
+    /// An environment variable.
     Variable,
 }
 
-/// A file that was read, or a variable. `Debug` shows its path alone, because the text may hold secrets.
+/// A file that was read, or a variable. `Debug` prints only its path, because the text may contain secrets.
 pub struct SourceFile {
-    /// As it was given on the command line; of a variable its name.
+    /// The path as it was named, or the name of the variable.
     pub path: PathBuf,
     /// The whole text, without a byte order mark.
     pub text: String,
-    /// Which of the two it is.
+    /// Whether it is a file or a variable.
     pub medium: Medium,
-    /// Parts of the text that are never printed, because they are likely secrets.
+    /// Spans of likely secrets, which are never printed.
     pub(super) hidden: Vec<Range<usize>>,
-    /// Whether it does not parse: then little more than keys is ever printed.
+    /// Whether it does not parse. Then only keys are printed.
     pub(super) broken: bool,
 }
 
@@ -56,37 +56,37 @@ impl fmt::Debug for SourceFile {
     }
 }
 
-/// One complaint about one place.
+/// One error or warning about one place.
 #[derive(Debug, Clone)]
 pub struct Diagnostic {
-    /// Whether it refuses the configuration.
+    /// Error or warning.
     pub level: Level,
-    /// What is wrong, in one line.
+    /// The message, in one line.
     pub message: String,
-    /// What is at the place, printed beside the carets.
+    /// A label, printed beside the carets.
     pub label: Option<String>,
     /// What to write instead.
     pub help: Option<String>,
-    /// Where it is.
+    /// The file or variable.
     pub file: Arc<SourceFile>,
-    /// The bytes of the text it is about.
+    /// The span in the text.
     pub span: Range<usize>,
 }
 
 impl SourceFile {
-    /// A file of this `text`; the parts of it that are `hidden` are never printed.
+    /// A file with this `text`. The spans in `hidden` are never printed.
     pub(super) fn new(path: &Path, text: &str, hidden: Vec<Range<usize>>) -> Self {
         Self { path: path.to_owned(), text: text.to_owned(), medium: Medium::File, hidden, broken: false }
     }
 
-    /// The file that was `parsed` from this `text`.
+    /// A file with this `text` and its parse tree.
     pub(super) fn parsed(path: &Path, text: &str, parsed: &ParseTree) -> Self {
         let hidden = parsed.root.as_ref().map(Node::secrets).unwrap_or_default();
         let broken = parsed.root.is_none() || !parsed.problems.is_empty();
         Self { broken, ..Self::new(path, text, hidden) }
     }
 
-    /// Line and column of a byte of the text, counted from 1, columns in characters.
+    /// Line and column of a byte offset, from 1. Columns count characters.
     #[must_use]
     pub fn place(&self, at: usize) -> (usize, usize) {
         let before = &self.text[..self.boundary(at)];
@@ -111,7 +111,7 @@ impl SourceFile {
         }
     }
 
-    /// Whether what stands there is never printed.
+    /// Whether the text at this span is never printed.
     pub(super) fn hides(&self, span: &Range<usize>) -> bool {
         self.hidden.contains(span)
     }
@@ -120,7 +120,7 @@ impl SourceFile {
         (0..=at.min(self.text.len())).rev().find(|&index| self.text.is_char_boundary(index)).unwrap_or(0)
     }
 
-    /// A file name may hold anything.
+    /// The path on one line: a file name can contain any character.
     fn shown_path(&self) -> String {
         one_line(&self.path.to_string_lossy())
     }
@@ -133,7 +133,7 @@ impl SourceFile {
         start..end - cut
     }
 
-    /// A line without its secrets: as many bytes as in the file, so that spans still fit.
+    /// A line with masked secrets. It has the same length, so that spans stay valid.
     fn masked_line(&self, line: &Range<usize>) -> Cow<'_, str> {
         let mut shown = Cow::Borrowed(&self.text[line.clone()]);
         let broken = self.broken.then(|| line.start + broken::shown(&self.text, line)..line.end);
@@ -155,13 +155,13 @@ impl Diagnostic {
         Self { level, message: shortened(message), label, help: help.map(shortened), file: Arc::clone(file), span }
     }
 
-    /// Line and column, counted from 1, columns in characters.
+    /// Line and column, from 1. Columns count characters.
     #[must_use]
     pub fn place(&self) -> (usize, usize) {
         self.file.place(self.span.start)
     }
 
-    /// The complaint with its `FILE:LINE:COLUMN`, the line and what to write instead; no newline at the end.
+    /// The complete diagnostic: message, `FILE:LINE:COLUMN`, line and help, without a final newline.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
@@ -185,10 +185,10 @@ impl Diagnostic {
         }
     }
 
-    /// Only the first line of a span is shown: it is where the eye goes, however long a table is.
+    /// Prints only the first line of a span.
     fn with_line(&self, start: usize, line: &Range<usize>) -> Group<'_> {
         let end = self.file.boundary(self.span.end).clamp(start, line.end.max(start));
-        // Escapes are longer than what they stand for, so the span is where its text ends up.
+        // Escapes change the length of the text, so compute the span after escaping.
         let masked = self.file.masked_line(line);
         let part = |range: Range<usize>| lines(masked.get(range).unwrap_or_default());
         let before = part(0..start - line.start);
@@ -212,7 +212,7 @@ impl Diagnostic {
     }
 }
 
-/// What hides a character: one with as many bytes, so that columns are counted alike.
+/// The mask of a character. It has the same number of bytes, so that columns stay valid.
 fn mask(c: char) -> char {
     match c.len_utf8() {
         1 => '*',
@@ -222,7 +222,7 @@ fn mask(c: char) -> char {
     }
 }
 
-/// A message may repeat a key of the file, and that may be as long as the file.
+/// Shortens a message, which may contain a key as long as the file.
 fn shortened(text: String) -> String {
     match text.char_indices().nth(MAX_MESSAGE_LEN) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,7 +1,7 @@
 //! Adds a server to the text of a configuration, or removes one.
 //!
-//! [`add`] appends a table to the text as it is. [`remove`] edits the parsed document and keeps comments and order. A server that
-//! was added and removed leaves the text as it was.
+//! [`add`] appends a table and leaves the other text unchanged. [`remove`] edits the parsed document and keeps comments and order. Adding and
+//! removing a server restores the original text.
 //!
 //! `serialize` writes values, `removal` removes a server, `file` reads and writes files, `overlay` presents edited files to the loader
 //! before they are written.
@@ -20,24 +20,24 @@ use super::tree::{Entry, Node, Value};
 use super::{json, toml};
 use crate::suggest::nearest;
 
-/// Why a text is not edited.
+/// Why a text cannot be edited.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EditError {
-    /// `mcpd check` says where.
-    #[error("it is no TOML that can be read")]
+    /// The text is not valid TOML. `mcpd check` reports the location.
+    #[error("it is not valid TOML: `mcpd check` shows the error")]
     Syntax,
-    /// `servers` is no table, or an inline one.
-    #[error("its `servers` is not written as `[servers.NAME]` tables: add to it by hand")]
+    /// `servers` is an inline table, or not a table.
+    #[error("its `servers` is not written as `[servers.NAME]` tables: add the server by hand")]
     NoTables,
-    /// It has a server of this name.
+    /// The server exists already.
     #[error("there is a server `{0}` already")]
     Exists(String),
-    /// It has no server of this name; perhaps one that is spelt much alike.
+    /// The server does not exist. `nearest` is a similar name.
     #[error("there is no server `{name}`{}", nearest.as_ref().map(|nearest| format!(": did you mean `{nearest}`?")).unwrap_or_default())]
     Unknown { name: String, nearest: Option<String> },
 }
 
-/// The names of the servers that `text` configures, in its order.
+/// The names of the servers in `text`, in order.
 ///
 /// # Errors
 /// [`EditError::Syntax`].
@@ -46,7 +46,7 @@ pub(crate) fn names(text: &str) -> Result<Vec<String>, EditError> {
     Ok(servers(&root).iter().map(|server| server.key.clone()).collect())
 }
 
-/// Whether `text`, in whatever format, configures the server `name`.
+/// Whether `text`, in any format, configures the server `name`.
 pub(crate) fn configures(text: &str, name: &str) -> bool {
     let text = without_mark(text).1;
     let root = if text.trim_start().starts_with('{') { json::parse(text).root } else { parse(text).ok() };
@@ -58,13 +58,12 @@ pub(crate) fn configures(text: &str, name: &str) -> bool {
     tables.flatten().any(|server| server.key == name)
 }
 
-/// `text` with a table `[servers.NAME]` of these keys at its end.
+/// Appends a table `[servers.NAME]` with these keys to `text`.
 ///
-/// A file whose last line is not ended is left with one like that, so that it can be taken out again.
+/// If the last line of `text` has no line end, the last line of the result has none, so that a removal restores the text.
 ///
 /// # Errors
-/// [`EditError::Syntax`], [`EditError::NoTables`], [`EditError::Exists`]. Whether `name` may name a server, and whether
-/// the result loads, is not looked at.
+/// [`EditError::Syntax`], [`EditError::NoTables`], [`EditError::Exists`]. Does not check whether `name` is valid and the result loads.
 pub(crate) fn add(text: &str, name: &str, settings: &[(&str, Setting)]) -> Result<String, EditError> {
     let (mark, text) = without_mark(text);
     let root = parse(text)?;
@@ -84,12 +83,11 @@ pub(crate) fn add(text: &str, name: &str, settings: &[(&str, Setting)]) -> Resul
     };
     let table = if is_ended { &*table } else { table.trim_end() };
     let result = format!("{text}{before}{table}");
-    // A header adds nothing to an inline table.
+    // A table header cannot extend an inline table.
     parse(&result).map(|_| format!("{mark}{result}")).map_err(|_| EditError::NoTables)
 }
 
-/// `text` without the server `name`: its tables, the comments that stand directly above and below them, and one blank
-/// line.
+/// Removes the server `name` from `text`: its tables, the comments directly above and below them, and one blank line.
 ///
 /// # Errors
 /// [`EditError::Syntax`], [`EditError::Unknown`].
@@ -104,7 +102,7 @@ pub(crate) fn remove(text: &str, name: &str) -> Result<String, EditError> {
     Ok(format!("{mark}{result}"))
 }
 
-/// The byte order mark, which the parser does not see, and the rest.
+/// Splits off the byte order mark, which the parser does not accept.
 fn without_mark(text: &str) -> (&str, &str) {
     text.split_at(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 })
 }
@@ -124,7 +122,7 @@ fn servers_entry(root: &Node) -> Option<&Entry> {
     entries.iter().find(|entry| entry.key == "servers")
 }
 
-/// What ends most lines: as the last one that is ended.
+/// The line end of the last complete line.
 fn line_end(text: &str) -> &'static str {
     let is_wide = text.rfind('\n').is_some_and(|at| text[..at].ends_with('\r'));
     if is_wide { "\r\n" } else { "\n" }

@@ -1,37 +1,37 @@
-//! Files that are not UTF-8: where, and what converts them.
+//! Errors for files that are not UTF-8, with the command that converts them.
 //!
 //! Pure.
 
 use std::fmt;
 
-/// Bytes that are looked at to tell UTF-16 without a byte order mark.
+/// Bytes that are read to detect UTF-16 without a byte order mark.
 const SAMPLE: usize = 64;
 
-/// A text that is not UTF-8. `Debug` shows nothing of it.
+/// A text that is not UTF-8. `Debug` prints nothing of it.
 #[derive(thiserror::Error)]
 #[error("{}", self.in_one_line())]
 pub(crate) struct NotUtf8 {
     encoding: Encoding,
-    /// The text, as far as it can be read.
+    /// The valid part of the text.
     text: String,
-    /// Where in it the mistake is.
+    /// The offset of the invalid byte.
     at: usize,
-    /// The byte there.
+    /// The invalid byte.
     byte: u8,
 }
 
-/// What the text most likely is, by the name that `iconv` has for it.
+/// The likely encoding, by its name in `iconv`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Utf16(&'static str),
-    /// One byte for each character, of whichever alphabet.
+    /// An unknown encoding with one byte per character.
     Bytes,
 }
 
-/// The text of a file.
+/// Decodes the text of a file.
 ///
 /// # Errors
-/// If it is not UTF-8, or is UTF-16 of characters that are all valid UTF-8 as well.
+/// If it is not UTF-8, or is UTF-16 that is also valid UTF-8.
 pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, NotUtf8> {
     if let Some((name, is_big_endian)) = utf16(&bytes) {
         let unit = |pair: &[u8]| match (is_big_endian, pair) {
@@ -50,7 +50,7 @@ pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, NotUtf8> {
     })
 }
 
-/// Whether this is UTF-16, by its mark or by the zeros beside the letters of a text in ASCII; with the big end first or not.
+/// Detects UTF-16 by its byte order mark, or by the zeros beside ASCII letters. Returns its byte order.
 fn utf16(bytes: &[u8]) -> Option<(&'static str, bool)> {
     match bytes {
         [0xff, 0xfe, ..] => return Some(("UTF-16", false)),
@@ -69,12 +69,12 @@ fn utf16(bytes: &[u8]) -> Option<(&'static str, bool)> {
 }
 
 impl NotUtf8 {
-    /// The text as far as it can be read, and where in it the mistake is.
+    /// The valid part of the text, and the offset of the error.
     pub(super) fn place(&self) -> (&str, usize) {
         (&self.text, self.at)
     }
 
-    /// What is wrong, for a place that is shown.
+    /// The message, for a printed location.
     pub(super) fn message(&self) -> String {
         match self.encoding {
             Encoding::Utf16(_) => "this file is UTF-16, and a configuration is UTF-8".to_owned(),
@@ -82,7 +82,7 @@ impl NotUtf8 {
         }
     }
 
-    /// What converts a file.
+    /// The command that converts the file.
     pub(super) fn help(&self, file: &str) -> String {
         let (name, or) = match self.encoding {
             Encoding::Utf16(name) => (name, ""),

@@ -1,14 +1,13 @@
-//! The variables of mcpd's own environment that every server receives, beside those that its `pass_env` names.
+//! The environment variables that every server inherits, in addition to its `pass_env`.
 
 use std::collections::BTreeMap;
 
 use super::Secrets;
 use super::secret::url_passwords;
 
-/// Where the user's things are, and how texts are written.
+/// Directories of the user, and the locale.
 const BASIC: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
-/// Proxies, in both cases. curl reads `http_proxy` only, and most others read both. The names after the first eight are
-/// those of npm and pip, whose settings are variables as well.
+/// Proxies, in both cases: curl reads only `http_proxy`, most others read both. The names after the first eight are settings of npm and pip.
 const PROXIES: [&str; 16] = [
     "HTTP_PROXY",
     "http_proxy",
@@ -27,7 +26,7 @@ const PROXIES: [&str; 16] = [
     "NPM_CONFIG_NOPROXY",
     "PIP_PROXY",
 ];
-/// Certificate authorities: of OpenSSL, Go and uv, then of Node, npm, Python, curl, git, Deno, Cargo, gRPC and AWS.
+/// Certificate authorities: for OpenSSL, Go and uv, then for Node, npm, Python, curl, git, Deno, Cargo, gRPC and AWS.
 const AUTHORITIES: [&str; 17] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -47,7 +46,7 @@ const AUTHORITIES: [&str; 17] = [
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
     "AWS_CA_BUNDLE",
 ];
-/// Directories of version managers, which the launchers that they put on the `PATH` need if they are not the usual ones.
+/// Directories of version managers. Their launchers on the `PATH` need them if the directories are not the default ones.
 const LAUNCHERS: [&str; 12] = [
     "ASDF_DATA_DIR",
     "ASDF_DIR",
@@ -63,23 +62,22 @@ const LAUNCHERS: [&str; 12] = [
     "VOLTA_HOME",
 ];
 
-/// Whether every server receives the variable `name`.
+/// Whether every server inherits the variable `name`.
 fn is_common(name: &str) -> bool {
     name.starts_with("LC_") || BASIC.contains(&name) || is_setup(name)
 }
 
-/// Whether `name` is one of those that the user sets up once for all programs: proxies, certificate authorities and
-/// version managers.
+/// Whether users set `name` for all programs: proxies, certificate authorities and version managers.
 pub(crate) fn is_setup(name: &str) -> bool {
     PROXIES.contains(&name) || AUTHORITIES.contains(&name) || LAUNCHERS.contains(&name)
 }
 
-/// What a server receives of `own`, the environment of mcpd, with the variables that its `pass_env` names.
+/// The variables that a server inherits from `own`, the environment of mcpd, including those of its `pass_env`.
 pub(crate) fn passed(own: impl Iterator<Item = (String, String)>, pass_env: &[String]) -> BTreeMap<String, String> {
     own.filter(|(name, _)| is_common(name) || pass_env.contains(name)).collect()
 }
 
-/// Adds the passwords in the proxies among `variables` to `secrets`.
+/// Adds the passwords of proxies in `variables` to `secrets`.
 pub(super) fn hide_proxy_passwords<'v>(
     variables: impl Iterator<Item = (&'v String, &'v String)>,
     secrets: &mut Secrets,

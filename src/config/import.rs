@@ -1,7 +1,8 @@
-//! Servers of other clients, taken over into a configuration of ours.
+//! Imports servers of other clients into mcpd's configuration.
 //!
-//! Pure: what there is to write, the caller writes. `foreign` reads a client's file, `secrets` moves what is secret into
-//! files of its own; the text of the configuration is edited by [`super::edit`], which touches nothing that is there.
+//! `foreign` reads a client's file, `secrets` moves secrets into separate files, [`super::edit`] appends to the text of the configuration.
+//!
+//! Pure: the caller writes the files.
 
 mod foreign;
 mod secrets;
@@ -20,46 +21,45 @@ use super::interpolate::{Sources, UndefinedValue};
 use super::launch::Launch;
 use super::{ServerConfig, read, toml};
 
-/// Settings of one server, in the order in which they are written.
+/// The keys of one server, in the order of output.
 type Settings = Vec<(String, Setting)>;
 
-/// What an import would write, server by server.
+/// The planned result of an import.
 pub(crate) struct Plan<'a> {
     sources: &'a dyn Sources,
     text: String,
     mover: SecretExtractor<'a>,
-    /// Every server that is configured, or will be.
+    /// Every existing and planned server.
     known: Vec<(String, Result<Launch, UndefinedValue>)>,
 }
 
-/// What becomes of one server of another client.
+/// The outcome for one server of another client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is added under this name.
+    /// The server is added under this name.
     Added(String),
-    /// The server of this name is run just like it.
+    /// An equal server of this name exists.
     Known(String),
-    /// A server of this name is run otherwise, and stays as it is. The second name is free.
+    /// A different server has the name and stays unchanged.
     Differs {
-        /// Which they both have.
+        /// The name of both.
         name: String,
-        /// Under which it could be added.
+        /// A free name for the new one.
         free: String,
     },
-    /// It cannot be written down for mcpd.
+    /// The server cannot be expressed in mcpd's format.
     Impossible(String),
 }
 
 impl<'a> Plan<'a> {
-    /// Begins with the `text` of the configuration that is added to, and with the servers that are configured there and
-    /// elsewhere. Secrets go into files in `secrets`,
-    /// an absolute path to which a text can refer.
+    /// Starts with the `text` of the configuration to edit, and with the servers of all files. Secrets go into files in the directory
+    /// `secrets`, an absolute path that a reference can contain.
     pub(crate) fn new(text: &str, configured: &[ServerConfig], secrets: &Path, sources: &'a dyn Sources) -> Self {
         let known = configured.iter().map(|server| (server.name.to_string(), server.launch.clone())).collect();
         Self { sources, text: text.to_owned(), mover: SecretExtractor::new(secrets, sources), known }
     }
 
-    /// Adds `server`, unless it is there already. One whose name is taken is added under another if `rename` says so.
+    /// Adds `server`, unless an equal one exists. If its name is taken, adds it under another name if `rename` is set.
     pub(crate) fn add(&mut self, server: &ForeignServer, rename: bool) -> Outcome {
         if let Some(reason) = &server.impossible {
             return Outcome::Impossible(reason.to_string());
@@ -89,7 +89,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Adds a server of these settings, whatever others there are elsewhere.
+    /// Adds a server without comparing it to existing servers.
     ///
     /// # Errors
     /// As [`edit::add`].
@@ -101,7 +101,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// The text of the configuration, and the files it refers to that are to be written first.
+    /// The new text of the configuration, and the secret files to write before it.
     pub(crate) fn finish(self) -> (String, Vec<SecretFile>) {
         (self.text, self.mover.files)
     }
@@ -115,7 +115,7 @@ impl<'a> Plan<'a> {
         numbered.find(|name| !self.is_taken(name)).unwrap_or_default()
     }
 
-    /// How a server of these settings would be run, as far as that is known now.
+    /// The launch of a server with these settings, as far as its references have values now.
     fn launch(&self, name: &str, settings: &Settings) -> Result<Launch, UndefinedValue> {
         let settings: Vec<_> = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone())).collect();
         let text = edit::add("", name, &settings).unwrap_or_default();
@@ -129,7 +129,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Whether two servers are one. Where something is undefined that cannot be seen, but for two of one name.
+/// Whether two servers are equal. With undefined references, only servers of one name count as equal.
 fn same(
     name: &str,
     this: &Result<Launch, UndefinedValue>,

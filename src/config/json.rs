@@ -1,4 +1,4 @@
-//! The other clients' format: JSON, or JSON with comments and trailing commas, to a tree.
+//! Parses the JSON of other clients, with comments and trailing commas, to a tree.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -12,14 +12,14 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use super::broken::named;
 use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, ParseTree, Problem, Value};
 
-/// Whether a file is JSON, by its name or its first character.
+/// Whether a file is JSON, by its name or first character.
 pub(super) fn is_json(path: &Path, text: &str) -> bool {
     let is_named =
         path.extension().is_some_and(|name| name.eq_ignore_ascii_case("json") || name.eq_ignore_ascii_case("jsonc"));
     is_named || text.trim_start().starts_with(['{', '/'])
 }
 
-/// Parses `text`. The parser stops at the first syntax error, and by itself at a depth of 512.
+/// Parses `text`. The parser stops at the first syntax error, and at a depth of 512.
 pub(super) fn parse(text: &str) -> ParseTree {
     match parse_to_ast(text, &CollectOptions::default(), &options()) {
         Ok(parsed) => {
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &str) -> ParseTree {
     }
 }
 
-/// Comments and trailing commas are what JSONC has; the rest of JSON5 stays an error, as it is for other clients.
+/// JSONC: comments and trailing commas. The rest of JSON5 is an error, as in other clients.
 fn options() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -76,7 +76,7 @@ impl Walk {
         Node { span, value }
     }
 
-    /// The parser takes a key twice; whichever were kept, the other was written in vain.
+    /// Reports duplicate keys, which the parser accepts.
     fn object(&mut self, properties: Vec<ObjectProp<'_>>, depth: usize) -> Value {
         let mut seen = HashSet::new();
         let mut entries = Vec::with_capacity(properties.len());

@@ -1,4 +1,4 @@
-//! How a server is run, or reached: its texts with every `${…}` filled in. No `Debug` here shows a value.
+//! The launch of a server with every `${…}` expanded. No `Debug` in this module prints a value.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,64 +9,63 @@ use url::Url;
 use super::oauth::OAuth;
 use super::percent_encode::percent_encode;
 
-/// How a server is run, or reached.
+/// How a server is launched.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Launch {
-    /// By a program that mcpd starts.
+    /// mcpd starts a program.
     Program(Program),
-    /// At a URL.
+    /// mcpd connects to a URL.
     Remote(Remote),
 }
 
-/// A program that is a server. `Debug` shows no value that could be a secret.
+/// A server program. `Debug` prints no value that could be a secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Program {
-    /// Program name or path; without `/` it is looked up on the child's `PATH`.
+    /// The program's name or path. A name without `/` is looked up on the child's `PATH`.
     pub command: String,
-    /// Arguments, passed verbatim: no shell.
+    /// Arguments, passed without a shell.
     pub args: Vec<String>,
-    /// Variables the configuration gives, on top of the allow-listed ones.
+    /// Environment variables, in addition to the inherited ones.
     pub env: BTreeMap<String, String>,
-    /// Names passed on from the daemon's own environment, beyond the allow-listed ones.
+    /// Names of inherited variables, in addition to the allow-listed ones.
     pub pass_env: Vec<String>,
-    /// What it receives of mcpd's environment: the allow-listed variables and those of `pass_env`. `None`: what they are in this
-    /// process when the server is started.
+    /// The inherited variables: the allow-listed ones and those of `pass_env`. `None` takes the values of this process at the start of the
+    /// server.
     pub passed: Option<BTreeMap<String, String>>,
-    /// Working directory; if not given, the agent's where an instance is for that, else the user's home directory.
+    /// The working directory. Default: the agent's for `session` and `workspace` instances, else the user's home directory.
     pub cwd: Option<PathBuf>,
-    /// What an instance that is not one agent's own is told when it asks for roots: absolute paths and `file://` URIs.
+    /// The roots reported to instances that several agents share: absolute paths and `file://` URIs.
     pub roots: Vec<String>,
     /// What of all this is never printed.
     pub secrets: Secrets,
 }
 
-/// A server that runs by itself and is reached by HTTP. `Debug` shows no value that could be a secret.
+/// An HTTP server. `Debug` prints no value that could be a secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Remote {
     /// Begins with `http://` or `https://`.
     pub url: String,
-    /// What each request carries beyond what the protocol needs.
+    /// Additional headers of each request.
     pub headers: BTreeMap<String, String>,
     /// As [`Program::roots`].
     pub roots: Vec<String>,
-    /// Certificates in PEM that are trusted beside the system's: an absolute path.
+    /// The absolute path of PEM certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// How mcpd is let in where a person has to say so first.
+    /// How mcpd logs in.
     pub oauth: OAuth,
     /// What of all this is never printed.
     pub secrets: Secrets,
 }
 
-/// What `${file:…}` and `${cred:…}` were filled in with. `Debug` shows how many there are.
+/// The values of `${file:…}` and `${cred:…}`. `Debug` prints their number.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(Vec<String>);
 
-/// What stands for an agent's working directory in a text of [`Launch`] until it is known. Nothing else there can hold a
-/// NUL.
+/// The placeholder for an agent's working directory in texts of [`Launch`]. No other text can contain a NUL.
 pub(crate) const AGENT_CWD: &str = "\0";
 
 impl Launch {
-    /// The program that is run, if one is.
+    /// The program, unless it is an HTTP server.
     #[must_use]
     pub fn program(&self) -> Option<&Program> {
         match self {
@@ -75,7 +74,7 @@ impl Launch {
         }
     }
 
-    /// Whether it depends on an agent's working directory.
+    /// Whether it refers to the agent's working directory.
     #[must_use]
     pub fn needs_agent_cwd(&self) -> bool {
         let waits = |text: &String| text.contains(AGENT_CWD);
@@ -91,7 +90,7 @@ impl Launch {
         }
     }
 
-    /// Whether another is the same but for what the servers around it make of it.
+    /// Whether both run the same program or connect to the same URL. Ignores inherited variables, roots and logins.
     pub(super) fn is_equivalent(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Program(this), Self::Program(other)) => {
@@ -103,7 +102,7 @@ impl Launch {
         }
     }
 
-    /// The same for agents that work in `agent_cwd`.
+    /// This launch for agents in the directory `agent_cwd`.
     pub(super) fn at(&self, agent_cwd: &str) -> Self {
         let fill = |text: &String| text.replace(AGENT_CWD, agent_cwd);
         let fill_path = |path: &Path| PathBuf::from(fill(&path_text(path)));
@@ -140,7 +139,7 @@ impl Launch {
 }
 
 impl Remote {
-    /// Scheme, host and port of the URL, for people: what else stands in it may be secret.
+    /// Scheme, host and port of the URL, for messages. The rest may be secret.
     #[must_use]
     pub fn shown_origin(&self) -> String {
         let url = Url::parse(&self.secrets.masked(&self.url));
@@ -149,16 +148,16 @@ impl Remote {
 }
 
 impl Secrets {
-    /// Adds one.
+    /// Adds a secret.
     pub(super) fn add(&mut self, secret: &str) {
         if !secret.is_empty() && !self.0.iter().any(|known| known == secret) {
             self.0.push(secret.to_owned());
-            // One may be a part of another, which would then no longer be found.
+            // Mask long secrets first: a short one may be a part of a long one.
             self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         }
     }
 
-    /// A text that may hold some of them, as it may be printed.
+    /// `text` with all secrets masked.
     #[must_use]
     pub fn masked(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "…"))

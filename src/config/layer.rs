@@ -1,7 +1,6 @@
-//! What files ask for, each value with the location that says it, and how one layer goes over another.
+//! The layer of one file: values with locations, and how one layer merges over another.
 //!
-//! One file is read into a [`Layer`]; those of all layers together are what the configuration is made of, and what is shown of
-//! where each of its values comes from.
+//! Each file is read into a [`Layer`]. The merged layers make the configuration, and show where each value comes from.
 
 mod exposure;
 mod interpolation;
@@ -28,20 +27,20 @@ use super::spanned::{Spanned, values};
 use super::{ServerConfig, Settings};
 use crate::policy::Policy;
 
-/// What one file asks for; `None` where it says nothing.
+/// The contents of one file. Unset keys are `None`.
 #[derive(Debug, Default)]
 pub(super) struct Layer {
-    /// Files that come just below this one, in this order.
+    /// The files directly below this one, in order.
     pub(super) includes: Vec<Spanned<PathBuf>>,
     /// The keys of `[daemon]`.
     pub(super) daemon: KeyLayer,
     pub(super) defaults: DefaultsLayer,
     pub(super) servers: Vec<ServerLayer>,
     pub(super) narrowings: Vec<NarrowingLayer>,
-    /// Of all servers that it has a word about, also of those that cannot be read or are skipped.
+    /// The names of all servers with a table, including unreadable and skipped ones.
     pub(super) server_names: Vec<String>,
     pub(super) profiles: Vec<ProfileLayer>,
-    /// Whether a mistake may hide servers that it configures.
+    /// Whether an error may hide servers.
     pub(super) is_partial: bool,
 }
 
@@ -50,11 +49,11 @@ pub(super) struct Layer {
 pub(super) struct DefaultsLayer {
     pub(super) settings: KeyLayer,
     pub(super) pass_env: Vec<Spanned<String>>,
-    /// What its `deny` hides of every server, one for each layer.
+    /// The `deny` for every server, one for each layer.
     pub(super) exposures: Vec<Exposure>,
 }
 
-/// A server that a file configures.
+/// A server that this file defines.
 #[derive(Debug)]
 pub(super) struct ServerLayer {
     pub(super) name: Spanned<Arc<str>>,
@@ -62,25 +61,25 @@ pub(super) struct ServerLayer {
     pub(super) rules: ServerRules,
 }
 
-/// What a file says of a server that another one configures.
+/// The table of a server that another file defines.
 #[derive(Debug)]
 pub(super) struct NarrowingLayer {
     pub(super) name: Spanned<Arc<str>>,
-    /// Keys that only the file may have that configures it.
+    /// Keys that are valid only in the table that defines the server.
     pub(super) misplaced: Vec<Spanned<String>>,
     pub(super) rules: ServerRules,
 }
 
-/// What any layer may say of a server.
+/// The keys of a server that every layer can set.
 #[derive(Debug, Default)]
 pub(super) struct ServerRules {
-    /// What is exposed: all have to agree.
+    /// The exposure rules of all layers. An item must be permitted by each.
     pub(super) exposures: Vec<Exposure>,
     pub(super) settings: KeyLayer,
 }
 
 impl DefaultsLayer {
-    /// As [`DaemonLayer::merge`], but lists add up.
+    /// Merges over `lower`. Lists add up, settings replace.
     pub(super) fn merge(self, mut lower: Self) -> Self {
         lower.pass_env.extend(self.pass_env);
         lower.exposures.extend(self.exposures);
@@ -89,7 +88,7 @@ impl DefaultsLayer {
 }
 
 impl ServerRules {
-    /// As [`DaemonLayer::merge`], but what is exposed narrows.
+    /// Merges over `lower`. Exposure rules narrow, settings replace.
     pub(super) fn merge(self, mut lower: Self) -> Self {
         lower.exposures.extend(self.exposures);
         Self { exposures: lower.exposures, settings: self.settings.merge(lower.settings) }

@@ -1,4 +1,4 @@
-//! What stands where in the files: all that advice may be about, with its location. The checked configuration has no places.
+//! The values that lints check, with their locations, which the resolved configuration does not have.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,50 +13,50 @@ use super::layer::{Exposure, LaunchTemplate, OAuthTemplate, ProfileLayer, Server
 use super::spanned::{Location, Spanned};
 use crate::list_kind::ListKind;
 
-/// Most that are looked at; of what follows, no advice is given.
+/// Maximum number of notes. Later values are not checked.
 const MAX_NOTES: usize = 50_000;
 
-/// Something in a file that advice may be about.
+/// A value in a file that lints check.
 #[derive(Debug)]
 pub(crate) struct Note<'a> {
-    /// The table it stands in.
+    /// Its table.
     pub(crate) owner: NoteScope<'a>,
     location: &'a Location,
-    /// What it is.
+    /// The value.
     pub(crate) what: What<'a>,
 }
 
-/// The table that something stands in.
+/// The table of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoteScope<'a> {
     /// `[defaults]`
     Defaults,
-    /// `[servers.NAME]`, or what another client's file has in its location.
+    /// `[servers.NAME]`, or the equivalent in another client's file.
     Server(&'a Arc<str>),
     /// `[profiles.NAME]`
     Profile,
 }
 
-/// What advice may be about.
+/// A value that lints check.
 #[derive(Debug)]
 pub(crate) enum What<'a> {
     /// A server's name.
     Name,
-    /// A text that is filled in, and what it is for.
+    /// A text with references, and its use.
     Text(Use<'a>, &'a Template),
-    /// What a process may use, by this key.
+    /// The resource limit with this key.
     Limit(&'static str),
-    /// A pattern on the owner's own names of one kind, or on its URIs.
+    /// A pattern on the names or URIs of one kind.
     Pattern(ListKind, &'a Glob),
-    /// A pattern on servers' names, and one on what they offer.
+    /// A pattern on server names, and one on their items.
     Scoped(ListKind, &'a Glob, &'a Glob),
 }
 
-/// What a text of a server is for.
+/// The use of a text of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use<'a> {
     Command,
-    /// One of its arguments.
+    /// An argument.
     Arg,
     /// The value of this variable or key.
     Value(&'a str),
@@ -64,16 +64,16 @@ pub(crate) enum Use<'a> {
     Header(&'a str),
     /// A directory, or the URI of one.
     Directory,
-    /// Where the server is reached.
+    /// The server's URL.
     Url,
-    /// Certificates that are trusted.
+    /// A file with trusted certificates.
     CaFile,
-    /// As what mcpd is known where it is let in.
+    /// The OAuth client id.
     ClientId,
 }
 
 impl LoadedConfig {
-    /// All of it, that of each table together.
+    /// All values to check, table by table.
     pub(crate) fn notes(&self) -> Vec<Note<'_>> {
         let mut notes = Vec::new();
         let defaults = &self.layers.defaults;
@@ -88,17 +88,17 @@ impl LoadedConfig {
 }
 
 impl Note<'_> {
-    /// The file it stands in.
+    /// Its file.
     pub(crate) fn file(&self) -> &Path {
         &self.location.file.path
     }
 
-    /// How that file writes a key with its value.
+    /// The syntax of its file.
     pub(crate) fn spelling(&self) -> Spelling {
         Spelling::of(self.file(), &self.location.file.text)
     }
 
-    /// A warning about it, with advice on what to write instead.
+    /// A warning about it, with a help text.
     pub(crate) fn warning(&self, message: impl Into<String>, help: impl Into<String>) -> Diagnostic {
         Diagnostic::new(Level::Warning, &self.location.file, self.location.problem(message).help(help))
     }

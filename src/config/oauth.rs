@@ -1,40 +1,39 @@
-//! How mcpd is let in at a server that wants to know for whom it asks. No `Debug` here shows a secret.
+//! The settings of OAuth logins. No `Debug` in this module prints a secret.
 
 use std::fmt;
 
 use super::keys::Choice;
 
-/// Whether mcpd logs in at a server that asks for that. Source: MCP 2025-11-25, `basic/authorization`.
+/// Whether mcpd logs in to a server that requires it. Source: MCP 2025-11-25, `basic/authorization`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OAuth {
-    /// No: what the headers say is all there is.
+    /// No login: only the headers are sent.
     Off,
-    /// For the user, once `mcpd login` was run, or as itself.
+    /// As the user after `mcpd login`, or as mcpd itself.
     On(OAuthSettings),
 }
 
-/// What a person knows of that beforehand. `Debug` does not show the secret.
+/// The configured details of the login. `Debug` does not print the secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OAuthSettings {
-    /// For whom mcpd logs in; what the authorization server offers decides if it is not given.
+    /// The grant. If unset, the authorization server's metadata decides.
     pub grant: Option<OAuthGrant>,
-    /// As what mcpd is known to the authorization server, or the `https://` URL of a document that says so; if it is not
-    /// given, mcpd registers itself.
+    /// The client id, or the `https://` URL of a client metadata document. If unset, mcpd registers itself.
     pub client_id: Option<String>,
-    /// What goes with it. It is among the [`Remote::secrets`](super::Remote::secrets).
+    /// The client secret. It is one of the [`Remote::secrets`](super::Remote::secrets).
     pub client_secret: Option<String>,
-    /// What is asked for, in the place of what the server says.
+    /// The requested scopes, which replace those that the server requires.
     pub scopes: Vec<String>,
-    /// The port of 127.0.0.1 that the browser is sent back to; any that is free if it is not given.
+    /// The port of the redirect to 127.0.0.1. If unset, any free port.
     pub redirect_port: Option<u16>,
 }
 
-/// For whom mcpd logs in. Source: OAuth 2.1, 4.1 and 4.2.
+/// The OAuth grant. Source: OAuth 2.1, 4.1 and 4.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OAuthGrant {
-    /// For a person, who agrees in a browser.
+    /// A person logs in with a browser.
     AuthorizationCode,
-    /// For itself, by its [`OAuthSettings::client_id`] and [`OAuthSettings::client_secret`]; nobody is asked.
+    /// mcpd logs in as itself with [`OAuthSettings::client_id`] and [`OAuthSettings::client_secret`].
     ClientCredentials,
 }
 

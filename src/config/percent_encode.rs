@@ -1,8 +1,8 @@
-//! A path as a part of a URL.
+//! Percent-encodes a path for use in a URL.
 
 use std::fmt::Write;
 
-/// An absolute path as it stands in a URL, be it in its path or behind its `?`: nothing in it ends where it stands, or leads above it.
+/// Encodes an absolute path for the path or query of a URL. No character of the result ends that part, and no segment leads above it.
 /// Source: RFC 3986, 2.1 (other characters) and 5.2.4 (`..`).
 pub(super) fn percent_encode(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
@@ -18,7 +18,7 @@ pub(super) fn percent_encode(path: &str) -> String {
         if is_plain(byte) {
             text.push(char::from(byte));
         } else {
-            // A text takes whatever is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(text, "%{byte:02X}");
         }
     }

@@ -1,6 +1,6 @@
-//! What agents see that come by one socket: some of the servers, and of those what policy leaves, under names of its own.
+//! Profiles: what agents see on one socket, as servers, rules and naming.
 //!
-//! A profile only narrows: what a server's own policy hides, no profile shows.
+//! A profile only narrows: it never exposes an item that the server's own policy hides.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,38 +12,38 @@ use crate::list_kind::{ListKind, PerKind};
 use crate::naming::{Naming, is_server_name};
 use crate::policy::Policy;
 
-/// Most `[profiles.NAME]` tables. Each has a socket, and lists that are built and kept for it.
+/// Maximum number of `[profiles.NAME]` tables. Each has a socket and its own lists in memory.
 pub const MAX_PROFILES: usize = 100;
-/// The user id that stands for all that are unknown here, as those of other user namespaces are (user_namespaces(7)).
+/// The user id of all unmapped users, such as those of other user namespaces (user_namespaces(7)).
 pub(super) const UNKNOWN_USER: u32 = 65_534;
 
-/// One agent socket, and what is seen there.
+/// One agent socket and what it exposes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// `default`, or as in `[profiles.NAME]`.
+    /// `default`, or the name in `[profiles.NAME]`.
     pub name: Arc<str>,
-    /// The only ones it has; `None`: all.
+    /// The servers of the profile. `None` for all.
     pub servers: Option<BTreeSet<Arc<str>>>,
-    /// What of them is hidden beyond their own policy.
+    /// What it hides in addition to the servers' policies.
     pub narrowing: Narrowing,
-    /// How tools and prompts are named.
+    /// The naming of tools and prompts.
     pub naming: Naming,
-    /// Users who may connect, beside the one whom mcpd runs as.
+    /// Users who may connect, in addition to the user who runs mcpd.
     pub allow_uids: BTreeSet<u32>,
 }
 
-/// What a profile hides. The default is nothing.
+/// What a profile hides. Default: nothing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Narrowing {
-    /// Those of resources are those of templates.
+    /// Resource rules also apply to resource templates.
     pub(super) rules: PerKind<ScopedRules>,
-    /// The only kinds that are exposed; `None`: all.
+    /// The exposed kinds. `None` for all.
     pub(super) expose: Option<Vec<ListKind>>,
-    /// Only tools that are annotated as reading only.
+    /// Only tools annotated as read-only are exposed.
     pub(super) read_only: bool,
 }
 
-/// `allow` narrows first; `deny` wins.
+/// The patterns of one kind. `deny` wins over `allow`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ScopedRules {
     pub(super) allow: Option<Vec<ScopedPattern>>,
@@ -58,28 +58,28 @@ pub(super) struct ScopedPattern {
 }
 
 impl Profile {
-    /// The one that is always there, while it hides nothing.
+    /// The default profile without a table, which hides nothing.
     #[must_use]
     pub fn whole(naming: Naming) -> Self {
         let name = Arc::from(Self::DEFAULT);
         Self { name, servers: None, narrowing: Narrowing::default(), naming, allow_uids: BTreeSet::new() }
     }
 
-    /// The name of the profile that is always there.
+    /// The name of the default profile, which always exists.
     pub const DEFAULT: &str = "default";
 
-    /// What of `server` is seen in it; `None` if the server is not in it at all.
+    /// The policy of `server` in this profile. `None` if the server is not in it.
     #[must_use]
     pub fn policy(&self, server: &ServerConfig) -> Option<Policy> {
         if self.servers.as_ref().is_some_and(|servers| !servers.contains(&server.name)) {
             return None;
         }
-        // Patterns that fit together when they were read fit in any part. If they did not, nothing would be shown.
+        // The patterns were compiled together when they were read, so a part of them compiles too. Otherwise nothing would be exposed.
         let narrowing = self.narrowing.of(&server.name).ok()?.with_table(&format!("profiles.{}", self.name));
         Some(server.policy.clone().and(&narrowing))
     }
 
-    /// `server` with what of it is seen; `None` if it is not in the profile.
+    /// `server` with its policy in this profile. `None` if it is not in the profile.
     pub(crate) fn seen(&self, server: &Arc<ServerConfig>) -> Option<Arc<ServerConfig>> {
         if self.is_whole() {
             return Some(Arc::clone(server));
@@ -88,7 +88,7 @@ impl Profile {
         Some(Arc::new(ServerConfig { policy, ..(**server).clone() }))
     }
 
-    /// Whether agents see all that servers' own policies leave.
+    /// Whether the profile hides nothing.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.servers.is_none() && self.narrowing == Narrowing::default()
@@ -96,7 +96,7 @@ impl Profile {
 }
 
 impl Narrowing {
-    /// As a policy of one server.
+    /// The rules as a policy of one server.
     fn of(&self, server: &str) -> Result<Policy, globset::Error> {
         let mut policy = Policy::default().read_only(self.read_only);
         if let Some(kinds) = &self.expose {
@@ -117,7 +117,7 @@ impl Narrowing {
 }
 
 impl ScopedRules {
-    /// Whether they can be compiled together, which is a matter of their size.
+    /// Whether the patterns are small enough to be compiled together.
     pub(super) fn compile(&self, kind: ListKind) -> Result<(), globset::Error> {
         let keys = |patterns: &[ScopedPattern]| patterns.iter().map(|pattern| pattern.key.clone()).collect::<Vec<_>>();
         Policy::default().with(kind, self.allow.as_deref().map(keys).as_deref(), &keys(&self.deny)).map(drop)
@@ -129,12 +129,12 @@ impl ScopedPattern {
         Self { server: server.compile_matcher(), key }
     }
 
-    /// That on the server's name, and that on what it offers.
+    /// The globs on the server's name and on its items.
     pub(super) fn globs(&self) -> (&Glob, &Glob) {
         (self.server.glob(), &self.key)
     }
 
-    /// As it is written.
+    /// The source text.
     pub(super) fn source(&self) -> String {
         format!("{}/{}", self.server.glob(), self.key.glob())
     }
@@ -146,7 +146,7 @@ impl PartialEq for ScopedPattern {
     }
 }
 
-/// Why a profile cannot have this name, if it cannot: its socket is `NAME.sock`.
+/// Why a profile cannot have this name, if it cannot: the socket `NAME.sock` is taken.
 #[must_use]
 pub(super) fn profile_name_taken(name: &str) -> Option<&'static str> {
     match name {

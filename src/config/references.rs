@@ -1,4 +1,4 @@
-//! The variables that a configuration refers to.
+//! The environment variables that a configuration refers to.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::layer::LaunchTemplate;
 use super::notes::What;
 
 impl LoadedConfig {
-    /// Names of the variables of the environment in `${NAME}` and `pass_env`, whether they are set or not.
+    /// The names of variables in `${NAME}` and `pass_env`, whether they are set or not.
     pub(crate) fn variables(&self) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for note in self.notes() {

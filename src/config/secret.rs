@@ -1,12 +1,14 @@
-//! Whether a value that somebody wrote down looks like a secret: by what it is called, and by how it looks.
+//! Detects literal values that look like secrets, by name and by form.
 //!
-//! Pure, and modest: what is taken for a secret is moved, masked or warned of, and a false alarm teaches people to look away.
+//! Detected values are moved, masked or warned about. It avoids false positives, because users ignore frequent false warnings.
+//!
+//! Pure.
 
 use std::collections::BTreeSet;
 
 use percent_encoding::percent_decode_str;
 
-/// Words that make a secret of what they end the name of.
+/// Words that mark a secret at the end of a name.
 const SECRET_WORDS: [&str; 13] = [
     "apikey",
     "authorization",
@@ -22,12 +24,12 @@ const SECRET_WORDS: [&str; 13] = [
     "token",
     "cookie",
 ];
-/// The same where it is written in one with what is before it, such as `PGPASSWORD`.
+/// Endings that mark a secret without a word boundary, such as `PGPASSWORD`.
 const GLUED: [&str; 2] = ["apikey", "password"];
-/// What makes a secret of a `key` that follows it. Others are keys to sort by, or keys of a keyboard.
+/// Words that mark a secret before `key`. Other keys are sort keys or keyboard keys.
 const SECRET_KEYS: [&str; 11] =
     ["access", "account", "api", "app", "auth", "encryption", "license", "master", "private", "secret", "service"];
-/// How tokens of well-known services begin, with the fewest characters that follow.
+/// The prefixes of tokens of well-known services, with the minimum number of characters after them.
 const TOKENS: [(&str, usize); 19] = [
     ("ghp_", 20),
     ("gho_", 20),
@@ -49,15 +51,15 @@ const TOKENS: [(&str, usize); 19] = [
     ("npm_", 30),
     ("ntn_", 30),
 ];
-/// What people write where a secret is to go.
+/// Placeholders that people write for a secret.
 const PLACEHOLDERS: [&str; 9] =
     ["your", "changeme", "change-me", "change_me", "example", "placeholder", "redacted", "dummy", "todo"];
-/// A text without words or marks in it is random from this length on, in characters.
+/// Minimum length of a random text, in characters.
 const MAX_WORD_LEN: usize = 24;
-/// Shortest `Bearer` or `Basic` credential, in characters.
+/// Minimum length of a `Bearer` or `Basic` credential, in characters.
 const SHORTEST_CREDENTIAL: usize = 8;
 
-/// Whether a variable, a header or an option of this name holds a secret, such as `GITHUB_TOKEN`, `X-Api-Key` or
+/// Whether a variable, header or option of this name contains a secret, such as `GITHUB_TOKEN`, `X-Api-Key` or
 /// `--password`. `TOKEN_FILE`, `MAX_TOKENS` and `SORT_KEY` do not.
 pub(crate) fn is_secret_name(name: &str) -> bool {
     let words = words(name);
@@ -68,13 +70,13 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     }
 }
 
-/// Whether a literal value of this name is a secret that somebody has written down.
+/// Whether the literal value of this name is a secret.
 pub(crate) fn is_secret(name: &str, value: &str) -> bool {
     is_secret_value(value) || is_secret_name(name) && is_plausible(value)
 }
 
-/// Whether a text is a secret whatever it is called: a token of a well-known service, a credential of HTTP, a password or
-/// another secret within a URL, a private key, or a long text of random characters.
+/// Whether a text is a secret by its form: a token of a well-known service, an HTTP credential, a URL with a password or another
+/// secret, a private key, or a long random text.
 pub(crate) fn is_secret_value(value: &str) -> bool {
     let value = value.trim();
     if value.contains("${") {
@@ -94,8 +96,8 @@ pub(crate) fn is_secret_value(value: &str) -> bool {
         || is_random(value)
 }
 
-/// Which of these arguments are secrets: the value of an option with a secret's name, also one that is filled in later, or a
-/// text that looks like a secret.
+/// Which of these arguments are secrets: the value of an option with a secret's name (including references), or a text that looks like a
+/// secret.
 pub(crate) fn in_arguments(args: &[&str]) -> BTreeSet<usize> {
     let is_value = |name: &str, value: &str| value.contains("${") && is_secret_name(name) || is_secret(name, value);
     let is_it = |index: usize| {
@@ -111,7 +113,7 @@ pub(crate) fn in_arguments(args: &[&str]) -> BTreeSet<usize> {
     (0..args.len()).filter(|index| is_it(*index)).collect()
 }
 
-/// `GITHUB_TOKEN`, `github-token` and `githubToken` are two words each; digits end none: `TOKEN2` is one.
+/// Splits a name into words: two for `GITHUB_TOKEN`, `github-token` and `githubToken`. Digits do not end a word: `TOKEN2` is one.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
@@ -129,7 +131,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a text could be a secret at all: neither a switch, a number, a place, nor what stands for one.
+/// Whether a text can be a secret: not a switch, a number, a path, a URL, or a placeholder.
 fn is_plausible(value: &str) -> bool {
     let value = value.trim();
     let is_place = value.starts_with(['/', '~', '.']) || value.contains("://");
@@ -154,13 +156,13 @@ fn has_password(value: &str) -> bool {
     password.is_some_and(|password| !password.is_empty() && !is_placeholder(password))
 }
 
-/// In what follows the scheme of a URL.
+/// Finds the password in the text after the scheme of a URL.
 fn user_and_password(rest: &str) -> Option<(&str, &str)> {
     rest.split(['/', '?', '#']).next()?.rsplit_once('@')?.0.split_once(':')
 }
 
-/// The secret parts of a URL that may lack its scheme: user and password, and the password alone as it is written and as
-/// it is meant. Empty if it has no password.
+/// The secret parts of a URL, with or without scheme: user and password, and the password alone, encoded and decoded. Empty without
+/// a password.
 pub(super) fn url_passwords(url: &str) -> Vec<String> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let Some((user, password)) = user_and_password(rest).filter(|(_, password)| !password.is_empty()) else {
@@ -173,14 +175,14 @@ pub(super) fn url_passwords(url: &str) -> Vec<String> {
 /// `scheme://host/path?name=secret#name=secret`
 fn has_secret_in_query(value: &str) -> bool {
     let Some((_, query)) = value.split_once("://").and_then(|(_, rest)| rest.split_once('?')) else { return false };
-    // A part has no `?`, so that it is no URL with a query of its own, however deep texts are nested.
+    // A part has no `?`, so it is not a URL with a query. This bounds the recursion.
     query.split(['?', '&', '#']).any(|part| {
         let (name, value) = part.split_once('=').unwrap_or(("", part));
         is_secret(name, value)
     })
 }
 
-/// Long, of one piece, and of capitals, small letters and digits that follow each other without order.
+/// Whether a text is long, has no blanks, and mixes capitals, small letters and digits.
 fn is_random(value: &str) -> bool {
     let is_piece = value.len() >= MAX_WORD_LEN && value.bytes().all(is_token_byte);
     let class = |byte: u8| (byte.is_ascii_uppercase(), byte.is_ascii_lowercase(), byte.is_ascii_digit());

@@ -7,7 +7,7 @@ use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, TOOL_TIMEOUTS, choice, 
 use super::timeouts::{CallLimit, ToolTimeouts};
 
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
-/// More than the kernel allows is refused.
+/// The maximum that the kernel allows.
 const TASKS: RangeInclusive<usize> = 1..=4 << 20;
 
 const fn seconds(seconds: u64) -> Duration {
@@ -165,7 +165,7 @@ impl Settings {
     }
 }
 
-/// Who shares one instance of a server.
+/// Which agents share one instance of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// All agents.

@@ -1,7 +1,7 @@
-//! The effective configuration as a file of ours, with the location that says each value.
+//! Prints the effective configuration as mcpd's TOML, with the location of each value.
 //!
-//! What may be a secret is not in it: of the values of `env` and `headers` it has the references alone, and everywhere else what
-//! was written, not what that was filled in with. So but for those it can be read again, and says the same.
+//! It contains no secrets: values of `env` and `headers` are reduced to their references, and all other values are printed as written,
+//! without expansion. Apart from these reductions, the output can be read again with the same result.
 
 mod page;
 mod profiles;
@@ -16,7 +16,7 @@ use super::load::{Layers, LoadedConfig};
 use super::settings::Settings;
 use super::spanned::Spanned;
 
-/// The configuration that holds, as TOML: each value with the line that says it, or `default`.
+/// The effective configuration as TOML: each value with its location, or `default`.
 #[must_use]
 pub fn show(loaded: &LoadedConfig) -> String {
     let Layers { daemon, defaults, servers, profiles, .. } = &loaded.layers;
@@ -64,7 +64,7 @@ fn show_default<T: Default>(key: &Key<T>, page: &mut Page) {
     let Some(value) = key.default().filter(|value| !matches!(value, KeyValue::ToolTimeouts(_))) else { return };
     let text = key.serialize(&value);
     match key.rule.derived_from {
-        // As a setting it would no longer follow the other keys.
+        // The key is printed as a comment: if it were set, it would no longer follow the other keys.
         Some(keys) => page.comment(&format!("{} = {text} # default, or a longer {keys}", key.name)),
         None => page.default_value(key.name, &text),
     }

@@ -1,8 +1,8 @@
-//! Sizes as people write them, such as `512MiB`.
+//! Parses and prints sizes such as `512MiB`.
 
 const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
-/// The number of bytes that `text` says.
+/// Parses a size in bytes.
 pub(super) fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -14,7 +14,7 @@ pub(super) fn parse(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// The same size in the largest unit in which it is whole.
+/// Prints a size in the largest unit that divides it.
 #[must_use]
 pub(crate) fn text(bytes: u64) -> String {
     let unit = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));

@@ -1,4 +1,4 @@
-//! A value of the configuration, and what says it.
+//! Values of the configuration with their locations.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::tree::Problem;
 
-/// A value and the location that says it. Where nothing says one there is none, and the built-in default holds.
+/// A value and its location. An unset key has none and uses the built-in default.
 #[derive(Debug, Clone)]
 pub(super) struct Spanned<T> {
     pub(super) value: T,
@@ -22,17 +22,17 @@ pub(super) struct Location {
 }
 
 impl Location {
-    /// A complaint about it.
+    /// A problem at this location.
     pub(super) fn problem(&self, message: impl Into<String>) -> Problem {
         Problem::new(self.span.clone(), message)
     }
 
-    /// An error, made of a [`Location::problem`].
+    /// An error at this location, from a [`Location::problem`].
     pub(super) fn error(&self, problem: Problem) -> Diagnostic {
         Diagnostic::new(Level::Error, &self.file, problem)
     }
 
-    /// Without the column.
+    /// The location without the column.
     pub(super) fn line(&self) -> String {
         self.file.line_address(self.span.start)
     }
@@ -45,12 +45,12 @@ impl fmt::Display for Location {
     }
 }
 
-/// The value, or what holds where nothing is value.
+/// The value, or `unset` if there is none.
 pub(super) fn or_default<T: Clone>(value: Option<&Spanned<T>>, unset: T) -> T {
     value.map_or(unset, |value| value.value.clone())
 }
 
-/// The values alone.
+/// The values without their locations.
 pub(super) fn values<T: Clone>(all: &[Spanned<T>]) -> Vec<T> {
     all.iter().map(|spanned| spanned.value.clone()).collect()
 }

@@ -1,36 +1,35 @@
-//! How long a call may take: what holds for all tools of a server, and what for some of them.
+//! Time limits of calls: for all tools of a server, and for some of them.
 
 use std::time::Duration;
 
 use globset::{Glob, GlobMatcher};
 
-/// How long one call may take.
+/// The time limits of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimit {
-    /// Without an answer or progress; never more than `total`.
+    /// Maximum time without an answer or progress. At most `total`.
     pub silence: Duration,
-    /// Whatever progress it makes.
+    /// Maximum total time, independent of progress.
     pub total: Duration,
 }
 
-/// What some tools of a server have in the place of its `call_timeout`, by globs on the server's own names for them. The
-/// first that matches counts.
+/// Timeouts of some tools that replace `call_timeout`, by globs on tool names of the server. The first match applies.
 #[derive(Debug, Clone, Default)]
 pub struct ToolTimeouts(Vec<(GlobMatcher, Duration)>);
 
 impl ToolTimeouts {
-    /// These, in this order.
+    /// The timeouts, in order.
     pub fn new(timeouts: impl IntoIterator<Item = (Glob, Duration)>) -> Self {
         Self(timeouts.into_iter().map(|(glob, timeout)| (glob.compile_matcher(), timeout)).collect())
     }
 
-    /// That of the server's own tool name; `None` for one of no special kind.
+    /// The timeout of a tool. `None` if no glob matches.
     #[must_use]
     pub fn of(&self, tool: &str) -> Option<Duration> {
         self.0.iter().find(|(glob, _)| glob.is_match(tool)).map(|(_, timeout)| *timeout)
     }
 
-    /// The longest of all, or nothing.
+    /// The longest timeout. `None` if there are none.
     #[must_use]
     pub fn longest(&self) -> Duration {
         self.0.iter().map(|(_, timeout)| *timeout).max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Our own format: TOML text to a tree.
+//! Parses mcpd's TOML to a tree.
 
 use std::ops::Range;
 
@@ -9,21 +9,21 @@ use super::broken::named;
 use super::tree::{Entry, MAX_DEPTH, MAX_PROBLEMS, Node, ParseTree, Problem, Value};
 use super::unclosed::{OpenDelimiter, unclosed};
 
-/// The parser has no codes for its errors; tests hold its words to these.
+/// Error texts of the parser, which has no codes. Tests check that they are current.
 const DUPLICATE: &str = "duplicate key";
 const UNQUOTED: &str = "string values must be quoted";
 
 /// Parses `text`.
 ///
-/// What follows a syntax error is often only its echo, so one is reported, with the duplicate keys before it, and nothing is read. A
-/// duplicate key has no echo: every one is reported, and the rest of the file is still checked.
+/// A syntax error often causes further errors, so only the first is reported, with the duplicate keys before it, and nothing is read.
+/// Every duplicate key is reported, and the rest of the file is still checked.
 pub(super) fn parse(text: &str) -> ParseTree {
     let (table, errors) = DeTable::parse_recoverable(text);
     let (duplicates, syntax): (Vec<Error>, Vec<Error>) = errors.into_iter().partition(|e| e.message() == DUPLICATE);
     let mut problems: Vec<_> = duplicates.iter().take(MAX_PROBLEMS).map(|error| duplicate(text, error)).collect();
     if let Some(error) = syntax.first() {
         let problem = describe(text, error);
-        // Keys that an open bracket has swallowed are in one table with it.
+        // Keys after an unclosed bracket seem to be in its table, so their errors are not reported.
         problems.retain(|duplicate| duplicate.span.start < problem.span.start);
         problems.push(problem);
         dismantle(DeValue::Table(table.into_inner()));
@@ -68,8 +68,8 @@ impl Walk {
     }
 }
 
-/// Drops a value one level at a time. The parser bounds brackets and dotted keys, but not their product, and thousands
-/// of levels dropped within each other need some 2 MiB of stack, which is all that a thread has by default.
+/// Drops a value one level at a time. The parser limits brackets and dotted keys, but not their product. A recursive drop of thousands of
+/// levels needs about 2 MiB of stack, the default size of a thread's stack.
 fn dismantle(value: DeValue<'_>) {
     let mut rest = vec![value];
     while let Some(value) = rest.pop() {
@@ -111,7 +111,7 @@ fn describe(text: &str, error: &Error) -> Problem {
     }
 }
 
-/// The parser guesses the type of a bare word by its first letters, and complains about that type.
+/// Replaces errors about bare words: the parser guesses the type by the first letters and reports an error of that type.
 fn is_about_bare_word(message: &str) -> bool {
     [UNQUOTED, "invalid boolean", "invalid float, expected `"].iter().any(|start| message.starts_with(start))
 }
@@ -133,7 +133,7 @@ fn help(message: &str) -> Option<&'static str> {
     helps.iter().find(|(start, _)| message.starts_with(start)).map(|(_, help)| *help)
 }
 
-/// Some errors of the parser have no place; those are about the file as a whole.
+/// The span of an error. Errors without one are about the whole file.
 fn place(text: &str, error: &Error) -> Range<usize> {
     let span = error.span().unwrap_or(0..0);
     if text.get(span.clone()).is_some() { span } else { text.len()..text.len() }

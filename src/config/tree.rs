@@ -1,4 +1,4 @@
-//! One tree of values with their places, common to both formats.
+//! The tree of values with their spans, common to both formats.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -6,30 +6,30 @@ use std::ops::Range;
 use super::command_line::holds_secret;
 use super::secret::{in_arguments, is_secret_value};
 
-/// Deepest nesting that is taken; the configuration itself needs four levels.
+/// Maximum nesting. The configuration needs four levels.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Complaints kept of each kind about one file. A file of nothing but wrong lines must not cost the daemon its memory.
+/// Maximum problems of each level for one file, so that a file full of errors cannot exhaust the daemon's memory.
 pub(super) const MAX_PROBLEMS: usize = 101;
 
-/// A value and the bytes of the text it was written in.
+/// A value and its span in the text.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) span: Range<usize>,
     pub(super) value: Value,
 }
 
-/// What both formats can say.
+/// A value of either format.
 #[derive(Debug)]
 pub(super) enum Value {
-    /// In file order; no key occurs twice.
+    /// In file order, without duplicate keys.
     Table(Vec<Entry>),
     Array(Vec<Node>),
     String(String),
     Integer(i64),
     Float,
     Bool(bool),
-    /// Something no key takes, by the name of its type.
+    /// A value of a type that no key accepts, by the name of the type.
     Other(&'static str),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
-/// Something a text gets wrong at a place.
+/// A problem at a place of a text.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) span: Range<usize>,
@@ -50,7 +50,7 @@ pub(super) struct Problem {
     pub(super) help: Option<String>,
 }
 
-/// What a parser makes of a text: no root where a syntax error leaves nothing to read.
+/// The result of parsing a text. After a syntax error there is no root.
 #[derive(Debug, Default)]
 pub(super) struct ParseTree {
     pub(super) root: Option<Node>,
@@ -58,7 +58,7 @@ pub(super) struct ParseTree {
 }
 
 impl Value {
-    /// The type with its article, as a message says it.
+    /// The type with its article, for messages.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Table(_) => "a table",
@@ -73,10 +73,9 @@ impl Value {
 }
 
 impl Node {
-    /// The places of texts that are likely secrets: literal values under `env` and `headers`, arguments that look like one, and
-    /// whatever looks like one anywhere.
+    /// The spans of likely secrets: literal values under `env` and `headers`, and texts and arguments that look like secrets.
     ///
-    /// A value with a `${` in it is shown: it names where the secret is, and its spelling is what a complaint is about.
+    /// A value with a `${` is printed: it only refers to a secret, and messages are about its syntax.
     pub(super) fn secrets(&self) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         self.find_secrets("", false, &mut found);
@@ -88,12 +87,12 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key)
     }
 
-    /// Those of a table; none of anything else.
+    /// The entries of a table. Empty for other types.
     pub(super) fn entries(&self) -> &[Entry] {
         if let Value::Table(entries) = &self.value { entries } else { &[] }
     }
 
-    /// The text that it is.
+    /// The text of a string.
     pub(super) fn text(&self) -> Option<&str> {
         if let Value::String(text) = &self.value { Some(text) } else { None }
     }
@@ -104,8 +103,7 @@ impl Node {
         items.iter().filter_map(Self::text).collect()
     }
 
-    /// Whether another has the same value, with its keys in the same order, wherever it stands. Of numbers that are no integers
-    /// this is not known.
+    /// Whether both values are equal, with keys in the same order. Ignores spans. Numbers that are not integers are never equal.
     pub(super) fn has_same_value(&self, other: &Self) -> bool {
         match (&self.value, &other.value) {
             (Value::Table(these), Value::Table(those)) => {
@@ -129,7 +127,7 @@ impl Node {
             Value::String(text) if secret && !text.contains("${") || is_secret_value(text) => {
                 found.push(self.span.clone());
             }
-            // A whole command line that stands in one of them.
+            // A whole command line in one text.
             Value::String(text) if matches!(key, "command" | "args") && holds_secret(text) => {
                 found.push(self.span.clone());
             }

@@ -62,7 +62,10 @@ fn files_of_nine_clients_are_served_as_they_are() {
         assert!(!seen.is_empty() && seen.iter().all(|seen| seen.as_deref() == Some(value)), "{server}: {seen:?}");
     }
     let maps = daemon.row("maps");
-    assert!(maps.to_string().contains("`${input:maps-key}` has no value: run `mcpd import`, which prompts for it"), "{maps}");
+    assert!(
+        maps.to_string().contains("`${input:maps-key}` has no value: run `mcpd import`, which prompts for it"),
+        "{maps}"
+    );
     assert_eq!(shims.seen("ledger-server", "LEDGER_YEAR").as_deref(), Some("2026"));
     assert_eq!(shims.seen("charts-server", "CHARTS_HOME"), place.path("home").to_str().map(str::to_owned));
     assert!(shims.arguments("ledger-server").contains("${literally}"));

@@ -1,4 +1,4 @@
-//! A configuration file that is read, edited and written back: whole or not at all, and not over what somebody else wrote.
+//! Reads a configuration file and writes it back atomically, unless another program changed it meanwhile.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, Metadata, Permissions};
@@ -11,10 +11,10 @@ use rustix::fs::{FlockOperation, Gid, Uid, fchown, flock};
 use super::super::interpolate::{Process, Sources};
 use super::super::load::MAX_FILE;
 
-/// Symbolic links that are followed to a file: what the kernel follows.
+/// Maximum symbolic links to follow, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// A file as it was read; it need not be there. `Debug` shows its path alone, because the text may hold secrets.
+/// A file as it was read, or a missing file. `Debug` prints only its path, because the text may contain secrets.
 pub(crate) struct ConfigFile {
     path: PathBuf,
     was: Option<String>,
@@ -26,43 +26,43 @@ impl fmt::Debug for ConfigFile {
     }
 }
 
-/// Why a file was not written.
+/// Why a file could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
-    /// Somebody else has written to it since it was read.
-    #[error("{} was changed by somebody else meanwhile: try again", .0.display())]
+    /// Another program changed it since it was read.
+    #[error("{} was changed by another program: run the command again", .0.display())]
     Changed(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot write {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
 impl ConfigFile {
-    /// Reads the file at `path`, or at what this is a symbolic link to.
+    /// Reads the file at `path`, following symbolic links.
     ///
     /// # Errors
-    /// If it is there and cannot be read, is no regular file, is not UTF-8, or is larger than a configuration may be.
+    /// If it exists and cannot be read, is not a regular file, is not UTF-8, or is larger than the maximum.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let path = target(path)?;
         let was = read(&path)?;
         Ok(Self { path, was })
     }
 
-    /// Where it is; no symbolic link.
+    /// Its path, with symbolic links resolved.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it held; nothing, if it is not there.
+    /// Its text. Empty if it does not exist.
     pub(crate) fn text(&self) -> &str {
         self.was.as_deref().unwrap_or_default()
     }
 
-    /// Has it hold `text`, with the mode and the owner it has. A new one is for its owner only, as are directories that
-    /// are made for it. Whatever goes wrong, the file holds either all of the old text or all of the new one.
+    /// Replaces its text by `text`, and keeps its mode and owner. A new file and new directories are accessible to their owner only. After
+    /// any failure, the file has either the complete old or the complete new text.
     ///
     /// # Errors
-    /// If it does not hold what it did when it was read, or cannot be written.
+    /// If it changed since it was read, or cannot be written.
     pub(crate) fn write(self, text: &str) -> Result<(), WriteError> {
         let Self { path, was } = self;
         match replace(&path, was.as_deref(), text) {
@@ -73,7 +73,7 @@ impl ConfigFile {
     }
 }
 
-/// Where a chain of symbolic links ends, whether or not something is there.
+/// The end of a chain of symbolic links, which need not exist.
 pub(super) fn target(path: &Path) -> io::Result<PathBuf> {
     let mut path = std::path::absolute(path)?;
     for _ in 0..MAX_LINKS {
@@ -96,7 +96,7 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Whether the file held what it `was`; then it holds `text` now.
+/// Replaces the text if the file still has the text `was`. Returns whether it had.
 fn replace(path: &Path, was: Option<&str>, text: &str) -> io::Result<bool> {
     let directory = directory(path);
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -108,7 +108,7 @@ fn replace(path: &Path, was: Option<&str>, text: &str) -> io::Result<bool> {
         Err(error) => return Err(error),
     }
     beside.as_file().sync_all()?;
-    // One that edits by this very function waits; anybody else has the moment between looking and renaming.
+    // The lock excludes other calls of this function. Other programs can still write between the comparison and the rename.
     let directory = File::open(directory)?;
     let _ = flock(&directory, FlockOperation::LockExclusive);
     if read(path)?.as_deref() != was {
@@ -121,7 +121,7 @@ fn replace(path: &Path, was: Option<&str>, text: &str) -> io::Result<bool> {
             done => drop(done.map_err(|refused| refused.error)?),
         },
     }
-    // What is written stands, whether or not the file system can say that it will after a power cut.
+    // The file is written. A failed sync of the directory is ignored: it matters only after a power cut.
     let _ = directory.sync_all();
     Ok(true)
 }

@@ -1,4 +1,4 @@
-//! The world as it will be once some files hold something else: a configuration is checked before it is written.
+//! Presents edited files as if they were written, to check a configuration before it is written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use super::super::interpolate::{FileText, Permissions, Sources};
 use super::file::target;
 
-/// What is there, but for some files.
+/// Sources with some files replaced.
 pub(crate) struct Overlay<'a> {
     under: &'a dyn Sources,
     files: Vec<(PathBuf, &'a str)>,
 }
 
 impl<'a> Overlay<'a> {
-    /// `under`, where nothing is overlaid yet.
+    /// `under` without replaced files.
     pub(crate) fn new(under: &'a dyn Sources) -> Self {
         Self { under, files: Vec::new() }
     }
 
-    /// The same, where the file at `path`, which is no symbolic link, holds `text`.
+    /// Replaces the file at `path`, which must not be a symbolic link, by `text`.
     pub(crate) fn with(mut self, path: &Path, text: &'a str) -> Self {
         self.files.push((path.to_owned(), text));
         self
@@ -45,7 +45,7 @@ impl Sources for Overlay<'_> {
         if text.len() as u64 > limit {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        // It keeps its owner and mode; one that is not there yet will be the user's alone.
+        // An existing file keeps its owner and mode. A new one is accessible to the user only.
         let user = self.under.user();
         let permissions = Permissions { mode: 0o600, owner: user, group: user };
         let new = || FileText { text: String::new(), id: (u64::MAX, number as u64), permissions };

@@ -8,12 +8,12 @@ use toml_edit::{DocumentMut, Item, Table};
 /// A table with a header of its own, by its position in the document.
 struct Header {
     position: Option<isize>,
-    /// Comments and blank lines above it.
+    /// The comments and blank lines above it.
     above: String,
     is_removed: bool,
 }
 
-/// `text` without the server `name`. `None` if `text` is not TOML, or has no such server.
+/// Removes the server `name` from `text`. `None` if `text` is not TOML, or has no such server.
 ///
 /// All line ends become those of the last line.
 pub(super) fn without(text: &str, name: &str) -> Option<String> {
@@ -89,7 +89,7 @@ fn set_above(document: &mut DocumentMut, position: Option<isize>, above: &str) {
     });
 }
 
-/// What stays of the text above and the text below removed tables, which stand at the start or the end of the document.
+/// The remaining text above and below removed tables at the start or end of the document.
 fn joined(above: &str, below: &str, at_start: bool, at_end: bool) -> String {
     let mut rest: Vec<_> = above.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
     while rest.last().is_some_and(|line| is_comment(line)) {

@@ -1,8 +1,8 @@
-//! A server as we write one by hand.
+//! Writes the table of a server in the style of a person.
 
 use crate::printable::is_visible;
 
-/// Longest line; what is longer is written over several.
+/// Maximum line length. Longer values are split over several lines.
 const WIDTH: usize = 100;
 
 /// A value of a server's table.
@@ -24,8 +24,8 @@ impl From<&str> for Setting {
     }
 }
 
-/// `[servers.NAME]` with its keys, each line ended with `\n`. A table that does not fit on a line is one with a header of
-/// its own, after all the rest.
+/// `[servers.NAME]` with its keys. Every line ends with `\n`. An inline table that does not fit on a line is written as a table with a
+/// header, after all other keys.
 pub(super) fn server(name: &str, settings: &[(&str, Setting)]) -> String {
     let name = toml_key(name);
     let (mut lines, mut tables) = (format!("[servers.{name}]\n"), String::new());
@@ -65,13 +65,13 @@ fn pairs(members: &[(String, String)], between: &str, after: &str) -> String {
     each.join(between)
 }
 
-/// A key, in quotes where it needs them.
+/// A key, quoted if necessary.
 pub(in crate::config) fn toml_key(name: &str) -> String {
     let is_bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     if is_bare { name.to_owned() } else { toml_string(name) }
 }
 
-/// A text in quotes, on one line whatever is in it, with an escape for each character that a person cannot see.
+/// A text in quotes on one line. Invisible characters are escaped.
 pub(crate) fn toml_string(value: &str) -> String {
     let mut spelt = String::from('"');
     for c in value.chars() {

@@ -1,4 +1,4 @@
-//! A client's file, as servers that could be written into ours.
+//! Reads a client's file as servers that can be written into mcpd's configuration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::super::read::{Format, Problems, TranslatedServer, has_servers, pointe
 use super::super::tree::{Node, ParseTree, Value};
 use super::Settings;
 
-/// The order in which settings are written.
+/// The order of keys in the output.
 const ORDER: [&str; 12] = [
     "command",
     "args",
@@ -27,44 +27,44 @@ const ORDER: [&str; 12] = [
     "call_timeout",
 ];
 
-/// Servers of one file that are looked at; nobody has so many.
+/// Maximum servers read from one file.
 const MAX_SERVERS: usize = 200;
 
-/// What a client's file has.
+/// The contents of a client's file.
 #[derive(Default)]
 pub(crate) struct Foreign {
     /// In file order.
     pub(crate) servers: Vec<ForeignServer>,
-    /// What is ignored, and which servers are skipped.
+    /// Warnings about ignored keys and skipped servers.
     pub(crate) warnings: Vec<Diagnostic>,
-    /// What is wrong with the file, or with servers that are left out for it.
+    /// Errors of the file, or of servers that are omitted for them.
     pub(crate) errors: Vec<Diagnostic>,
-    /// Servers beyond the most that are looked at.
+    /// The number of servers beyond the maximum.
     pub(crate) left_out: usize,
-    /// What it has the client run to reach mcpd: each a command and its arguments, as they are written.
+    /// The entries that connect to mcpd: each a command with its arguments.
     pub(crate) pointers: Vec<Vec<String>>,
-    /// Whether it is a file in which a client has servers, if only none at present.
+    /// Whether the file has a table for servers, possibly an empty one.
     pub(crate) is_about_servers: bool,
 }
 
-/// A server as it could be written into a configuration of ours.
+/// A server that can be written into mcpd's configuration.
 pub(crate) struct ForeignServer {
-    /// A name that fits.
+    /// A valid name.
     pub(crate) name: String,
-    /// What the file calls it.
+    /// Its name in the file.
     pub(crate) title: String,
-    /// The directory of the project that the file has it for, if it is not for all.
+    /// The directory of its project. `None` for all projects.
     pub(crate) project: Option<String>,
-    /// Texts are in our words; an `${input:ID}` stands there as `$${input:ID}`.
+    /// Its keys, with translated references. `${input:ID}` is written as `$${input:ID}`.
     pub(super) settings: Settings,
-    /// Why it cannot be written down.
+    /// Why it cannot be expressed in mcpd's format.
     pub(super) impossible: Option<UndefinedValue>,
-    /// What a person is asked for.
+    /// The prompts of its `${input:ID}` references.
     pub(super) prompts: Vec<Prompt>,
 }
 
 impl ForeignServer {
-    /// One that a person has described, in our words.
+    /// A server from command line arguments, with native references.
     pub(super) fn new(name: &str, settings: Settings) -> Self {
         Self {
             name: name.to_owned(),
@@ -76,7 +76,7 @@ impl ForeignServer {
         }
     }
 
-    /// The working directory that is written for it, if the client's file has one.
+    /// The working directory in the client's file.
     pub(crate) fn cwd(&self) -> Option<&str> {
         self.settings.iter().find_map(|(key, setting)| match setting {
             Setting::Text(cwd) if key == "cwd" => Some(&**cwd),
@@ -85,18 +85,18 @@ impl ForeignServer {
     }
 }
 
-/// A question for a person.
+/// A prompt for a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prompt {
-    /// What the file calls it.
+    /// The id in the file.
     pub(crate) id: String,
-    /// What is asked for.
+    /// The text of the prompt.
     pub(crate) text: String,
-    /// Whether nobody is to see the answer.
+    /// Whether the answer is a secret.
     pub(crate) hidden: bool,
-    /// What there is to choose from; nothing: any text.
+    /// The choices. Empty for any text.
     pub(crate) options: Vec<String>,
-    /// What an empty answer means.
+    /// The value of an empty answer.
     pub(crate) default: Option<String>,
 }
 
@@ -141,7 +141,7 @@ fn described(server: &TranslatedServer, root: &Node) -> ForeignServer {
     ForeignServer { name, title, project, settings, impossible, prompts }
 }
 
-/// How `node` is written in our format; what no key of a server takes is not.
+/// `node` as a value of mcpd's format. `None` for types that no server key accepts.
 fn setting(node: &Node) -> Option<Setting> {
     match &node.value {
         Value::String(text) => Some(Setting::Text(text.clone())),
@@ -155,7 +155,7 @@ fn setting(node: &Node) -> Option<Setting> {
     }
 }
 
-/// Whether leaving the setting out means the same. An empty `allow` or `pass_env` differs from none.
+/// Whether the key can be omitted without a change. An empty `allow` or `pass_env` differs from an unset one.
 fn is_empty(key: &str, setting: &Setting) -> bool {
     match setting {
         Setting::Table(members) => members.is_empty(),
@@ -164,7 +164,7 @@ fn is_empty(key: &str, setting: &Setting) -> bool {
     }
 }
 
-/// What the file says of `${input:ID}`.
+/// The prompt of `${input:ID}` in the file.
 fn prompt(root: &Node, id: &str) -> Prompt {
     let list = root.get("inputs").or_else(|| root.get("mcp")?.node.get("inputs"));
     let items = if let Some(Value::Array(items)) = list.map(|list| &list.node.value) { &items[..] } else { &[] };
@@ -174,7 +174,7 @@ fn prompt(root: &Node, id: &str) -> Prompt {
     Prompt {
         id: id.to_owned(),
         text: text("description").unwrap_or_else(|| id.to_owned()),
-        // Where nothing is said of it, it may be a secret.
+        // Without a definition, it may be a secret.
         hidden: input.is_none() || matches!(get("password"), Some(Node { value: Value::Bool(true), .. })),
         options: get("options").map(|node| node.texts().into_iter().map(str::to_owned).collect()).unwrap_or_default(),
         default: text("default").filter(|default| !default.is_empty()),

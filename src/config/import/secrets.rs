@@ -1,4 +1,4 @@
-//! What is secret in a server's settings, moved into files that only their owner can read.
+//! Moves secrets of a server's settings into files that only their owner can read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,29 +10,29 @@ use super::super::interpolate::{Sources, Template};
 use super::super::secret;
 use super::{ForeignServer, Prompt, Settings};
 
-/// Largest file that is looked into to see whether it holds the same.
+/// Maximum size of an existing file that is compared to a secret.
 const MAX_FILE: u64 = 1 << 20;
-/// Longest name of a file, in bytes; file systems take 255.
+/// Maximum length of a file name, in bytes. File systems accept 255.
 const MAX_NAME_LEN: usize = 200;
-/// Bytes of a digest in the name of a file.
+/// Bytes of the digest in a file name.
 const DIGEST_BYTES: usize = 8;
 
-/// A file to be written for its owner alone, before the configuration that refers to it.
+/// A file with mode 0600, to be written before the configuration that refers to it.
 #[derive(Debug)]
 pub(crate) struct SecretFile {
     /// An absolute path.
     pub(crate) path: PathBuf,
-    /// Whose it is, such as `github: GITHUB_TOKEN`.
+    /// Its server and key, such as `github: GITHUB_TOKEN`.
     pub(crate) of: String,
-    /// What it is to hold.
+    /// Its content.
     pub(crate) content: Content,
 }
 
-/// What a file is to hold. `Debug` does not show it.
+/// The content of a file. `Debug` does not print it.
 pub(crate) enum Content {
-    /// This.
+    /// This text.
     Known(String),
-    /// What a person answers.
+    /// The answer to a prompt.
     Prompt(Prompt),
 }
 
@@ -45,14 +45,14 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Names files, and knows those it has named.
+/// Assigns file names, and remembers them.
 pub(super) struct SecretExtractor<'a> {
     directory: PathBuf,
     sources: &'a dyn Sources,
     pub(super) files: Vec<SecretFile>,
 }
 
-/// One server on its way.
+/// The state of one server.
 struct Moving<'m> {
     mover: &'m SecretExtractor<'m>,
     name: &'m str,
@@ -64,7 +64,7 @@ impl<'a> SecretExtractor<'a> {
         Self { directory: directory.to_owned(), sources, files: Vec::new() }
     }
 
-    /// The settings with every `${input:ID}` as the file that holds the answer.
+    /// Replaces every `${input:ID}` in the settings by a reference to the file with the answer.
     pub(super) fn with_inputs(&self, name: &str, server: &ForeignServer) -> Settings {
         let filled = |text: &str| {
             server.prompts.iter().fold(text.to_owned(), |text, prompt| {
@@ -75,7 +75,7 @@ impl<'a> SecretExtractor<'a> {
         server.settings.iter().map(|(key, setting)| (key.clone(), each_text(setting, filled))).collect()
     }
 
-    /// The same with what looks like a secret as the file that will hold it, and those files.
+    /// Replaces likely secrets in the settings by references to files. Returns the settings and these files.
     pub(super) fn moved(&self, name: &str, server: &ForeignServer) -> (Settings, Vec<SecretFile>) {
         let mut settings = self.with_inputs(name, server);
         let prompts = server.prompts.iter().map(|prompt| SecretFile {
@@ -83,7 +83,7 @@ impl<'a> SecretExtractor<'a> {
             of: format!("{name}: {}", prompt.id),
             content: Content::Prompt(prompt.clone()),
         });
-        // One that is there has been answered.
+        // The file of an answered prompt exists.
         let files = prompts.filter(|file| !self.is_there(&file.path)).collect();
         let mut moving = Moving { mover: self, name, files };
         for (key, setting) in &mut settings {
@@ -105,7 +105,7 @@ impl<'a> SecretExtractor<'a> {
 
     /// The file for the answer to the prompt `id` of `server`, which is imported as `name`.
     ///
-    /// It is the same at each import. No other prompt has it, not even where file names differ only in case.
+    /// It is equal for each import. No other prompt has it, even on file systems that ignore case.
     fn answer_path(&self, name: &str, id: &str, server: &ForeignServer) -> PathBuf {
         let path = self.directory.join(file_name_for(name, id));
         let is_alike = |other: &Prompt| other.id != id && other.id.eq_ignore_ascii_case(id);
@@ -121,13 +121,13 @@ impl<'a> SecretExtractor<'a> {
             || self.files.iter().any(|file| is_same_ignoring_case(&file.path, path))
     }
 
-    /// How a text refers to the file. The directory is one to which a text can, and names of files are plain.
+    /// The reference to the file. It always exists: the directory can be referred to, and file names are plain.
     fn reference(&self, path: &Path) -> String {
         reference(path, self.sources.home().as_deref()).unwrap_or_default()
     }
 }
 
-/// What stands for the file at `path` in a configuration; nothing, if no text can.
+/// The reference to the file at `path`. `None` if no reference can contain the path.
 pub(crate) fn reference(path: &Path, home: Option<&Path>) -> Option<String> {
     let short = home.and_then(|home| path.strip_prefix(home).ok());
     let shown = short.map_or_else(|| path.to_owned(), |path| Path::new("~").join(path));
@@ -142,7 +142,7 @@ impl Moving<'_> {
         }
     }
 
-    /// `--token VALUE`, `--token=VALUE`, and values that are secrets whatever is before them.
+    /// `--token VALUE`, `--token=VALUE`, and values that are secrets by their form.
     fn args(&mut self, args: &mut [String]) {
         let texts: Vec<_> = args.iter().map(String::as_str).collect();
         let secrets = secret::in_arguments(&texts);
@@ -158,7 +158,7 @@ impl Moving<'_> {
         }
     }
 
-    /// The reference to a file that holds `value`: one that does already, or one that is not there.
+    /// The reference to a file with `value`: an existing one, or a new one.
     fn put(&mut self, key: &str, value: &str) -> String {
         let content = format!("{value}\n");
         let file = file_name_for(self.name, key.trim_start_matches('-'));
@@ -177,21 +177,21 @@ impl Moving<'_> {
     }
 }
 
-/// Whether what is before a `=` names what is behind it, and can be written as it stands. A token may have a `=` in it, and
-/// must not become the name of its own file.
+/// Whether the text before a `=` is a plain key for the value after it. A token can contain a `=`, and must not become the name of its own
+/// file.
 fn is_option(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     text.bytes().all(is_plain) && (text.starts_with('-') || secret::is_secret_name(text))
 }
 
-/// The name of the file for the secret `key` of the server `name`: `NAME.KEY` where a file name can hold the key as it is.
+/// The file name for the secret `key` of the server `name`: `NAME.KEY` if the key is valid in a file name.
 fn file_name_for(name: &str, key: &str) -> String {
     let plain = format!("{name}.{key}");
     let is_plain = !key.is_empty() && !key.starts_with('-') && key.chars().all(is_fitting);
     if is_plain && plain.len() <= MAX_NAME_LEN { plain } else { digested_name(name, key) }
 }
 
-/// The same with a digest of the whole name, behind a dot, which no plain key has. So different keys get different files.
+/// A file name with a digest after a dot. Plain keys have no dot, so different keys get different files.
 fn digested_name(name: &str, key: &str) -> String {
     let digest = Sha256::digest(format!("{name}.{key}"));
     let digest: String = digest.iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();
@@ -201,17 +201,17 @@ fn digested_name(name: &str, key: &str) -> String {
     format!("{file}.{digest}")
 }
 
-/// Whether a name of a file holds `c` as it is.
+/// Whether a file name can contain `c` unchanged.
 fn is_fitting(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
 
-/// Whether two paths are one on a file system that ignores case.
+/// Whether two paths are equal on a file system that ignores case.
 fn is_same_ignoring_case(one: &Path, other: &Path) -> bool {
     one.as_os_str().eq_ignore_ascii_case(other)
 }
 
-/// What a text stands for, if it refers to nothing.
+/// The value of a text without references.
 fn literal(text: &str) -> Option<String> {
     Template::parse(text).ok()?.as_literal().map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! What one table says is exposed.
+//! The exposure rules of one table.
 
 use globset::Glob;
 
@@ -6,14 +6,14 @@ use super::super::spanned::{Spanned, values};
 use crate::list_kind::{ListKind, PerKind};
 use crate::policy::Policy;
 
-/// What one table says is exposed of a server.
+/// The exposure rules of one table for a server.
 #[derive(Debug, Default)]
 pub(in crate::config) struct Exposure {
-    /// All of it.
+    /// All rules as a policy.
     pub(in crate::config) policy: Policy,
     pub(in crate::config) expose: Option<Spanned<Vec<ListKind>>>,
     pub(in crate::config) read_only: Option<Spanned<bool>>,
-    /// Those of resources are those of templates.
+    /// Resource rules also apply to resource templates.
     pub(in crate::config) patterns: PerKind<Patterns>,
 }
 
@@ -25,10 +25,10 @@ pub(in crate::config) struct Patterns {
 }
 
 impl Exposure {
-    /// Has these patterns hold as well.
+    /// Adds these patterns to the policy.
     ///
     /// # Errors
-    /// If together they are too large.
+    /// If the compiled patterns are too large.
     pub(in crate::config) fn with(mut self, kind: ListKind, patterns: Patterns) -> Result<Self, globset::Error> {
         let allow = patterns.allow.as_ref().map(|allow| values(&allow.value));
         self.policy = self.policy.with(kind, allow.as_deref(), &values(&patterns.deny))?;
@@ -43,7 +43,7 @@ impl Exposure {
         Self { expose: kinds, ..self }
     }
 
-    /// All of it stands in this table.
+    /// Sets the table of all rules.
     pub(in crate::config) fn with_table(self, table: &str) -> Self {
         Self { policy: self.policy.with_table(table), ..self }
     }

@@ -1,4 +1,4 @@
-//! Interpolation in what is written with `${…}`.
+//! Expands texts with `${…}`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::super::interpolate::{Sources, Template, UndefinedValue};
 use super::super::launch::{AGENT_CWD, Secrets};
 use super::super::spanned::Spanned;
 
-/// Where values come from, and what of them is secret.
+/// The sources of values, and the secrets found so far.
 pub(super) struct Interpolation<'a> {
     sources: &'a dyn Sources,
     pub(super) secrets: Secrets,

@@ -1,4 +1,4 @@
-//! How a server is run as it is written, and what becomes of that when its `${…}` are filled in.
+//! The launch keys of a server as written, and their expansion.
 
 use std::path::PathBuf;
 
@@ -8,12 +8,12 @@ use super::super::spanned::{Spanned, values};
 use super::interpolation::{Interpolation, is_absolute_or_agent_cwd};
 use super::remote::RemoteTemplate;
 
-/// What one table says of it.
+/// The launch keys of one table.
 #[derive(Debug)]
 pub(in crate::config) enum LaunchTemplate {
     Program(ProgramTemplate),
     Remote(RemoteTemplate),
-    /// Neither, because something has no words here.
+    /// Neither, because a reference cannot be translated.
     Impossible(UndefinedValue),
 }
 
@@ -28,7 +28,7 @@ pub(in crate::config) struct ProgramTemplate {
 }
 
 impl LaunchTemplate {
-    /// Filled in. The first undefined name fails the launch: one is enough to go and look.
+    /// Expands all references. Reports the first undefined one.
     pub(in crate::config) fn interpolate(&self, sources: &dyn Sources) -> Result<Launch, UndefinedValue> {
         let interpolation = Interpolation::from(sources);
         match self {

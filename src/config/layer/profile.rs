@@ -1,4 +1,4 @@
-//! A profile as one file asks for it.
+//! The profiles of one file.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl ScopedRulesLayer {
 }
 
 impl ProfileLayer {
-    /// With what all profiles have that say nothing else.
+    /// The profile, with the given naming for unset keys.
     pub(in crate::config) fn resolve(&self, naming: &Naming) -> Profile {
         let servers = self.servers.as_ref().map(|servers| values(&servers.value).into_iter().collect());
         let narrowing = Narrowing {

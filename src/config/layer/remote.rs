@@ -1,4 +1,4 @@
-//! How a server is reached as it is written, and what becomes of that when its `${…}` are filled in.
+//! The keys of an HTTP server as written, and their expansion.
 
 use std::path::PathBuf;
 
@@ -19,14 +19,14 @@ pub(in crate::config) struct RemoteTemplate {
     pub(in crate::config) oauth: Option<Spanned<OAuthTemplate>>,
 }
 
-/// What `oauth` says.
+/// The value of `oauth`.
 #[derive(Debug)]
 pub(in crate::config) enum OAuthTemplate {
     Off,
     On(Box<OAuthTableTemplate>),
 }
 
-/// The keys of its table.
+/// The keys of the `oauth` table.
 #[derive(Debug, Default)]
 pub(in crate::config) struct OAuthTableTemplate {
     pub(in crate::config) grant: Option<Spanned<OAuthGrant>>,
@@ -40,7 +40,7 @@ impl RemoteTemplate {
     pub(super) fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Remote, UndefinedValue> {
         let unfit = |key: &'static str, complaint: &'static str| UndefinedValue::Unfit { key, complaint };
         let url = interpolation.text(&self.url)?;
-        // What stands for an agent's directory is encoded when that is filled in.
+        // The agent's directory is encoded when the placeholder is replaced.
         if let Some(complaint) = url_complaint(&url.replace(AGENT_CWD, "")) {
             return Err(unfit("url", complaint));
         }
@@ -78,7 +78,7 @@ impl OAuthTableTemplate {
     }
 }
 
-/// Why a text is no URL of a server. A user name would be a secret amid what is shown, and a fragment is sent to nobody.
+/// Why a text is not a valid URL of a server. A user name would print a secret, and a fragment is never sent.
 pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
     if !["http://", "https://"].iter().any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty())) {
         return Some("does not begin with `http://` or `https://`");
@@ -94,17 +94,17 @@ pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether it can be one line of an HTTP message.
+/// Whether it can be a line of an HTTP message.
 pub(in crate::config) fn is_header_value(text: &str) -> bool {
     !text.replace(AGENT_CWD, "").contains(|c: char| c.is_control() && c != '\t')
 }
 
-/// Whether it can identify a client, or prove that it is one. Source: RFC 6749, A.1 and A.2.
+/// Whether it can be a client id or a client secret. Source: RFC 6749, A.1 and A.2.
 pub(in crate::config) fn is_credential(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Whether it is one scope. Source: RFC 6749, 3.3, `scope-token`.
+/// Whether it is a valid scope. Source: RFC 6749, 3.3, `scope-token`.
 pub(in crate::config) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
 }

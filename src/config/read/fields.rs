@@ -51,8 +51,7 @@ impl Reader<'_> {
         for entry in fields.entries {
             if let Some(name) = nearest(&entry.key, fields.known.iter().copied()) {
                 let variable = self.file.path.display();
-                let problem =
-                    Problem::new(entry.key_span.clone(), format!("variable `{variable}` is unknown to mcpd"));
+                let problem = Problem::new(entry.key_span.clone(), format!("variable `{variable}` is unknown to mcpd"));
                 self.warn(problem.help(format!("did you mean `MCPD_{}`?", name.to_uppercase())));
             }
         }

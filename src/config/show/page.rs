@@ -1,20 +1,20 @@
-//! Lines of TOML, each value with a comment that says where it comes from.
+//! Writes lines of TOML, each value with its location as a comment.
 
 use super::super::edit::toml_key;
 use super::super::spanned::{Location, Spanned};
 
-/// What is shown so far.
+/// The output so far.
 #[derive(Default)]
 pub(super) struct Page {
     text: String,
-    /// The table that the last header opened.
+    /// The current table.
     table: String,
-    /// Tables below that, which come after its own values.
+    /// Subtables, which follow after the values of the current table.
     below: String,
 }
 
 impl Page {
-    /// Opens a table; `location` is where it stands.
+    /// Opens the table at `location`.
     pub(super) fn table(&mut self, name: &str, location: Option<&Location>) {
         self.close();
         name.clone_into(&mut self.table);
@@ -22,19 +22,19 @@ impl Page {
         self.text += &format!("[{name}]{comment}\n");
     }
 
-    /// A value that a layer sets.
+    /// Writes a value that a layer sets.
     pub(super) fn value<T>(&mut self, key: &str, value: Option<&Spanned<T>>, serialize: impl Fn(&T) -> String) {
         if let Some(Spanned { value, location }) = value {
             self.text += &format!("{key} = {} # {}\n", serialize(value), location.line());
         }
     }
 
-    /// A value that no layer sets.
+    /// Writes a default.
     pub(super) fn default_value(&mut self, key: &str, value: &str) {
         self.text += &format!("{key} = {value} # default\n");
     }
 
-    /// A list that may come from several places. One that nobody has said anything for is empty.
+    /// Writes a list whose items can come from several locations. An unset list is empty.
     pub(super) fn list<'s, T: 's>(
         &mut self,
         key: &str,
@@ -56,7 +56,7 @@ impl Page {
         };
     }
 
-    /// The same as a table of its own, if there is anything in it.
+    /// Writes values as a subtable, unless it is empty.
     pub(super) fn members<'s, T: 's>(
         &mut self,
         key: &str,
@@ -66,7 +66,7 @@ impl Page {
         let mut seen = Vec::new();
         let mut lines = String::new();
         for (name, member) in members {
-            // Of two layers that say the same key the upper one comes first, and counts.
+            // If two layers set a key, the upper one comes first and applies.
             if !seen.contains(&name) {
                 seen.push(name);
                 lines += &format!("{} = {} # {}\n", toml_key(name), serialize(&member.value), member.location.line());
@@ -77,7 +77,7 @@ impl Page {
         }
     }
 
-    /// A table of its own whose values are written to `inside`.
+    /// Writes a subtable. `inside` gets its values.
     pub(super) fn inner(&mut self, key: &str, inside: impl FnOnce(&mut Self)) {
         let mut page = Self { table: format!("{}.{key}", self.table), ..Self::default() };
         inside(&mut page);
@@ -86,7 +86,7 @@ impl Page {
         }
     }
 
-    /// A line that only people read.
+    /// Writes a comment line.
     pub(super) fn comment(&mut self, text: &str) {
         self.text += &format!("# {text}\n");
     }

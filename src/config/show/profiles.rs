@@ -1,4 +1,4 @@
-//! One profile: what its table says.
+//! Prints one profile.
 
 use std::collections::BTreeSet;
 

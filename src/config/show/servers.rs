@@ -1,4 +1,4 @@
-//! One server: what its tables say, without what `[defaults]` says of all.
+//! Prints the keys of one server, without those of `[defaults]`.
 
 use super::super::edit::toml_string;
 use super::super::interpolate::Template;
@@ -69,7 +69,7 @@ fn grant_text(grant: &OAuthGrant) -> String {
     toml_string(name)
 }
 
-/// What is exposed. One table can say it once only, so what further layers allow and expose are comments.
+/// Prints the exposure rules. A table can have each key only once, so `allow` and `expose` of further layers are comments.
 fn show_exposures(exposures: &[Exposure], page: &mut Page) {
     let mut exposed = exposures.iter().filter_map(|exposure| exposure.expose.as_ref());
     page.value("expose", exposed.next(), |kinds| kinds_text(kinds));
@@ -113,13 +113,12 @@ fn show_list<T>(key: &str, items: &[Spanned<T>], serialize: impl Fn(&T) -> Strin
     }
 }
 
-/// What is written, not what it is filled in with; if that looks like a secret, its references alone.
+/// A text as written, without expansion. A text that looks like a secret is reduced to its references.
 fn template_text(template: &Template) -> String {
     toml_string(&if is_secret_value(template.source()) { template.references() } else { template.source().to_owned() })
 }
 
-/// A URL as it is written, but for what may be a secret in it: many services have one in the path or the query. What is
-/// left says which server it is.
+/// A URL as written, without parts that may be secret: many services have secrets in the path or the query. The rest identifies the server.
 fn url_text(template: &Template) -> String {
     let text = template.source();
     let Some((scheme, rest)) = text.split_once("://").filter(|_| !text.contains("${")) else {
@@ -142,7 +141,7 @@ fn is_word(segment: &str) -> bool {
     letters.len() <= 16 && letters.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
-/// Arguments as they are written, but for those that look like secrets.
+/// Arguments as written, except those that look like secrets.
 fn args_without_secrets(args: &[Spanned<Template>]) -> Vec<Spanned<String>> {
     let texts: Vec<_> = args.iter().map(|arg| arg.value.source()).collect();
     let secrets = in_arguments(&texts);
@@ -153,7 +152,7 @@ fn args_without_secrets(args: &[Spanned<Template>]) -> Vec<Spanned<String>> {
     shown.collect()
 }
 
-/// Where any value may be a secret: the references alone.
+/// Prints only the references of values that may be secrets.
 fn masked(template: &Template) -> String {
     toml_string(&template.references())
 }

@@ -145,7 +145,10 @@ fn what_goes_with_a_url_is_checked_where_it_stands() {
         &["3:21 `a b` is no scope | write each…", "3:28 `` is…", "3:32 `ä` is…"],
     );
     check("oauth = { scopes = 'a' }", &["3:20 `scopes` must be a list of strings | write `scopes = ['a']`"]);
-    check("oauth = { redirect_port = 70000 }", &["3:27 `redirect_port` must be an absolute number from 1 to 65535 | …"]);
+    check(
+        "oauth = { redirect_port = 70000 }",
+        &["3:27 `redirect_port` must be an absolute number from 1 to 65535 | …"],
+    );
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn a_url_is_one_and_headers_are_fit_for_http() {
 fn a_server_is_either_run_or_reached() {
     check(
         "[servers.a]\ncommand = 'x'\nurl = 'http://x'",
-        &["3:1 server `a` has both a `command` and a `url` | remove one of the two…"],
+        &["3:1 server `a` has both a `command` and a `url` | remove one of them…"],
     );
     check(
         "[servers.a]\nurl = 'http://x'\nargs = []\nenv = {}\ncwd = '/'\npass_env = []\nroots = ['/x']",

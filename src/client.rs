@@ -137,7 +137,8 @@ impl ToolResult {
         serde_json::from_slice(&self.0)
     }
 
-    /// Whether the tool itself reports a failure (`isError`).
+    /// Whether the tool itself reports a failure (`isError`). A result that is not valid JSON reports none; [`Self::value`] returns its
+    /// error.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.value().is_ok_and(|result| result["isError"] == true)

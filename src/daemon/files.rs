@@ -1,8 +1,8 @@
-//! Has the configuration read again when one of its files changes, if that is wanted: `[daemon] watch = true`.
+//! Reloads the configuration when one of its files changes, if `[daemon] watch = true`.
 //!
-//! What is watched are the directories in which a name leads to a file, links included, so that a file that an editor puts in
-//! the place of another is seen, and one that a link leads to from now on. A change counts when the writing of a file has ended.
-//! A file that goes is none, since many editors have it gone for a moment; but one of `config.d` is.
+//! - It watches every directory that contains a file or a link on the path to it. So it sees replaced files and changed links.
+//! - A written file counts as changed when its writer closes it.
+//! - A removed file does not count, because many editors remove a file for a moment. In `config.d` it does count.
 
 mod watch_paths;
 
@@ -25,13 +25,13 @@ use tokio::time::{Instant, timeout_at};
 
 use self::watch_paths::WatchPaths;
 
-/// For further changes to come, each time one has: an editor makes several.
+/// Wait for further changes after each change, because editors make several.
 const QUIET: Duration = Duration::from_millis(200);
-/// For all of them.
+/// Maximum wait for further changes.
 const MAX_WAIT: Duration = Duration::from_secs(2);
-/// Looks at the places, while they change.
+/// Attempts to set up the watches while the directories change.
 const MAX_ATTEMPTS: usize = 8;
-/// What is told of a directory.
+/// Events to receive for a directory.
 const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::CREATE)
     .union(WatchFlags::MOVED_FROM)
@@ -40,7 +40,7 @@ const CHANGES: WatchFlags = WatchFlags::CLOSE_WRITE
     .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::DELETE_SELF)
     .union(WatchFlags::ONLYDIR);
-/// What is told when a directory is where it was no more, or some of it was not told.
+/// Events that mean that a directory has moved or that events were lost.
 const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW
     .union(ReadFlags::IGNORED)
     .union(ReadFlags::UNMOUNT)

@@ -1,8 +1,8 @@
-//! Why a manager did not do what it was asked.
+//! Errors of [`Manager`](super::Manager).
 
 use crate::client::ClientError;
 
-/// Why a [`Manager`](super::Manager) did not do what it was asked.
+/// An error of a [`Manager`](super::Manager).
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManagerError {
@@ -12,43 +12,43 @@ pub enum ManagerError {
         /// The name that was asked for.
         server: String,
     },
-    /// Two servers would have this name.
+    /// Another server has this name.
     #[error("there is a server `{server}` already")]
     DuplicateServer {
         /// The name.
         server: String,
     },
-    /// A name that could not be told apart in the names of tools.
+    /// The name is invalid as a prefix of tool names.
     #[error("`{server}` cannot name a server: letters, digits, `-` and single `_` between them can")]
     InvalidServerName {
         /// The name.
         server: String,
     },
-    /// No tool has this name, and none that is denied would have it.
+    /// No tool has this name, not even a denied one.
     #[error("there is no tool `{tool}`")]
     UnknownTool {
         /// The name that was asked for.
         tool: String,
     },
-    /// A server that is known to offer other tools, and none of this name.
+    /// The server has listed other tools, but none of this name.
     #[error("server `{server}` offers no tool `{tool}`{}", nearest.as_ref().map(|nearest| format!(": did you mean `{nearest}`?")).unwrap_or_default())]
     NoSuchTool {
         /// The configured name.
         server: String,
         /// The name that was asked for.
         tool: String,
-        /// One that is spelt much alike.
+        /// The most similar name.
         nearest: Option<String>,
     },
-    /// A server of which so many tools are switched off that no other can be.
+    /// The server has the maximum number of disabled tools.
     #[error("server `{server}` has {most} tools that are switched off: deny them in its configuration")]
     TooManyToolsOff {
         /// The configured name.
         server: String,
-        /// How many there can be.
+        /// The maximum number.
         most: usize,
     },
-    /// A pattern that is no glob.
+    /// The pattern is not a valid glob.
     #[error("server `{server}`: {reason}")]
     BadPattern {
         /// The configured name.
@@ -56,7 +56,7 @@ pub enum ManagerError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Arguments that a [`ResourceTool`](super::ResourceTool) does not take.
+    /// Invalid arguments for a [`ResourceTool`](super::ResourceTool).
     #[error("`{tool}`: {reason}")]
     BadResourceArguments {
         /// The tool.
@@ -64,10 +64,10 @@ pub enum ManagerError {
         /// What is wrong with them.
         reason: String,
     },
-    /// Asked after [`Manager::close`](super::Manager::close).
+    /// The manager was closed with [`Manager::close`](super::Manager::close).
     #[error("the manager is closed")]
     Closed,
-    /// What one server, or the way to it, has to say.
+    /// An error of one server or of its connection.
     #[error(transparent)]
     Client(#[from] ClientError),
 }

@@ -1,4 +1,4 @@
-//! What the servers of a view say of themselves as a whole.
+//! The combined instructions and extensions of the servers of a view.
 
 use serde_json::{Map, Value, json};
 
@@ -8,8 +8,8 @@ use crate::instructions::combine;
 use crate::list_kind::ListKind;
 
 impl View {
-    /// The extensions that any of the servers declares which agents see something of, each with what the first says of it; that for
-    /// tasks where the server is of the era that has it as an extension, or makes tasks as the era before has them.
+    /// The extensions of all servers with exposed items. If several servers declare one, the first server's settings apply. The tasks
+    /// extension is included if a modern server declares it, or a legacy server makes tasks.
     ///
     /// Source: MCP 2026-07-28, `basic/versioning`, "Extension Negotiation".
     #[must_use]
@@ -35,7 +35,7 @@ impl View {
         all
     }
 
-    /// The instructions of all servers of which agents see anything; `None` if there are none.
+    /// The instructions of all servers with exposed items; `None` if there are none.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
         let exposed = self.servers.iter().zip(self.catalog.exposure());

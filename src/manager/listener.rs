@@ -1,4 +1,4 @@
-//! What a view exposes at any moment, for calls that wait before they are written to their server.
+//! Access checks against the newest view, for calls that wait before they are sent to their server.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::View;
 use crate::catalog::Lists;
 use crate::server::messages::call::{Exposure, Listener, Target};
 
-/// What is exposed in the newest view.
+/// Reads the newest view of a profile.
 #[derive(Debug)]
 pub(crate) struct ViewListener(watch::Receiver<Arc<View>>);
 

@@ -1,7 +1,6 @@
-//! The servers of a manager as `mcpd status` and embedding programs are told of them: put together from what is
-//! published, so it waits for nobody.
+//! Reports on servers for `mcpd status` and embedding programs. They are assembled from published values without waiting.
 //!
-//! Fields are added, never renamed; an older `status` reads a newer daemon's report and the other way round.
+//! New fields have defaults, so `mcpd status` and the daemon may be of different versions.
 
 mod limits;
 mod remote;
@@ -19,9 +18,9 @@ use crate::list_kind::{ListKind, PerKind};
 use crate::server::lifecycle::State;
 use crate::server::{ServerHandle, ServerSnapshot, Silence};
 
-/// Lines of stderr shown of a server that is not ready.
+/// Maximum number of stderr lines in the report of a server that is not ready.
 const STDERR_LINES: usize = 20;
-/// Bytes shown of each of them, and of all together: a report has to fit into one message.
+/// Maximum bytes of each of these lines, and of all together: a report must fit into one message.
 const STDERR_LINE: usize = 4 << 10;
 const STDERR_BYTES: usize = 32 << 10;
 
@@ -30,19 +29,19 @@ const STDERR_BYTES: usize = 32 << 10;
 pub struct ServerReport {
     /// Its configured name.
     pub name: String,
-    /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`, `needs_login`; `idle` if nobody needs
-    /// an instance. A disabled server is what its process is.
+    /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`, `needs_login`, or `idle` if no
+    /// instance is needed. For a disabled server, the state of its process.
     pub state: String,
-    /// Agents see nothing of it until it is enabled again.
+    /// Whether the server is disabled, and so hidden from agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
-    /// `up` or `down`, if a person says so, whatever it answers.
+    /// `up` or `down`, if an operator has overridden its health.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_override: Option<String>,
     /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// A stable word for `reason`; without a reason, for `last_error`.
+    /// A stable code for `reason`; without a reason, for `last_error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Until the next start attempt, while in backoff.
@@ -60,14 +59,14 @@ pub struct ServerReport {
     /// Since the running instance was last checked: it sent a message, or left a ping or a call unanswered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_ms: Option<u64>,
-    /// Pings it had left unanswered in a row by then.
+    /// Consecutive unanswered pings at that time.
     #[serde(default)]
     pub missed_pings: u32,
-    /// Calls that had timed out in a row by then, with no message from it. Those that time out together count once.
+    /// Consecutive calls without any message that had timed out at that time. Calls that time out together count once.
     #[serde(default)]
     pub missed_calls: u32,
-    /// Whether every instance of it that runs has answered when it was asked just now, if that was wanted. One that was
-    /// silent and had calls to answer does not count.
+    /// Whether every running instance answered [`Manager::check`](super::Manager::check); `None` without a check. A silent instance with
+    /// calls in flight does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
     /// Where it is reached, if it has a URL.
@@ -76,7 +75,7 @@ pub struct ServerReport {
     /// Protocol version it negotiated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// The eras of MCP that it is spoken to in: `legacy`, `modern`, or both.
+    /// The eras of MCP that mcpd uses with it: `legacy`, `modern`, or both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eras: Vec<String>,
     /// `name version` it introduced itself with.
@@ -84,15 +83,15 @@ pub struct ServerReport {
     pub software: Option<String>,
     /// Tools that agents see.
     pub tools_exposed: usize,
-    /// What these cost an agent in every conversation, in tokens of a model; an estimate ([`crate::tokens`]).
+    /// Estimated size of these tools in model tokens ([`crate::tokens`]).
     #[serde(default)]
     pub tokens: usize,
     /// Tools that policy hides.
     pub tools_denied: usize,
-    /// The server's own names of tools that are switched off, which count as hidden if they are listed; sorted.
+    /// The server's own names of disabled tools, sorted. Listed ones count as denied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools_disabled: Vec<String>,
-    /// The tool list was cut at a limit or by a cursor that never ends.
+    /// The tool list was cut at a limit, or because its pages do not end.
     #[serde(default)]
     pub tools_truncated: bool,
     /// Prompts that agents see.
@@ -110,34 +109,34 @@ pub struct ServerReport {
     /// Resources and templates that are not listed, because an earlier server has the same URI or template.
     #[serde(default)]
     pub resources_shadowed: usize,
-    /// Tools and prompts that are not listed, because of a name that is not fit to be shown.
+    /// Tools and prompts that are not listed because their names are invalid.
     #[serde(default)]
     pub names_rejected: usize,
-    /// Calls taken since the daemon started.
+    /// Calls since the daemon started.
     pub calls: u64,
     /// Calls unanswered now.
     pub in_flight: u64,
-    /// Calls that ended in a JSON-RPC error, the server's own or ours.
+    /// Calls that ended in a JSON-RPC error of the server or of mcpd.
     pub errors: u64,
     /// Instances started after the first.
     pub restarts: u64,
-    /// Those of them that were started within the last hour because the one before had ended by itself, or had not started.
+    /// Restarts within the last hour that followed an unexpected exit or a failed start.
     #[serde(default)]
     pub restarts_last_hour: u64,
-    /// Lines on stdout that were no JSON-RPC message, oversized ones included.
+    /// Lines on stdout that were not JSON-RPC messages, including oversized ones.
     pub skipped_lines: u64,
-    /// Responses to no request of ours: unknown, duplicate or late.
+    /// Responses without a pending request: unknown, duplicate or late.
     pub stray_responses: u64,
-    /// Status notifications of tasks that it has made for nobody.
+    /// Status notifications of unknown tasks.
     #[serde(default)]
     pub stray_notifications: u64,
-    /// Instances that answered `initialize` and not `server/discover`, which they were sent 2 s before.
+    /// Instances that answered `initialize`, but not the `server/discover` that mcpd sent 2 s earlier.
     #[serde(default)]
     pub silent_starts: u64,
-    /// What each of its instances may use, if that is limited.
+    /// Resource limits of each instance, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsReport>,
-    /// Why it is run as it was before it was changed last, if that change failed; until it is changed again.
+    /// Why the last change of its configuration failed. It runs with the former configuration until the next change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_error: Option<String>,
     /// The latest failure, if any.
@@ -154,14 +153,14 @@ pub struct ServerReport {
 /// One of several instances of a server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InstanceReport {
-    /// What it is for: `listing`, `session N`, `pool N`, or a directory.
+    /// Its purpose: `listing`, `session N`, `pool N`, or a directory.
     pub purpose: String,
     /// As that of a server.
     pub state: String,
     /// Why it is in backoff or failed, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// A stable word for `reason`; without a reason, for `last_error`.
+    /// A stable code for `reason`; without a reason, for `last_error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Its process id.
@@ -179,13 +178,13 @@ pub struct InstanceReport {
     /// As that of a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<bool>,
-    /// Protocol version in which it is spoken to.
+    /// Protocol version in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Since it was ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
-    /// Calls it has taken.
+    /// Calls since it was created.
     pub calls: u64,
     /// Calls unanswered now.
     pub in_flight: u64,
@@ -195,7 +194,7 @@ pub struct InstanceReport {
     pub restarts: u64,
 }
 
-/// What a state says beside its word.
+/// Details of a state.
 struct Condition {
     reason: Option<String>,
     code: Option<String>,
@@ -241,14 +240,14 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
 }
 
 impl ServerReport {
-    /// What the running instance has left unanswered.
+    /// Consecutive unanswered pings and calls of the running instance.
     pub(crate) fn silence(&self) -> Silence {
         Silence { pings: self.missed_pings, calls: self.missed_calls }
     }
 }
 
 impl InstanceReport {
-    /// What it has left unanswered.
+    /// Consecutive unanswered pings and calls.
     pub(crate) fn silence(&self) -> Silence {
         Silence { pings: self.missed_pings, calls: self.missed_calls }
     }
@@ -310,7 +309,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
         stderr: match &published.state {
             _ if uptime_ms.is_some() => Vec::new(),
-            // The last attempt had no process.
+            // The last attempt had no process, so stderr is older.
             State::Backoff { reason, .. } if reason.is_not_executable() => Vec::new(),
             _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),
         },

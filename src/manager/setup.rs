@@ -1,4 +1,4 @@
-//! What a manager is started with, beside its servers.
+//! Options of a manager.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::config::DaemonConfig;
 use crate::naming::Naming;
 use crate::server::{Guard, ServerContext};
 
-/// What a manager is started with, beside its servers.
+/// Options of a manager, beside its servers.
 #[derive(Debug)]
 pub struct Setup {
     pub(crate) naming: Naming,

@@ -1,4 +1,4 @@
-//! What is seen of the servers at one moment: by agents of a profile, by one of them, or by the operator.
+//! Snapshots of what is exposed to agents of a profile, to one agent, or to the operator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,23 +12,23 @@ use crate::naming::{Naming, Scheme};
 use crate::server::messages::call::{Exposure, Target};
 use crate::server::{HealthOverride, ServerHandle};
 
-/// What agents of one profile see, or some of them, at one moment; or all there is, but for what servers' own policies hide.
+/// A snapshot of the exposed lists and their servers. The view of the whole contains everything that servers' own policies permit.
 #[derive(Debug)]
 pub struct View {
-    /// What is exposed.
+    /// The exposed lists and their routes.
     pub catalog: Catalog,
-    /// The servers its routes lead to, by index.
+    /// The servers; routes name them by index.
     pub servers: Vec<Member>,
-    /// How what it exposes is named.
+    /// The naming of exposed tools and prompts.
     pub naming: Naming,
-    /// What each server offers is known, if only from memory, or will not be soon: its first start attempt has ended, or
-    /// `first_list_wait` has passed.
+    /// Readers need not wait for first lists: each server has listed (perhaps from the cache), or its first start attempt has
+    /// ended, or `first_list_wait` has passed.
     pub settled: bool,
-    /// No other view has the same.
+    /// Unique to this view.
     version: u64,
 }
 
-/// A profile, and what its agents see.
+/// A profile and its view.
 #[derive(Debug, Clone)]
 pub(crate) struct ServedProfile {
     pub(crate) profile: Arc<Profile>,
@@ -38,27 +38,27 @@ pub(crate) struct ServedProfile {
 /// One server of a manager.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// The way to it.
+    /// Handle for calls and state.
     pub handle: ServerHandle,
-    /// As it is to be run; its policy is what is seen here.
+    /// Its configuration, with the policy of this view.
     pub config: Arc<ServerConfig>,
-    /// Whether it is there for agents at all.
+    /// Whether agents see it and whether it runs.
     pub enablement: Enablement,
-    /// What it offers those who see this, as last listed; nothing, if it is not there for agents.
+    /// Its latest lists in this view; empty while it is disabled.
     pub lists: Lists,
-    /// What a person says of how it is.
+    /// The operator's override of its health.
     pub health_override: HealthOverride,
-    /// Why it is run as it was before it was changed last, if the change failed.
+    /// Why the last change of its configuration failed, if it did.
     pub refused: Option<Arc<str>>,
 }
 
 impl View {
-    /// One that has nothing yet.
+    /// A view without servers.
     pub(super) fn empty(naming: Naming) -> Self {
         Self::of(Catalog::default(), Vec::new(), naming, false)
     }
 
-    /// What `servers` offer. A bare name belongs to the first of them, so none is given before all had their chance.
+    /// The view of `servers`. Bare names go to the first server that lists them, so none are assigned until the view is settled.
     pub(super) fn new(names: &mut Names, naming: Naming, servers: Vec<Member>, settled: bool) -> Self {
         let may_name = naming.scheme != Scheme::Bare || settled;
         let sources: Vec<_> = servers.iter().map(source).collect();
@@ -71,12 +71,12 @@ impl View {
         Self { catalog, servers, naming, settled, version: VERSIONS.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// Tells this view from every other one.
+    /// Identifies this view.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// The servers that may still list what has this name, or, without one, anything.
+    /// The servers that may still list an item of this name, or any item without a name.
     pub(crate) fn may_still_list(&self, name: Option<&[u8]>) -> impl Iterator<Item = &Member> {
         let may_be_of = move |member: &Member| name.is_none_or(|name| self.naming.may_be_of(&member.config.name, name));
         let is_it = move |member: &&Member| member.enablement == Enablement::Enabled && may_be_of(member);
@@ -107,7 +107,7 @@ impl View {
             (Some(false), _) | (_, Offer::Denied) => Exposure::Hidden,
             (_, Offer::NotListed) => Exposure::NotListed,
             (Some(true), Offer::Permitted) => Exposure::Exposed,
-            // Built from the same lists, the catalog would have it.
+            // The catalog was built from the same lists and does not contain it.
             (None, Offer::Permitted) if is_same(now, &member.lists) => Exposure::Hidden,
             (None, Offer::Permitted) => Exposure::Exposed,
         }
@@ -119,7 +119,7 @@ fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
 }
 
 impl Member {
-    /// Whether the server may list more than is seen here: it has not listed yet, or has, and this is not up to date.
+    /// Whether the server may list more than this view contains: it has not listed yet, or this view is outdated.
     fn may_list_more(&self) -> bool {
         let published = self.handle.published();
         let is_seen = |lists: &Lists| is_same(lists, &self.lists);
@@ -127,7 +127,7 @@ impl Member {
         !self.handle.has_ended() && (published.may_list_more() || is_outdated)
     }
 
-    /// Whether a view has of this what it has of the other.
+    /// Whether both contribute the same to a view.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         let Self { handle, config, enablement, health_override, lists, refused } = self;
         handle.is_same(&other.handle)
@@ -137,7 +137,7 @@ impl Member {
     }
 }
 
-/// Has the names of a view lead where they lead, or nowhere, under whatever naming.
+/// Keeps the targets of a view's names when the naming changes. A kept name may become unknown, but never gets another target.
 pub(super) fn keep_names(names: &mut Names, view: &View) {
     names.keep(&view.catalog, |server| Arc::clone(&view.servers[server].config.name));
 }

@@ -18,7 +18,7 @@ mod mcpd {
     pub mod naming;
     pub mod policy;
     pub mod printable;
-    pub mod progress;
+    pub mod progress_token;
     pub mod task_state;
     pub mod token_estimate;
 
@@ -189,5 +189,5 @@ mod mcpd {
 
 pub use mcpd::{
     calls, catalog, client_info, clock, config, duration, era, jsonrpc, list_kind, log_level, naming, net, policy,
-    printable, progress, server, session, task_state, token_estimate, transport,
+    printable, progress_token, server, session, task_state, token_estimate, transport,
 };

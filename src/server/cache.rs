@@ -175,8 +175,8 @@ fn first_written(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(first.map(|(_, path)| path))
 }
 
-/// Of all that decides which tools there are. Of secrets, which values of variables may be too, not even a hash is
-/// file.
+/// The name of the file: a hash of everything that decides which tools exist. Secrets are left out, and so are values of variables, which
+/// may be secrets.
 fn key(server: &str, launch: &Launch) -> String {
     let mut hash = Sha256::new();
     match launch {

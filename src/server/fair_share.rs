@@ -26,7 +26,7 @@ impl FairShares {
         Self(sizes)
     }
 
-    /// Whether `session` gets `size` more although all of `queued_calls` are taken.
+    /// Whether `session` gets `size` more although all `places` are taken.
     pub(super) fn is_due(&self, places: usize, session: u64, size: usize) -> bool {
         let own = self.0.get(&session);
         let sessions = self.0.len() + usize::from(own.is_none());
@@ -54,7 +54,7 @@ impl Vacancies {
     }
 }
 
-/// Whether a call of `size` gets a place although all of `queued_calls` are taken. `taken` has each unanswered call: whose it is,
+/// Whether a call of `size` gets a place although all `places` are taken. `taken` has each unanswered call: whose it is,
 /// and its size.
 pub(super) fn is_due(places: usize, session: u64, size: usize, taken: impl Iterator<Item = (u64, usize)>) -> bool {
     FairShares::of(taken).is_due(places, session, size)

@@ -70,7 +70,7 @@ enum Response {
     InitializeLost(HandshakeError),
 }
 
-/// An open connection.
+/// What a successful handshake has found out.
 pub(super) struct HandshakeResult {
     pub(super) info: ServerInfo,
     /// The eras that the handshake has found out.

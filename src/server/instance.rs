@@ -535,7 +535,7 @@ impl Instance {
     fn admit(&self, call: Call) -> Option<Call> {
         let what = if matches!(call.kind, RequestKind::NewTask) && !self.tasks.have_capacity() {
             "it has too many tasks that have not ended"
-        } else if self.calls.is_unread(&self.wire, &call) {
+        } else if self.calls.exceeds_outbox(&self.wire, &call) {
             "it does not read its input"
         } else {
             return Some(call);

@@ -17,11 +17,11 @@
 //!
 //! Whatever is retried is in `Backoff`; a server is never given up, unless its owner wants no restarts: then it is
 //! `Failed` once it has ended. The delay doubles with each attempt that ends early
-//! and begins anew once an instance was up for the server's `backoff_reset`. One that says itself when it is to be tried
-//! again is not tried before. One that needs a login is not tried at all: nothing but a person helps. One whose command cannot be
-//! executed is retried as well, but calls do not wait for it.
+//! and begins anew once an instance was up for the server's `backoff_reset`. A server that sends
+//! `Retry-After` is not started earlier. A server that needs a login is not started until a person logs in. If the command cannot be
+//! executed, the start is retried, but calls do not wait for it.
 //!
-//! What is to be done follows from the state alone: each is what the server's task does while it is in it.
+//! The state alone determines what the server's task does.
 
 use std::time::{Duration, Instant};
 

@@ -88,19 +88,19 @@ impl Link {
         }
     }
 
-    /// The server has answered in the modern era. What becomes of `initialize` there does not end the connection.
-    pub(super) fn has_modern(&mut self) {
+    /// Records that the server supports the modern era, and perhaps also the legacy one. A failing `initialize` no longer ends the connection.
+    pub(super) fn note_modern_support(&mut self) {
         if let Self::Http(http) = self {
-            http.has_modern();
+            http.note_modern_support();
         }
     }
 
-    /// Whether the server has answered in the modern era, and was not found to have no other one.
+    /// Whether the server is known to support the modern era, and may also support the legacy one.
     pub(super) fn is_known_modern(&self) -> bool {
         matches!(self, Self::Http(http) if http.is_known_modern())
     }
 
-    /// The server is of the modern era.
+    /// Switches the connection to the modern era: requests open no session.
     pub(super) fn discovered(&mut self) {
         if let Self::Http(http) = self {
             http.discovered();

@@ -2,8 +2,7 @@
 //!
 //! [`messages`] is what others exchange with a server. [`task`] owns everything of one server, [`group`] runs several instances of one.
 //! [`instance`] is a connection to a server with everything in flight on it, [`handshake`] opens it, [`process`] runs its program
-//! under a [`guard`]. Imports [`crate::jsonrpc`], [`crate::transport`] and [`crate::config`], never sessions, sockets or other
-//! servers.
+//! under a [`guard`]. Nothing here knows sessions, sockets, the manager or other servers.
 //!
 //! ```text
 //! ServerHandle ── Command ──► ServerTask ── owns ──► Instance, Process ──► guard ──► server

@@ -41,9 +41,9 @@ pub struct ServerSnapshot {
     pub asleep: bool,
     /// Its last known lists.
     pub lists: Lists,
-    /// It has listed since it was enabled, even if the lists are empty.
+    /// Its lists are known: from an instance since it was enabled, or from the cache.
     pub has_listed: bool,
-    /// A running instance has listed completely: other names do not exist.
+    /// The running instance has listed completely, so names that are not listed do not exist.
     pub is_listed: bool,
     /// The lists of agents with their own instance.
     pub agent_lists: Arc<AgentLists>,

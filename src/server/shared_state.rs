@@ -8,7 +8,7 @@ use super::list_interner::ListInterner;
 use super::stats::Stats;
 use super::stderr;
 
-/// What is known of a server whichever task runs it: it goes on when another stands in the place of one. Cheap to clone.
+/// The state of a server that passes from one task to the task that replaces it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SharedState {
     pub(super) stderr: stderr::Writer,
@@ -18,7 +18,7 @@ pub struct SharedState {
 }
 
 impl SharedState {
-    /// That of a server of which nothing is known yet.
+    /// The state of a new server.
     #[must_use]
     pub fn new(server: Arc<str>) -> Self {
         Self {

@@ -55,7 +55,7 @@ use crate::server::messages::call::{
 };
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::{ResourceUpdate, ServerNotification, TaskStatus};
-use crate::server::messages::tasks::{BridgedTaskRequest, TaskAct, TaskEvent, unknown_task};
+use crate::server::messages::tasks::{ModernTaskRequest, TaskAct, TaskEvent, unknown_task};
 use crate::server::{self, Interest, START_WAIT, ServerHandle, StopOrder, User};
 
 /// Number of agent messages that are handled in a row.
@@ -755,7 +755,7 @@ impl<T: Transport> Session<T> {
         };
         let rename = Some((request.raw_key.clone(), Bytes::from(json!(id).to_string())));
         let [token, task] = [&request.key, id.as_bytes()].map(Bytes::copy_from_slice);
-        let kind = RequestKind::BridgedTask(Box::new(BridgedTaskRequest { id: token, task, maker }));
+        let kind = RequestKind::ModernTask(Box::new(ModernTaskRequest { id: token, task, maker }));
         let (access, member) = (Some(located.access()), located.member);
         let (server, limit) = (&member.handle, member.config.settings.request_limit());
         self.send(request, Destination { member, server, tool: None, rename, access, limit, kind }, &view);

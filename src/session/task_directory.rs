@@ -128,7 +128,7 @@ impl TaskDirectory {
                 let server = server.name().clone();
                 return Err(CallError { server, failure: Failure::TaskIdTaken, sent: true }.to_object());
             }
-            (TaskEvent::Created(_), _) | (TaskEvent::Bridged { .. }, _) => {}
+            (TaskEvent::Created(_), _) | (TaskEvent::Modern { .. }, _) => {}
         }
         Ok(Vec::new())
     }
@@ -208,7 +208,7 @@ impl TaskDirectory {
                 PollResult::Gone
             }
             // The call was cancelled while it was answered. Its server handles the task.
-            Some(TaskEvent::Created(_) | TaskEvent::Bridged { .. }) => PollResult::Unchanged,
+            Some(TaskEvent::Created(_) | TaskEvent::Modern { .. }) => PollResult::Unchanged,
             // The task has ended with its instance.
             None if outcome.code() == Some(INVALID_PARAMS.into()) => PollResult::Gone,
             None => PollResult::Unchanged,

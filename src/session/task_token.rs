@@ -118,7 +118,7 @@ impl TaskTokens {
     pub(super) fn replace_id(&self, reference: &TaskReference, response: Option<&TaskEvent>, line: Bytes) -> Bytes {
         let (report, maker) = match (reference.maker, response) {
             (Some(maker), _) => (TaskReport::State, maker),
-            (None, Some(TaskEvent::Bridged { maker })) => (TaskReport::Created, *maker),
+            (None, Some(TaskEvent::Modern { maker })) => (TaskReport::Created, *maker),
             (None, _) => return line,
         };
         if memchr::memmem::find(&line, b"\"taskId\"").is_none() {

@@ -253,7 +253,7 @@ impl Group {
         self.note_era(era);
         let index = match self.config().settings.sharing {
             _ if let Some(index) = self.suspended_at(&call) => Some(index),
-            _ if let RequestKind::BridgedTask(ask) = &call.kind => match self.instance_of_task(ask.maker) {
+            _ if let RequestKind::ModernTask(ask) = &call.kind => match self.instance_of_task(ask.maker) {
                 Some(index) => Some(index),
                 None => return call.refuse_unknown_task(),
             },
@@ -273,7 +273,7 @@ impl Group {
         };
         match index.and_then(|index| self.slots.get_mut(index)) {
             Some(slot) => {
-                slot.is_used_by(session);
+                slot.record_use(session);
                 call.reply.set_load_guard(slot.load_guard(session));
                 slot.running.handle.call(call).await;
             }

@@ -143,7 +143,7 @@ impl Slot {
     }
 
     /// Records a call of this agent.
-    pub(super) fn is_used_by(&mut self, agent: u64) {
+    pub(super) fn record_use(&mut self, agent: u64) {
         self.used = Instant::now();
         if !self.purpose.is_for(agent) {
             self.guests.insert(agent);
@@ -204,14 +204,14 @@ impl Slot {
     }
 }
 
-/// Whether a call has a clone, or was cancelled and its server may still send requests.
+/// Whether a call or task holds this guard: strongly, or weakly after its cancellation.
 fn is_in_use(load_guard: &LoadGuard) -> bool {
     Arc::strong_count(load_guard) > 1 || Arc::weak_count(load_guard) > 0
 }
 
 impl Group {
-    /// The instance at which the call that this one continues is suspended. Only legacy instances suspend calls: a modern one
-    /// would take it as a new call, perhaps of another agent.
+    /// The instance that has suspended the call which `call` retries. Modern instances are excluded: they would take the retry for a new
+    /// call.
     pub(super) fn suspended_at(&self, call: &Call) -> Option<usize> {
         let tag = instance::tag_of_retry(call)?;
         let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);

@@ -77,7 +77,7 @@ impl Group {
             all.instructions = instructions.or(all.instructions.take());
             all.limits = shown.and_then(|one| one.limits.clone());
         });
-        self.let_list(&published);
+        self.release_listed_agents(&published);
         self.note_second_lists(&published);
         self.stand_in();
     }
@@ -106,7 +106,7 @@ impl Group {
     }
 
     /// Releases agents whose lists are published now, or will not be.
-    fn let_list(&mut self, published: &[ServerSnapshot]) {
+    fn release_listed_agents(&mut self, published: &[ServerSnapshot]) {
         let (enabled, slots) = (self.desired.enabled, &self.slots);
         let is_to_come = |session| {
             let own = slots.iter().position(|slot| slot.purpose.belongs_to(session));

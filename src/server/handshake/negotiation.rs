@@ -215,7 +215,7 @@ impl Negotiation {
                     self.modern = Some(info);
                     let is_expected = self.opening.expected.contains(Era::Legacy);
                     self.look_at = (!is_expected).then(|| Instant::now() + SILENCE);
-                    instance.wire.has_modern();
+                    instance.wire.note_modern_support();
                     if self.initialize == Step::NotSent {
                         self.send(Era::Legacy, instance);
                     }

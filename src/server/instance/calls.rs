@@ -51,7 +51,7 @@ impl Calls {
     }
 
     /// Whether this call must not be queued, because the server does not read its input.
-    pub(super) fn is_unread(&self, wire: &Wire, call: &Call) -> bool {
+    pub(super) fn exceeds_outbox(&self, wire: &Wire, call: &Call) -> bool {
         let (session, bytes) = (call.reply.key.session, call.request.line.len());
         let unread = |call: &PendingCall| if wire.has_begun(call.line) { 0 } else { call.bytes };
         let unread = || wire.calls().map(|(_, call)| (call.reply.key.session, unread(call)));

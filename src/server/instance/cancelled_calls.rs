@@ -5,9 +5,9 @@
 //!
 //! - A cancelled call counts until the server answers it. Servers need not do so (MCP 2025-11-25, `basic/utilities/cancellation`). So
 //!   it stops counting [`GRACE`] after the cancellation, if the server has answered a request that was sent after the cancellation.
-//! - For requests of the server it stops counting sooner: as soon as such a later response shows that the cancellation was read,
-//!   because MCP requires a server to stop then. [`GRACE`] has to pass as well over HTTP, where messages may overtake each other, and
-//!   for a server that has answered a call after it had read its cancellation.
+//! - For requests of the server, it counts only until such a later response arrives: a server that has read the cancellation has to stop.
+//!   Two cases also wait for [`GRACE`]: HTTP, where messages may overtake each other, and servers that once answered a call although they
+//!   had read its cancellation.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -125,7 +125,7 @@ pub(super) enum Admission {
     Refused(ErrorObject),
 }
 
-/// Decides what happens with a request of a legacy server that serves `role`.
+/// Decides what happens with a request of a legacy server whose instance has this scope.
 pub(super) fn admit(method: &Bytes, params: Option<&Bytes>, scope: &AgentScope) -> Admission {
     if method[..] == *b"ping" {
         return Admission::Ping;

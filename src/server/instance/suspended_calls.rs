@@ -26,7 +26,7 @@ pub(super) struct SuspendedCalls {
     tag: u64,
 }
 
-/// What the retry of a suspended call releases.
+/// The unanswered requests that the retry of a suspended call resumes.
 pub(super) struct ResumedCall {
     /// The id of the call at the server.
     pub(super) id: u64,

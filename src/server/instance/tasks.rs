@@ -232,7 +232,7 @@ impl TaskTable {
             }
             (RequestKind::NewTask, Err(_)) => Ok(TaskChange::default()),
             (RequestKind::Task(ask), response) => Ok(self.seen(wire, call.reply.key.session, ask, response)),
-            (RequestKind::MayBeTask | RequestKind::BridgedTask(_), response) => {
+            (RequestKind::MayBeTask | RequestKind::ModernTask(_), response) => {
                 Ok(TaskChange { news: self.modern_news(wire, call, response, tag), ended: None })
             }
         }
@@ -609,12 +609,12 @@ impl TaskTable {
         if has_ended { self.of_profiles.end(id) } else { Vec::new() }
     }
 
-    /// A task has ended. Returns the same.
+    /// A task has ended. Returns the ids of requests of the server that nobody will answer.
     pub(super) fn end_of_profile(&mut self, id: &[u8]) -> Vec<Bytes> {
         self.of_profiles.end(id)
     }
 
-    /// The server does not know a task. Returns the same.
+    /// The server does not know a task. Returns the ids of requests of the server that nobody will answer.
     pub(super) fn forget_of_profile(&mut self, id: &[u8]) -> Vec<Bytes> {
         self.of_profiles.forget(id)
     }
@@ -708,13 +708,13 @@ impl TaskTable {
         if wire.era() == Era::Modern && (may_report || response.is_err()) {
             self.note_modern(wire, call, response);
         }
-        may_report.then(|| Box::new(TaskEvent::Bridged { maker: tag }))
+        may_report.then(|| Box::new(TaskEvent::Modern { maker: tag }))
     }
 
     fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {
         let (result, report) = match (&call.kind, response) {
-            (RequestKind::BridgedTask(ask), Err(_)) if is_unknown(response) => return self.modern.end(&ask.task),
-            (RequestKind::BridgedTask(_), Ok(result)) => (result, TaskReport::State),
+            (RequestKind::ModernTask(ask), Err(_)) if is_unknown(response) => return self.modern.end(&ask.task),
+            (RequestKind::ModernTask(_), Ok(result)) => (result, TaskReport::State),
             (RequestKind::MayBeTask, Ok(result)) => (result, TaskReport::Created),
             _ => return,
         };

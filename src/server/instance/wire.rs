@@ -88,8 +88,8 @@ impl Wire {
     }
 
     /// The server has answered in the modern era: a failing `initialize` does not end the connection any more.
-    pub(in crate::server) fn has_modern(&mut self) {
-        self.link.has_modern();
+    pub(in crate::server) fn note_modern_support(&mut self) {
+        self.link.note_modern_support();
     }
 
     /// Whether the server has answered in the modern era, and may support the legacy era as well.
@@ -148,8 +148,8 @@ impl Wire {
         self.outbox.push(line)
     }
 
-    /// The same within limits: a line for a server that does not read may be dropped. Small lines have a separate limit. Returns whether
-    /// the line was queued.
+    /// Queues a notification or a response, unless the queue of a server that does not read is full. Small lines have a separate limit.
+    /// Returns whether the line was queued.
     pub(super) fn try_notify(&mut self, line: Bytes) -> bool {
         let is_small = line.len() <= MAX_SMALL_LINE && self.outbox.lines() < MAX_LINES;
         let has_room = is_small || self.outbox.bytes() <= self.max_message;
@@ -286,7 +286,7 @@ impl Wire {
         self.pending.with_ids().filter_map(|(id, pending)| Some((id, pending.call()?)))
     }
 
-    /// The same without suspended calls that the server has answered.
+    /// All calls of either era, without suspended calls that the server has answered.
     pub(super) fn unanswered_calls(&self) -> impl Iterator<Item = (u64, &PendingCall)> {
         let is_answered = |pending: &PendingRequest| matches!(pending, PendingRequest::Bridged(bridged) if bridged.state.is_answered());
         let unanswered = self.pending.with_ids().filter(move |(_, pending)| !is_answered(pending));

@@ -233,8 +233,8 @@ struct SessionChannel {
 /// Unanswered requests of one session; one more is refused with −31003. One server can have all of them: in flight and in
 /// its queue.
 pub const MAX_PER_SESSION: usize = MAX_IN_FLIGHT + MAX_WAITING_PER_SESSION;
-/// Places in the channel to a session. Its task empties the channel at every permit, so it is full only in the middle of a
-/// burst of many servers: then progress is dropped and counted, while answers have places that progress may not take.
+/// Places in the channel to a session. Its task empties the channel each time it runs, so it is full only during a
+/// burst of many servers. Then notifications are dropped and counted, while responses have reserved places.
 const REPLY_PLACES: usize = MAX_PER_SESSION + 768;
 /// Places that only answers may take: one for each unanswered request. Answers to cancelled calls may fill them; then an
 /// answer waits.
@@ -312,7 +312,7 @@ impl Call {
     pub(crate) fn refuse_unknown_task(self) {
         let id = match &self.kind {
             RequestKind::Task(ask) => &ask.id,
-            RequestKind::BridgedTask(ask) => &ask.id,
+            RequestKind::ModernTask(ask) => &ask.id,
             _ => return,
         };
         let error = unknown_task(id);

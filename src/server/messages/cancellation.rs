@@ -1,4 +1,4 @@
-//! That a peer wants an answer no more, in its own words.
+//! A cancellation as its sender wrote it.
 
 use bytes::Bytes;
 

@@ -11,8 +11,8 @@ use super::call::{Call, CallKey};
 use super::cancellation::Cancellation;
 use super::task_subscribers::Interest;
 
-/// Commands waiting for a server's task. It empties the queue at every permit, whatever its server does; when it is full,
-/// whoever brings one waits for that.
+/// Commands in the queue of a server's task. The task empties it each time it runs, even if the server hangs. The sender of a further
+/// command waits.
 pub(crate) const MAX_COMMANDS: usize = 1024;
 
 /// A command. Small, as each queue allocates 32 at once.
@@ -63,7 +63,7 @@ pub enum Command {
     Cancel {
         /// The call.
         key: CallKey,
-        /// The agent's own words, if it did not just leave.
+        /// The agent's `notifications/cancelled`; `None` if the agent has disconnected.
         words: Option<Box<Cancellation>>,
     },
 }

@@ -18,7 +18,7 @@ pub struct LegacyTaskRequest {
 
 /// A request about a task of the modern era.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BridgedTaskRequest {
+pub struct ModernTaskRequest {
     /// The agent's id of the task.
     pub id: Bytes,
     /// The server's id of the task, as text.
@@ -40,7 +40,7 @@ pub enum TaskEvent {
         id: Bytes,
     },
     /// The response may create or report a modern task of the instance with this tag.
-    Bridged {
+    Modern {
         /// The tag of the instance.
         maker: u64,
     },

@@ -20,7 +20,7 @@ impl ServerTask {
         let subscription = match &call.kind {
             RequestKind::Subscription(subscription) => subscription,
             RequestKind::Task(_) => return instance.ask_about_task(call),
-            RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::BridgedTask(_) => {
+            RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {
                 instance.call(call);
                 return;
             }

@@ -79,8 +79,8 @@ impl ServerTask {
         }
     }
 
-    /// Whether a call waits for the next instance, as this one is reopened for legacy calls. While it is busy it is not
-    /// reopened, and calls are bridged.
+    /// Records the first legacy call. Returns whether `call` has to wait because the instance is now reopened in the legacy era. A busy
+    /// instance is not reopened, and its legacy calls are bridged.
     pub(super) fn has_to_reopen_for(&mut self, call: &Call, instance: &Instance) -> bool {
         if !self.has_legacy_calls && call.origin.era() == Era::Legacy {
             self.has_legacy_calls = true;

@@ -176,7 +176,7 @@ impl ServerTask {
     fn is_about_gone_task(&self, kind: &RequestKind) -> bool {
         match kind {
             RequestKind::Task(_) => true,
-            RequestKind::BridgedTask(_) => self.speaks_legacy(),
+            RequestKind::ModernTask(_) => self.speaks_legacy(),
             _ => false,
         }
     }

@@ -13,7 +13,7 @@ use crate::server::messages::call::{Call, Failure, RequestKind};
 fn takes_place(call: &Call, instance: &Instance) -> bool {
     match call.kind {
         RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask => !instance.is_resumed_by(call),
-        RequestKind::Subscription(_) | RequestKind::Task(_) | RequestKind::BridgedTask(_) => false,
+        RequestKind::Subscription(_) | RequestKind::Task(_) | RequestKind::ModernTask(_) => false,
     }
 }
 

@@ -100,7 +100,7 @@ impl HttpConnection {
     }
 
     /// The server has responded in the modern era. It may have sessions as well.
-    pub(crate) fn has_modern(&mut self) {
+    pub(crate) fn note_modern_support(&mut self) {
         self.has_modern = true;
     }
 

@@ -1,21 +1,21 @@
-//! What a call is about that more than its answer depends on.
+//! Calls that need more than forwarding: subscriptions, and requests that create or concern tasks.
 
 use crate::server::messages::subscriptions::Subscription;
-use crate::server::messages::tasks::{BridgedTaskRequest, LegacyTaskRequest};
+use crate::server::messages::tasks::{LegacyTaskRequest, ModernTaskRequest};
 
-/// What a call is about, beside itself; boxed where there is something, for most are about nothing.
+/// What a call does besides getting an answer. Payloads are boxed, because most calls have none.
 #[derive(Debug)]
 pub enum RequestKind {
-    /// It ends with its answer.
+    /// A plain call: nothing is left once it is answered.
     Nothing,
-    /// What it subscribes to, or no more.
+    /// Begins or ends a subscription to a resource.
     Subscription(Box<Subscription>),
-    /// It asks for a task to be made of it.
+    /// Requests that the server runs it as a task.
     NewTask,
-    /// A task that was made before.
+    /// A request about a task of the legacy era.
     Task(Box<LegacyTaskRequest>),
-    /// A task may be made of it, for its agent understands those of the modern era.
+    /// The server may run it as a task, because its agent supports tasks of the modern era.
     MayBeTask,
-    /// A task of the modern era that was made before.
-    BridgedTask(Box<BridgedTaskRequest>),
+    /// A request about a task of the modern era.
+    ModernTask(Box<ModernTaskRequest>),
 }

@@ -109,7 +109,7 @@ impl Relay {
     }
 
     /// Handles input of the agent.
-    pub(super) fn from_agent(&mut self, piece: Piece, now: Instant) {
+    pub(super) fn receive_from_agent(&mut self, piece: Piece, now: Instant) {
         match piece {
             Piece::Line(line) => self.agent_line(line, now),
             Piece::Part(part) => self.agent_part(part),
@@ -183,7 +183,7 @@ impl Relay {
                 let line = annotate(&line, &self.info);
                 let initialize = Initialize { line: line.clone(), protocol: None, is_ready: false };
                 self.memory.initialize = Some(initialize);
-                self.forward(line, group.map(RequestGroup::as_initialize), now);
+                self.forward(line, group.map(RequestGroup::into_initialize), now);
             }
             // The daemon that sent this request is gone.
             Incoming::Message { message: Message::Response { id, .. }, .. } if self.memory.is_from_lost_daemon(id) => {}

@@ -60,7 +60,7 @@ impl RequestGroup {
     }
 
     /// Marks the group as `initialize`.
-    pub(super) fn as_initialize(mut self) -> Self {
+    pub(super) fn into_initialize(mut self) -> Self {
         for request in &mut self.members {
             request.effect = Effect::Initialize;
         }

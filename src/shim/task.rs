@@ -193,7 +193,7 @@ impl<F, S: FnMut(RelayEvent)> Task<'_, F, S> {
                 let now = Instant::now();
                 self.from_agent.push(&self.chunk[..read]);
                 while let Some(piece) = self.from_agent.take_next() {
-                    self.relay.from_agent(piece, now);
+                    self.relay.receive_from_agent(piece, now);
                 }
             }
         }

@@ -37,81 +37,115 @@ pub(super) const OTHER_FILES: [(&str, &str); 5] = [
     ("~/.cache/mcpd", "Cached lists of servers."),
 ];
 
-/// By the title of the page.
-pub(super) fn examples(title: &str) -> &'static [Example] {
-    match title {
-        "mcpd" => &[
+/// The examples of each page, by its title.
+const EXAMPLES: &[(&str, &[Example])] = &[
+    (
+        "mcpd",
+        &[
             ("mcpd demo", "Shows what mcpd does. Needs no configuration."),
             ("mcpd import", "Shows the servers of other clients, and adds them to the configuration."),
             ("mcpd service install", "Runs the daemon now and at each login."),
             ("mcpd connect --print claude-code", "Prints the entry that connects Claude Code."),
         ],
-        "mcpd-serve" => &[
+    ),
+    (
+        "mcpd-serve",
+        &[
             ("mcpd serve", "Runs the daemon with the default configuration files."),
             ("mcpd serve --config servers.toml --runtime-dir /tmp/try", "Runs a second daemon with another file."),
         ],
-        "mcpd-start" => &[("mcpd start", "Starts the daemon and waits until it accepts connections.")],
-        "mcpd-stop" => &[("mcpd stop", "Stops the daemon and all servers.")],
-        "mcpd-status" => &[
+    ),
+    ("mcpd-start", &[("mcpd start", "Starts the daemon and waits until it accepts connections.")]),
+    ("mcpd-stop", &[("mcpd stop", "Stops the daemon and all servers.")]),
+    (
+        "mcpd-status",
+        &[
             ("mcpd status", "Shows problems, servers, agents and profiles."),
             ("mcpd status --check --json", "Checks every server first, and prints the report as JSON."),
             ("mcpd status --watch", "Updates the view every second."),
         ],
-        "mcpd-tools" => &[
+    ),
+    (
+        "mcpd-tools",
+        &[
             ("mcpd tools", "Lists the tools that agents of the default profile see."),
             ("mcpd tools files --all", "Lists every tool of a server, with what hides it."),
             ("mcpd tools files__read_file", "Describes one tool and its arguments."),
         ],
-        "mcpd-call" => &[
+    ),
+    (
+        "mcpd-call",
+        &[
             ("mcpd call files__read_file path=notes.md head=20", "Converts arguments to the types in the schema."),
             ("mcpd call files__read_file '{\"path\":\"notes.md\"}'", "Passes the arguments as JSON."),
             ("mcpd call browser__screenshot url=https://example.org -o page.png", "Saves an image."),
         ],
-        "mcpd-top" => &[
+    ),
+    (
+        "mcpd-top",
+        &[
             ("mcpd top --sort errors", "Lists servers with the most errors first."),
             ("mcpd top --json", "Prints the statistics of the last minute as JSON."),
         ],
-        "mcpd-calls" => &[("mcpd calls -f --server files", "Shows the calls to one server as they end.")],
-        "mcpd-logs" => &[("mcpd logs files -f", "Shows what a server writes to stderr.")],
-        "mcpd-restart" => &[("mcpd restart files", "Restarts a server and waits until it is ready.")],
-        "mcpd-disable" => &[
+    ),
+    ("mcpd-calls", &[("mcpd calls -f --server files", "Shows the calls to one server as they end.")]),
+    ("mcpd-logs", &[("mcpd logs files -f", "Shows what a server writes to stderr.")]),
+    ("mcpd-restart", &[("mcpd restart files", "Restarts a server and waits until it is ready.")]),
+    (
+        "mcpd-disable",
+        &[
             ("mcpd disable files", "Hides every tool of a server."),
             ("mcpd disable files/write_file", "Hides one tool."),
         ],
-        "mcpd-enable" => &[("mcpd enable files/write_file", "Shows a disabled tool again.")],
-        "mcpd-health" => &[
+    ),
+    ("mcpd-enable", &[("mcpd enable files/write_file", "Shows a disabled tool again.")]),
+    (
+        "mcpd-health",
+        &[
             ("mcpd health files down", "Makes calls to a server fail at once."),
             ("mcpd health files auto", "Determines its health by pings again."),
         ],
-        "mcpd-add" => &[
+    ),
+    (
+        "mcpd-add",
+        &[
             (
                 "mcpd add files npx -y @modelcontextprotocol/server-filesystem ~/notes",
                 "Adds a server that is a command.",
             ),
             ("mcpd add search https://example.org/mcp", "Adds a server at a URL."),
         ],
-        "mcpd-remove" => &[("mcpd remove files", "Removes a server from the configuration.")],
-        "mcpd-import" => &[("mcpd import --from cursor --dry-run", "Shows which servers of Cursor would be imported.")],
-        "mcpd-reload" => &[("mcpd reload", "Applies the changed configuration.")],
-        "mcpd-log-level" => &[("mcpd log-level info,mcpd::session=debug", "Logs sessions in detail.")],
-        "mcpd-doctor" => &[("mcpd doctor files", "Finds the problems of one server.")],
-        "mcpd-login" => &[("mcpd login tracker", "Logs in to a server in a browser.")],
-        "mcpd-logout" => &[("mcpd logout tracker", "Revokes the login of a server.")],
-        "mcpd-check" => &[("mcpd check --strict", "Exits with 1 if there are only warnings.")],
-        "mcpd-connect" => &[
+    ),
+    ("mcpd-remove", &[("mcpd remove files", "Removes a server from the configuration.")]),
+    ("mcpd-import", &[("mcpd import --from cursor --dry-run", "Shows which servers of Cursor would be imported.")]),
+    ("mcpd-reload", &[("mcpd reload", "Applies the changed configuration.")]),
+    ("mcpd-log-level", &[("mcpd log-level info,mcpd::session=debug", "Logs sessions in detail.")]),
+    ("mcpd-doctor", &[("mcpd doctor files", "Finds the problems of one server.")]),
+    ("mcpd-login", &[("mcpd login tracker", "Logs in to a server in a browser.")]),
+    ("mcpd-logout", &[("mcpd logout tracker", "Revokes the login of a server.")]),
+    ("mcpd-check", &[("mcpd check --strict", "Exits with 1 if there are only warnings.")]),
+    (
+        "mcpd-connect",
+        &[
             ("mcpd connect --profile reviewer", "Connects an agent that launches commands to a profile."),
             ("mcpd connect --print codex", "Prints the configuration entry for Codex."),
         ],
-        "mcpd-completions" => &[
+    ),
+    (
+        "mcpd-completions",
+        &[
             ("source <(mcpd completions bash)", "Enables completions in this shell."),
             ("mcpd completions fish > ~/.config/fish/completions/mcpd.fish", "Enables completions in every fish."),
         ],
-        "mcpd-man" => &[("mcpd man ~/.local/share/man/man1", "Installs the pages for this user.")],
-        "mcpd-demo" => &[("mcpd demo", "Runs the demonstration.")],
-        "mcpd-schema" => &[("mcpd schema > mcpd.schema.json", "Saves the schema for an editor.")],
-        "mcpd-service" => &[("mcpd service status", "Shows the state of the systemd units.")],
-        _ => &[],
-    }
+    ),
+    ("mcpd-man", &[("mcpd man ~/.local/share/man/man1", "Installs the pages for this user.")]),
+    ("mcpd-demo", &[("mcpd demo", "Runs the demonstration.")]),
+    ("mcpd-schema", &[("mcpd schema > mcpd.schema.json", "Saves the schema for an editor.")]),
+    ("mcpd-service", &[("mcpd service status", "Shows the state of the systemd units.")]),
+];
+
+pub(super) fn examples(title: &str) -> &'static [Example] {
+    EXAMPLES.iter().find(|(page, _)| *page == title).map_or(&[], |(_, examples)| examples)
 }
 
 #[cfg(test)]

@@ -67,8 +67,8 @@ fn server_that_needs_a_login_is_down_and_shows_the_command() {
     let report = report(vec![server("web", locked)], Vec::new());
     assert!(is_down(&report.servers[0]));
     let drawn = render(&report, OutputStyle::PLAIN);
-    let told = "✗ web: needs a login: there is no token of it\n    → mcpd login web\n";
-    assert!(drawn.contains("1 server, 1 down") && drawn.contains(told), "{drawn}");
+    let expected = "✗ web: needs a login: there is no token of it\n    → mcpd login web\n";
+    assert!(drawn.contains("1 server, 1 down") && drawn.contains(expected), "{drawn}");
 }
 
 #[test]
@@ -111,8 +111,8 @@ fn a_thousand_servers_and_agents_are_no_wall() {
         (0..1000).map(|at| json!({"session": at, "profile": "default", "uid": 0, "connected_ms": 1, "calls": 0}));
     let drawn = render(&report(servers, agents.collect()), OutputStyle::of_width(80));
     assert!(drawn.lines().count() < 110, "{drawn}");
-    for told in ["1000 servers, 100 down · 1000 agents", "… 90 more", "… 960 more", "… 980 more"] {
-        assert!(drawn.contains(told), "no {told}: {drawn}");
+    for expected in ["1000 servers, 100 down · 1000 agents", "… 90 more", "… 960 more", "… 980 more"] {
+        assert!(drawn.contains(expected), "no {expected}: {drawn}");
     }
 }
 

@@ -52,7 +52,7 @@ impl Replacement {
         if !self.enabled {
             return Some(Ok(()));
         }
-        let late = || (now >= self.until).then(|| Err(FailureReason::Timeout));
+        let late = || (now >= self.until).then_some(Err(FailureReason::Timeout));
         let decided = outcome(&self.running.handle).or_else(late)?;
         // A server whose lists cannot be read is ready but useless.
         Some(decided.and_then(|()| {

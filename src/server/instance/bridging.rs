@@ -19,6 +19,7 @@ use crate::server::messages::call::{Call, Origin, RequestKind};
 use crate::server::messages::tasks::unknown_task;
 
 /// What the instance does next.
+#[expect(clippy::large_enum_variant, reason = "it is moved once, to its only caller")]
 pub(super) enum Beginning {
     Send(Call, BridgedCall, Vec<Change>),
     /// The call is the retry of a suspended call.

@@ -144,6 +144,7 @@ impl SuspendedCalls {
     }
 
     /// The agent of a suspended call retries it: the agent waits for the call as before. `Err` has a retry of an unknown call.
+    #[expect(clippy::result_large_err, reason = "the call is moved once, to its only caller")]
     pub(super) fn resume(
         wire: &mut Wire,
         retry: Call,

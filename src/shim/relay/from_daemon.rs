@@ -34,7 +34,7 @@ fn refused_by_stopping_daemon(incoming: &Incoming) -> Option<&Bytes> {
 
 impl Relay {
     /// Handles a line of the daemon.
-    pub(in crate::shim) fn from_daemon(&mut self, line: Bytes, now: Instant) {
+    pub(in crate::shim) fn receive_from_daemon(&mut self, line: Bytes, now: Instant) {
         if matches!(self.state, State::Closed(_)) {
             return;
         }

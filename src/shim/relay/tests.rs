@@ -63,7 +63,7 @@ impl World {
     }
 
     fn send(&mut self, message: &Value) {
-        self.relay.from_agent(Piece::Line(Bytes::from(format!("{message}\n"))), self.now);
+        self.relay.receive_from_agent(Piece::Line(Bytes::from(format!("{message}\n"))), self.now);
         self.read();
     }
 
@@ -84,7 +84,7 @@ impl World {
     fn end_listening(&mut self) {
         for id in std::mem::take(&mut self.listening) {
             let end = json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete"}});
-            self.relay.from_daemon(Bytes::from(format!("{end}\n")), self.now);
+            self.relay.receive_from_daemon(Bytes::from(format!("{end}\n")), self.now);
         }
         self.read();
     }
@@ -140,7 +140,7 @@ impl World {
         } else {
             json!({"jsonrpc": "2.0", "id": request["id"], "result": {"protocolVersion": "v"}})
         };
-        self.relay.from_daemon(Bytes::from(format!("{answer}\n")), self.now);
+        self.relay.receive_from_daemon(Bytes::from(format!("{answer}\n")), self.now);
         self.read();
     }
 
@@ -155,7 +155,7 @@ impl World {
         let data = json!({"outcome": "not_sent", "daemon": "stopping"});
         let error = json!({"code": -31005, "message": "mcpd is being stopped", "data": data});
         let refusal = json!({"jsonrpc": "2.0", "id": id, "error": error});
-        self.relay.from_daemon(Bytes::from(format!("{refusal}\n")), self.now);
+        self.relay.receive_from_daemon(Bytes::from(format!("{refusal}\n")), self.now);
         self.read();
     }
 
@@ -280,7 +280,7 @@ fn lines_before_the_initialize_response_keep_their_order() {
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n",
         "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}\n",
     ] {
-        relay.from_agent(Piece::Line(Bytes::from_static(line.as_bytes())), Instant::now());
+        relay.receive_from_agent(Piece::Line(Bytes::from_static(line.as_bytes())), Instant::now());
     }
     relay.connected();
     let mut written = Vec::new();
@@ -298,7 +298,7 @@ fn initialize_expires_though_daemons_come_and_go() {
     let now = Instant::now();
     let mut relay = Relay::new(ShimInfo { cwd: None, version: "1" }, 7);
     let hello = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"v\"}}\n";
-    relay.from_agent(Piece::Line(Bytes::from_static(hello)), now);
+    relay.receive_from_agent(Piece::Line(Bytes::from_static(hello)), now);
     for seconds in 0..10 {
         assert!(relay.to_agent.is_empty() && relay.next_deadline() == Some(now + Duration::from_secs(10)));
         relay.connected();

@@ -75,7 +75,7 @@ impl<F, S> Task<'_, F, S> {
                 self.from_daemon.push(&self.chunk[..read]);
                 while let Some(piece) = self.from_daemon.take_next() {
                     if let Piece::Line(line) = piece {
-                        self.relay.from_daemon(line, now);
+                        self.relay.receive_from_daemon(line, now);
                     }
                 }
                 if matches!(self.relay.state, State::Closed(_)) {

@@ -21,8 +21,6 @@ use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, Failure};
 use crate::server::{MAX_IN_FLIGHT, fair_share};
 
-/// Why nobody can subscribe just now.
-
 impl Subscriptions {
     /// Opens, replaces or closes the stream if the topics have changed. Returns when to call this again.
     pub(in crate::server) fn refresh(&mut self, wire: &mut Wire) -> Option<Instant> {

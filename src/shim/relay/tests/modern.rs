@@ -16,17 +16,17 @@ impl Shim {
     fn with_request(line: &str) -> Self {
         let mut shim = Self::new();
         shim.0.connected();
-        shim.from_agent(line);
+        shim.receive_from_agent(line);
         assert_eq!(shim.daemon_reads(), line);
         shim
     }
 
-    fn from_agent(&mut self, line: &str) {
-        self.0.from_agent(Piece::Line(Bytes::copy_from_slice(line.as_bytes())), self.1);
+    fn receive_from_agent(&mut self, line: &str) {
+        self.0.receive_from_agent(Piece::Line(Bytes::copy_from_slice(line.as_bytes())), self.1);
     }
 
-    fn from_daemon(&mut self, line: &str) {
-        self.0.from_daemon(Bytes::copy_from_slice(line.as_bytes()), self.1);
+    fn receive_from_daemon(&mut self, line: &str) {
+        self.0.receive_from_daemon(Bytes::copy_from_slice(line.as_bytes()), self.1);
     }
 
     fn agent_reads(&mut self) -> String {
@@ -47,7 +47,7 @@ impl Shim {
             "{request}"
         );
         let request: Value = serde_json::from_str(&request).expect("one message");
-        self.from_daemon(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{},{answer}}}\n", request["id"]));
+        self.receive_from_daemon(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{},{answer}}}\n", request["id"]));
     }
 }
 
@@ -94,11 +94,11 @@ fn next_daemon_receives_requests_only_after_discovery() {
         (r#""error":{"code":-31003,"message":"full"}"#, false),
     ] {
         let mut shim = Shim::with_request(&request("1", "tools/list"));
-        shim.from_daemon("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+        shim.receive_from_daemon("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
         shim.agent_reads();
         shim.0.lost(shim.1);
         let parked = request("2", "tools/call");
-        shim.from_agent(&parked);
+        shim.receive_from_agent(&parked);
         shim.resume(answer);
         assert_eq!(shim.daemon_reads(), if is_served { parked } else { String::new() }, "{answer}");
         assert_eq!(shim.agent_reads(), "", "it was introduced nowhere, and has requested no list_changed");
@@ -113,7 +113,7 @@ fn daemon_of_another_version_is_reported() {
         format!(r#""result":{{"_meta":{{"io.modelcontextprotocol/serverInfo":{info}}}}}"#)
     };
     let mut shim = Shim::with_request(&request("1", "server/discover"));
-    shim.from_daemon(&format!("{{\"jsonrpc\":\"2.0\",\"id\":1,{}}}\n", info("1")));
+    shim.receive_from_daemon(&format!("{{\"jsonrpc\":\"2.0\",\"id\":1,{}}}\n", info("1")));
     assert_eq!(shim.0.events, []);
     shim.resume(&info("2"));
     assert_eq!(
@@ -126,17 +126,19 @@ fn daemon_of_another_version_is_reported() {
 fn subscriptions_are_repeated_and_missed_changes_reported() {
     let listen = request("\"l\"", "subscriptions/listen");
     let mut shim = Shim::with_request(&listen);
-    shim.from_daemon(&acknowledgement("\"l\""));
+    shim.receive_from_daemon(&acknowledgement("\"l\""));
     assert_eq!(shim.agent_reads(), acknowledgement("\"l\""));
     for _ in 0..2 {
         shim.resume(SERVES);
         assert_eq!((shim.daemon_reads(), shim.agent_reads()), (listen.clone(), String::new()));
-        shim.from_daemon(&acknowledgement("\"l\""));
+        shim.receive_from_daemon(&acknowledgement("\"l\""));
         assert_eq!(shim.agent_reads(), missed("\"l\""));
-        shim.from_daemon(&missed("\"l\""));
+        shim.receive_from_daemon(&missed("\"l\""));
         assert_eq!(shim.agent_reads(), missed("\"l\""), "notifications of the daemon pass");
     }
-    shim.from_agent("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":\"l\"}}\n");
+    shim.receive_from_agent(
+        "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":\"l\"}}\n",
+    );
     assert!(shim.daemon_reads().contains("cancelled"));
     shim.resume(SERVES);
     assert_eq!((shim.daemon_reads(), shim.agent_reads()), (String::new(), String::new()));
@@ -148,7 +150,7 @@ fn pending_subscription_is_acknowledged_once_by_the_next_daemon() {
     let mut shim = Shim::with_request(&listen);
     shim.resume(SERVES);
     assert_eq!(shim.daemon_reads(), listen);
-    shim.from_daemon(&acknowledgement("1"));
+    shim.receive_from_daemon(&acknowledgement("1"));
     assert_eq!(shim.agent_reads(), acknowledgement("1"));
     let mut parked = Shim::with_request(&listen);
     parked.0.lost(parked.1);
@@ -166,12 +168,12 @@ fn end_of_a_subscription_is_delivered_only_if_the_daemon_stays() {
     ] {
         let end = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,{end}}}\n");
         let mut shim = Shim::with_request(&listen);
-        shim.from_daemon(&acknowledgement("1"));
-        shim.from_daemon(&end);
+        shim.receive_from_daemon(&acknowledgement("1"));
+        shim.receive_from_daemon(&end);
         assert_eq!(shim.agent_reads(), if is_over { acknowledgement("1") + &end } else { acknowledgement("1") });
         let mut stays = Shim::with_request(&listen);
-        stays.from_daemon(&acknowledgement("1"));
-        stays.from_daemon(&end);
+        stays.receive_from_daemon(&acknowledgement("1"));
+        stays.receive_from_daemon(&end);
         stays.0.expire(stays.1 + Duration::from_secs(10), None);
         assert_eq!(stays.agent_reads(), acknowledgement("1") + &end, "if late");
         shim.resume(SERVES);
@@ -182,37 +184,37 @@ fn end_of_a_subscription_is_delivered_only_if_the_daemon_stays() {
 #[test]
 fn agent_that_discovers_and_initializes_is_resumed_by_initialize() {
     let mut shim = Shim::with_request(&request("1", "server/discover"));
-    shim.from_daemon("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
-    shim.from_agent(
+    shim.receive_from_daemon("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+    shim.receive_from_agent(
         "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\"}}\n",
     );
     assert!(shim.daemon_reads().contains("mcpd/cwd"));
-    shim.from_daemon("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"protocolVersion\":\"2025-11-25\"}}\n");
-    shim.from_agent("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
-    shim.from_agent(&request("3", "tools/list"));
-    shim.from_agent(&request("4", "subscriptions/listen"));
-    shim.from_daemon("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}\n");
-    shim.from_daemon(&acknowledgement("4"));
+    shim.receive_from_daemon("{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"protocolVersion\":\"2025-11-25\"}}\n");
+    shim.receive_from_agent("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
+    shim.receive_from_agent(&request("3", "tools/list"));
+    shim.receive_from_agent(&request("4", "subscriptions/listen"));
+    shim.receive_from_daemon("{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}\n");
+    shim.receive_from_daemon(&acknowledgement("4"));
     drop([shim.agent_reads(), shim.daemon_reads()]);
     shim.0.lost(shim.1);
     shim.0.connected();
     let replayed: Value = serde_json::from_str(&shim.daemon_reads()).expect("one message");
     assert_eq!(replayed["method"], "initialize");
-    shim.from_daemon(&format!(
+    shim.receive_from_daemon(&format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"protocolVersion\":\"2025-11-25\"}}}}\n",
         replayed["id"]
     ));
     let initialized = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n".to_owned();
     assert_eq!(shim.daemon_reads(), initialized + &request("4", "subscriptions/listen"));
     assert_eq!(shim.agent_reads(), "", "the list was requested in the era that has no list_changed by itself");
-    shim.from_daemon(&acknowledgement("4"));
+    shim.receive_from_daemon(&acknowledgement("4"));
     assert_eq!(shim.agent_reads(), missed("4"));
 }
 
 #[test]
 fn subscriptions_end_when_no_daemon_can_resume() {
     let mut shim = Shim::with_request(&request("1", "subscriptions/listen"));
-    shim.from_daemon(&acknowledgement("1"));
+    shim.receive_from_daemon(&acknowledgement("1"));
     shim.agent_reads();
     shim.0.end("why".to_owned());
     let end: Value = serde_json::from_str(&shim.agent_reads()).expect("one message");

@@ -66,7 +66,7 @@ pub(super) enum Command {
     /// Apply the changed configuration; unchanged servers keep running
     ///
     /// SIGHUP does the same. A new or changed server is started beside the running one, which is stopped only if that succeeds.
-    /// Exits with 1 if a server failed, with 2 if the configuration is not valid; then nothing has changed.
+    /// Exits with 2 if the configuration is not valid, and changes nothing. Exits with 1 if a new or changed server does not start.
     Reload(super::reload::Reload),
     /// Show the log filter of the running daemon, or change it until the daemon ends
     LogLevel(super::log_level::LogLevel),

@@ -29,7 +29,7 @@ const MAX_NAMES: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Configuration, as `mcpd serve --config FILE` takes it [default: as `mcpd serve`]
+    /// Configuration file [default: /etc/mcpd/config.toml, ~/.config/mcpd/config.toml and config.d/*.toml beside it]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Exit with 1 if there are warnings

@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     /// Check only these servers, and everything that belongs to no server
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
     servers: Vec<String>,
-    /// Configuration, as `mcpd serve --config FILE` takes it [default: what the running daemon serves, else as `mcpd serve`]
+    /// Configuration file [default: those of the running daemon, else those of `mcpd serve`]
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
     /// If no daemon runs, do not start servers to check them

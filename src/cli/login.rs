@@ -54,7 +54,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Files {
-    /// Configuration, as `mcpd serve --config FILE` takes it [default: what the running daemon serves, else as `mcpd serve`]
+    /// Configuration file [default: those of the running daemon, else those of `mcpd serve`]
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
 }

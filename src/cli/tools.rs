@@ -44,10 +44,10 @@ pub(super) struct Tools {
     /// arguments
     #[arg(value_name = "SERVER|TOOL|PATTERN", add = ArgValueCompleter::new(completions::servers_and_tools))]
     selection: Option<String>,
-    /// Include tools that agents do not see, and what hides them; uses the operator socket
+    /// Include tools that agents do not see, and what hides them; needs access to admin.sock
     #[arg(long)]
     all: bool,
-    /// Print the tools as listed to agents, as JSON; with `--all`, in the shape of docs/json.md
+    /// Print the tools as listed to agents, as JSON; with `--all`, as one object with the reasons
     #[arg(long)]
     json: bool,
 }

@@ -5,16 +5,16 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
+use pure_modules::era::agent_meta::AgentMeta;
 use pure_modules::era::error::{self, ErrorToModern};
 use pure_modules::era::input::{self, RequiredInputs};
 use pure_modules::era::result::{Caching, ToLegacy};
-use pure_modules::era::agent_meta::AgentMeta;
 use pure_modules::era::subscription::Filter;
 use pure_modules::era::task::{self, Detail, Status};
 use pure_modules::era::{notification, request, result};
 use pure_modules::jsonrpc::entries::entries;
-use pure_modules::jsonrpc::members::text;
 use pure_modules::jsonrpc::json_eq::json_eq_except;
+use pure_modules::jsonrpc::members::text;
 use pure_modules::jsonrpc::splice::{Change, applied};
 
 /// More members than a fuzzer input can have.

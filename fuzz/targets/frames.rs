@@ -8,7 +8,7 @@
 
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use pure_modules::jsonrpc::codec::{Line, NdJson, LineEnds};
+use pure_modules::jsonrpc::codec::{Line, LineEnds, NdJson};
 use pure_modules::jsonrpc::members::members;
 use pure_modules::jsonrpc::{Message, is_id, oversize, parse};
 use tokio_util::codec::Decoder;

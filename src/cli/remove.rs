@@ -20,7 +20,7 @@ use crate::suggest::nearest;
 
 #[derive(Debug, Args)]
 pub(super) struct Remove {
-    /// Names of the servers to remove
+    /// Names of the servers to remove; they are also searched in config.d beside the file
     #[arg(required = true, value_name = "NAME", add = ArgValueCandidates::new(completions::servers))]
     names: Vec<String>,
     #[command(flatten)]

@@ -73,7 +73,11 @@ impl ClientHandler for Ada {
         self.received().progress.push(json!([notification.progress, notification.total]));
     }
 
-    async fn on_logging_message(&self, notification: LoggingMessageNotificationParam, _: NotificationContext<RoleClient>) {
+    async fn on_logging_message(
+        &self,
+        notification: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
         self.received().logged.push(notification.data);
     }
 
@@ -81,7 +85,11 @@ impl ClientHandler for Ada {
         self.received().tools += 1;
     }
 
-    async fn on_resource_updated(&self, notification: ResourceUpdatedNotificationParam, _: NotificationContext<RoleClient>) {
+    async fn on_resource_updated(
+        &self,
+        notification: ResourceUpdatedNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
         self.received().updated.push(notification.uri);
     }
 }

@@ -102,7 +102,7 @@ impl BridgedCall {
         &self.request
     }
 
-    /// The server has no open request with its id.
+    /// No request for this call is pending at the server.
     pub(crate) fn has_no_open_request(&self) -> bool {
         match &self.state {
             State::CollectingInputs { .. } | State::PollingTask { .. } => true,

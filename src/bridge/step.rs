@@ -36,7 +36,7 @@ pub(crate) enum Step {
 /// The next step of the instance about a task.
 #[derive(Debug)]
 pub(crate) enum TaskStep {
-    /// Answer with a task that has ended with the result.
+    /// Create a completed task that holds the server's result, and answer with that task.
     Complete,
     /// Poll the new task. `task` is the server's result, translated for the legacy agent.
     Follow { task: Bytes, is_working: bool },
@@ -44,7 +44,7 @@ pub(crate) enum TaskStep {
     Created(Vec<Change>),
     /// Note the state of the task, then call [`BridgedCall::task_noted`].
     Seen(Box<TaskSeen>),
-    /// The server has taken the cancellation of the task.
+    /// Note that the server has accepted the cancellation of the task, and whether the task has ended.
     Cancelled { has_ended: bool },
     /// Forget the task, then respond.
     Unknown(Vec<Change>),

@@ -94,7 +94,7 @@ impl TaskRequest {
         PollOutcome::Step(step)
     }
 
-    /// Answers a request for the result of a completed task, or the call itself.
+    /// Answers `tasks/result`, or the call whose task the agent does not know of.
     fn completed(&self, result: &Bytes, raw_id: Option<&Bytes>) -> Step {
         let changes = if self.is_hidden {
             match result::to_legacy(result) {

@@ -98,7 +98,8 @@ pub(crate) fn retry(line: &Bytes, params: &Bytes) -> Result<Option<RetryInputs>,
     if may_be_retry(line) { input::retry_inputs(params) } else { Ok(None) }
 }
 
-/// Whether the params may have `inputResponses` or `requestState`. Escaped letters count as both.
+/// Whether the params may have `inputResponses` or `requestState`. A line with a `\u00…` escape counts, because the escape may hide one
+/// of the names.
 fn may_be_retry(line: &Bytes) -> bool {
     [&b"requestState"[..], b"inputResponses", b"\\u00"].iter().any(|sign| memchr::memmem::find(line, sign).is_some())
 }

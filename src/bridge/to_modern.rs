@@ -24,7 +24,7 @@ const MAX_ATTEMPTS: usize = 64;
 /// `max_message`. One call may use one unit.
 pub(crate) const MAX_WAITING_MESSAGES: usize = 4;
 
-/// The use of a task that a modern server may make of a call.
+/// What mcpd does with the task if a modern server turns a call into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskUse {
     /// The server must not make a task.

@@ -123,7 +123,7 @@ impl Orders {
     /// Waits for a change, and returns the desired state.
     pub(super) async fn changed(&mut self) -> DesiredState {
         if self.desired.changed().await.is_err() {
-            // The owner is gone, so the stop order has been given.
+            // The manager has dropped its `Control`, which counts as `Stop::Kill`.
             std::future::pending::<()>().await;
         }
         self.desired()

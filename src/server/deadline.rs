@@ -44,7 +44,7 @@ impl Deadline {
         self.limit
     }
 
-    /// The limit that ends the call at the present deadline.
+    /// Which limit the deadline comes from: the total or the silence.
     pub(super) fn limit(&self) -> Duration {
         if self.at == self.last { self.limit.total } else { self.limit.silence }
     }

@@ -88,7 +88,7 @@ pub enum ServerError {
     HeaderMismatch(String),
     /// A user's agents work in more directories than there may be instances.
     TooManyDirectories,
-    /// Policy hides what the call was for, since it was sent.
+    /// After the call was sent, policy has hidden its target.
     Hidden,
     /// A fault of mcpd or of the system.
     Internal(String),

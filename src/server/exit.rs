@@ -20,7 +20,7 @@ pub struct Exit {
     pub limit: Option<ReachedLimit>,
 }
 
-/// A limit that had to do with the end of a process.
+/// A cgroup limit that the process had reached of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReachedLimit {
     /// The kernel killed it for lack of memory: at its own limit in bytes, or, with `None`, at that of the machine or of mcpd.

@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 
 /// Calls in flight at one instance. One more waits ([`super::fair_queue`]), unless its agent has less than its equal share.
-/// Unwritten calls may have as many bytes as the largest message; one more is refused with −31003, with the same
-/// exception.
+/// Unwritten calls may together have as many bytes as the largest message. A call beyond that is refused with −31003, unless its agent
+/// has less than its share.
 pub(crate) const MAX_IN_FLIGHT: usize = 256;
 
 /// The share of each session.

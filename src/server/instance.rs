@@ -181,7 +181,7 @@ impl Instance {
         self.calls.vacancies(&self.wire, self.config.settings.max_concurrent, cancelled)
     }
 
-    /// When time alone frees the place of a cancelled call.
+    /// When the next cancelled call stops counting without a further message of the server, if one will.
     pub(super) fn next_vacancy(&self) -> Option<Instant> {
         self.cancelled.next_over()
     }

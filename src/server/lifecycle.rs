@@ -35,7 +35,7 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Cap on the `Retry-After` of a server.
 pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// The word for [`State::NeedsLogin`]. Reports are also searched for it.
+/// The word for [`State::NeedsLogin`]. The CLI and the systemd notifier compare the state in reports with it.
 pub const NEEDS_LOGIN: &str = "needs_login";
 
 /// The lifecycle state of a server.

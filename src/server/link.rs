@@ -107,7 +107,7 @@ impl Link {
         }
     }
 
-    /// Whether parts of messages are in headers there.
+    /// Whether this link repeats parts of messages in HTTP headers.
     pub(super) fn sends_header_params(&self) -> bool {
         matches!(self, Self::Http(http) if http.sends_header_params())
     }
@@ -126,7 +126,7 @@ impl Link {
         }
     }
 
-    /// What it is, if it leads to a URL.
+    /// The connection, if it is one to a URL.
     pub(super) fn remote(&self) -> Option<RemoteTransport> {
         match self {
             Self::Pipes { .. } => None,

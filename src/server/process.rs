@@ -178,7 +178,7 @@ impl UnstartedProcess {
 }
 
 impl ProcessEnd {
-    /// The same end, with the limit that had to do with it.
+    /// The same end, with the cgroup limit that the process had reached.
     fn at_limit(&self, limit: Option<ReachedLimit>) -> Self {
         match (limit, self) {
             (Some(_), Self::Exited(exit)) => Self::Exited(Exit { limit, ..exit.clone() }),

@@ -179,7 +179,7 @@ impl Publisher {
         });
     }
 
-    /// If `settled`, records that all lists of the running instance are recorded.
+    /// If `settled`, marks the lists of the running instance as complete.
     pub(super) fn settled(&self, settled: bool) {
         self.update(|published| published.settle(settled));
     }

@@ -32,7 +32,7 @@ pub struct SessionStatus {
     pub dropped: Arc<Counter>,
     /// Responses without a request.
     pub stray_responses: Counter,
-    /// Notifications about tasks of no server.
+    /// Notifications of the agent about tasks that it created for no server.
     pub stray_notifications: Counter,
 }
 

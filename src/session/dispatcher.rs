@@ -143,7 +143,7 @@ struct Drain {
     refusal: Option<ErrorObject>,
 }
 
-/// An outcome of polling that requires waiting or ends the session.
+/// Why polling has stopped: work that has to `await`, or the end of the session.
 enum Wakeup {
     /// There is a [`Session::command`].
     Command,
@@ -395,7 +395,7 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Writes the last responses, for which there may be no time left.
+    /// Refuses what is parked or unread, and writes the last responses within a short limit.
     async fn close(&mut self) -> io::Result<()> {
         self.deliver_arrived();
         self.refuse_parked(&stopping());

@@ -1,6 +1,7 @@
 //! The unanswered requests of the agent: calls at servers, and parked requests. Pure.
 //!
-//! A request is parked while a server has not listed the name that the request needs. [`MAX_UNANSWERED_MESSAGES`] limits the bytes
+//! A request is parked while the first lists are incomplete, or while a server may still list the name that it needs.
+//! [`MAX_UNANSWERED_MESSAGES`] limits the bytes
 //! of the calls. Parked requests together have the limit of one message.
 
 use std::time::Instant;

@@ -13,7 +13,7 @@
 //! - `call_record`: the record of each tool call
 //!
 //! Knows: [`crate::catalog`] (to read), [`crate::server::ServerHandle`] (to call). Must not touch: processes, configuration, other
-//! sessions, the interior of the manager. No module here imports the dispatcher, and no two import each other.
+//! sessions, the interior of the manager. No module here imports the dispatcher, and their imports have no cycle.
 
 mod agent;
 mod agent_message;

@@ -1,6 +1,7 @@
 //! The resources of which the agent receives updates, each with its server.
 //!
-//! The agent subscribes by `resources/subscribe` (legacy) or `subscriptions/listen` (modern). Servers count subscribers; this table
+//! The agent subscribes by `resources/subscribe` (legacy) or `subscriptions/listen` (modern). The task of each server counts subscribers;
+//! this table
 //! limits what one agent may have, and knows the server when the agent unsubscribes, even if nobody lists the resource any more.
 
 use std::collections::HashMap;
@@ -46,7 +47,7 @@ impl ResourceSubscriptions {
             || self.has_room_for_all(&[(subscription.uri.clone(), Bytes::new())], calls)
     }
 
-    /// Whether the limits allow these, too: URIs as text, and raw.
+    /// Whether the limits allow these resources as well. Each is a URI as text and raw.
     pub(super) fn has_room_for_all(&self, resources: &[(Bytes, Bytes)], calls: &InFlight) -> bool {
         let uris = calls
             .subscriptions()

@@ -1,7 +1,8 @@
 //! Requests of servers to the agent: sampling, elicitation, roots, and the tasks that the agent makes for them.
 //!
 //! The agent receives them under ids of the session's own, because two servers may use the same id. Each
-//! request has a oneshot channel for its response. If an end drops it, the other knows that the response will not come, or is not needed. Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`,
+//! request has a oneshot channel for its response. If the session drops its end, no response will come. If the server's task drops its
+//! end, none is needed. Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`,
 //! `client/roots`, `basic/utilities/cancellation`, `progress` and `tasks`.
 
 use std::sync::Arc;

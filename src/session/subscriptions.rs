@@ -1,7 +1,7 @@
 //! The subscriptions of the agent: `resources/subscribe` and `subscriptions/listen`.
 //!
-//! A `subscriptions/listen` request stays open and includes lists, resources and tasks. Its notifications carry its id. The agent
-//! knows a task by its token, the server by its own id. The acknowledgement omits unknown tasks and resources.
+//! A `subscriptions/listen` request stays open and includes lists, resources and tasks. Its notifications carry its id. The agent refers
+//! to a task by the token, and the server refers to it by its own id. The acknowledgement omits unknown tasks and resources.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`; extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status
 //! Notifications".

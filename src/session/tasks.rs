@@ -85,7 +85,7 @@ impl<H: Clone> Tasks<H> {
             if is_elsewhere(&other.place.instance) {
                 return false;
             }
-            // The instance has forgotten it, or there is another instance.
+            // The same instance reuses the id, so it has forgotten the old task.
             self.forget(&state.id);
         }
         self.all.retain(|task| task.exists());

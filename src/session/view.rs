@@ -37,7 +37,7 @@ pub(super) struct AgentView {
     unknown: usize,
     /// The agent is shown views of its own, or will be.
     has_own_views: bool,
-    /// Parked requests are routed again when a server lists.
+    /// An [`Event::MayBeListed`] is awaited already.
     awaits_lists: bool,
     /// The lists that a legacy agent has.
     lists: ListVersions,
@@ -112,7 +112,7 @@ impl AgentView {
         self.shown(era).view.borrow().clone()
     }
 
-    /// Decides about requests of this era for as long as they wait at a server.
+    /// The listener by which a server's task checks that a waiting request of this era is still permitted.
     pub(super) fn listener(&self, era: Era) -> Arc<dyn Listener> {
         Arc::clone(&self.shown(era).listener) as _
     }
@@ -124,8 +124,8 @@ impl AgentView {
         }
     }
 
-    /// Whether the first lists are complete in `view`. They also wait in the modern era, which shows the profile's view: what a
-    /// server for each directory offers is unknown until its first instance has listed.
+    /// Whether the first lists are complete in `view`. Modern requests wait, too, although they see the profile's view: it lacks the
+    /// lists of a server with an instance per directory until the first instance has listed.
     pub(super) fn is_settled(&self, view: &View) -> bool {
         view.settled && self.unknown == 0
     }
@@ -182,7 +182,7 @@ impl AgentView {
         is_other
     }
 
-    /// An instance that the first lists wait for has listed, or has had its time.
+    /// An instance for the agent has listed, or has had its time. If its lists were not known, the first lists no longer wait for it.
     pub(super) fn listed(&mut self, is_known: bool) {
         self.unlisted -= 1;
         self.unknown -= usize::from(!is_known);
@@ -215,7 +215,7 @@ impl AgentView {
         let current = self.of(Era::Legacy);
         let knows_agents = |member: &&Member| {
             let Settings { sharing, broadcast_logs, .. } = member.config.settings;
-            // Instances of a pool follow the eras of the agents that are there.
+            // A pool has to know its agents, too, because their eras decide the era of its instances.
             sharing != Sharing::Shared || broadcast_logs || agent.level.is_some()
         };
         self.attachments.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));

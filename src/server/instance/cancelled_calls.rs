@@ -166,7 +166,7 @@ impl CancelledCalls {
         known + usize::from(self.in_transit_for(now) != Ownership::Nobody)
     }
 
-    /// When the next call stops counting, if only time is missing.
+    /// When the next call stops counting without a further message of the server, if one will.
     pub(super) fn next_over(&self) -> Option<Instant> {
         let by_time = |until: &Until| until.answered <= self.answered && until.at > Instant::now();
         let known = self.known.iter().filter_map(|one| one.until).filter(by_time).map(|until| until.at);

@@ -14,7 +14,7 @@ pub(in crate::server) struct HealthChecks {
     /// A check is unanswered. All callers share it, so a server that does not answer gets no more checks.
     is_checking: bool,
     callers: Callers,
-    /// When the latest of the calls was sent that have timed out since the last look.
+    /// The send time of the latest call that has timed out since the last look.
     timed_out: Option<Instant>,
 }
 

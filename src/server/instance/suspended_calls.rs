@@ -26,7 +26,7 @@ pub(super) struct SuspendedCalls {
     tag: u64,
 }
 
-/// The unanswered requests that the retry of a suspended call resumes.
+/// A suspended call that was resumed by its retry.
 pub(super) struct ResumedCall {
     /// The id of the call at the server.
     pub(super) id: u64,
@@ -67,7 +67,7 @@ impl SuspendedCalls {
         wire.bridged_calls().map(|(_, bridged)| bridged.state.suspended_bytes()).sum()
     }
 
-    /// Collects a request of the server for a modern call, which will be answered with it.
+    /// Collects a request of the server. The modern call that it belongs to will be answered `input_required` with it.
     ///
     /// # Errors
     /// Why the request is refused.

@@ -122,7 +122,7 @@ impl TaskTable {
         self.required_tools.include(tool)
     }
 
-    /// The use of a task that a modern server may make of this call of a legacy agent.
+    /// What mcpd does with the task if a modern server answers this call of a legacy agent with one.
     pub(super) fn use_for(&self, kind: &RequestKind, request: &BridgedRequest) -> TaskUse {
         let is_task_only = || request.tool().is_some_and(|tool| self.task_only_tools.include(&tool));
         match kind {
@@ -624,7 +624,7 @@ impl TaskTable {
         self.of_profiles.find(id).map(|task| task.take_answered(responses)).unwrap_or_default()
     }
 
-    /// The agent has cancelled the call that created a task while it was answered: nobody knows of the task. Returns the ids of
+    /// The agent cancelled a call just when the server answered it with a task, so no agent knows the task. Returns the ids of
     /// requests of the server that nobody will answer.
     pub(super) fn drop_created_by(&mut self, wire: &mut Wire, key: CallKey, deadline: Instant) -> Vec<Bytes> {
         let Some(id) = self.of_profiles.created_by(key) else { return Vec::new() };

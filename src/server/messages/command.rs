@@ -48,7 +48,7 @@ pub enum Command {
     },
     /// Forward a call, which gets exactly one answer, unless it is cancelled first.
     Call(Box<Call>),
-    /// Check the health of the instance. The sender is used when it answers, and dropped if there is none.
+    /// Check the health of the instance. The sender is used when the instance answers, and dropped if no instance runs.
     Check(oneshot::Sender<()>),
     /// Fetch the lists again, as another instance has reported a change.
     Relist,

@@ -42,7 +42,7 @@ pub(super) struct ParkedCall {
 }
 
 impl ParkedCall {
-    /// An entry for a call that waits until then.
+    /// An entry for a call that waits at most until `until`.
     pub(super) fn entry(call: Box<Call>, until: Instant) -> Entry<Self> {
         let (session, bytes) = (call.reply.key.session, call.request.line.len());
         Entry { session, bytes, until, item: Self { call, is_unlisted: false } }

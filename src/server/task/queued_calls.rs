@@ -8,7 +8,8 @@ use crate::server::fair_queue::Entry;
 use crate::server::instance::Instance;
 use crate::server::messages::call::{Call, Failure, RequestKind};
 
-/// Whether a call counts against the limit. Requests about a task must not wait for the request that waits for its result.
+/// Whether a call counts against the limit. `tasks/result` may hold a place until the task ends, so other requests about tasks need no
+/// place.
 /// Subscriptions are shared by agents.
 fn takes_place(call: &Call, instance: &Instance) -> bool {
     match call.kind {

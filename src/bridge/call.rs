@@ -9,8 +9,8 @@ use super::legacy_task::{self, Phase};
 use super::request::BridgedRequest;
 use super::step::{BridgeError, Step, TaskSeen, TaskStep};
 use super::task_poll::{CANCEL, GET, PollOutcome, TaskRequest, interval};
-use super::to_legacy::{ModernAgent, Presentation, ServerRequest, Suspension, ToLegacy};
-use super::to_modern::{CollectedInputs, TaskUse, ToModern, respond_with_error};
+use super::to_legacy::{CallToLegacy, ModernAgent, Presentation, ServerRequest, Suspension};
+use super::to_modern::{CallToModern, CollectedInputs, TaskUse, respond_with_error};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::agent_meta::AgentMeta;
 use crate::era::request;
@@ -28,12 +28,12 @@ pub(crate) struct BridgedCall {
 #[derive(Debug)]
 enum State {
     /// Legacy agent, modern server.
-    InFlight(ToModern),
+    InFlight(CallToModern),
     CollectingInputs {
-        call: ToModern,
+        call: CallToModern,
         inputs: CollectedInputs,
     },
-    ModernTaskRequest {
+    TaskAtModernServer {
         task: TaskRequest,
         is_cancellation: bool,
     },
@@ -42,12 +42,12 @@ enum State {
         next_poll: Instant,
     },
     /// Modern agent, legacy server.
-    Forwarded(ToLegacy),
+    Forwarded(CallToLegacy),
     Suspended {
-        call: ToLegacy,
+        call: CallToLegacy,
         suspension: Suspension,
     },
-    LegacyTaskRequest {
+    TaskAtLegacyServer {
         id: Bytes,
         phase: Phase,
     },
@@ -72,7 +72,7 @@ impl BridgedCall {
         legacy_agent: &Arc<AgentMeta>,
         task: TaskUse,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let call = ToModern { legacy_agent: Arc::clone(legacy_agent), task, attempts: 0 };
+        let call = CallToModern { legacy_agent: Arc::clone(legacy_agent), task, attempts: 0 };
         let changes = call.changes(request.params())?;
         Ok((Self { request, state: State::InFlight(call) }, changes))
     }
@@ -86,13 +86,13 @@ impl BridgedCall {
         let is_cancellation = act == TaskAct::Cancel;
         let changes = request.about_task(if is_cancellation { CANCEL } else { GET }, legacy_agent)?;
         let task = TaskRequest { legacy_agent: Arc::clone(legacy_agent), act, is_hidden: false };
-        Ok((Self { request, state: State::ModernTaskRequest { task, is_cancellation } }, changes))
+        Ok((Self { request, state: State::TaskAtModernServer { task, is_cancellation } }, changes))
     }
 
     /// A call of a modern agent.
     pub(crate) fn to_legacy(request: BridgedRequest, agent: ModernAgent) -> Result<(Self, Vec<Change>), NotAnObject> {
         let changes = request::to_legacy(request.params(), false)?;
-        Ok((Self { request, state: State::Forwarded(ToLegacy::new(agent)) }, changes))
+        Ok((Self { request, state: State::Forwarded(CallToLegacy::new(agent)) }, changes))
     }
 }
 
@@ -108,9 +108,9 @@ impl BridgedCall {
             State::CollectingInputs { .. } | State::PollingTask { .. } => true,
             State::Suspended { suspension, .. } => suspension.response.is_some(),
             State::InFlight(_)
-            | State::ModernTaskRequest { .. }
+            | State::TaskAtModernServer { .. }
             | State::Forwarded(_)
-            | State::LegacyTaskRequest { .. } => false,
+            | State::TaskAtLegacyServer { .. } => false,
         }
     }
 
@@ -143,23 +143,23 @@ impl BridgedCall {
         match &self.state {
             State::InFlight(call) | State::CollectingInputs { call, .. } => call.task == TaskUse::Followed,
             State::Forwarded(call) | State::Suspended { call, .. } => call.creates_task,
-            State::ModernTaskRequest { .. } | State::PollingTask { .. } | State::LegacyTaskRequest { .. } => false,
+            State::TaskAtModernServer { .. } | State::PollingTask { .. } | State::TaskAtLegacyServer { .. } => false,
         }
     }
 
     /// The agent waits for the result of a task that it does not know.
     pub(crate) fn follows_task(&self) -> bool {
-        matches!(&self.state, State::ModernTaskRequest { task, .. } | State::PollingTask { task, .. } if task.is_hidden)
+        matches!(&self.state, State::TaskAtModernServer { task, .. } | State::PollingTask { task, .. } if task.is_hidden)
     }
 
     /// The legacy agent.
     pub(crate) fn legacy_agent(&self) -> Option<Arc<AgentMeta>> {
         match &self.state {
             State::InFlight(call) | State::CollectingInputs { call, .. } => Some(Arc::clone(&call.legacy_agent)),
-            State::ModernTaskRequest { task, .. } | State::PollingTask { task, .. } => {
+            State::TaskAtModernServer { task, .. } | State::PollingTask { task, .. } => {
                 Some(Arc::clone(&task.legacy_agent))
             }
-            State::Forwarded(_) | State::Suspended { .. } | State::LegacyTaskRequest { .. } => None,
+            State::Forwarded(_) | State::Suspended { .. } | State::TaskAtLegacyServer { .. } => None,
         }
     }
 
@@ -248,7 +248,7 @@ impl BridgedCall {
                     changes.map_or_else(|| respond_with_error(request.method(), raw), Step::Resend)
                 }
             },
-            State::ModernTaskRequest { task, is_cancellation } => match outcome {
+            State::TaskAtModernServer { task, is_cancellation } => match outcome {
                 Ok(raw) => match task.state(raw, *is_cancellation, context.raw_task_id.as_ref(), context.now) {
                     PollOutcome::Step(step) => step,
                     PollOutcome::Again => {
@@ -263,7 +263,7 @@ impl BridgedCall {
                 Err(raw) => respond_with_error(request.method(), raw),
             },
             State::Forwarded(call) => call.response(request, outcome),
-            State::LegacyTaskRequest { id, phase } => {
+            State::TaskAtLegacyServer { id, phase } => {
                 phase.response(id, request.method(), outcome, context.is_unknown_task)
             }
             // The server has no open request in these states, or its response was cached.
@@ -279,7 +279,7 @@ impl BridgedCall {
         match legacy_task::answer(seen, inputs) {
             Ok(step) => step,
             Err(state) => {
-                if let State::LegacyTaskRequest { phase, .. } = &mut self.state {
+                if let State::TaskAtLegacyServer { phase, .. } = &mut self.state {
                     *phase = Phase::Result { state };
                 }
                 Step::Task(TaskStep::RequestResult(raw_id))
@@ -315,7 +315,7 @@ impl BridgedCall {
         let poll_at = is_working.then(|| now + interval(result));
         self.state = match poll_at {
             Some(next_poll) => State::PollingTask { task, next_poll },
-            None => State::ModernTaskRequest { task, is_cancellation: false },
+            None => State::TaskAtModernServer { task, is_cancellation: false },
         };
         poll_at
     }
@@ -323,7 +323,7 @@ impl BridgedCall {
     /// A poll was lost and is repeated at this time. `false` if the call does not wait for the result of a task.
     pub(crate) fn poll_later(&mut self, at: Instant) -> bool {
         match &mut self.state {
-            State::ModernTaskRequest { task, .. } | State::PollingTask { task, .. } if task.act == TaskAct::Result => {
+            State::TaskAtModernServer { task, .. } | State::PollingTask { task, .. } if task.act == TaskAct::Result => {
                 self.state = State::PollingTask { task: task.clone(), next_poll: at };
                 true
             }
@@ -333,11 +333,11 @@ impl BridgedCall {
 
     /// Begins a poll. Returns the agent that the request has to name.
     pub(crate) fn poll(&mut self) -> Option<Arc<AgentMeta>> {
-        let (State::ModernTaskRequest { task, .. } | State::PollingTask { task, .. }) = &self.state else {
+        let (State::TaskAtModernServer { task, .. } | State::PollingTask { task, .. }) = &self.state else {
             return None;
         };
         let (legacy_agent, task) = (Arc::clone(&task.legacy_agent), task.clone());
-        self.state = State::ModernTaskRequest { task, is_cancellation: false };
+        self.state = State::TaskAtModernServer { task, is_cancellation: false };
         Some(legacy_agent)
     }
 }
@@ -355,13 +355,13 @@ impl BridgedCall {
     /// The request is about the task that the server knows by this id.
     pub(crate) fn about_legacy_task(&mut self, id: Bytes) {
         let phase = if *self.request.method() == *b"tasks/cancel" { Phase::Cancel } else { Phase::State };
-        self.state = State::LegacyTaskRequest { id, phase };
+        self.state = State::TaskAtLegacyServer { id, phase };
     }
 
     /// The id of that task.
     pub(crate) fn legacy_task(&self) -> Option<&Bytes> {
         match &self.state {
-            State::LegacyTaskRequest { id, .. } => Some(id),
+            State::TaskAtLegacyServer { id, .. } => Some(id),
             _ => None,
         }
     }

@@ -44,7 +44,7 @@ pub(crate) struct ModernAgent {
 
 /// A call of a modern agent.
 #[derive(Debug, Default)]
-pub(super) struct ToLegacy {
+pub(super) struct CallToLegacy {
     pub(super) agent: ModernAgent,
     /// The request asks the server for a task.
     pub(super) creates_task: bool,
@@ -104,7 +104,7 @@ fn may_be_retry(line: &Bytes) -> bool {
     [&b"requestState"[..], b"inputResponses", b"\\u00"].iter().any(|sign| memchr::memmem::find(line, sign).is_some())
 }
 
-impl ToLegacy {
+impl CallToLegacy {
     pub(super) fn new(agent: ModernAgent) -> Self {
         Self { agent, ..Self::default() }
     }

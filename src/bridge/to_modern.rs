@@ -37,7 +37,7 @@ pub(crate) enum TaskUse {
 
 /// A call of a legacy agent.
 #[derive(Debug, Clone)]
-pub(super) struct ToModern {
+pub(super) struct CallToModern {
     pub(super) legacy_agent: Arc<AgentMeta>,
     pub(super) task: TaskUse,
     /// How often the server has required input.
@@ -84,7 +84,7 @@ impl CollectedInputs {
     }
 }
 
-impl ToModern {
+impl CallToModern {
     /// The changes that translate the request.
     pub(super) fn changes(&self, params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
         request::to_modern(params, &self.legacy_agent, self.task != TaskUse::None)

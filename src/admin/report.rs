@@ -172,7 +172,7 @@ pub struct ToolsSummary {
 pub struct ToolServer {
     /// Configured name.
     pub name: String,
-    /// As in [`ServerReport`].
+    /// As in [`ServerReport`], or `disabled`.
     pub state: String,
     /// The list was cut at a limit or because its cursor never ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -192,6 +192,7 @@ fn explain_empty(ToolServer { name, state, .. }: &ToolServer, tools: &Tools) -> 
     let options: String = tools.profile.options().iter().map(|option| format!(" {option}")).collect();
     match &**state {
         "ready" | "idle" => format!("agents see no tools of `{name}`: `mcpd tools {name}{options} --all` shows why"),
+        "disabled" => format!("`{name}` is disabled: `mcpd enable {name}` shows its tools again"),
         state => format!("agents see no tools of `{name}` ({state}): `mcpd doctor {name}` shows the solution"),
     }
 }

@@ -151,7 +151,7 @@ fn include_cycle_is_reported_with_the_files_that_form_it() {
     let ran = check(&place, "a.toml", "include = [\"b.toml\"]\n").expect_code(2);
     let cycle = format!("{} → {} → {} → {}", a.display(), b.display(), c.display(), a.display());
     assert!(ran.stdout.starts_with("1 error: ") && ran.stderr.contains(&cycle), "no {cycle}: {ran}");
-    assert!(ran.stderr.contains("c.toml:2:12") && ran.stderr.contains("help: remove it"), "{ran}");
+    assert!(ran.stderr.contains("c.toml:2:12") && ran.stderr.contains("help: remove this `include`"), "{ran}");
 }
 
 #[test]

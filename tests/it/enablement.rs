@@ -106,6 +106,18 @@ fn disabling_a_server_does_not_start_it_and_permits_a_stop() {
 }
 
 #[test]
+fn disabled_server_that_is_down_is_reported_as_disabled() {
+    let broken = Server::named("broken").flags("--exit-unless /nonexistent");
+    let daemon = Setup::with(Server::named("s")).server(broken).start();
+    daemon.wait_row("broken", "is down", |row| row["state"] == "backoff");
+    says(&daemon, &["disable", "broken"], "broken: disabled\n");
+    let all = daemon.client(&["tools", "--all", "broken"]).expect_code(0);
+    assert!(all.stdout.contains("disabled: `mcpd enable broken`"), "{all}");
+    let ran = daemon.client(&["reload"]).expect_code(0);
+    assert!(!ran.stdout.contains("down"), "{ran}");
+}
+
+#[test]
 fn tool_disabled_by_either_name_is_answered_like_a_nonexistent_one() {
     let daemon =
         Setup::with(Server::named("s").flags("--bare --tool one --tool two")).server(Server::named("t")).start();

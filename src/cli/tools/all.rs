@@ -72,6 +72,7 @@ fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
     let state = match &*server.state {
         "ready" | "idle" => None,
         NEEDS_LOGIN => Some(login_needed(&server.name)),
+        "disabled" => Some(format!("disabled: `mcpd enable {}`", server.name)),
         state => Some(state.to_owned()),
     };
     let notes: Vec<_> = state.into_iter().chain(truncated).collect();

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::{Entry, ManagerTask};
 use crate::config::{ServerConfig, Start};
 use crate::manager::changes::{Changes, FailureReason, ServerFailure};
+use crate::manager::enablement::Enablement;
 use crate::manager::orders::ReplySender;
 use crate::server::ServerError;
 use crate::server::ServerHandle;
@@ -89,7 +90,10 @@ impl ManagerTask {
     fn is_down(&self, name: &str, servers: &[Arc<ServerConfig>]) -> bool {
         let Some(config) = servers.iter().find(|config| *config.name == *name) else { return false };
         let is_it = |entry: &&Entry| *entry.config.name == *name && entry.config.runs_like(config);
-        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.enablement.runs()) else { return false };
+        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.enablement == Enablement::Enabled)
+        else {
+            return false;
+        };
         let handle = &entry.running.handle;
         // A lazy server that is starting for a call has not failed.
         let is_called = config.settings.start == Start::Lazy && handle.published().state == State::Starting;

@@ -77,7 +77,7 @@ impl DaemonConfig {
         },
         Key {
             name: "first_list_wait",
-            doc: "How long an agent's first lists wait for starting servers whose lists are not known from an earlier run.",
+            doc: "How long mcpd delays the answer to an agent's first list requests for starting servers that it has never listed.",
             rule: DURATION,
             field: |daemon| &mut daemon.first_list_wait,
         },

@@ -57,7 +57,7 @@ settings! {
     start: Start = Start::Eager, choice::<Start>();
 
     /// Protocol era for the server: `legacy` (`initialize`, up to 2025-11-25), `modern` (2026-07-28) or `auto` (what the
-    /// server supports; if both, legacy for an instance that legacy agents may share).
+    /// server supports; docs/configure.md says which one if it supports both).
     era: EraChoice = EraChoice::Auto, choice::<EraChoice>();
 
     /// Whether log messages of a shared instance go to all its agents. With `false`, a message goes only to the agent that
@@ -67,8 +67,8 @@ settings! {
     /// Maximum number of instances of a pool.
     max_instances: usize = 10, count(1..=1000);
 
-    /// Maximum number of concurrent calls per instance; further calls wait in a fair queue. Default: 256, and more for agents
-    /// below their share.
+    /// Maximum number of concurrent calls per instance; further calls wait in a fair queue. Without the key the limit is 256,
+    /// which an agent with fewer calls than an equal share may exceed.
     max_concurrent: Option<usize> = None, count(1..=256).example("1");
 
     /// How long an unused instance of a pool, a workspace or a lazy server keeps running.
@@ -78,15 +78,15 @@ settings! {
     /// downloads by `npx`, restart the timer, up to 5 minutes in total.
     handshake_timeout: Duration = seconds(30), DURATION;
 
-    /// Maximum time for one call. Progress notifications restart the timer, up to `call_timeout_max`.
+    /// Maximum time of a call without an answer or a progress notification, up to `call_timeout_max` in total.
     call_timeout: Duration = seconds(300), DURATION.live();
 
     /// Replaces `call_timeout` for some tools, such as `{ "slow_*" = "10m" }`: globs on the server's own tool names. The
     /// first match counts; entries of the server come before those of [defaults].
     tool_timeouts: ToolTimeouts = ToolTimeouts::default(), TOOL_TIMEOUTS.live();
 
-    /// Maximum time for one call, whatever progress it makes. If the key is absent, a longer `call_timeout` or `tool_timeouts`
-    /// raises it.
+    /// Maximum total time of a call, whatever progress it makes. If the key is absent, a longer `call_timeout` or
+    /// `tool_timeouts` raises this default.
     call_timeout_max: Duration = seconds(3600), DURATION.live().derived_from("`call_timeout` or `tool_timeouts`");
 
     /// How long a server may be silent before mcpd sends it a `ping`.
@@ -106,12 +106,12 @@ settings! {
     /// (for a server that holds a port or a lock).
     replace: Replace = Replace::StartFirst, choice::<Replace>().live();
 
-    /// Memory limit of an instance with all its processes. An instance that exceeds it is killed and restarted. Requires the
-    /// systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
+    /// Memory limit of an instance with all its processes; no limit without the key. An instance that exceeds it is killed and
+    /// restarted. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     memory_max: Option<usize> = None, size(MEMORY).example("\"1GiB\"");
 
-    /// Maximum number of processes and threads of an instance. Requires the systemd unit of mcpd; otherwise `mcpd status` shows
-    /// `not enforced`.
+    /// Maximum number of processes and threads of an instance; no limit without the key. Requires the systemd unit of mcpd;
+    /// otherwise `mcpd status` shows `not enforced`.
     tasks_max: Option<usize> = None, count(TASKS).example("256");
 
     /// Whether the records of calls, in memory and in `call_log`, contain their arguments, up to 4 KiB each.

@@ -68,7 +68,7 @@ pub(super) enum Command {
     /// SIGHUP does the same. A new or changed server is started beside the running one, which is stopped only if that succeeds.
     /// Exits with 2 if the configuration is not valid, and changes nothing. Exits with 1 if a new or changed server does not start.
     Reload(super::reload::Reload),
-    /// Show the log filter of the running daemon, or change it until the daemon ends
+    /// Show or change the log filter of the running daemon, until it ends
     LogLevel(super::log_level::LogLevel),
     /// Find problems and print their solutions: runtime directory, daemon, configuration, servers and clients
     ///

@@ -82,7 +82,7 @@ settings! {
     call_timeout: Duration = seconds(300), DURATION.live();
 
     /// Replaces `call_timeout` for some tools, such as `{ "slow_*" = "10m" }`: globs on the server's own tool names. The
-    /// first match counts; entries of the server come before those of [defaults].
+    /// first match counts; entries of the server come before those of `[defaults]`.
     tool_timeouts: ToolTimeouts = ToolTimeouts::default(), TOOL_TIMEOUTS.live();
 
     /// Maximum total time of a call, whatever progress it makes. If the key is absent, a longer `call_timeout` or

@@ -83,7 +83,7 @@ pub struct ServerReport {
     pub software: Option<String>,
     /// Tools that agents see.
     pub tools_exposed: usize,
-    /// Estimated size of these tools in model tokens ([`crate::tokens`]).
+    /// Estimated size of these tools in model tokens ([`crate::token_estimate`]).
     #[serde(default)]
     pub tokens: usize,
     /// Tools that policy hides.

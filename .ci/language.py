@@ -138,7 +138,7 @@ def sentences(lines):
 def prose(path, text):
     lines = list(enumerate(text.split("\n"), 1))
     if path.endswith(".rs"):
-        docs, previous = [], 0
+        docs = []
         for number, line in lines:
             match = re.match(r"\s*//[/!](?!/)\s?(.*)", line)
             if match:

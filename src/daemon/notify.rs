@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::deadline_timer::DeadlineTimer;
-use crate::manager::{Enablement, View};
+use crate::manager::View;
 use crate::server::lifecycle::NEEDS_LOGIN;
 use crate::server::{Stop, StopOrder};
 
@@ -92,8 +92,7 @@ impl Sources {
         let (mut states, changes) = (Vec::new(), FuturesUnordered::new());
         for server in &view.servers {
             let mut published = server.handle.watch();
-            let word = published.borrow_and_update().word();
-            let word = if server.enablement == Enablement::Enabled || word == "stopping" { word } else { "disabled" };
+            let word = server.state_word(&published.borrow_and_update());
             states.push((&**server.handle.name(), word));
             changes.push(changed(published).boxed());
         }

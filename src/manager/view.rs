@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::{Naming, Scheme};
 use crate::server::messages::call::{Exposure, Target};
-use crate::server::{HealthOverride, ServerHandle};
+use crate::server::{HealthOverride, ServerHandle, ServerSnapshot};
 
 /// A snapshot of the exposed lists and their servers. The view of the whole contains everything that servers' own policies permit.
 #[derive(Debug)]
@@ -119,6 +119,12 @@ fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
 }
 
 impl Member {
+    /// The word for the server's state as people see it: that of `published`, or `disabled`.
+    pub(crate) fn state_word(&self, published: &ServerSnapshot) -> &'static str {
+        let word = published.word();
+        if self.enablement == Enablement::Enabled || word == "stopping" { word } else { "disabled" }
+    }
+
     /// Whether the server may list more than this view contains: it has not listed yet, or this view is outdated.
     fn may_list_more(&self) -> bool {
         let published = self.handle.published();

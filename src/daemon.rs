@@ -38,7 +38,7 @@ use tokio::time::timeout;
 use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect};
 use self::config_state::ConfigState;
 pub use self::error::DaemonError;
-use self::limits::{ALL_GUESTS_SHARE, GUEST_SHARE, Holder, Refusals, SHARE, surplus};
+use self::limits::{ALL_GUESTS_SHARE, GUEST_SHARE, Holder, SHARE, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 pub(crate) use self::process::{cache_directory, logins};
@@ -105,7 +105,8 @@ struct Daemon {
     closing: StopControl,
     /// Limits the bytes that agents leave unread or unfinished.
     budget: Arc<Budget>,
-    refusals: Refusals,
+    /// Limits warnings that a peer can cause.
+    warnings: Arc<logging::Limiter>,
     operator: admin::Access,
     calls: calls::Log,
     log: logging::Control,
@@ -208,6 +209,7 @@ pub async fn run(
     let mut helpers = JoinSet::new();
     helpers.spawn(notify::run(notify::Sources { view, agents, stop }));
     helpers.spawn(reload.run(signals.reload, requests.reloads));
+    helpers.spawn(report_warnings(Arc::clone(&daemon.warnings)));
     watcher.map(|watcher| helpers.spawn(watcher));
     let requests = Requests { queries: requests.queries, sockets: sockets_to_prepare };
     let ended = daemon.serve(&mut upkeep, requests, servers_ended).await;
@@ -223,6 +225,10 @@ pub async fn run(
     // Releases the lock: from here on another daemon may serve the directory.
     drop(upkeep);
     ended
+}
+
+async fn report_warnings(warnings: Arc<logging::Limiter>) {
+    warnings.report().await;
 }
 
 impl Daemon {
@@ -257,7 +263,7 @@ impl Daemon {
             stopping,
             closing: StopControl::new(),
             budget,
-            refusals: Refusals::default(),
+            warnings: Arc::default(),
             operator,
             calls: logs.calls,
             log: logs.log,
@@ -322,6 +328,7 @@ impl Daemon {
         if timeout(LAST_SESSIONS, all_ended).await.is_err() {
             tracing::warn!("some agents did not read their last answers in time");
         }
+        self.warnings.finish();
         tracing::info!("stopped");
         ended.map_err(|_| DaemonError::Panicked)
     }
@@ -361,8 +368,8 @@ impl Daemon {
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
         if let Some(message) = self.is_full_for(&user) {
-            if let Some(unlogged) = self.refusals.count() {
-                tracing::warn!(pid, uid, profile = &*profile.name, unlogged, "refused an agent: {message}");
+            if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {}", profile.name)) {
+                tracing::warn!(pid, uid, profile = &*profile.name, "refused an agent: {message}");
             }
             let error = ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent);
             // The socket buffer is empty, so this cannot block.
@@ -386,6 +393,7 @@ impl Daemon {
             stopping: self.stopping.order.clone(),
             closing: self.closing.order.clone(),
             status: Arc::clone(&status),
+            warnings: Arc::clone(&self.warnings),
             backlog: Arc::clone(&backlog),
             task_token_key: Arc::clone(&self.task_token_key),
         };
@@ -405,8 +413,8 @@ impl Daemon {
         let daemon = std::process::id();
         let is_itself = |pid: i32| pid.cast_unsigned() == daemon;
         if !peer.pid().is_some_and(|pid| is_itself(pid) || server::is_unrelated(pid, &[daemon])) {
-            if let Some(unlogged) = self.refusals.count() {
-                tracing::warn!(pid = peer.pid(), unlogged, "refused an operator that may be a server");
+            if self.warnings.admits("refused an operator that may be a server", "all") {
+                tracing::warn!(pid = peer.pid(), "refused an operator that may be a server");
             }
             return;
         }
@@ -414,11 +422,11 @@ impl Daemon {
     }
 
     /// The peer, if it may connect. Nothing is read from a peer that may not.
-    fn peer(&mut self, stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
+    fn peer(&self, stream: &UnixStream, may: impl Fn(u32) -> bool) -> Option<UCred> {
         let peer = stream.peer_cred().ok()?;
         let may = may(peer.uid());
-        if let Some(unlogged) = (!may).then(|| self.refusals.count()).flatten() {
-            tracing::warn!(uid = peer.uid(), pid = peer.pid(), unlogged, "refused another user");
+        if !may && self.warnings.admits("refused another user", format_args!("user {}", peer.uid())) {
+            tracing::warn!(uid = peer.uid(), pid = peer.pid(), "refused another user");
         }
         may.then_some(peer)
     }
@@ -478,7 +486,15 @@ impl Daemon {
         for Holder { id, bytes, .. } in surplus(holders.collect(), self.budget.limit()) {
             let Some(agent) = self.connected.get_mut(&id) else { continue };
             let (session, pid, uid) = (agent.number, agent.peer.pid, agent.peer.uid);
-            tracing::warn!(session, pid, uid, bytes, "cut off an agent: unread and half-sent data exceeds the budget");
+            if self.warnings.admits("cut off an agent", format_args!("user {uid} at profile {}", agent.profile)) {
+                tracing::warn!(
+                    session,
+                    pid,
+                    uid,
+                    bytes,
+                    "cut off an agent: unread and half-sent data exceeds the budget"
+                );
+            }
             // It may have ended already.
             let _ = agent.cut_off.take().map(|order| order.send(()));
         }

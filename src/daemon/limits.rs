@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::server::User;
 
@@ -12,28 +12,6 @@ pub(super) const SHARE: usize = 2;
 pub(super) const GUEST_SHARE: usize = 16;
 /// All guests together may have this share.
 pub(super) const ALL_GUESTS_SHARE: usize = 2;
-
-/// How often refusals are logged; those between are counted.
-const LOG_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Refusals that were not logged yet.
-#[derive(Debug, Default)]
-pub(super) struct Refusals {
-    logged: Option<Instant>,
-    unlogged: u64,
-}
-
-impl Refusals {
-    /// Counts one. Gives how many were not logged before it, if it is to be logged.
-    pub(super) fn count(&mut self) -> Option<u64> {
-        if self.logged.is_some_and(|logged| logged.elapsed() < LOG_INTERVAL) {
-            self.unlogged += 1;
-            return None;
-        }
-        self.logged = Some(Instant::now());
-        Some(std::mem::take(&mut self.unlogged))
-    }
-}
 
 /// A connection that holds a part of the budget.
 #[derive(Debug)]
@@ -103,14 +81,5 @@ mod tests {
     fn connection_with_the_most_bytes_for_the_longest_time_is_closed_first() {
         assert_eq!(closed(10, &[(OWN, 9, 1), (OWN, 3, 60)]), [1]);
         assert_eq!(closed(10, &[(OWN, 9, 60), (OWN, 3, 60)]), [0]);
-    }
-
-    #[test]
-    fn refusals_between_two_that_are_logged_are_counted() {
-        let mut refusals = Refusals::default();
-        assert_eq!(refusals.count(), Some(0));
-        assert_eq!([refusals.count(), refusals.count()], [None, None]);
-        refusals.logged = None;
-        assert_eq!(refusals.count(), Some(2));
     }
 }

@@ -1,11 +1,12 @@
 //! The daemon's log: its filter, format and output.
 //!
 //! [`filter`] (pure) checks filters; [`output`], [`journal`] and [`file`] write the log; [`Control`] changes the filter while the
-//! daemon runs. Log entries themselves are not changed here.
+//! daemon runs; [`Limiter`] limits repeated warnings. Log entries themselves are not changed here.
 
 mod file;
 mod filter;
 mod journal;
+mod limiter;
 mod output;
 
 use tracing_subscriber::layer::SubscriberExt;
@@ -14,6 +15,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 pub use self::file::LogFile;
 pub use self::filter::{BadFilter, Filter};
+pub use self::limiter::Limiter;
 pub use self::output::{Flush, Format};
 
 /// Changes the log's filter while the daemon runs. The default cannot change it.

@@ -85,10 +85,6 @@ impl AgentInfo {
         }
     }
 
-    pub(super) fn session(&self) -> u64 {
-        self.session
-    }
-
     pub(super) fn replies(&self) -> &ReplySender {
         &self.replies
     }

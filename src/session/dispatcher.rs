@@ -47,6 +47,7 @@ use crate::jsonrpc::reply::{
 use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
+use crate::logging::Limiter;
 use crate::manager::{AgentViews, Member, View};
 use crate::printable::one_line;
 use crate::server::messages::call::{
@@ -95,6 +96,7 @@ pub(crate) struct Setup {
     /// Signals that the daemon has stopped its servers.
     pub(crate) closing: StopOrder,
     pub(crate) status: Arc<SessionStatus>,
+    pub(crate) warnings: Arc<Limiter>,
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) task_token_key: Arc<TaskTokenKey>,
 }
@@ -170,7 +172,16 @@ struct Destination<'a> {
 /// Serves one agent over a Unix socket until the agent disconnects, is disconnected, or the daemon stops.
 pub(crate) async fn run(stream: UnixStream, setup: Setup, orders: Orders) {
     let transport = LineTransport::new(stream, setup.max_message, setup.line_timeout);
-    Session::new(transport, setup, orders).run().await;
+    let (warnings, user) = (Arc::clone(&setup.warnings), Arc::clone(&setup.user));
+    let session = setup.number;
+    match Session::new(transport, setup, orders).run().await {
+        Err(error) if matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::TimedOut) => {
+            if warnings.admits("disconnected", format_args!("user {} at profile {}", user.uid, user.profile)) {
+                tracing::warn!(session, "disconnected: {error}");
+            }
+        }
+        ended => tracing::debug!(session, "ended: {ended:?}"),
+    }
 }
 
 impl<T: Transport> Session<T> {
@@ -202,14 +213,8 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    async fn run(mut self) {
-        let session = self.agent.session();
-        match self.serve().await {
-            Err(error) if matches!(error.kind(), io::ErrorKind::Other | io::ErrorKind::TimedOut) => {
-                tracing::warn!(session, "disconnected: {error}");
-            }
-            ended => tracing::debug!(session, "ended: {ended:?}"),
-        }
+    async fn run(mut self) -> io::Result<()> {
+        let ended = self.serve().await;
         self.io.clear();
         for parked in self.calls.take_parked() {
             self.record_cancelled(&parked);
@@ -218,6 +223,7 @@ impl<T: Transport> Session<T> {
             self.recorder.end(record, Some(&server), Outcome::Cancelled, 0);
             server.cancel(key, None).await;
         }
+        ended
     }
 
     async fn serve(&mut self) -> io::Result<()> {
@@ -252,7 +258,8 @@ impl<T: Transport> Session<T> {
                 }
                 Wakeup::Event(Event::Closing) => return self.close().await,
                 Wakeup::Event(Event::CutOff) => {
-                    return Err(io::Error::other("unread data of all agents is over budget"));
+                    // The daemon has logged the reason.
+                    return Err(io::ErrorKind::ConnectionAborted.into());
                 }
                 Wakeup::Event(Event::HungUp) | Wakeup::Done => return Ok(()),
             }

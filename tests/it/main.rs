@@ -82,6 +82,7 @@ mod profiles;
 mod prompts_and_resources;
 mod protocol_versions;
 mod proxies;
+mod quotas;
 mod reconnection;
 mod reload;
 mod remembered_lists;

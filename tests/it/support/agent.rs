@@ -29,13 +29,22 @@ pub(crate) struct Agent {
 
 /// Connects as another user to a socket, without access checks on its directory, as through a bind mount. Requires root.
 pub(crate) fn connect_as(uid: u32, path: &Path) -> std::io::Result<UnixStream> {
+    as_user(uid, path, |socket| UnixStream::connect(socket))
+}
+
+/// Runs `connect` as another user, with a path that leads to the socket as in [`connect_as`].
+pub(crate) fn as_user<T: Send + 'static>(
+    uid: u32,
+    path: &Path,
+    connect: impl FnOnce(&Path) -> std::io::Result<T> + Send + 'static,
+) -> std::io::Result<T> {
     let handed = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let connect = move || {
+    let run = move || {
         let uid = rustix::process::Uid::from_raw(uid);
         set_thread_res_uid(uid, uid, uid)?;
-        UnixStream::connect(format!("/proc/thread-self/fd/{}", handed.as_raw_fd()))
+        connect(Path::new(&format!("/proc/thread-self/fd/{}", handed.as_raw_fd())))
     };
-    thread::spawn(connect).join().expect("it does not panic")
+    thread::spawn(run).join().expect("it does not panic")
 }
 
 impl Agent {

@@ -19,7 +19,7 @@ mod user_manager;
 mod wait;
 mod watch;
 
-pub(crate) use self::agent::{Agent, arguments, code, connect_as, result};
+pub(crate) use self::agent::{Agent, arguments, as_user, code, connect_as, result};
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::Daemon;
 pub(crate) use self::modern::{Era, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};

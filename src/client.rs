@@ -34,7 +34,7 @@ use crate::list_kind::ListKind;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::Access;
-use crate::server::{self, Guard, Running, ServerContext, ServerHandle, SharedState, Stop};
+use crate::server::{self, Guard, Running, ServerContext, ServerHandle, SharedState, StopLevel};
 use crate::tool::Tool;
 
 /// A server process of this program's own, or its session with a server that is reached at a URL. Dropping it ends the process
@@ -184,7 +184,7 @@ impl Client {
     pub fn state(&self) -> ClientState {
         let is_initialized = self.initialized.load(Ordering::Relaxed);
         match self.handle().published().state {
-            _ if self.running.control.stopping() > Stop::Run => ClientState::Closed,
+            _ if self.running.control.stopping() > StopLevel::Run => ClientState::Closed,
             State::Failed { .. } | State::NeedsLogin { .. } => ClientState::Failed,
             State::Stopped if !self.wakes() => ClientState::Failed,
             _ if is_initialized => ClientState::Ready,
@@ -242,7 +242,7 @@ impl Client {
     /// Ends the server: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL. Returns when
     /// no process of it is left. One at a URL is told that the session is over.
     pub async fn close(self) {
-        self.running.control.stop(Stop::Drain);
+        self.running.control.stop(StopLevel::Drain);
         // A task that panicked has dropped its process, and so ended it.
         let _ = self.running.task.await;
     }

@@ -57,7 +57,7 @@ use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, Orphans, ServedProfile, Setup, View};
 use crate::server::{
-    self, Cgroups, Guard, Logins, ProcessAttributes, ServerContext, StartPermits, Stop, StopControl, User,
+    self, Cgroups, Guard, Logins, ProcessAttributes, ServerContext, StartPermits, StopControl, StopLevel, User,
 };
 use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
@@ -280,7 +280,7 @@ impl Daemon {
         mut servers_ended: JoinHandle<()>,
     ) -> Result<(), DaemonError> {
         let (mut stop, mut kill) = (self.stopping.order.clone(), self.stopping.order.clone());
-        let mut killed = pin!(kill.at_least(Stop::Kill));
+        let mut killed = pin!(kill.at_least(StopLevel::Kill));
         let mut hurried = false;
         self.serve_profiles(upkeep);
         let ended = loop {
@@ -305,16 +305,16 @@ impl Daemon {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
                     if upkeep.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
                         tracing::error!("another daemon holds the lock of this runtime directory: stopping");
-                        self.stopping.raise(Stop::Drain);
+                        self.stopping.raise(StopLevel::Drain);
                     }
                 }
-                () = stop.at_least(Stop::Drain), if self.agents.is_some() => {
+                () = stop.at_least(StopLevel::Drain), if self.agents.is_some() => {
                     self.agents = None;
-                    self.manager.stop(Stop::Drain);
+                    self.manager.stop(StopLevel::Drain);
                 }
                 () = &mut killed, if self.agents.is_none() && !hurried => {
                     hurried = true;
-                    self.manager.stop(Stop::Kill);
+                    self.manager.stop(StopLevel::Kill);
                 }
                 ended = &mut servers_ended => break ended,
             }
@@ -323,7 +323,7 @@ impl Daemon {
             self.agents = None;
             self.after_manager().await;
         }
-        self.closing.raise(Stop::Drain);
+        self.closing.raise(StopLevel::Drain);
         let all_ended = async { while self.sessions.join_next().await.is_some() {} };
         if timeout(LAST_SESSIONS, all_ended).await.is_err() {
             tracing::warn!("some agents did not read their last answers in time");

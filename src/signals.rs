@@ -8,16 +8,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook_tokio::Signals;
 use tokio::sync::Notify;
 
-use crate::server::{Stop, StopControl, StopOrder};
+use crate::server::{StopControl, StopLevel, StopOrder};
 
 /// Orders that signals give.
 #[derive(Debug)]
 pub struct SignalOrders {
-    /// The first SIGTERM or SIGINT means [`Stop::Drain`], a further one [`Stop::Kill`].
+    /// The first SIGTERM or SIGINT means [`StopLevel::Drain`], a further one [`StopLevel::Kill`].
     pub stopping: StopControl,
     /// SIGHUP: read the configuration again. Several at once cause one reload.
     ///
-    /// With a terminal on stdin, stdout or stderr, SIGHUP means that the terminal is gone: [`Stop::Drain`], however often it is
+    /// With a terminal on stdin, stdout or stderr, SIGHUP means that the terminal is gone: [`StopLevel::Drain`], however often it is
     /// received.
     pub reload: Arc<Notify>,
 }
@@ -45,9 +45,9 @@ pub fn listen() -> io::Result<SignalOrders> {
             tracing::info!(signal, "stopping");
             sender.send_modify(|stop| {
                 *stop = match *stop {
-                    Stop::Run => Stop::Drain,
+                    StopLevel::Run => StopLevel::Drain,
                     stopping if signal == SIGHUP => stopping,
-                    _ => Stop::Kill,
+                    _ => StopLevel::Kill,
                 };
             });
         }

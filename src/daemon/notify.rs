@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::deadline_timer::DeadlineTimer;
 use crate::manager::View;
 use crate::server::lifecycle::NEEDS_LOGIN;
-use crate::server::{Stop, StopOrder};
+use crate::server::{StopLevel, StopOrder};
 
 /// Minimum time between two status lines.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
@@ -51,7 +51,7 @@ pub(super) async fn run(mut sources: Sources) {
         }
         tokio::select! {
             () = async { sleep(MIN_INTERVAL).await; changed.await } => {}
-            () = sources.stop.at_least(Stop::Drain), if !stops => (pending, stops) = (Some(NotifyState::Stopping), true),
+            () = sources.stop.at_least(StopLevel::Drain), if !stops => (pending, stops) = (Some(NotifyState::Stopping), true),
             () = Watchdog::due(&mut watchdog) => pending = Some(NotifyState::Watchdog),
         }
     }

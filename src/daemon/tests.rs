@@ -38,7 +38,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     });
     // Like a manager whose task panics: its servers are stopped, and no task takes orders any more.
     let panics = async move {
-        manager.stop(Stop::Kill);
+        manager.stop(StopLevel::Kill);
         panic!("a bug")
     };
     let mut upkeep = SocketUpkeep::new(lock).expect("a timer");

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::View;
 use crate::catalog::Lists;
-use crate::server::messages::call::{Exposure, Listener, Target};
+use crate::server::messages::call::{AccessTarget, Exposure, ExposureView};
 
 /// Reads the newest view of a profile.
 #[derive(Debug)]
@@ -23,12 +23,12 @@ impl ViewListener {
     }
 }
 
-impl Listener for ViewListener {
+impl ExposureView for ViewListener {
     fn version(&self) -> u64 {
         if self.is_gone() { u64::MAX } else { self.0.borrow().version() }
     }
 
-    fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
+    fn exposure(&self, server: &str, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
         match lists {
             // A server that still releases calls is not being stopped, so the profile has been removed.
             Some(_) if self.is_gone() => Exposure::Hidden,

@@ -57,7 +57,7 @@ use self::enablement::ToggleResult;
 pub use self::error::ManagerError;
 pub(crate) use self::listener::ViewListener;
 pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
-use self::orders::{Order, ReplySender, check_names};
+use self::orders::{Order, SessionSender, check_names};
 pub(crate) use self::orphans::Orphans;
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
@@ -71,7 +71,7 @@ use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
 use crate::policy::pattern;
 use crate::server::lifecycle::State;
-use crate::server::{self, HealthOverride, ServerSnapshot, Stop, StopOrder};
+use crate::server::{self, HealthOverride, ServerSnapshot, StopLevel, StopOrder};
 
 /// Capacity of the queue of orders. At the limit, senders wait.
 const ORDER_PLACES: usize = 16;
@@ -85,7 +85,7 @@ pub struct Manager {
     orders: mpsc::Sender<Order>,
     view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
-    stop: Arc<watch::Sender<Stop>>,
+    stop: Arc<watch::Sender<StopLevel>>,
 }
 
 /// Watches the lists that a [`Manager`] exposes.
@@ -278,16 +278,16 @@ impl Manager {
     /// Stops every server: calls in flight have 2 s, then stdin is closed. SIGTERM follows after 3 s, and SIGKILL after 2 s more.
     /// Returns when no process is left.
     pub async fn close(&self) {
-        self.stop(Stop::Drain);
+        self.stop(StopLevel::Drain);
         self.orders.closed().await;
     }
 
     /// Stops every server for good, in the way that `stop` names.
-    pub(crate) fn stop(&self, stop: Stop) {
+    pub(crate) fn stop(&self, stop: StopLevel) {
         server::raise(&self.stop, stop);
     }
 
-    async fn order<T>(&self, order: impl FnOnce(ReplySender<T>) -> Order) -> Result<T, ManagerError> {
+    async fn order<T>(&self, order: impl FnOnce(SessionSender<T>) -> Order) -> Result<T, ManagerError> {
         let (done, answer) = oneshot::channel();
         self.orders.send(order(done)).await.map_err(|_| ManagerError::Closed)?;
         answer.await.map_err(|_| ManagerError::Closed)?

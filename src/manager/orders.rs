@@ -15,29 +15,29 @@ use crate::naming::is_server_name;
 use crate::server::{HealthOverride, ServerHandle};
 
 /// Where the task sends the answer to an order.
-pub(super) type ReplySender<T> = oneshot::Sender<Result<T, ManagerError>>;
+pub(super) type SessionSender<T> = oneshot::Sender<Result<T, ManagerError>>;
 
 /// An order, with the channel for its answer.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Add a server.
-    Connect(Box<ServerConfig>, ReplySender<ServerHandle>),
+    Connect(Box<ServerConfig>, SessionSender<ServerHandle>),
     /// Remove a server.
-    Disconnect(String, ReplySender<ServerHandle>),
+    Disconnect(String, SessionSender<ServerHandle>),
     /// Replace the set of servers, and the names and profiles if given.
-    Apply(DesiredState, ReplySender<Changes>),
+    Apply(DesiredState, SessionSender<Changes>),
     /// Replace the patterns of denied tools.
-    Deny(String, Vec<Glob>, ReplySender<()>),
+    Deny(String, Vec<Glob>, SessionSender<()>),
     /// Enable or disable a server or tool.
-    Toggle(String, Toggle, ReplySender<ToggleResult>),
+    Toggle(String, Toggle, SessionSender<ToggleResult>),
     /// Override the health of a server.
-    OverrideHealth(String, HealthOverride, ReplySender<()>),
+    OverrideHealth(String, HealthOverride, SessionSender<()>),
     /// Restart a server. Answers with the revision of the new instance.
-    Restart(String, ReplySender<(ServerHandle, u64)>),
+    Restart(String, SessionSender<(ServerHandle, u64)>),
     /// Subscribe an agent, by its session and profile, to its view.
-    Follow(u64, Arc<str>, ReplySender<watch::Receiver<Arc<View>>>),
+    Follow(u64, Arc<str>, SessionSender<watch::Receiver<Arc<View>>>),
     /// Publish the current state of the servers.
-    Refresh(ReplySender<()>),
+    Refresh(SessionSender<()>),
 }
 
 pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Result<(), ManagerError> {

@@ -27,7 +27,7 @@ use super::view::{Member, ServedProfile, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
-use crate::server::{self, Running, ServerHandle, SharedState, Stop, StopOrder};
+use crate::server::{self, Running, ServerHandle, SharedState, StopLevel, StopOrder};
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -124,7 +124,7 @@ impl ManagerTask {
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.advance(),
                 Some(order) = orders.recv() => self.handle(order),
                 () = sleep_until(deadline), if !settled => self.publish(true),
-                () = stop.at_least(Stop::Drain) => break,
+                () = stop.at_least(StopLevel::Drain) => break,
             }
         }
         let panicked = self.stop_all(stop).await;
@@ -237,7 +237,7 @@ mod tests {
         let other = task.servers[1].running.handle.clone();
         task.servers[0].running.task = tokio::spawn(async { panic!("a bug") });
         let (sender, stop) = StopOrder::channel();
-        sender.send_replace(Stop::Drain);
+        sender.send_replace(StopLevel::Drain);
         let (_orders, receiver) = mpsc::channel(1);
         let ended = tokio::spawn(task.run(receiver, stop)).await;
         assert!(ended.expect_err("the task panicked").is_panic());

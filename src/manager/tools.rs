@@ -13,7 +13,7 @@ use crate::catalog::{Item, identity};
 use crate::client::{ClientError, ToolResult, call_tool};
 use crate::era::Era;
 use crate::list_kind::ListKind;
-use crate::server::messages::call::{Access, Subject, Target};
+use crate::server::messages::call::{Access, AccessTarget, TargetKind};
 
 /// A tool as it is exposed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,10 +70,10 @@ impl Manager {
     /// The permission of a call that `view` leads to `member`.
     fn access(&self, view: &View, member: &Member, exposed: &str, tool: &Arc<str>) -> Box<Access> {
         let exposed = Bytes::copy_from_slice(exposed.as_bytes());
-        let target = Target::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
+        let target = AccessTarget::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
         let (version, lists) = (view.version(), identity(&member.lists));
         let listener = ViewListener::new(&self.view);
-        Box::new(Access { listener, target, subject: Subject::Call, key: exposed, era: Era::Legacy, version, lists })
+        Box::new(Access { listener, target, subject: TargetKind::Call, key: exposed, era: Era::Legacy, version, lists })
     }
 
     /// Whoever embeds mcpd has made its policy, and is told what it did.

@@ -9,7 +9,7 @@ use super::enablement::Enablement;
 use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::{Naming, Scheme};
-use crate::server::messages::call::{Exposure, Target};
+use crate::server::messages::call::{AccessTarget, Exposure};
 use crate::server::{HealthOverride, ServerHandle, ServerSnapshot};
 
 /// A snapshot of the exposed lists and their servers. The view of the whole contains everything that servers' own policies permit.
@@ -85,19 +85,19 @@ impl View {
 
     /// Whether `target` of `server` is exposed here. `lists` is what the server lists now, which may be newer than what this view
     /// was built from.
-    pub(crate) fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure {
+    pub(crate) fn exposure(&self, server: &str, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
         let is_it = |member: &Member| *member.config.name == *server && member.enablement == Enablement::Enabled;
         let Some(index) = self.servers.iter().position(is_it) else { return Exposure::Hidden };
         let member = &self.servers[index];
         let policy = &member.config.policy;
         let now = lists.unwrap_or(&member.lists);
         let (leads_here, offer) = match target {
-            Target::Named { kind, exposed, name } => {
+            AccessTarget::Named { kind, exposed, name } => {
                 let route = self.catalog.route(*kind, exposed);
                 let leads_here = route.map(|route| route.server == index && route.name == *name);
                 (leads_here, Offer::of_name(policy, *kind, &now[*kind], name))
             }
-            Target::Uri(uri) => {
+            AccessTarget::Uri(uri) => {
                 let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };
                 let leads_here = self.catalog.server_of(uri).map(|owner| owner == index);
                 (leads_here, Offer::of_uri(policy, now, uri))

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::era_cache::EraPreference;
-use super::stop_order::{Stop, StopOrder, raise};
+use super::stop_order::{StopLevel, StopOrder, raise};
 use crate::config::ServerConfig;
 
 /// The desired state of a server, until it is stopped for good.
@@ -53,7 +53,7 @@ impl HealthOverride {
 /// The owner's end.
 #[derive(Debug)]
 pub struct Control {
-    stop: watch::Sender<Stop>,
+    stop: watch::Sender<StopLevel>,
     desired: watch::Sender<DesiredState>,
 }
 
@@ -73,13 +73,13 @@ pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreferen
 
 impl Control {
     /// Stops the server for good, in the way of `stop`.
-    pub fn stop(&self, stop: Stop) {
+    pub fn stop(&self, stop: StopLevel) {
         raise(&self.stop, stop);
     }
 
     /// The present stop order.
     #[must_use]
-    pub fn stopping(&self) -> Stop {
+    pub fn stopping(&self) -> StopLevel {
         *self.stop.borrow()
     }
 
@@ -123,7 +123,7 @@ impl Orders {
     /// Waits for a change, and returns the desired state.
     pub(super) async fn changed(&mut self) -> DesiredState {
         if self.desired.changed().await.is_err() {
-            // The manager has dropped its `Control`, which counts as `Stop::Kill`.
+            // The manager has dropped its `Control`, which counts as `StopLevel::Kill`.
             std::future::pending::<()>().await;
         }
         self.desired()
@@ -159,7 +159,7 @@ impl Orders {
 
     /// Whether any instance shall run.
     pub(super) fn runs(&self) -> bool {
-        self.stop.now() == Stop::Run && self.desired.borrow().enabled
+        self.stop.now() == StopLevel::Run && self.desired.borrow().enabled
     }
 
     /// Waits until an instance of `revision` shall stop.
@@ -168,7 +168,7 @@ impl Orders {
         tokio::select! {
             // Without an owner the stop order has been given.
             Ok(_) = replaced => {}
-            () = self.stop.at_least(Stop::Finish) => {}
+            () = self.stop.at_least(StopLevel::Finish) => {}
         }
     }
 
@@ -177,7 +177,7 @@ impl Orders {
         let enabled = self.desired.wait_for(|desired| desired.enabled);
         tokio::select! {
             biased;
-            () = self.stop.at_least(Stop::Finish) => None,
+            () = self.stop.at_least(StopLevel::Finish) => None,
             desired = enabled => desired.ok().map(|desired| desired.clone()),
         }
     }

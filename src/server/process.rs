@@ -24,7 +24,7 @@ use super::context::{Guard, ProcessAttributes};
 use super::exit::{Exit, ReachedLimit};
 use super::guard::Definition;
 use super::start_error::StartError;
-use super::stop_order::{Stop, StopOrder};
+use super::stop_order::{StopLevel, StopOrder};
 use crate::config::{Limits, Program, ServerConfig, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
@@ -214,7 +214,7 @@ impl Process {
         tokio::select! {
             _ = self.ended() => return self.kill().await,
             () = tokio::time::sleep(EOF_GRACE) => {}
-            () = stop.at_least(Stop::Kill) => return self.kill().await,
+            () = stop.at_least(StopLevel::Kill) => return self.kill().await,
         }
         match &self.supervisor {
             Supervisor::Guard(guarded) => guarded.terminate(),
@@ -223,7 +223,7 @@ impl Process {
         tokio::select! {
             _ = self.ended() => {}
             () = tokio::time::sleep(TERM_GRACE) => {}
-            () = stop.at_least(Stop::Kill) => {}
+            () = stop.at_least(StopLevel::Kill) => {}
         }
         self.kill().await
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tracing::Span;
 
-use super::messages::call::{Access, Call, CallKey, Origin, Reply, ReplySender, RequestKind, ToAgent};
+use super::messages::call::{Access, Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender, ToAgent};
 use super::messages::handle::ServerHandle;
 use super::stop_order::StopOrder;
 use crate::calls::{Moment, Outcome, span};
@@ -42,9 +42,9 @@ impl ServerHandle {
         };
         // These requests do not depend on the stop order of a daemon.
         let (_running, stop) = StopOrder::channel();
-        let (to, mut answers) = ReplySender::channel(Arc::default(), stop);
+        let (to, mut answers) = SessionSender::channel(Arc::default(), stop);
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));
-        let reply = Reply::new(key, &id, self.name(), &to);
+        let reply = ResponseHandle::new(key, &id, self.name(), &to);
         let mut unanswered = PendingAnswer::new(self, key, span);
         self.call(Box::new(Call {
             request: RequestLine { line, id, rename: None, progress_token: None },

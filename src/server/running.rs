@@ -7,7 +7,7 @@ use tokio::task::{JoinError, JoinHandle};
 use super::control::Control;
 use super::messages::handle::ServerHandle;
 use super::shared_state::SharedState;
-use super::stop_order::{Stop, StopOrder};
+use super::stop_order::{StopLevel, StopOrder};
 
 /// A server's task, with the means to reach, control and await it.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Running {
 pub(crate) async fn stop_all(all: &mut [Running], mut stop: StopOrder) -> Option<JoinError> {
     let pass_on = |all: &[Running], stop| all.iter().for_each(|running| running.control.stop(stop));
     pass_on(all, stop.now());
-    let mut stop_now = pin!(stop.at_least(Stop::Kill));
+    let mut stop_now = pin!(stop.at_least(StopLevel::Kill));
     let (mut killed, mut panicked) = (false, None);
     for next in 0..all.len() {
         loop {
@@ -39,7 +39,7 @@ pub(crate) async fn stop_all(all: &mut [Running], mut stop: StopOrder) -> Option
                 }
                 () = &mut stop_now, if !killed => killed = true,
             }
-            pass_on(all, Stop::Kill);
+            pass_on(all, StopLevel::Kill);
         }
     }
     panicked

@@ -4,7 +4,7 @@ use tokio::sync::watch;
 
 /// How a task must stop. The level only rises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
+pub enum StopLevel {
     /// Do not stop.
     Run,
     /// Handle all waiting and running calls, then stop. A replacement receives new calls.
@@ -17,24 +17,24 @@ pub enum Stop {
 
 /// The receiver of a stop order.
 #[derive(Debug, Clone)]
-pub struct StopOrder(watch::Receiver<Stop>);
+pub struct StopOrder(watch::Receiver<StopLevel>);
 
 impl StopOrder {
-    /// An order that is [`Stop::Run`] until its sender raises it.
+    /// An order that is [`StopLevel::Run`] until its sender raises it.
     #[must_use]
-    pub fn channel() -> (watch::Sender<Stop>, Self) {
-        let (sender, receiver) = watch::channel(Stop::Run);
+    pub fn channel() -> (watch::Sender<StopLevel>, Self) {
+        let (sender, receiver) = watch::channel(StopLevel::Run);
         (sender, Self(receiver))
     }
 
-    /// The present level. A dropped sender means [`Stop::Kill`].
+    /// The present level. A dropped sender means [`StopLevel::Kill`].
     #[must_use]
-    pub fn now(&self) -> Stop {
-        if self.0.has_changed().is_err() { Stop::Kill } else { *self.0.borrow() }
+    pub fn now(&self) -> StopLevel {
+        if self.0.has_changed().is_err() { StopLevel::Kill } else { *self.0.borrow() }
     }
 
-    /// Waits until the level is at least `stop`. A dropped sender means [`Stop::Kill`].
-    pub async fn at_least(&mut self, stop: Stop) {
+    /// Waits until the level is at least `stop`. A dropped sender means [`StopLevel::Kill`].
+    pub async fn at_least(&mut self, stop: StopLevel) {
         let _ = self.0.wait_for(|order| *order >= stop).await;
     }
 }
@@ -43,13 +43,13 @@ impl StopOrder {
 #[derive(Debug)]
 pub struct StopControl {
     /// Changes the order.
-    pub sender: watch::Sender<Stop>,
+    pub sender: watch::Sender<StopLevel>,
     /// What others wait for.
     pub order: StopOrder,
 }
 
 impl StopControl {
-    /// An order that stays [`Stop::Run`] until it is raised.
+    /// An order that stays [`StopLevel::Run`] until it is raised.
     #[must_use]
     pub fn new() -> Self {
         let (sender, order) = StopOrder::channel();
@@ -57,7 +57,7 @@ impl StopControl {
     }
 
     /// Raises the order to `stop`, unless it is as high already.
-    pub fn raise(&self, stop: Stop) {
+    pub fn raise(&self, stop: StopLevel) {
         raise(&self.sender, stop);
     }
 }
@@ -69,6 +69,6 @@ impl Default for StopControl {
 }
 
 /// Raises an order to `stop`, unless it is already there or higher.
-pub(crate) fn raise(order: &watch::Sender<Stop>, stop: Stop) {
+pub(crate) fn raise(order: &watch::Sender<StopLevel>, stop: StopLevel) {
     order.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
 }

@@ -13,7 +13,7 @@ use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::log_level::LogLevel;
 use crate::printable::excerpt;
-use crate::server::messages::call::{Origin, ReplySender};
+use crate::server::messages::call::{Origin, SessionSender};
 use crate::server::{Agent, Counter, User};
 
 /// In characters.
@@ -57,7 +57,7 @@ pub(super) struct AgentInfo {
     session: u64,
     user: Arc<User>,
     /// The channel from servers to this session.
-    replies: ReplySender,
+    replies: SessionSender,
     status: Arc<SessionStatus>,
     capabilities: Arc<ClientCapabilities>,
     /// The agent as modern servers know it.
@@ -71,7 +71,7 @@ pub(super) struct AgentInfo {
 }
 
 impl AgentInfo {
-    pub(super) fn new(session: u64, user: Arc<User>, replies: ReplySender, status: Arc<SessionStatus>) -> Self {
+    pub(super) fn new(session: u64, user: Arc<User>, replies: SessionSender, status: Arc<SessionStatus>) -> Self {
         Self {
             session,
             user,
@@ -85,7 +85,7 @@ impl AgentInfo {
         }
     }
 
-    pub(super) fn replies(&self) -> &ReplySender {
+    pub(super) fn replies(&self) -> &SessionSender {
         &self.replies
     }
 
@@ -240,7 +240,7 @@ mod tests {
     use crate::server::StopOrder;
 
     fn agent() -> AgentInfo {
-        let (replies, _) = ReplySender::channel(Arc::default(), StopOrder::channel().1);
+        let (replies, _) = SessionSender::channel(Arc::default(), StopOrder::channel().1);
         let user = User { profile: "p".into(), uid: 1, is_guest: false };
         AgentInfo::new(1, Arc::new(user), replies, Arc::default())
     }

@@ -7,7 +7,7 @@ use tracing::Span;
 use super::routed_request::RoutedRequest;
 use crate::calls::{Caller, CompletedCall, Log, Moment, Outcome, span, text};
 use crate::server::ServerHandle;
-use crate::server::messages::call::Subject;
+use crate::server::messages::call::TargetKind;
 
 /// What is known of a call while it runs. Only tool calls are recorded.
 pub(super) struct CallRecord {
@@ -99,7 +99,7 @@ impl CallRecorder {
 
     /// Records a request that ends without having reached a server.
     pub(super) fn unrouted(&self, request: &RoutedRequest, outcome: Outcome, reply_bytes: usize) {
-        if request.subject != Subject::Call {
+        if request.subject != TargetKind::Call {
             return;
         }
         let tool = text::unknown_tool(&request.key);

@@ -51,13 +51,13 @@ use crate::logging::Limiter;
 use crate::manager::{AgentViews, Member, View};
 use crate::printable::one_line;
 use crate::server::messages::call::{
-    Access, Call, CallError, CallKey, MAX_PER_SESSION, Reply, ReplySender, RequestKind, Subject,
-    Target as AccessTarget, ToAgent,
+    Access, AccessTarget, Call, CallError, CallKey, MAX_PER_SESSION, RequestKind, ResponseHandle, SessionSender,
+    TargetKind, ToAgent,
 };
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::{ResourceUpdate, ServerNotification, TaskStatus};
 use crate::server::messages::tasks::{ModernTaskRequest, TaskAct, TaskEvent, unknown_task};
-use crate::server::{self, Interest, START_WAIT, ServerHandle, StopOrder, User};
+use crate::server::{self, START_WAIT, ServerHandle, StopOrder, SubscriptionChange, User};
 
 /// Number of agent messages that are handled in a row.
 const BURST: usize = 64;
@@ -129,7 +129,7 @@ struct Session<T> {
 enum ServerCommand {
     Call(ServerHandle, Box<Call>),
     Cancel(ServerHandle, CallKey, Cancellation),
-    Interests(Vec<(ServerHandle, Interest)>),
+    Interests(Vec<(ServerHandle, SubscriptionChange)>),
     /// The whole `notifications/roots/list_changed`.
     RootsChanged(Bytes),
     /// The servers that know of the agent receive its new log level.
@@ -188,7 +188,7 @@ impl<T: Transport> Session<T> {
     fn new(transport: T, setup: Setup, orders: Orders) -> Self {
         let Setup { number, identity, user, view, status, max_message, stopping, closing, .. } = setup;
         let profile = Arc::clone(&user.profile);
-        let (replies, from_servers) = ReplySender::channel(Arc::clone(&status.dropped), stopping);
+        let (replies, from_servers) = SessionSender::channel(Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
         events.watch(view.clone());
         events.watch_closing(closing);
@@ -653,7 +653,7 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn set_interests(&mut self, interests: Vec<(ServerHandle, Interest)>) {
+    fn set_interests(&mut self, interests: Vec<(ServerHandle, SubscriptionChange)>) {
         if !interests.is_empty() {
             self.command = Some(ServerCommand::Interests(interests));
         }
@@ -692,7 +692,7 @@ impl<T: Transport> Session<T> {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
         }
-        let name = matches!(request.subject, Subject::Call | Subject::Prompt).then_some(&request.key[..]);
+        let name = matches!(request.subject, TargetKind::Call | TargetKind::Prompt).then_some(&request.key[..]);
         let unlisted: Vec<&Member> = view.may_still_list(name).collect();
         let Some(first) = unlisted.first().map(|member| &member.handle) else { return self.unknown(&request) };
         let may_come = unlisted.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
@@ -724,7 +724,7 @@ impl<T: Transport> Session<T> {
         let Some(member) = view.servers.get(target.server()) else { return self.unknown(&request) };
         let (tool, rename, limit) = match target {
             Target::Route(route) => {
-                let tool = (request.subject == Subject::Call).then_some(&route.name);
+                let tool = (request.subject == TargetKind::Call).then_some(&route.name);
                 (tool, Some((request.raw_key.clone(), route.raw_name.clone())), route.limit)
             }
             Target::Server(_) => (None, None, member.config.settings.request_limit()),
@@ -780,7 +780,7 @@ impl<T: Transport> Session<T> {
         let access = access.map(|target| self.access(&request, target, member, view));
         let key = self.calls.next_key();
         self.agent.count_call();
-        let reply = Reply::new(key, &request.id, server.name(), self.agent.replies());
+        let reply = ResponseHandle::new(key, &request.id, server.name(), self.agent.replies());
         let id = reply.id().clone();
         let purpose = match &kind {
             RequestKind::Subscription(subscription) => Purpose::Subscription(subscription.clone()),

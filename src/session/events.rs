@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::manager::View;
 use crate::server::messages::call::ToAgent;
 use crate::server::server_request::Withdrawal;
-use crate::server::{Stop, StopOrder};
+use crate::server::{StopLevel, StopOrder};
 
 /// Rare events: each is awaited by a future of its own.
 pub(super) enum Event {
@@ -70,7 +70,7 @@ impl Events {
     /// Waits for the daemon to have stopped its servers.
     pub(super) fn watch_closing(&mut self, mut order: StopOrder) {
         self.push(async move {
-            order.at_least(Stop::Drain).await;
+            order.at_least(StopLevel::Drain).await;
             Event::Closing
         });
     }

@@ -15,7 +15,7 @@ use crate::era::Era;
 use crate::era::subscription::Filter;
 use crate::list_kind::ListKind;
 use crate::server::messages::call::CallKey;
-use crate::server::{ServerHandle, Subscription};
+use crate::server::{ResourceSubscriptionChange, ServerHandle};
 
 /// Memory limit for the unanswered calls of one agent, in units of `max_message`. One more call is refused with −31003.
 const MAX_UNANSWERED_MESSAGES: usize = 4;
@@ -32,7 +32,7 @@ pub(super) struct InFlightCall {
 pub(super) enum Purpose {
     Nothing,
     /// A subscription begins or ends.
-    Subscription(Box<Subscription>),
+    Subscription(Box<ResourceSubscriptionChange>),
     /// A task is created. `tool` is the exposed name.
     NewTask {
         tool: Bytes,
@@ -129,7 +129,7 @@ impl InFlight {
     }
 
     /// Unanswered calls that begin a subscription, each with its server.
-    pub(super) fn subscriptions(&self) -> impl Iterator<Item = (&Subscription, &ServerHandle)> {
+    pub(super) fn subscriptions(&self) -> impl Iterator<Item = (&ResourceSubscriptionChange, &ServerHandle)> {
         self.calls.iter().filter_map(|(_, call)| match &call.purpose {
             Purpose::Subscription(subscription) if subscription.begins => Some((&**subscription, &call.server)),
             _ => None,

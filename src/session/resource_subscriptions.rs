@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::in_flight::InFlight;
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
-use crate::server::{ServerHandle, Subscription, is_part};
+use crate::server::{ResourceSubscriptionChange, ServerHandle, is_part};
 
 /// Resources per agent, over all servers; one more is refused with −31003. The same limit applies to tasks.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
@@ -40,7 +40,7 @@ struct Resource {
 
 impl ResourceSubscriptions {
     /// Whether the limits allow this `resources/subscribe`.
-    pub(super) fn has_room_for(&self, subscription: &Subscription, calls: &InFlight) -> bool {
+    pub(super) fn has_room_for(&self, subscription: &ResourceSubscriptionChange, calls: &InFlight) -> bool {
         let is_subscribed = || self.all.get(&subscription.uri).is_some_and(|resource| resource.is_subscribed);
         !subscription.begins
             || is_subscribed()
@@ -58,7 +58,11 @@ impl ResourceSubscriptions {
     }
 
     /// `server` has accepted a subscription of the agent, or its end. Returns whether [`Self::moved`] has to be called.
-    pub(super) fn accepted(&mut self, Subscription { uri, begins, .. }: Subscription, server: &ServerHandle) -> bool {
+    pub(super) fn accepted(
+        &mut self,
+        ResourceSubscriptionChange { uri, begins, .. }: ResourceSubscriptionChange,
+        server: &ServerHandle,
+    ) -> bool {
         if begins {
             let resource = self.all.entry(uri.clone()).or_insert_with(|| Resource::of(server));
             if !std::mem::replace(&mut resource.is_subscribed, true) {
@@ -89,14 +93,14 @@ impl ResourceSubscriptions {
         uri: &Bytes,
         raw: &Bytes,
         calls: &InFlight,
-    ) -> Option<(ServerHandle, Subscription)> {
+    ) -> Option<(ServerHandle, ResourceSubscriptionChange)> {
         let resource = self.all.get_mut(uri)?;
         resource.listen_requests = resource.listen_requests.saturating_sub(1);
         let server = resource.server.clone();
         self.remove(uri);
         // An unanswered `resources/subscribe` may need it.
         let is_needed = self.all.contains_key(uri) || self.server_of(uri, calls).is_some();
-        (!is_needed).then(|| (server, Subscription { uri: uri.clone(), raw: raw.clone(), begins: false }))
+        (!is_needed).then(|| (server, ResourceSubscriptionChange { uri: uri.clone(), raw: raw.clone(), begins: false }))
     }
 
     fn add(&mut self, uri: &Bytes) {
@@ -112,7 +116,7 @@ impl ResourceSubscriptions {
 
     /// Takes the subscriptions that have to change at servers. One begins where the server was replaced or may have stopped to send updates,
     /// and where policy permits the resource again. One ends where policy denies the resource.
-    pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, Subscription)> {
+    pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, ResourceSubscriptionChange)> {
         let mut moved = Vec::new();
         for (uri, resource) in &mut self.all {
             let has_that_name = |member: &&Member| member.handle.name() == resource.server.name();
@@ -123,7 +127,7 @@ impl ResourceSubscriptions {
             (resource.server, resource.is_lost) = (member.handle.clone(), !begins);
             if begins != is_with_server {
                 let raw = Bytes::from(Value::from(text).to_string());
-                moved.push((resource.server.clone(), Subscription { uri: uri.clone(), raw, begins }));
+                moved.push((resource.server.clone(), ResourceSubscriptionChange { uri: uri.clone(), raw, begins }));
             }
         }
         moved

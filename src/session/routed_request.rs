@@ -12,8 +12,8 @@ use crate::era::Era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::jsonrpc::members::{members, text};
 use crate::list_kind::ListKind;
-use crate::server::Subscription;
-use crate::server::messages::call::{RequestKind, Subject, Target as AccessTarget};
+use crate::server::ResourceSubscriptionChange;
+use crate::server::messages::call::{AccessTarget, RequestKind, TargetKind};
 use crate::server::messages::tasks::{LegacyTaskRequest, TaskAct};
 
 const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
@@ -28,7 +28,7 @@ pub struct RoutedRequest {
     /// Raw JSON.
     pub id: Bytes,
     /// What the key names.
-    pub subject: Subject,
+    pub subject: TargetKind,
     /// The exposed name, the URI or the id of a task, raw.
     pub raw_key: Bytes,
     /// The same as text.
@@ -75,7 +75,7 @@ pub enum RoutedMethod {
 
 /// The relevant params of a request, raw.
 struct Params {
-    subject: Subject,
+    subject: TargetKind,
     key: Option<Bytes>,
     meta: Option<Bytes>,
     makes_task: bool,
@@ -106,18 +106,18 @@ impl RoutedMethod {
             Self::Call => {
                 let [key, meta, task] = members(params, ["name", "_meta", "task"]).map_err(|_| NOT_READABLE)?;
                 let makes_task = task.is_some_and(|raw| raw[..] != b"null"[..]);
-                return Ok(Params { makes_task, ..plain(Subject::Call, key, meta) });
+                return Ok(Params { makes_task, ..plain(TargetKind::Call, key, meta) });
             }
-            Self::Task(_) | Self::UpdateTask => (Subject::Task, "taskId"),
-            Self::Get => (Subject::Prompt, "name"),
-            Self::Read | Self::Subscribe | Self::Unsubscribe => (Subject::Resource, "uri"),
+            Self::Task(_) | Self::UpdateTask => (TargetKind::Task, "taskId"),
+            Self::Get => (TargetKind::Prompt, "name"),
+            Self::Read | Self::Subscribe | Self::Unsubscribe => (TargetKind::Resource, "uri"),
             Self::Complete => {
                 let [reference, meta] = members(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
                 let reference = reference.and_then(|raw| members(&raw, ["type", "name", "uri"]).ok());
                 let Some([kind, name, uri]) = reference else { return Err("`ref` is missing or malformed") };
                 return match kind.as_deref() {
-                    Some(br#""ref/prompt""#) => Ok(plain(Subject::Prompt, name, meta)),
-                    Some(br#""ref/resource""#) => Ok(plain(Subject::Resource, uri, meta)),
+                    Some(br#""ref/prompt""#) => Ok(plain(TargetKind::Prompt, name, meta)),
+                    Some(br#""ref/resource""#) => Ok(plain(TargetKind::Resource, uri, meta)),
                     _ => Err("`ref` is neither of a prompt nor of a resource"),
                 };
             }
@@ -145,9 +145,9 @@ impl RoutedRequest {
         let Meta { progress_token, modern } = Meta::read(meta.as_ref())?;
         let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
             return Err(MetaError::Malformed(match subject {
-                Subject::Call | Subject::Prompt => "`name` is missing or not a string",
-                Subject::Resource => "`uri` is missing or not a string",
-                Subject::Task => "`taskId` is missing or not a string",
+                TargetKind::Call | TargetKind::Prompt => "`name` is missing or not a string",
+                TargetKind::Resource => "`uri` is missing or not a string",
+                TargetKind::Task => "`taskId` is missing or not a string",
             }));
         };
         // Modern calls do not request tasks.
@@ -159,11 +159,11 @@ impl RoutedRequest {
     #[must_use]
     pub fn target<'a>(&self, catalog: &'a Catalog) -> Option<Target<'a>> {
         match self.subject {
-            Subject::Call => catalog.route(ListKind::Tools, &self.key).map(Target::Route),
-            Subject::Prompt => catalog.route(ListKind::Prompts, &self.key).map(Target::Route),
-            Subject::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Target::Server),
+            TargetKind::Call => catalog.route(ListKind::Tools, &self.key).map(Target::Route),
+            TargetKind::Prompt => catalog.route(ListKind::Prompts, &self.key).map(Target::Route),
+            TargetKind::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Target::Server),
             // The catalog has no tasks.
-            Subject::Task => None,
+            TargetKind::Task => None,
         }
     }
 
@@ -175,11 +175,11 @@ impl RoutedRequest {
             Some(AccessTarget::Named { kind, exposed, name: Arc::clone(&route.name) })
         };
         match (self.subject, target) {
-            (Subject::Call, Target::Route(route)) => named(ListKind::Tools, route),
-            (Subject::Prompt, Target::Route(route)) => named(ListKind::Prompts, route),
+            (TargetKind::Call, Target::Route(route)) => named(ListKind::Tools, route),
+            (TargetKind::Prompt, Target::Route(route)) => named(ListKind::Prompts, route),
             // An agent may end a subscription to a resource that is not exposed any more.
-            (Subject::Resource, _) if self.method == RoutedMethod::Unsubscribe => None,
-            (Subject::Resource, _) => Some(AccessTarget::Uri(Bytes::copy_from_slice(&self.key))),
+            (TargetKind::Resource, _) if self.method == RoutedMethod::Unsubscribe => None,
+            (TargetKind::Resource, _) => Some(AccessTarget::Uri(Bytes::copy_from_slice(&self.key))),
             _ => None,
         }
     }
@@ -206,7 +206,7 @@ impl RoutedRequest {
         };
         // Copied, because it outlives the line.
         let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
-        RequestKind::Subscription(Box::new(Subscription { uri, raw, begins }))
+        RequestKind::Subscription(Box::new(ResourceSubscriptionChange { uri, raw, begins }))
     }
 
     /// Whether its agent declares support for modern tasks.
@@ -237,7 +237,7 @@ impl Target<'_> {
 mod tests {
     use super::*;
 
-    fn check(method: &str, params: &str, expected: Result<(Subject, &str), &'static str>) {
+    fn check(method: &str, params: &str, expected: Result<(TargetKind, &str), &'static str>) {
         let params = Bytes::copy_from_slice(params.as_bytes());
         let method = RoutedMethod::named(method.as_bytes()).expect("a method");
         let request = RoutedRequest::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
@@ -248,12 +248,12 @@ mod tests {
 
     #[test]
     fn a_request_has_the_subject_of_its_method() {
-        check("tools/call", r#"{"name":"a\u0062"}"#, Ok((Subject::Call, "ab")));
-        check("tasks/get", r#"{"taskId":"\u0074"}"#, Ok((Subject::Task, "t")));
-        check("prompts/get", r#"{"name":"p"}"#, Ok((Subject::Prompt, "p")));
-        check("resources/read", r#"{"uri":"x://y"}"#, Ok((Subject::Resource, "x://y")));
-        check("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"p"}}"#, Ok((Subject::Prompt, "p")));
-        check("completion/complete", r#"{"ref":{"type":"ref/resource","uri":"u"}}"#, Ok((Subject::Resource, "u")));
+        check("tools/call", r#"{"name":"a\u0062"}"#, Ok((TargetKind::Call, "ab")));
+        check("tasks/get", r#"{"taskId":"\u0074"}"#, Ok((TargetKind::Task, "t")));
+        check("prompts/get", r#"{"name":"p"}"#, Ok((TargetKind::Prompt, "p")));
+        check("resources/read", r#"{"uri":"x://y"}"#, Ok((TargetKind::Resource, "x://y")));
+        check("completion/complete", r#"{"ref":{"type":"ref/prompt","name":"p"}}"#, Ok((TargetKind::Prompt, "p")));
+        check("completion/complete", r#"{"ref":{"type":"ref/resource","uri":"u"}}"#, Ok((TargetKind::Resource, "u")));
     }
 
     #[test]

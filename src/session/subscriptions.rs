@@ -26,7 +26,7 @@ use crate::list_kind::ListKind;
 use crate::manager::View;
 use crate::server::messages::call::CallKey;
 use crate::server::messages::server_notification::FollowedTask;
-use crate::server::{Interest, ServerHandle, Subscription, TaskSubscription, is_part};
+use crate::server::{ResourceSubscriptionChange, ServerHandle, SubscriptionChange, TaskSubscriptionChange, is_part};
 
 #[derive(Default)]
 pub(super) struct Subscriptions {
@@ -78,8 +78,8 @@ impl ListenedTask {
         self.id == other.id && self.server.is_same(&other.server)
     }
 
-    fn interest(&self, begins: bool) -> (ServerHandle, Interest) {
-        (self.server.clone(), Interest::Task(TaskSubscription { id: self.id.clone(), begins }))
+    fn interest(&self, begins: bool) -> (ServerHandle, SubscriptionChange) {
+        (self.server.clone(), SubscriptionChange::Task(TaskSubscriptionChange { id: self.id.clone(), begins }))
     }
 
     /// Whether `update` is about the task, and its tool can still be called.
@@ -121,7 +121,7 @@ impl Subscriptions {
         view: &View,
         calls: &mut InFlight,
         io: &mut Io,
-    ) -> Result<Vec<(ServerHandle, Interest)>, TooMany> {
+    ) -> Result<Vec<(ServerHandle, SubscriptionChange)>, TooMany> {
         let servers = keep_readable(&mut filter, view);
         let known = std::mem::take(&mut filter.tasks).into_iter();
         let known = known.filter_map(|task| Some((ListenedTask::find(tokens, &task.0, &task.1, view)?, task)));
@@ -134,8 +134,8 @@ impl Subscriptions {
         let mut interests = self.task_interests(&tasks, true);
         for ((uri, raw), server) in filter.uris.iter().zip(servers) {
             if self.resources.listen(uri, &server) {
-                let subscription = Subscription { uri: uri.clone(), raw: raw.clone(), begins: true };
-                interests.push((server, Interest::Resource(subscription)));
+                let subscription = ResourceSubscriptionChange { uri: uri.clone(), raw: raw.clone(), begins: true };
+                interests.push((server, SubscriptionChange::Resource(subscription)));
             }
         }
         let lists = ListVersions::of(&view.catalog, |kind| includes(&filter, kind));
@@ -152,7 +152,7 @@ impl Subscriptions {
     }
 
     /// The interests in tasks that no other `subscriptions/listen` includes.
-    fn task_interests(&self, tasks: &[ListenedTask], begins: bool) -> Vec<(ServerHandle, Interest)> {
+    fn task_interests(&self, tasks: &[ListenedTask], begins: bool) -> Vec<(ServerHandle, SubscriptionChange)> {
         let is_alone = |one: &&ListenedTask| {
             !self.requests.iter().flat_map(|listen| &listen.tasks).any(|other| other.is_same(one))
         };
@@ -160,12 +160,12 @@ impl Subscriptions {
     }
 
     /// The agent cancels the `subscriptions/listen` with this id. Returns the interests in servers that end.
-    pub(super) fn unlisten(&mut self, id: &Bytes, calls: &InFlight) -> Vec<(ServerHandle, Interest)> {
+    pub(super) fn unlisten(&mut self, id: &Bytes, calls: &InFlight) -> Vec<(ServerHandle, SubscriptionChange)> {
         let Some(index) = self.requests.iter().position(|listen| listen.id == id) else { return Vec::new() };
         let ListenRequest { filter, tasks, .. } = self.requests.swap_remove(index);
         let mut ended = self.task_interests(&tasks, false);
         let resources = filter.uris.iter().filter_map(|(uri, raw)| self.resources.unlisten(uri, raw, calls));
-        ended.extend(resources.map(|(server, subscription)| (server, Interest::Resource(subscription))));
+        ended.extend(resources.map(|(server, subscription)| (server, SubscriptionChange::Resource(subscription))));
         ended
     }
 

@@ -28,7 +28,7 @@ use crate::jsonrpc::{Message, parse};
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::ServerHandle;
-use crate::server::messages::call::{Call, CallError, CallKey, Failure, Reply, RequestKind, Target as AccessTarget};
+use crate::server::messages::call::{AccessTarget, Call, CallError, CallKey, Failure, RequestKind, ResponseHandle};
 use crate::server::messages::tasks::{CreatedTask, LegacyTaskRequest, TaskAct, TaskEvent, TaskState};
 
 /// Tasks on one page of a list.
@@ -276,7 +276,7 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let line = reply::request(key.serial, "tasks/get", &json!({ "taskId": raw_id }));
     let line = line.slice(..line.len() - 1);
     let (Ok(Message::Request { id, .. }), Some(task_id)) = (parse(&line), text(&task.raw_id)) else { return None };
-    let reply = Reply::new(key, &id, task.place.instance.name(), agent.replies());
+    let reply = ResponseHandle::new(key, &id, task.place.instance.name(), agent.replies());
     let kind = RequestKind::Task(Box::new(LegacyTaskRequest { id: task_id, act: TaskAct::Get }));
     let limit = CallLimit { silence: POLL_TIMEOUT, total: POLL_TIMEOUT };
     let origin = agent.origin(None);

@@ -20,7 +20,7 @@ use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, parse};
 use crate::random;
-use crate::server::messages::call::Subject;
+use crate::server::messages::call::TargetKind;
 use crate::server::messages::tasks::TaskEvent;
 
 /// Bytes of the HMAC in an id.
@@ -105,12 +105,12 @@ impl TaskTokens {
         }
         // Copied, so that a small name does not keep a large line in memory.
         match request.subject {
-            Subject::Call => Some(TaskReference { tool: Bytes::copy_from_slice(&request.key), maker: None }),
-            Subject::Task => {
+            TargetKind::Call => Some(TaskReference { tool: Bytes::copy_from_slice(&request.key), maker: None }),
+            TargetKind::Task => {
                 let task = self.verify(&request.key)?;
                 Some(TaskReference { tool: Bytes::copy_from_slice(task.tool.as_bytes()), maker: Some(task.maker) })
             }
-            Subject::Prompt | Subject::Resource => None,
+            TargetKind::Prompt | TargetKind::Resource => None,
         }
     }
 

@@ -20,7 +20,7 @@ use crate::config::{Launch, Settings, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{AgentViews, Enablement, Member, View, ViewListener};
-use crate::server::messages::call::Listener;
+use crate::server::messages::call::ExposureView;
 use crate::server::{Agent, Attachment, ServerHandle};
 
 pub(super) struct AgentView {
@@ -113,7 +113,7 @@ impl AgentView {
     }
 
     /// The listener by which a server's task checks that a waiting request of this era is still permitted.
-    pub(super) fn listener(&self, era: Era) -> Arc<dyn Listener> {
+    pub(super) fn listener(&self, era: Era) -> Arc<dyn ExposureView> {
         Arc::clone(&self.shown(era).listener) as _
     }
 

@@ -9,7 +9,7 @@ use crate::config::ServerConfig;
 use crate::manager::enablement::Enablement;
 use crate::manager::error::ManagerError;
 use crate::manager::orders::{Order, check_names};
-use crate::server::{HealthOverride, ServerHandle, Stop};
+use crate::server::{HealthOverride, ServerHandle, StopLevel};
 
 impl ManagerTask {
     pub(super) fn handle(&mut self, order: Order) {
@@ -57,7 +57,7 @@ impl ManagerTask {
         let handle = self.find(name)?.running.handle.clone();
         self.cancel_replacement(name);
         let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
-        self.changing.gone.extend(gone.map(|entry| (entry.running, Stop::Drain)));
+        self.changing.gone.extend(gone.map(|entry| (entry.running, StopLevel::Drain)));
         self.publish(false);
         self.stop_gone();
         Ok(handle)

@@ -7,7 +7,7 @@ use super::{Entry, ManagerTask};
 use crate::config::{ServerConfig, Start};
 use crate::manager::changes::{Changes, FailureReason, ServerFailure};
 use crate::manager::enablement::Enablement;
-use crate::manager::orders::ReplySender;
+use crate::manager::orders::SessionSender;
 use crate::server::ServerError;
 use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
@@ -15,7 +15,7 @@ use crate::server::lifecycle::State;
 /// A set whose caller still waits for the outcome.
 #[derive(Debug)]
 pub(super) struct PendingSet {
-    pub(super) done: ReplySender<Changes>,
+    pub(super) done: SessionSender<Changes>,
     /// The expected changes. Failures are moved out before the answer.
     pub(super) changes: Changes,
     /// The whole set. All but the unchanged servers must start first.

@@ -9,7 +9,7 @@ use crate::config::{Replace, ServerConfig};
 use crate::manager::changes::{FailureReason, ServerFailure};
 use crate::manager::enablement::Enablement;
 use crate::server::lifecycle::State;
-use crate::server::{Running, ServerHandle, SharedState, Stop};
+use crate::server::{Running, ServerHandle, SharedState, StopLevel};
 
 /// Extra time for lists, and for the end of the former instance.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -133,12 +133,12 @@ impl ManagerTask {
                 let failed = ServerFailure::beside(&entry.running.handle, &one.running.handle, one.first_line, &reason);
                 tracing::warn!(server = %failed.name, "goes on as it was, for the new instance failed: {}", failed.reason);
                 entry.refused = Some((one.config, failed));
-                self.changing.gone.push((one.running, Stop::Drain));
+                self.changing.gone.push((one.running, StopLevel::Drain));
             }
             _ => {
                 let waits_for = self.leaving(&one.config.name);
                 let old = entry.replace(one, waits_for);
-                self.changing.gone.push((old, Stop::Finish));
+                self.changing.gone.push((old, StopLevel::Finish));
             }
         }
     }

@@ -8,7 +8,7 @@ use super::slots::Purpose;
 use crate::config::Sharing;
 use crate::era::Eras;
 use crate::server::messages::agents::Agent;
-use crate::server::messages::task_subscribers::Interest;
+use crate::server::messages::task_subscribers::SubscriptionChange;
 
 impl Group {
     /// Attaches an agent to its own instance or that of its directory. Starts the instance if it is absent, unless the agent's user
@@ -91,9 +91,11 @@ impl Group {
     }
 
     /// Begins or ends a subscription of an agent at the instance that serves such requests.
-    pub(super) async fn subscribe(&self, agent: Agent, interest: Box<Interest>) {
+    pub(super) async fn subscribe(&self, agent: Agent, interest: Box<SubscriptionChange>) {
         let index = match self.config().settings.sharing {
-            Sharing::Shared if matches!(*interest, Interest::Task(_)) => self.second().or_else(|| self.first()),
+            Sharing::Shared if matches!(*interest, SubscriptionChange::Task(_)) => {
+                self.second().or_else(|| self.first())
+            }
             Sharing::Shared | Sharing::Pool => self.first(),
             Sharing::Session | Sharing::Workspace => {
                 self.slots.iter().position(|slot| slot.purpose.belongs_to(agent.session))

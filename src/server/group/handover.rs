@@ -8,15 +8,15 @@ use super::Group;
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::Call;
 use crate::server::messages::handle::ServerHandle;
-use crate::server::messages::subscriptions::Subscription;
-use crate::server::messages::task_subscribers::Interest;
+use crate::server::messages::subscriptions::ResourceSubscriptionChange;
+use crate::server::messages::task_subscribers::SubscriptionChange;
 use crate::server::task::Handover;
 
 /// Calls that wait for an instance, and subscriptions.
 #[derive(Default)]
 pub(super) struct PendingHandover {
     calls: Vec<Call>,
-    subscriptions: Vec<(Agent, Subscription)>,
+    subscriptions: Vec<(Agent, ResourceSubscriptionChange)>,
 }
 
 impl Group {
@@ -32,7 +32,7 @@ impl Group {
     pub(super) async fn take_up_handover(&mut self) {
         let PendingHandover { calls, subscriptions } = std::mem::take(&mut self.pending);
         for (agent, subscription) in subscriptions {
-            self.subscribe(agent, Box::new(Interest::Resource(subscription))).await;
+            self.subscribe(agent, Box::new(SubscriptionChange::Resource(subscription))).await;
         }
         for call in calls {
             self.call(Box::new(call)).await;

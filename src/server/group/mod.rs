@@ -29,7 +29,7 @@ use super::messages::handle::ServerHandle;
 use super::publish::{ChangeSignal, Publisher};
 use super::running::{Running, stop_all};
 use super::stderr;
-use super::stop_order::Stop;
+use super::stop_order::StopLevel;
 use super::task::Parts;
 use super::wiring::{InstanceSpec, start_instance};
 use crate::catalog::{Identity, Lists};
@@ -111,7 +111,7 @@ impl Group {
         let mut stop = self.orders.stop.clone();
         tokio::select! {
             () = self.recall_lists() => {}
-            () = stop.at_least(Stop::Finish) => {}
+            () = stop.at_least(StopLevel::Finish) => {}
         }
         self.start_standing();
         self.take_up_handover().await;
@@ -134,7 +134,7 @@ impl Group {
                     self.retire_idle(Instant::now());
                     self.follow_eras();
                 }
-                () = stop.at_least(Stop::Finish) => break,
+                () = stop.at_least(StopLevel::Finish) => break,
             }
         }
         self.end().await;
@@ -142,7 +142,7 @@ impl Group {
 
     /// Stops every instance. Calls that arrive meanwhile are refused.
     async fn end(mut self) {
-        if self.orders.stop.now() == Stop::Finish {
+        if self.orders.stop.now() == StopLevel::Finish {
             while let Ok(command) = self.commands.try_recv() {
                 self.take(command).await;
             }
@@ -210,7 +210,7 @@ impl Group {
 
     fn retire(&mut self, is_done: impl Fn(&Slot) -> bool) {
         for slot in self.slots.extract_if(.., |slot| is_done(slot)) {
-            slot.running.control.stop(Stop::Drain);
+            slot.running.control.stop(StopLevel::Drain);
             self.leaving.push(slot.running);
         }
         self.publish_instances();
@@ -231,7 +231,7 @@ impl Group {
                 self.forget_agent(session);
                 self.detach(session);
             }
-            Command::Subscribe { agent, interest } => self.subscribe(*agent, interest).await,
+            Command::Subscribe { agent, change } => self.subscribe(*agent, change).await,
             Command::Cancel { key, words } => {
                 for slot in self.slots.iter().filter(|slot| slot.may_have_calls_of(key.session)) {
                     slot.running.handle.cancel(key, words.as_deref().cloned()).await;

@@ -18,7 +18,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::log_level::LogLevel;
 use crate::server::agent_scope::AgentScope;
 use crate::server::messages::agents::Agent;
-use crate::server::messages::call::ReplySender;
+use crate::server::messages::call::SessionSender;
 
 /// The agents that the instance serves, and the call on whose stream the current message has arrived.
 pub(super) struct Attribution {
@@ -52,7 +52,7 @@ pub(super) struct Workload<'a> {
 
 impl<'a> Workload<'a> {
     /// The sessions of calls and tasks that have not ended, and where each can be reached if the call or task says so.
-    fn calls_and_tasks(&self) -> impl Iterator<Item = (u64, Option<&'a ReplySender>)> {
+    fn calls_and_tasks(&self) -> impl Iterator<Item = (u64, Option<&'a SessionSender>)> {
         let calls = self.wire.unanswered_calls().map(|(_, call)| (call.reply.key.session, call.reply.to()));
         calls.chain(self.tasks.open())
     }
@@ -77,7 +77,7 @@ pub(super) enum LogRecipient<'a> {
 pub(in crate::server) struct LogOwner {
     pub(in crate::server) session: u64,
     /// Where a call or task of the session can be reached.
-    pub(in crate::server) to: Option<ReplySender>,
+    pub(in crate::server) to: Option<SessionSender>,
 }
 
 impl Attribution {
@@ -117,7 +117,7 @@ impl Attribution {
     }
 
     /// Where the owner of the message can be reached, if a call or task of it is open.
-    fn way_to_owner(&self, work: &Workload<'_>) -> Option<ReplySender> {
+    fn way_to_owner(&self, work: &Workload<'_>) -> Option<SessionSender> {
         let is_owner = |session| self.within.is_none_or(|within| within.session == session);
         work.calls_and_tasks().filter(|(session, _)| is_owner(*session)).find_map(|(_, to)| to.cloned())
     }

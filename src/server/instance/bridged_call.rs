@@ -10,14 +10,14 @@ use bytes::Bytes;
 use super::pending_call::{AbandonedCall, PendingCall};
 use crate::bridge::BridgedCall;
 use crate::jsonrpc::splice::Change;
-use crate::server::messages::call::{Call, ReplySender};
+use crate::server::messages::call::{Call, SessionSender};
 
 /// A bridged call that is queued for the server, was written to it, or is parked between two requests to it.
 pub(in crate::server) struct PendingBridgedCall {
     pub(super) call: PendingCall,
     pub(super) state: BridgedCall,
     /// The agent of a suspended call.
-    pub(super) absent_agent: Option<ReplySender>,
+    pub(super) absent_agent: Option<SessionSender>,
 }
 
 impl PendingBridgedCall {

@@ -9,12 +9,12 @@ use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
-use crate::server::messages::call::{Access, Call, CallKey, Origin, Reply, RequestKind, WeakLoadGuard};
+use crate::server::messages::call::{Access, Call, CallKey, Origin, RequestKind, ResponseHandle, WeakLoadGuard};
 use crate::task_state::TaskAct;
 
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct PendingCall {
-    pub(super) reply: Reply,
+    pub(super) reply: ResponseHandle,
     pub(super) kind: RequestKind,
     pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,

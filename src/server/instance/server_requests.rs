@@ -26,7 +26,7 @@ use crate::jsonrpc::splice::{applied, splice};
 use crate::printable::one_line;
 use crate::progress_token;
 use crate::server::agent_scope::AgentScope;
-use crate::server::messages::call::{ReplySender, ToAgent};
+use crate::server::messages::call::{SessionSender, ToAgent};
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::ServerNotification;
 use crate::server::server_request::{
@@ -48,7 +48,7 @@ pub(in crate::server) struct ServerRequests {
     count: u64,
     /// Futures that the server's task has to poll. It passes their output to [`ServerRequests::received`].
     waits: Vec<BoxFuture<'static, FromAgent>>,
-    elicitations: Elicitations<ReplySender>,
+    elicitations: Elicitations<SessionSender>,
     /// The channel for notifications about tasks of agents, once the server has requested a task.
     asker: Option<TaskRequester>,
 }
@@ -89,7 +89,7 @@ pub(super) struct CallInput {
 /// The agent that gets a request.
 pub(super) struct Recipient {
     pub(super) session: u64,
-    pub(super) to: ReplySender,
+    pub(super) to: SessionSender,
 }
 
 /// A message of an agent about a request of the server.
@@ -395,7 +395,7 @@ impl ServerRequests {
     }
 
     /// A call of this session has failed with this raw error, which may require URLs to be opened.
-    pub(super) fn call_failed(&mut self, error: &Bytes, session: u64, to: &ReplySender) {
+    pub(super) fn call_failed(&mut self, error: &Bytes, session: u64, to: &SessionSender) {
         self.elicitations.add_required(error, session, to);
     }
 

@@ -24,8 +24,8 @@ use super::wire::Wire;
 use crate::era::Era;
 use crate::jsonrpc::members::text;
 use crate::list_kind::PerKind;
-use crate::server::messages::call::{Call, CallKey, Failure, ReplySender};
-use crate::server::messages::task_subscribers::TaskSubscription;
+use crate::server::messages::call::{Call, CallKey, Failure, SessionSender};
+use crate::server::messages::task_subscribers::TaskSubscriptionChange;
 use crate::server::stats::Stats;
 
 /// Subscriptions at one instance.
@@ -56,7 +56,7 @@ pub(in crate::server) struct NewSubscription {
     pub(in crate::server) uri: Bytes,
     pub(in crate::server) raw: Bytes,
     /// The subscribed sessions, each with its channel.
-    pub(in crate::server) agents: Vec<(u64, ReplySender)>,
+    pub(in crate::server) agents: Vec<(u64, SessionSender)>,
 }
 
 /// The topics that the server has acknowledged or refused.
@@ -138,7 +138,11 @@ impl Subscriptions {
     }
 
     /// The first agent subscribes to a task, or the last one unsubscribes. Only modern servers report the status of tasks.
-    pub(in crate::server) fn follow(&mut self, wire: &Wire, TaskSubscription { id, begins }: TaskSubscription) {
+    pub(in crate::server) fn follow(
+        &mut self,
+        wire: &Wire,
+        TaskSubscriptionChange { id, begins }: TaskSubscriptionChange,
+    ) {
         if wire.era() == Era::Legacy {
             return;
         }

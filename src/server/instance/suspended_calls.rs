@@ -18,7 +18,7 @@ use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::random;
-use crate::server::messages::call::{Call, ReplySender};
+use crate::server::messages::call::{Call, SessionSender};
 use crate::server::server_request::undeclared;
 
 /// The suspended calls of one instance. The calls themselves are pending requests of its [`Wire`].
@@ -121,7 +121,7 @@ impl SuspendedCalls {
     /// Ends calls whose agents are gone for good.
     pub(super) fn check_agents(wire: &mut Wire, now: Instant) {
         for bridged in wire.bridged_calls_mut() {
-            let is_gone = bridged.absent_agent.as_ref().is_some_and(ReplySender::is_gone);
+            let is_gone = bridged.absent_agent.as_ref().is_some_and(SessionSender::is_gone);
             if bridged.state.check(is_gone, now) {
                 bridged.call.deadline.end(now);
             }

@@ -52,7 +52,7 @@ use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, applied, splice};
 use crate::random;
-use crate::server::messages::call::{Call, CallKey, Failure, LoadGuard, ReplySender, RequestKind, ToAgent};
+use crate::server::messages::call::{Call, CallKey, Failure, LoadGuard, RequestKind, SessionSender, ToAgent};
 use crate::server::messages::server_notification::{ServerNotification, TaskStatus};
 use crate::server::messages::tasks::{CreatedTask, LegacyTaskRequest, TaskEvent};
 use crate::server::server_request::undeclared;
@@ -148,7 +148,7 @@ impl TaskTable {
     }
 
     /// The sessions of open tasks, and the channel to each session if the task has one.
-    pub(super) fn open(&self) -> impl Iterator<Item = (u64, Option<&ReplySender>)> {
+    pub(super) fn open(&self) -> impl Iterator<Item = (u64, Option<&SessionSender>)> {
         let of_sessions = self.of_sessions.all_open().map(|task| (task.key.session, task.to.as_ref()));
         let of_profiles = self.of_profiles.open().map(|task| task.key.session);
         of_sessions.chain(of_profiles.chain(self.modern.sessions()).map(|session| (session, None)))

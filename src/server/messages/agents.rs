@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::call::ReplySender;
-use super::subscriptions::{Subscription, Subscriptions};
-use super::task_subscribers::{TaskSubscribers, TaskSubscription};
+use super::call::SessionSender;
+use super::subscriptions::{ResourceSubscribers, ResourceSubscriptionChange};
+use super::task_subscribers::{TaskSubscribers, TaskSubscriptionChange};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
 use crate::log_level::LogLevel;
@@ -18,7 +18,7 @@ pub struct Agent {
     /// Number of its connection.
     pub session: u64,
     /// The channel to its session.
-    pub to: ReplySender,
+    pub to: SessionSender,
     /// The lowest level of the log messages that it requires, if it has set one.
     pub level: Option<LogLevel>,
     /// The capabilities that it has declared.
@@ -42,7 +42,7 @@ pub struct User {
 
 impl Agent {
     /// An agent that has only sent calls.
-    pub(crate) fn unknown(session: u64, to: &ReplySender, era: Era) -> Self {
+    pub(crate) fn unknown(session: u64, to: &SessionSender, era: Era) -> Self {
         Self { session, to: to.clone(), level: None, capabilities: Arc::default(), era, user: None }
     }
 }
@@ -51,7 +51,7 @@ impl Agent {
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
     attached: BTreeMap<u64, Agent>,
-    pub(crate) subscriptions: Subscriptions,
+    pub(crate) subscriptions: ResourceSubscribers,
     pub(crate) task_subscribers: TaskSubscribers,
 }
 
@@ -68,12 +68,12 @@ impl Agents {
     }
 
     /// Adds an agent with this channel, unless it is attached.
-    pub(crate) fn know(&mut self, session: u64, to: &ReplySender) {
+    pub(crate) fn know(&mut self, session: u64, to: &SessionSender) {
         self.attached.entry(session).or_insert_with(|| Agent::unknown(session, to, Era::Legacy));
     }
 
     /// Subscribes an agent to a resource that has subscribers; `false` if it has none.
-    pub(crate) fn join(&mut self, uri: &[u8], session: u64, to: Option<&ReplySender>) -> bool {
+    pub(crate) fn join(&mut self, uri: &[u8], session: u64, to: Option<&SessionSender>) -> bool {
         let joined = self.subscriptions.join(uri, session);
         if let Some(to) = to.filter(|_| joined) {
             self.know(session, to);
@@ -82,11 +82,15 @@ impl Agents {
     }
 
     /// Begins or ends a subscription to a resource. Returns the subscription that the server has to change, if any.
-    pub(crate) fn subscribe(&mut self, agent: Agent, subscription: Subscription) -> Option<Subscription> {
-        let (session, Subscription { uri, raw, begins }) = (agent.session, &subscription);
+    pub(crate) fn subscribe(
+        &mut self,
+        agent: Agent,
+        subscription: ResourceSubscriptionChange,
+    ) -> Option<ResourceSubscriptionChange> {
+        let (session, ResourceSubscriptionChange { uri, raw, begins }) = (agent.session, &subscription);
         if !begins {
             let raw = self.subscriptions.give_up(uri, session)?;
-            return Some(Subscription { raw, ..subscription });
+            return Some(ResourceSubscriptionChange { raw, ..subscription });
         }
         self.attach(agent);
         if self.subscriptions.join(uri, session) {
@@ -97,8 +101,8 @@ impl Agents {
     }
 
     /// Begins or ends a subscription to a task. Returns the subscription that the server has to change, if any.
-    pub(crate) fn follow(&mut self, agent: Agent, following: TaskSubscription) -> Option<TaskSubscription> {
-        let (session, TaskSubscription { id, begins }) = (agent.session, &following);
+    pub(crate) fn follow(&mut self, agent: Agent, following: TaskSubscriptionChange) -> Option<TaskSubscriptionChange> {
+        let (session, TaskSubscriptionChange { id, begins }) = (agent.session, &following);
         let is_new = if *begins {
             self.attach(agent);
             self.task_subscribers.join(id, session)
@@ -109,9 +113,10 @@ impl Agents {
     }
 
     /// The agents, and each subscription to a resource with its agent.
-    pub(crate) fn into_parts(self) -> (BTreeMap<u64, Agent>, Vec<(Agent, Subscription)>) {
-        let subscribed =
-            |(session, subscription): (u64, Subscription)| Some((self.attached.get(&session)?.clone(), subscription));
+    pub(crate) fn into_parts(self) -> (BTreeMap<u64, Agent>, Vec<(Agent, ResourceSubscriptionChange)>) {
+        let subscribed = |(session, subscription): (u64, ResourceSubscriptionChange)| {
+            Some((self.attached.get(&session)?.clone(), subscription))
+        };
         let subscriptions = self.subscriptions.by_agent().filter_map(subscribed).collect();
         (self.attached, subscriptions)
     }
@@ -127,12 +132,12 @@ impl Agents {
     }
 
     /// The channels of all agents.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &ReplySender> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &SessionSender> {
         self.attached.values().map(|agent| &agent.to)
     }
 
     /// The channel of one agent.
-    pub(crate) fn find(&self, session: u64) -> Option<&ReplySender> {
+    pub(crate) fn find(&self, session: u64) -> Option<&SessionSender> {
         self.attached.get(&session).map(|agent| &agent.to)
     }
 }

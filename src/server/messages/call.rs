@@ -11,13 +11,13 @@ use std::time::Instant;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-pub use self::access::{Access, Exposure, Listener, Subject, Target};
+pub use self::access::{Access, AccessTarget, Exposure, ExposureView, TargetKind};
 pub use self::failure::{CallError, Failure};
 pub use self::origin::Origin;
 pub use self::request_kind::RequestKind;
 use super::handle::ServerHandle;
 use super::server_notification::ServerNotification;
-use super::subscriptions::Subscription;
+use super::subscriptions::ResourceSubscriptionChange;
 use super::tasks::{TaskEvent, unknown_task};
 use crate::calls::Outcome;
 use crate::config::CallLimit;
@@ -28,7 +28,7 @@ use crate::server::fair_queue::MAX_WAITING_PER_SESSION;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
-use crate::server::stop_order::{Stop, StopOrder};
+use crate::server::stop_order::{StopLevel, StopOrder};
 
 /// Identifies a call while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ pub struct Call {
     /// The policy that permits it; `None` for requests of mcpd itself.
     pub access: Option<Box<Access>>,
     /// Sends its answer.
-    pub reply: Reply,
+    pub reply: ResponseHandle,
 }
 
 /// The handle of one of several instances. Each unfinished call and task has a clone, so that their number is the load of
@@ -65,23 +65,23 @@ pub(crate) type WeakLoadGuard = Weak<ServerHandle>;
 
 /// Sends the one answer of a call. Dropping it sends an error with outcome `unknown`.
 #[derive(Debug)]
-pub struct Reply {
+pub struct ResponseHandle {
     /// Names the call in a later [`crate::server::Command::Cancel`].
     pub key: CallKey,
     id: Bytes,
     server: Arc<str>,
     /// `None` once the answer was sent.
-    to: Option<ReplySender>,
+    to: Option<SessionSender>,
     /// Set if the instance is one of several.
     load_guard: Option<LoadGuard>,
     /// When the call was first parked.
     parked_at: Option<Instant>,
 }
 
-impl Reply {
+impl ResponseHandle {
     /// Answers the session behind `to`, for its call with the raw id `id` at `server`.
     #[must_use]
-    pub fn new(key: CallKey, id: &Bytes, server: &Arc<str>, to: &ReplySender) -> Self {
+    pub fn new(key: CallKey, id: &Bytes, server: &Arc<str>, to: &SessionSender) -> Self {
         // Copied, so that a small id does not keep a large line in memory.
         Self {
             key,
@@ -153,12 +153,12 @@ impl Reply {
     }
 
     /// The channel to the session, unless the answer was sent.
-    pub(crate) fn to(&self) -> Option<&ReplySender> {
+    pub(crate) fn to(&self) -> Option<&SessionSender> {
         self.to.as_ref()
     }
 
     fn send(&mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskEvent>>) {
-        let Some(ReplySender(channel)) = self.to.take() else { return };
+        let Some(SessionSender(channel)) = self.to.take() else { return };
         let answer = ToAgent::Answer { key: self.key, line, outcome, task };
         if let Err(mpsc::error::TrySendError::Full(answer)) = channel.to.try_send(answer) {
             // Answers to calls that were cancelled meanwhile fill the channel. This one waits for a place; there is at most
@@ -170,7 +170,7 @@ impl Reply {
     fn send_error(&mut self, failure: Failure, sent: bool) {
         let outcome = failure.outcome();
         let is_stopping =
-            failure == Failure::ShuttingDown && self.to.as_ref().is_some_and(ReplySender::daemon_is_stopping);
+            failure == Failure::ShuttingDown && self.to.as_ref().is_some_and(SessionSender::daemon_is_stopping);
         let mut error = CallError { server: Arc::clone(&self.server), failure, sent }.to_object();
         if is_stopping {
             error = error.by_stopping_daemon();
@@ -179,7 +179,7 @@ impl Reply {
     }
 }
 
-impl Drop for Reply {
+impl Drop for ResponseHandle {
     fn drop(&mut self) {
         if self.to.is_some() {
             self.send_error(
@@ -219,7 +219,7 @@ pub enum ToAgent {
 
 /// The channel to one session. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct ReplySender(Arc<SessionChannel>);
+pub struct SessionSender(Arc<SessionChannel>);
 
 #[derive(Debug)]
 struct SessionChannel {
@@ -240,7 +240,7 @@ const REPLY_PLACES: usize = MAX_PER_SESSION + 768;
 /// answer waits.
 const RESERVED_FOR_ANSWERS: usize = MAX_PER_SESSION;
 
-impl ReplySender {
+impl SessionSender {
     /// A channel to a new session. `dropped` counts dropped notifications; `stopping` is the stop order of the daemon.
     #[must_use]
     pub fn channel(dropped: Arc<Counter>, stopping: StopOrder) -> (Self, mpsc::Receiver<ToAgent>) {
@@ -250,7 +250,7 @@ impl ReplySender {
 
     /// Whether the daemon is stopping.
     fn daemon_is_stopping(&self) -> bool {
-        self.0.stopping.now() > Stop::Run
+        self.0.stopping.now() > StopLevel::Run
     }
 
     /// Sends a notification, or drops it if the channel is full.
@@ -275,7 +275,7 @@ impl ReplySender {
 
 impl Call {
     /// The subscription that the call changes, if any.
-    pub(crate) fn subscription(&self) -> Option<&Subscription> {
+    pub(crate) fn subscription(&self) -> Option<&ResourceSubscriptionChange> {
         match &self.kind {
             RequestKind::Subscription(subscription) => Some(subscription),
             _ => None,

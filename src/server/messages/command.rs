@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::agents::Agent;
 use super::call::{Call, CallKey};
 use super::cancellation::Cancellation;
-use super::task_subscribers::Interest;
+use super::task_subscribers::SubscriptionChange;
 
 /// Commands in the queue of a server's task. The task empties it each time it runs, even if the server hangs. The sender of a further
 /// command waits.
@@ -37,7 +37,7 @@ pub enum Command {
         /// The agent.
         agent: Box<Agent>,
         /// Its subscription.
-        interest: Box<Interest>,
+        change: Box<SubscriptionChange>,
     },
     /// The roots of an agent have changed.
     RootsChanged {

@@ -17,8 +17,8 @@ use super::call::{Call, CallKey, Failure};
 use super::cancellation::Cancellation;
 use super::command::Command;
 use super::command_queue::CommandQueue;
-use super::subscriptions::Subscription;
-use super::task_subscribers::Interest;
+use super::subscriptions::ResourceSubscriptionChange;
+use super::task_subscribers::SubscriptionChange;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
 use crate::server::stats::{Stats, Totals};
@@ -196,17 +196,17 @@ impl ServerHandle {
     }
 
     /// Renews a subscription that an agent had at the task before this one.
-    pub(crate) fn subscribe_soon(&self, agent: Agent, subscription: Subscription) {
+    pub(crate) fn subscribe_soon(&self, agent: Agent, subscription: ResourceSubscriptionChange) {
         self.send_soon(Command::Subscribe {
             agent: Box::new(agent),
-            interest: Box::new(Interest::Resource(subscription)),
+            change: Box::new(SubscriptionChange::Resource(subscription)),
         });
     }
 
     /// Begins or ends a subscription. Waits for a place in the queue.
-    pub(crate) async fn subscribe(&self, agent: Agent, interest: Box<Interest>) {
+    pub(crate) async fn subscribe(&self, agent: Agent, change: Box<SubscriptionChange>) {
         // A task that has ended sends no notifications.
-        let _ = self.0.commands.send(Command::Subscribe { agent: Box::new(agent), interest }).await;
+        let _ = self.0.commands.send(Command::Subscribe { agent: Box::new(agent), change }).await;
     }
 
     /// Detaches an agent.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 /// Begins or ends the subscription of an agent to a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Subscription {
+pub struct ResourceSubscriptionChange {
     /// The URI as text.
     pub uri: Bytes,
     /// The URI as raw JSON of the agent.
@@ -22,7 +22,7 @@ pub struct Subscription {
 
 /// The subscriptions of one server, by URI.
 #[derive(Debug, Default)]
-pub(crate) struct Subscriptions(BTreeMap<Bytes, Subscribers>);
+pub(crate) struct ResourceSubscribers(BTreeMap<Bytes, Subscribers>);
 
 #[derive(Debug)]
 struct Subscribers {
@@ -31,7 +31,7 @@ struct Subscribers {
     agents: BTreeSet<u64>,
 }
 
-impl Subscriptions {
+impl ResourceSubscribers {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -91,9 +91,9 @@ impl Subscriptions {
     }
 
     /// Each subscription with its agent.
-    pub(crate) fn by_agent(&self) -> impl Iterator<Item = (u64, Subscription)> {
+    pub(crate) fn by_agent(&self) -> impl Iterator<Item = (u64, ResourceSubscriptionChange)> {
         self.0.iter().flat_map(|(uri, one)| {
-            let subscription = Subscription { uri: uri.clone(), raw: one.raw.clone(), begins: true };
+            let subscription = ResourceSubscriptionChange { uri: uri.clone(), raw: one.raw.clone(), begins: true };
             one.agents.iter().map(move |agent| (*agent, subscription.clone()))
         })
     }
@@ -128,8 +128,8 @@ mod tests {
 
     use super::*;
 
-    fn with(all: &[(&'static str, u64)]) -> Subscriptions {
-        let mut subscriptions = Subscriptions::default();
+    fn with(all: &[(&'static str, u64)]) -> ResourceSubscribers {
+        let mut subscriptions = ResourceSubscribers::default();
         for (uri, agent) in all {
             subscriptions.insert(Bytes::from(*uri), Bytes::from(format!("\"{uri}\"")), [*agent]);
         }
@@ -171,7 +171,7 @@ mod tests {
         fn concerned_agents_match_a_check_of_every_subscription(
             all in prop::collection::vec("[a/]{0,5}", 0..12), uri in "[a/]{0,7}",
         ) {
-            let mut subscriptions = Subscriptions::default();
+            let mut subscriptions = ResourceSubscribers::default();
             for (agent, own) in (0..).zip(&all) {
                 subscriptions.insert(Bytes::from(own.clone()), Bytes::new(), [agent]);
             }

@@ -6,20 +6,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::subscriptions::Subscription;
+use super::subscriptions::ResourceSubscriptionChange;
 
 /// Begins or ends a subscription of an agent, other than to changed lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Interest {
+pub enum SubscriptionChange {
     /// To changes of a resource.
-    Resource(Subscription),
+    Resource(ResourceSubscriptionChange),
     /// To the status of a task.
-    Task(TaskSubscription),
+    Task(TaskSubscriptionChange),
 }
 
 /// Begins or ends the subscription of an agent to a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskSubscription {
+pub struct TaskSubscriptionChange {
     /// The server's id of the task, as text.
     pub id: Bytes,
     /// Whether the subscription begins; otherwise it ends.

@@ -11,8 +11,8 @@ use crate::server::instance::{Instance, LogOwner, NewSubscription, Topic, level_
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::{Call, RequestKind, ToAgent};
 use crate::server::messages::server_notification::{FollowedTask, ResourceUpdate, ServerNotification};
-use crate::server::messages::subscriptions::Subscription;
-use crate::server::messages::task_subscribers::{Interest, TaskSubscription};
+use crate::server::messages::subscriptions::ResourceSubscriptionChange;
+use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 impl ServerTask {
     /// Writes a call to the instance. A subscription that another agent already has is answered here.
@@ -52,18 +52,18 @@ impl ServerTask {
     }
 
     /// Begins or ends a subscription without an answer.
-    pub(super) fn subscribe(&mut self, agent: Agent, interest: Interest, instance: &mut Instance) {
+    pub(super) fn subscribe(&mut self, agent: Agent, interest: SubscriptionChange, instance: &mut Instance) {
         match interest {
-            Interest::Resource(subscription) => match self.agents.subscribe(agent, subscription) {
-                Some(Subscription { uri, raw, begins: true }) => {
+            SubscriptionChange::Resource(subscription) => match self.agents.subscribe(agent, subscription) {
+                Some(ResourceSubscriptionChange { uri, raw, begins: true }) => {
                     instance.subscriptions.renew(&mut instance.wire, &uri, &raw);
                 }
-                Some(Subscription { raw, begins: false, .. }) => {
+                Some(ResourceSubscriptionChange { raw, begins: false, .. }) => {
                     instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
                 }
                 None => {}
             },
-            Interest::Task(following) => {
+            SubscriptionChange::Task(following) => {
                 if let Some(following) = self.agents.follow(agent, following) {
                     instance.subscriptions.follow(&instance.wire, following);
                 }
@@ -83,7 +83,7 @@ impl ServerTask {
             instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
         }
         for id in self.agents.task_subscribers.leave_all(session) {
-            instance.subscriptions.follow(&instance.wire, TaskSubscription { id, begins: false });
+            instance.subscriptions.follow(&instance.wire, TaskSubscriptionChange { id, begins: false });
         }
         instance.drop_tasks(session);
         instance.logging.set_level(&mut instance.wire, self.agents.level());

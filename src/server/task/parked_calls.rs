@@ -22,8 +22,8 @@ use crate::server::instance::Instance;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::{Call, CallKey, Exposure, Failure, RequestKind};
 use crate::server::messages::command::Command;
-use crate::server::messages::task_subscribers::Interest;
-use crate::server::stop_order::Stop;
+use crate::server::messages::task_subscribers::SubscriptionChange;
+use crate::server::stop_order::StopLevel;
 
 /// Delay before a call to a server that is still starting is worth repeating.
 const STARTING_RETRY: Duration = Duration::from_secs(1);
@@ -107,10 +107,10 @@ impl ServerTask {
             Command::Cancel { key, .. } => drop(self.drop_parked(key)),
             Command::Attach { agent, .. } => self.agents.attach(*agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
-            Command::Subscribe { agent, interest } => match *interest {
-                Interest::Resource(subscription) => drop(self.agents.subscribe(*agent, subscription)),
+            Command::Subscribe { agent, change } => match *change {
+                SubscriptionChange::Resource(subscription) => drop(self.agents.subscribe(*agent, subscription)),
                 // Tasks end with their instance.
-                Interest::Task(_) => {}
+                SubscriptionChange::Task(_) => {}
             },
             // There is no instance to check, and there are no tasks. The next instance lists again and has no roots.
             Command::Check(_) | Command::Relist | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
@@ -268,7 +268,7 @@ impl ServerTask {
 
     pub(super) fn unavailable(&self) -> Failure {
         match self.lifecycle.state() {
-            State::Stopping | State::Stopped if self.orders.stop.now() > Stop::Run => Failure::ShuttingDown,
+            State::Stopping | State::Stopped if self.orders.stop.now() > StopLevel::Run => Failure::ShuttingDown,
             State::Stopping | State::Stopped if !self.orders.runs() => {
                 Failure::Unavailable { reason: ServerError::Disabled, retry_after: None }
             }

@@ -21,7 +21,7 @@ use crate::server::lifecycle::Event;
 use crate::server::link::LinkError;
 use crate::server::messages::command::Command;
 use crate::server::process::{Process, ProcessEnd};
-use crate::server::stop_order::Stop;
+use crate::server::stop_order::StopLevel;
 use crate::transport::{Arrival, Incoming};
 
 /// Time for calls in flight when the server is stopped.
@@ -149,7 +149,7 @@ impl ServerTask {
 
     /// Whether the last instance handles all waiting calls before it stops.
     fn finishes(&self) -> bool {
-        self.orders.stop.now() == Stop::Finish
+        self.orders.stop.now() == StopLevel::Finish
     }
 
     /// Whether the instance stops now. If not, sets the timer for the next check.
@@ -218,7 +218,7 @@ impl ServerTask {
             }
             .boxed(),
             async move {
-                stop.at_least(Stop::Kill).await;
+                stop.at_least(StopLevel::Kill).await;
                 Rare::Killed
             }
             .boxed(),
@@ -267,7 +267,7 @@ impl ServerTask {
             Command::Attach { agent, .. } => self.join(*agent, instance),
             Command::Detach { session } => self.leave(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
-            Command::Subscribe { agent, interest } => self.subscribe(*agent, *interest, instance),
+            Command::Subscribe { agent, change } => self.subscribe(*agent, *change, instance),
             Command::Call(_) if stopping && !self.finishes() => self.park_command(command),
             Command::Call(ref call) if self.has_to_reopen_for(call, instance) => self.park_command(command),
             Command::Call(call) => {

@@ -12,7 +12,7 @@ use crate::server::lifecycle::{Event, State};
 use crate::server::link::{Link, LinkError};
 use crate::server::messages::call::Failure;
 use crate::server::process::{Process, ProcessEnd};
-use crate::server::stop_order::Stop;
+use crate::server::stop_order::StopLevel;
 use crate::transport::http::Disconnect;
 
 /// How long the tools of a server that is down stay listed.
@@ -112,7 +112,7 @@ impl ServerTask {
                 let closing = async {
                     tokio::select! {
                         () = http.close() => {}
-                        () = stop.at_least(Stop::Kill) => {}
+                        () = stop.at_least(StopLevel::Kill) => {}
                     }
                 };
                 return self.parking(closing).await;

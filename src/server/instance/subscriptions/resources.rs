@@ -6,14 +6,14 @@ use super::{NewSubscription, Subscriptions};
 use crate::calls::Outcome;
 use crate::jsonrpc::reply;
 use crate::server::instance::wire::Wire;
-use crate::server::messages::call::{Call, CallKey, Failure, ReplySender, RequestKind};
+use crate::server::messages::call::{Call, CallKey, Failure, RequestKind, SessionSender};
 
 /// A request that the server has not answered.
 pub(super) struct Request {
     /// The call that was forwarded.
     key: CallKey,
     /// The channel to the call's agent; `None` if the agent has withdrawn.
-    to: Option<ReplySender>,
+    to: Option<SessionSender>,
     uri: Bytes,
     raw: Bytes,
     /// Other calls for the same resource.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::bridge::{CompletedTask, TaskInputs};
 use crate::era::agent_meta::AgentMeta;
 use crate::jsonrpc::pending::parse_own_id;
-use crate::server::messages::call::{CallKey, LoadGuard, ReplySender};
+use crate::server::messages::call::{CallKey, LoadGuard, SessionSender};
 use crate::server::messages::tasks::TaskState;
 
 /// Maximum number of tasks. One more replaces the oldest that has ended, else the oldest without an owner. While all are open and
@@ -35,7 +35,7 @@ pub(super) struct SessionTask {
     /// The call that has created the task.
     pub(super) key: CallKey,
     /// The channel to its agent; `None` without an owner.
-    pub(super) to: Option<ReplySender>,
+    pub(super) to: Option<SessionSender>,
     /// The agent's progress token, raw.
     pub(super) token: Option<Bytes>,
     pub(super) open: Option<Open>,
@@ -97,7 +97,7 @@ impl SessionTask {
     pub(super) fn new(
         state: &TaskState,
         key: CallKey,
-        to: Option<ReplySender>,
+        to: Option<SessionSender>,
         token: Option<Bytes>,
         open: Option<Open>,
     ) -> Self {

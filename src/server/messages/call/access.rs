@@ -17,7 +17,7 @@ use crate::server::messages::tasks::unknown_task;
 
 /// What a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
+pub enum TargetKind {
     /// The call of a tool.
     Call,
     /// A prompt, by its exposed name.
@@ -28,7 +28,7 @@ pub enum Subject {
     Task,
 }
 
-impl Subject {
+impl TargetKind {
     /// The error for a `key` that is unknown. A denied one gets the same bytes.
     #[must_use]
     pub fn unknown(self, key: &[u8], era: Era) -> ErrorObject {
@@ -47,7 +47,7 @@ impl Subject {
 
 /// What a call needs its listener to expose.
 #[derive(Debug)]
-pub enum Target {
+pub enum AccessTarget {
     /// A tool or prompt. For a request about a task, the tool that created the task.
     Named {
         /// Tools or prompts.
@@ -73,23 +73,23 @@ pub enum Exposure {
 }
 
 /// What one listener exposes at any moment. A session implements it over the view of its profile.
-pub trait Listener: Debug + Send + Sync {
+pub trait ExposureView: Debug + Send + Sync {
     /// Changes whenever anything that is exposed changes.
     fn version(&self) -> u64;
 
     /// Whether `target` of `server` is exposed now. `lists` are the server's present lists.
-    fn exposure(&self, server: &str, target: &Target, lists: Option<&Lists>) -> Exposure;
+    fn exposure(&self, server: &str, target: &AccessTarget, lists: Option<&Lists>) -> Exposure;
 }
 
 /// The permission of one call to reach its server.
 #[derive(Debug)]
 pub struct Access {
     /// The listener that decides.
-    pub listener: Arc<dyn Listener>,
+    pub listener: Arc<dyn ExposureView>,
     /// The target of the request.
-    pub target: Target,
+    pub target: AccessTarget,
     /// The kind of target, for the error.
-    pub subject: Subject,
+    pub subject: TargetKind,
     /// The name, URI or id in the request.
     pub key: Bytes,
     /// The era of the request.
@@ -123,8 +123,8 @@ impl Access {
     /// Whether the server's list of `kind` decides about the call.
     pub(crate) fn depends_on(&self, kind: ListKind) -> bool {
         match self.target {
-            Target::Named { kind: own, .. } => own == kind,
-            Target::Uri(_) => matches!(kind, ListKind::Resources | ListKind::Templates),
+            AccessTarget::Named { kind: own, .. } => own == kind,
+            AccessTarget::Uri(_) => matches!(kind, ListKind::Resources | ListKind::Templates),
         }
     }
 }

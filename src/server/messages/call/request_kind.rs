@@ -1,6 +1,6 @@
 //! Calls that need more than forwarding: subscriptions, and requests that create or concern tasks.
 
-use crate::server::messages::subscriptions::Subscription;
+use crate::server::messages::subscriptions::ResourceSubscriptionChange;
 use crate::server::messages::tasks::{LegacyTaskRequest, ModernTaskRequest};
 
 /// What a call does besides getting an answer. Payloads are boxed, because most calls have none.
@@ -9,7 +9,7 @@ pub enum RequestKind {
     /// A plain call: nothing is left once it is answered.
     Nothing,
     /// Begins or ends a subscription to a resource.
-    Subscription(Box<Subscription>),
+    Subscription(Box<ResourceSubscriptionChange>),
     /// Requests that the server runs it as a task.
     NewTask,
     /// A request about a task of the legacy era.

@@ -8,7 +8,7 @@ use crate::server::StopOrder;
 fn task(id: &str, session: u64, open: Option<Option<Instant>>) -> SessionTask {
     let raw = Bytes::from(format!(r#"{{"taskId":"{id}"}}"#));
     let state = TaskState::read(&raw).expect("a task");
-    let (to, _) = ReplySender::channel(Arc::default(), StopOrder::channel().1);
+    let (to, _) = SessionSender::channel(Arc::default(), StopOrder::channel().1);
     let key = CallKey { session, serial: 1 };
     SessionTask::new(&state, key, Some(to), None, open.map(|until| Open::new(until, None)))
 }

@@ -184,7 +184,7 @@ impl TaskDirectory {
                 instance.call_soon(poll);
             }
             if let Some(page) = self.pages.take_complete() {
-                self.send_page(page, io);
+                self.send_page(page, &view, io);
             }
         }
     }
@@ -209,22 +209,26 @@ impl TaskDirectory {
             }
             // The call was cancelled while it was answered. Its server handles the task.
             Some(TaskEvent::Created(_) | TaskEvent::Modern { .. }) => PollResult::Unchanged,
-            // The task has ended with its instance.
+            // The error of mcpd for an unknown task: the instance has ended, and the task with it.
             None if outcome.code() == Some(INVALID_PARAMS.into()) => PollResult::Gone,
             None => PollResult::Unchanged,
         };
         if let Some(page) = self.pages.take(key, polled) {
-            self.send_page(page, context.io);
+            self.send_page(page, &context.view, context.io);
             self.gather(context);
         }
     }
 
-    fn send_page(&self, Page { id, items, next }: Page, io: &mut Io) {
+    fn send_page(&self, Page { id, items, next }: Page, view: &View, io: &mut Io) {
         let mut list = BytesMut::from(&b"{\"tasks\":["[..]);
-        let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| match polled {
-            PollResult::Fresh(object) => Some(object),
-            PollResult::Awaited | PollResult::Unchanged => self.tasks.numbered(number)?.state.clone(),
-            PollResult::Gone => None,
+        let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| {
+            // Checked again, because the tool may have been denied while the page was gathered.
+            let task = self.tasks.numbered(number).filter(|task| is_callable(task, view))?;
+            match polled {
+                PollResult::Fresh(object) => Some(object),
+                PollResult::Awaited | PollResult::Unchanged => task.state.clone(),
+                PollResult::Gone => None,
+            }
         });
         for (index, object) in tasks.enumerate() {
             if index > 0 {
@@ -280,8 +284,8 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let kind = RequestKind::Task(Box::new(LegacyTaskRequest { id: task_id, act: TaskAct::Get }));
     let limit = CallLimit { silence: POLL_TIMEOUT, total: POLL_TIMEOUT };
     let origin = agent.origin(None);
-    // Only tasks of callable tools are polled, and listed only if that is still so.
     let request = RequestLine { line, id, rename: None, progress_token: None };
+    // Not checked at the server: `gather` polls only tasks whose tool is callable, and `send_page` checks that again.
     let call = Call { request, kind, limit, origin, access: None, reply };
     Some(Box::new(call))
 }

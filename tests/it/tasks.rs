@@ -308,6 +308,27 @@ fn server_without_tasks_get_leaves_the_list_with_the_last_known_status() {
     }
 }
 
+/// The server does not answer `tasks/get`, so the page waits until the poll has timed out.
+#[test]
+fn task_whose_tool_is_denied_while_its_page_is_gathered_is_not_listed() {
+    let (daemon, mut agent, _) = start_pair();
+    agent.tools();
+    created(&mut agent, "s__echo", &json!({"mute": true}));
+    for polls in 1.. {
+        let page = agent.start_request("tasks/list", &json!({}));
+        until("the task is polled", || (request_count(&daemon, "s", "tasks/get", "task-1") == polls).then_some(()));
+        daemon.client(&["disable", "s/echo"]).expect_code(0);
+        if agent.next()["method"] == "notifications/tools/list_changed" {
+            assert_eq!(result(&agent.answer(&page))["tasks"], json!([]));
+            return;
+        }
+        // The page was answered before the tool was denied.
+        agent.expect_notification("notifications/tools/list_changed");
+        daemon.client(&["enable", "s/echo"]).expect_code(0);
+        agent.expect_notification("notifications/tools/list_changed");
+    }
+}
+
 #[test]
 fn list_that_is_cancelled_is_not_answered() {
     let (_daemon, mut agent, _) = start_pair();

@@ -179,7 +179,7 @@ impl BridgedCall {
         }
     }
 
-    /// Memory in bytes while it waits for the retry of its agent.
+    /// Memory in bytes of the collected requests and, if the call is suspended, of the call and its cached response.
     pub(crate) fn suspended_bytes(&self) -> usize {
         match &self.state {
             State::Forwarded(call) => call.bytes(),
@@ -193,7 +193,8 @@ impl BridgedCall {
 
 /// Time.
 impl BridgedCall {
-    /// When to call [`BridgedCall::check`].
+    /// The next time at which the collected requests are due (`is_presentation_due`), or the agent's connection has to be checked
+    /// (`check`).
     pub(crate) fn next_check(&self) -> Option<Instant> {
         match &self.state {
             State::Forwarded(call) => call.present_at(),
@@ -273,7 +274,7 @@ impl BridgedCall {
         }
     }
 
-    /// The instance has noted the state of a legacy task, which requires these raw `inputRequests`.
+    /// The instance has recorded the state of a task. `inputs` has the raw `inputRequests` that the task requires, if any.
     pub(crate) fn task_noted(&mut self, seen: TaskSeen, inputs: Option<&Bytes>) -> Step {
         let raw_id = seen.task.raw_id.clone();
         match legacy_task::answer(seen, inputs) {
@@ -358,7 +359,7 @@ impl BridgedCall {
         self.state = State::TaskAtLegacyServer { id, phase };
     }
 
-    /// The id of that task.
+    /// The server's id of the task that the request is about.
     pub(crate) fn legacy_task(&self) -> Option<&Bytes> {
         match &self.state {
             State::TaskAtLegacyServer { id, .. } => Some(id),
@@ -379,7 +380,8 @@ impl BridgedCall {
         }
     }
 
-    /// Presents the collected requests to the agent with this new `requestState`, and suspends the call. `None` if no agent waits.
+    /// Answers the waiting agent `input_required` with the collected requests and this `requestState`, and suspends the call. If
+    /// `state` is `None`, no agent waits, and only the requests that the agent cannot answer are returned, to be refused.
     pub(crate) fn present(&mut self, state: Option<String>, now: Instant) -> Presentation {
         match &mut self.state {
             State::Forwarded(call) => {

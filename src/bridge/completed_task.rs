@@ -36,10 +36,10 @@ impl CompletedTask {
         Self::new(id, result, ttl, Instant::now(), SystemTime::now())
     }
 
-    /// Caches the raw `result` of a modern server under this id for `ttl`.
+    /// A task with this id that ended at `time` with this raw result of a modern server. It is cached until `now + ttl`.
     ///
     /// # Errors
-    /// If it is no object.
+    /// If `result` is no object.
     pub(crate) fn new(
         id: &str,
         result: &Bytes,

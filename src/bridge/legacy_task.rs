@@ -1,7 +1,7 @@
 //! Requests of a modern agent about a task of a legacy server.
 //!
-//! The state of a modern task includes its result. For one request of the agent, a task that has ended therefore needs two requests
-//! to the server: for its state, then for its result.
+//! The state of a modern task includes its result. So one `tasks/get` for a task that has ended becomes two requests to the server:
+//! `tasks/get`, then `tasks/result`.
 
 use bytes::Bytes;
 

@@ -1,6 +1,6 @@
 //! Calls whose agent and server speak different eras of MCP. Pure.
 //!
-//! A [`BridgedCall`] is a state machine. Its inputs are messages of the agent, messages of the server, and the time. It returns a
+//! A [`BridgedCall`] is a state machine. It receives messages of the agent, messages of the server, and the time. It returns a
 //! [`Step`], which the instance of the server carries out. Calls within one era never enter the bridge. [`crate::era`] translates
 //! messages; the bridge decides when they are sent.
 //!

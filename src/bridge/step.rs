@@ -15,7 +15,7 @@ use crate::task_state::TaskState;
 pub(crate) enum Step {
     /// Answer the agent with the server's response and these changes.
     Respond(Vec<Change>),
-    /// Like `Respond`. The second field is the result with the changes applied.
+    /// Like `Respond`. The second field is the result with the changes applied, in which the instance finds the task.
     RespondAs(Vec<Change>, Bytes),
     /// Answer the agent with this raw result or error.
     Answer(Result<Bytes, Bytes>),
@@ -65,7 +65,7 @@ pub(crate) enum BridgeError {
     TooLarge,
     /// The era of the agent lacks this kind of result.
     UnknownResult(String),
-    /// The server requires inputs that it does not get; the text is a predicate for the subject ``server `NAME` ``.
+    /// The server requires inputs that it does not get. The text continues the sentence ``server `NAME` …``.
     Input(String),
 }
 

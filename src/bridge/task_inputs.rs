@@ -55,12 +55,12 @@ impl TaskInputs {
     /// The inputs that have to be requested of the agent now. `inputs` has those that the server of this task requires now.
     ///
     /// # Errors
-    /// If there are too many. The text is a predicate for the subject ``server `NAME` ``.
+    /// If there are too many. The text continues the sentence ``server `NAME` …``.
     pub(crate) fn begin_requests(&mut self, task: u64, inputs: Vec<Input>) -> Result<Vec<(TaskInput, Input)>, String> {
         let position = |input: &Input| self.all.iter().position(|known| known.has_key(&input.key));
         let unknown = inputs.iter().filter(|input| position(input).is_none()).count();
         if self.all.len() + unknown > MAX_INPUTS {
-            return Err(format!("has wanted to know more than {MAX_INPUTS} things"));
+            return Err(format!("has required more than {MAX_INPUTS} inputs"));
         }
         let mut new = Vec::new();
         for input in inputs {

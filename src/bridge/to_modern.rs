@@ -20,8 +20,8 @@ use crate::printable::one_line;
 
 /// Maximum number of times that one call may require input.
 const MAX_ATTEMPTS: usize = 64;
-/// Memory limit for calls that collect inputs, and for suspended calls: all calls of one instance together, in units of
-/// `max_message`. One call may use one unit.
+/// Memory limit of an instance in units of `max_message`: once for all its calls that wait for input responses, and once for all its
+/// suspended calls. One call may use one unit.
 pub(crate) const MAX_WAITING_MESSAGES: usize = 4;
 
 /// What mcpd does with the task if a modern server turns a call into one.
@@ -96,7 +96,7 @@ impl CallToModern {
             Ok(ToLegacy::Complete(_)) if self.task == TaskUse::Returned => Step::Task(TaskStep::Complete),
             Ok(ToLegacy::Complete(changes)) => Step::Respond(changes),
             Ok(ToLegacy::Required(_)) if self.attempts >= MAX_ATTEMPTS => {
-                Step::Fail(BridgeError::Input(format!("has wanted to know more {MAX_ATTEMPTS} times")))
+                Step::Fail(BridgeError::Input(format!("has required input {MAX_ATTEMPTS} times")))
             }
             Ok(ToLegacy::Required(required)) => return Err(required),
             Ok(ToLegacy::Unknown(kind)) => Step::Fail(BridgeError::UnknownResult(kind)),
@@ -131,7 +131,7 @@ pub(super) fn respond_with_error(method: &[u8], raw: &Bytes) -> Step {
     Step::Respond(error::to_legacy(method, raw).into_iter().collect())
 }
 
-/// The raw result in this response line of an agent. The error is a predicate for the subject ``server `NAME` ``.
+/// The raw result in this response line of an agent. The error text continues the sentence ``server `NAME` …``.
 pub(crate) fn input_of(line: &Bytes) -> Result<Bytes, String> {
     let line = line.slice(..line.len().saturating_sub(1));
     match members(&line, ["result", "error"]) {

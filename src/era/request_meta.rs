@@ -102,7 +102,7 @@ impl Meta {
         let found = params.map(|params| members(params, ["_meta"]));
         match found {
             Some(Ok([meta])) => Self::read(meta.as_ref()),
-            Some(Err(_)) => Err(MetaError::Malformed("`params` is no object, or says a thing twice")),
+            Some(Err(_)) => Err(MetaError::Malformed("`params` is no object, or has a duplicate member")),
             None => Ok(Self::default()),
         }
     }

@@ -24,7 +24,7 @@ const MAX_CLIENT_LEN: usize = 100;
 pub struct SessionStatus {
     /// Set once, by `initialize`.
     initialized: OnceLock<Introduction>,
-    /// Set once, by the first modern request. Later ones may be from other agents.
+    /// Set once, by the first modern request. Each modern request names its own client, so later ones may name others.
     modern: OnceLock<Introduction>,
     /// Calls that were forwarded.
     pub calls: Counter,
@@ -32,7 +32,7 @@ pub struct SessionStatus {
     pub dropped: Arc<Counter>,
     /// Responses without a request.
     pub stray_responses: Counter,
-    /// Notifications of the agent about tasks that it created for no server.
+    /// Task notifications of the agent whose task was made for no running instance.
     pub stray_notifications: Counter,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct AgentInfo {
     replies: SessionSender,
     status: Arc<SessionStatus>,
     capabilities: Arc<ClientCapabilities>,
-    /// The agent as modern servers know it.
+    /// What `_meta` contains when a request of this legacy agent is sent to a modern server.
     legacy_agent: Arc<AgentMeta>,
     /// The lowest level of log messages. Until the agent sets it, servers decide.
     level: Option<LogLevel>,
@@ -173,9 +173,10 @@ impl AgentInfo {
         }
     }
 
-    /// Reads the client of a modern request, for the daemon's report and for servers with an instance per agent. Both use the first
-    /// client of the connection. `server/discover` does not count, because a legacy agent may send it before `initialize`. Returns
-    /// the introduction if this request counts.
+    /// Records the client of a modern request. The daemon's report has the first one on the connection, also that of
+    /// `server/discover`. Servers with an instance per agent get the first one that is not from `server/discover`, because a legacy
+    /// agent may send that before `initialize`. Returns the introduction if it is now the agent's: not for `server/discover`, and not
+    /// after `initialize`.
     pub(super) fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool) -> Option<Introduction> {
         if self.has_modern_client {
             return None;

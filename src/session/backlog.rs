@@ -1,4 +1,5 @@
-//! The memory that connections use for unread responses and incomplete lines, and the budget that all of them share.
+//! The memory that connections use for unwritten output, and for input that was read and not handled yet. All connections share a
+//! budget.
 //!
 //! Each connection may use [`ALLOWANCE`] bytes. What it uses beyond that counts towards the budget. While the budget is exceeded, the
 //! daemon closes connections, which it chooses by the numbers that are published here.
@@ -11,7 +12,7 @@ use tokio::sync::Notify;
 
 /// What each connection may use without being counted, in bytes.
 const ALLOWANCE: usize = 64 << 10;
-/// The budget has room for so many of the largest messages.
+/// The budget, in units of `max_message`.
 const MAX_MESSAGES: usize = 16;
 /// The least budget, in bytes.
 const MIN_BUDGET: usize = 64 << 20;
@@ -30,7 +31,7 @@ pub struct Budget {
 pub struct Backlog {
     budget: Arc<Budget>,
     bytes: AtomicUsize,
-    /// Since when it is more than 0, in milliseconds since the budget was made.
+    /// When `bytes` last rose above 0, in milliseconds after `Budget::started`.
     since: AtomicU64,
 }
 
@@ -48,7 +49,7 @@ impl Budget {
         self.limit
     }
 
-    /// Waits until it is exceeded, or more so than before.
+    /// Waits until a connection uses more than before while the total is over the limit.
     pub async fn exceeded(&self) {
         self.exceeded.notified().await;
     }
@@ -89,7 +90,7 @@ impl Backlog {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// For how long that is more than 0.
+    /// How long the connection has been over its allowance.
     #[must_use]
     pub fn age(&self) -> Duration {
         Duration::from_millis(self.budget.now().saturating_sub(self.since.load(Ordering::Relaxed)))

@@ -54,13 +54,15 @@ impl Batches {
         self.take_complete()
     }
 
-    /// Whether the response to the request `id`, or one without an id, belongs to a batch.
+    /// Whether the response to the pending request `id` belongs to a batch. `None` means the response to the message that is being
+    /// handled.
     pub(super) fn includes(&self, id: Option<&Bytes>) -> bool {
         let is_awaited = |id: &Bytes| self.waiting.iter().any(|batch| batch.unanswered.contains(id));
         self.open.is_some() || id.is_some_and(is_awaited)
     }
 
-    /// Collects the response to the request `id`, a whole line in parts. Returns the batch if it is complete.
+    /// Collects the response to the pending request `id` (`None`: to the message that is being handled), a whole line in parts.
+    /// Returns the batch if it is complete.
     pub(super) fn collect(&mut self, id: Option<&Bytes>, response: Vec<Bytes>) -> Line {
         let has = |batch: &&mut Batch| id.is_some_and(|id| batch.unanswered.contains(id));
         let Some(batch) = self.open.as_mut().or_else(|| self.waiting.iter_mut().find(has)) else { return response };

@@ -12,7 +12,7 @@ use crate::server::messages::call::TargetKind;
 /// What is known of a call while it runs. Only tool calls are recorded.
 pub(super) struct CallRecord {
     began: Moment,
-    /// The server's own name; `None` for other requests.
+    /// The tool's name at the server; `None` if the request is no tool call.
     tool: Option<Arc<str>>,
     request_bytes: usize,
     /// Boxed, because few calls have it.

@@ -11,7 +11,8 @@ use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::Change;
 use crate::server::server_request::TaskRequester;
 
-/// Per instance; one more replaces the oldest, which is unknown to the instance from then on.
+/// Maximum number of tasks per instance. One more removes the oldest; mcpd then answers the instance's requests about it as for an
+/// unknown task.
 const MAX_TASKS: usize = 256;
 
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(super) struct ClientTask {
 pub(super) struct ProgressToken {
     /// The token that the agent received.
     pub(super) sent: Bytes,
-    /// The server's own.
+    /// The server's token.
     pub(super) own: Bytes,
 }
 

@@ -1,7 +1,7 @@
 //! Dispatches messages of the agent, messages of servers, and orders of the daemon.
 //!
-//! A [`Session`] is one task. Its components own its state, and it only passes messages between them. It never waits for a server,
-//! only for space in the queue of a server's task.
+//! A [`Session`] is one tokio task. Its components own its state, and it only passes messages between them. It never waits for a
+//! server, only for space in a server's command queue.
 
 use std::future::poll_fn;
 use std::io;
@@ -88,7 +88,7 @@ pub(crate) struct Setup {
     pub(crate) max_message: usize,
     /// Maximum pause of the agent within a line.
     pub(crate) line_timeout: Duration,
-    /// Maximum time that the agent's first lists wait for those of its own instances whose lists are not known from before.
+    /// Maximum time that list requests of the agent are parked for instances of this agent whose lists are not cached.
     pub(crate) first_list_wait: Duration,
     pub(crate) calls: Log,
     /// Signals that the daemon begins to stop.
@@ -125,14 +125,14 @@ struct Session<T> {
     drain: Drain,
 }
 
-/// A command for a server's task, which may have to wait for space in the queue.
+/// A command for a server, which may have to wait for space in the server's command queue.
 enum ServerCommand {
     Call(ServerHandle, Box<Call>),
     Cancel(ServerHandle, CallKey, Cancellation),
     Interests(Vec<(ServerHandle, SubscriptionChange)>),
     /// The whole `notifications/roots/list_changed`.
     RootsChanged(Bytes),
-    /// The servers that know of the agent receive its new log level.
+    /// The servers that the agent is attached to receive its new log level.
     AgentChanged,
 }
 
@@ -163,7 +163,7 @@ struct Destination<'a> {
     tool: Option<&'a Arc<str>>,
     /// The raw name or id, as exposed and as the server knows it.
     rename: Option<(Bytes, Bytes)>,
-    /// The subject that policy has to permit; `None` if it is not checked again.
+    /// The target that policy has to permit; `None` if it is not checked again.
     access: Option<AccessTarget>,
     limit: CallLimit,
     kind: RequestKind,
@@ -361,7 +361,7 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Waits for room in the queue of a server's task, rather than refusing a burst of requests.
+    /// Waits for room in the server's command queue, rather than refusing a burst of requests.
     async fn send_command(&mut self) {
         match self.command.take() {
             None => {}
@@ -687,7 +687,7 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Forwards a request, or parks it for a server that may still list its name, at most until then.
+    /// Forwards a request, or parks it for a server that may still list its name, at most until `until`.
     fn forward(&mut self, request: RoutedRequest, until: Instant, view: &View) {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
@@ -789,7 +789,7 @@ impl<T: Transport> Session<T> {
             _ => self.tasks.tokens().reference(&request).map_or(Purpose::Nothing, Purpose::ModernTask),
         };
         if matches!(purpose, Purpose::Subscription(_) | Purpose::NewTask { .. }) {
-            // The server ends the subscription or the task when the agent leaves.
+            // The server ends the subscription or the task when the agent disconnects.
             self.view.attach_for(server, self.agent.for_servers());
         }
         let origin = self.agent.origin(request.modern.as_ref());
@@ -811,7 +811,7 @@ impl<T: Transport> Session<T> {
         Box::new(Access { listener, target, subject, key, era, version: view.version(), lists })
     }
 
-    /// Why the agent may not send this request as well, if it may not.
+    /// The limit that this request would exceed, as the text of the error.
     fn limit_reached(&mut self, request: &RoutedRequest, kind: &RequestKind) -> Option<&'static str> {
         if !self.calls.has_room_for(request.line.len()) {
             return Some(TOO_LARGE);
@@ -892,7 +892,8 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Nothing is sent of a call that was cancelled, even if its id is in use again.
+    /// Answers the agent with the response of a server. A cancelled call gets nothing. Its id may be in use again, so the call is found
+    /// by its key.
     fn response(&mut self, key: CallKey, line: Bytes, outcome: Outcome, task: Option<Box<TaskEvent>>) {
         let (io, is_current) = self.notifier();
         io.end_notifications(key, is_current);
@@ -978,7 +979,7 @@ impl<T: Transport> Session<T> {
         self.notify(OutgoingNotification { key: None, line });
     }
 
-    /// The way to the agent, and whether a call or subscription still takes notifications.
+    /// The output, and a predicate: whether the call or subscription with this key may still be sent notifications.
     fn notifier(&mut self) -> (&mut Io, impl Fn(CallKey) -> bool) {
         let Self { io, calls, tasks, subscriptions, view, .. } = self;
         let is_current = |key| {
@@ -1003,7 +1004,7 @@ impl<T: Transport> Session<T> {
         self.announce_list_changes();
     }
 
-    /// Attaches the agent to the servers that have to know of it.
+    /// Attaches the agent to the servers that need it.
     fn attach(&mut self) {
         if self.agent.is_introduced() {
             self.view.attach(&self.agent.for_servers(), &mut self.events);
@@ -1042,7 +1043,7 @@ fn read_list(kind: ListKind, id: Bytes, params: Option<&Bytes>, era: Era) -> Res
     }
 }
 
-/// A `subscriptions/listen` waits for the first lists, because what is not known yet is not acknowledged.
+/// A `subscriptions/listen` waits for the first lists, because its acknowledgement would omit resources that are not listed yet.
 fn read_listen(id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) -> Result<ParkableRequest, ErrorObject> {
     let params = params.ok_or_else(|| invalid("the params are missing"))?;
     let filter = Filter::read(params).map_err(invalid)?;

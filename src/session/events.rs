@@ -14,17 +14,18 @@ use crate::server::{StopLevel, StopOrder};
 
 /// Rare events: each is awaited by a future of its own.
 pub(super) enum Event {
-    /// A view that the agent was shown has a successor.
+    /// A watched view was published anew.
     ViewChanged(watch::Receiver<Arc<View>>),
     /// The agent is shown views of its own from now on.
     OwnView(watch::Receiver<Arc<View>>),
-    /// An instance of the agent has listed its tools, which `view` includes, or has not done so in time.
+    /// A server's instance for this agent has sent its lists, which `view` includes, or has not done so in time.
     Listed {
         view: Option<watch::Receiver<Arc<View>>>,
-        /// Its lists were known before.
+        /// Its lists were cached.
         is_known: bool,
     },
-    /// A name that a parked request needs may be listed by now, or its server has failed to start.
+    /// A name that a parked request needs may be listed by now: a server has sent its lists or changed its state, or the deadline has
+    /// passed.
     MayBeListed,
     /// A server does not need the response to the request with this id any more.
     Withdrawn(u64, Option<Withdrawal>),
@@ -42,7 +43,7 @@ pub(super) enum Event {
 
 pub(super) struct Events {
     from_servers: mpsc::Receiver<ToAgent>,
-    /// Polled only when woken: polling every source at each turn would cost a tenth of a small call.
+    /// Polled only when woken: polling every source at each turn would add a tenth to the cost of a small call.
     waits: FuturesUnordered<BoxFuture<'static, Event>>,
 }
 
@@ -56,10 +57,10 @@ impl Events {
         self.waits.push(wait.boxed());
     }
 
-    /// Waits for the successor of a view.
+    /// Waits until a view is published anew.
     pub(super) fn watch(&mut self, mut view: watch::Receiver<Arc<View>>) {
         self.push(async move {
-            // Nobody publishes it any more: there is no successor.
+            // Nobody publishes it any more.
             if view.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -1,8 +1,8 @@
 //! The unanswered requests of the agent: calls at servers, and parked requests. Pure.
 //!
 //! A request is parked while the first lists are incomplete, or while a server may still list the name that it needs.
-//! [`MAX_UNANSWERED_MESSAGES`] limits the bytes
-//! of the calls. Parked requests together have the limit of one message.
+//! [`MAX_UNANSWERED_MESSAGES`] limits the bytes of the calls. All parked requests together may use `max_message` bytes; the last one
+//! may exceed that.
 
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ pub(super) enum Purpose {
     ModernTask(TaskReference),
 }
 
-/// A request that waits for lists.
+/// A request that may have to wait for lists.
 pub(super) enum ParkableRequest {
     List {
         id: Bytes,
@@ -54,8 +54,7 @@ pub(super) enum ParkableRequest {
     },
     Forward {
         request: RoutedRequest,
-        /// `None` if the name was not looked up yet, or if the first lists are missing. Otherwise no server lists the name, and this is the
-        /// deadline for a starting server to list it.
+        /// Deadline for a starting server to list the name. Set once the first lists are complete and no server lists the name.
         until: Option<Instant>,
     },
 }
@@ -174,7 +173,7 @@ impl InFlight {
         Some((id, call))
     }
 
-    /// Whether the memory limit allows one more parked request.
+    /// Whether the parked requests are within their memory limit, so that one more may be parked.
     pub(super) fn has_room_to_park(&self) -> bool {
         self.parked.iter().map(ParkableRequest::bytes).sum::<usize>() <= self.max_message
     }

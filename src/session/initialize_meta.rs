@@ -17,7 +17,7 @@ pub(crate) const CONNECT: &str = "mcpd/connect";
 /// The first id for requests to the agent: a previous daemon has used the lower ones.
 pub(crate) const IDS_FROM: &str = "mcpd/ids_from";
 
-/// Every language represents integers below 2^53 exactly.
+/// Ids count up from here and must stay below 2^53, so that every language represents them exactly.
 const MAX_ID: u64 = 1 << 52;
 /// In bytes; a longer version is ignored.
 const MAX_VERSION_LEN: usize = 64;

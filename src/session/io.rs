@@ -77,7 +77,7 @@ impl Io {
         self.outbox.bytes() > BEHIND
     }
 
-    /// Whether the agent reads fast enough for more of its messages to be read.
+    /// Whether so little output is unwritten that mcpd may read more messages of the agent.
     pub(super) fn has_room(&self) -> bool {
         self.outbox.bytes() + self.batches.bytes() <= self.max_message
     }
@@ -192,7 +192,8 @@ impl Io {
         }
     }
 
-    /// Sends delayed notifications before the response of the call `key`, or drops those of the call if there is no room.
+    /// To be called before the response of the call `key`. Sends all delayed notifications or, if there is no room, drops those of
+    /// this call.
     pub(super) fn end_notifications(&mut self, key: CallKey, is_current: impl Fn(CallKey) -> bool) {
         if self.delayed.is_empty() {
             return;

@@ -5,7 +5,7 @@
 //! - `transport`, `io`: the connection; the lines to the agent, with batches and delayed notifications
 //! - `events`: everything else that is waited for
 //! - `agent`: who the agent is and what it has declared
-//! - `view`: what the agent sees, and the servers that know of it
+//! - `view`: what the agent sees, and the servers that the agent is attached to
 //! - `in_flight`: unanswered calls and parked requests
 //! - `server_requests`: requests of servers to the agent, and tasks that the agent makes for them
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`

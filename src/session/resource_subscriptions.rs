@@ -1,8 +1,8 @@
 //! The resources of which the agent receives updates, each with its server.
 //!
-//! The agent subscribes by `resources/subscribe` (legacy) or `subscriptions/listen` (modern). The task of each server counts subscribers;
-//! this table
-//! limits what one agent may have, and knows the server when the agent unsubscribes, even if nobody lists the resource any more.
+//! The agent subscribes by `resources/subscribe` (legacy) or `subscriptions/listen` (modern). The tokio task of each server counts
+//! subscribers. This table limits the subscriptions of one agent. It stores the server of each, so that the agent can unsubscribe even
+//! from a resource that no server lists any more.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub(super) const MAX_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(super) struct ResourceSubscriptions {
     all: HashMap<Bytes, Resource>,
-    /// How often a resource is subscribed to.
+    /// Number of subscriptions: one for each `resources/subscribe`, and one for each resource of each `subscriptions/listen`.
     count: usize,
     /// Bytes of their URIs.
     bytes: usize,
@@ -114,8 +114,8 @@ impl ResourceSubscriptions {
         }
     }
 
-    /// Takes the subscriptions that have to change at servers. One begins where the server was replaced or may have stopped to send updates,
-    /// and where policy permits the resource again. One ends where policy denies the resource.
+    /// Returns the subscriptions to begin or end at servers, and records them as done. One begins where the server was replaced, where
+    /// it may have stopped sending updates, or where policy permits the resource again. One ends where policy denies the resource.
     pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, ResourceSubscriptionChange)> {
         let mut moved = Vec::new();
         for (uri, resource) in &mut self.all {

@@ -1,4 +1,4 @@
-//! The results that mcpd gives itself: `initialize`, `server/discover` and lists. Pure.
+//! The results with which mcpd itself answers: `initialize`, `server/discover` and lists. Pure.
 //!
 //! Lists come in parts, so that all agents share one copy of a long list. Source: MCP 2025-11-25, `basic/lifecycle`; MCP
 //! 2026-07-28, `server/discover`, `server/utilities/caching`.
@@ -54,7 +54,7 @@ pub(super) fn modern_list(id: &Bytes, kind: ListKind, catalog: &Catalog) -> [Byt
     [head.into(), catalog.list(kind).slice(1..), Bytes::from_static(b"}\n")]
 }
 
-/// The members of a modern result that a client may cache.
+/// The members that every cacheable modern result has.
 fn complete(keep: CacheHint) -> Value {
     json!({
         "resultType": "complete",

@@ -16,7 +16,7 @@ use crate::server::ResourceSubscriptionChange;
 use crate::server::messages::call::{AccessTarget, RequestKind, TargetKind};
 use crate::server::messages::tasks::{LegacyTaskRequest, TaskAct};
 
-const NOT_READABLE: &str = "`params` is missing, no object, or says a thing twice";
+const NOT_READABLE: &str = "`params` is missing, no object, or has a duplicate member";
 
 /// A request that goes to one server. All parts but a name with escapes are slices of the line.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! Requests of servers to the agent: sampling, elicitation, roots, and the tasks that the agent makes for them.
 //!
-//! The agent receives them under ids of the session's own, because two servers may use the same id. Each
-//! request has a oneshot channel for its response. If the session drops its end, no response will come. If the server's task drops its
-//! end, none is needed. Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`,
-//! `client/roots`, `basic/utilities/cancellation`, `progress` and `tasks`.
+//! The agent receives them under ids that the session assigns, because two servers may use the same id. Each request has a
+//! [`Responder`], which sends an error if the session drops it, and a channel that ends once the server needs no response.
+//!
+//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`, `progress` and
+//! `tasks`.
 
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub(super) struct ServerRequests {
 /// A request that the agent has received.
 struct Open {
     back: Responder,
-    /// The server's own, raw.
+    /// The server's token, raw.
     progress_token: Option<Bytes>,
     task: Option<TaskContext>,
 }
@@ -70,10 +71,10 @@ impl ServerRequests {
         } else if agent.protocol().is_none() {
             request.back.not_delivered(
                 ErrorCode::Unavailable,
-                "the agent has not introduced itself, and can be asked only about a call",
+                "the agent uses MCP 2026-07-28, so it can get only requests that belong to one of its calls",
             );
         } else if self.is_closed {
-            request.back.not_delivered(ErrorCode::Unavailable, "the agent says no more");
+            request.back.not_delivered(ErrorCode::Unavailable, "the agent has closed its sending side");
         } else if self.open.len() + self.early.len() >= MAX_REQUESTS {
             request.back.not_delivered(ErrorCode::Overloaded, "the agent has too many unanswered requests");
         } else if !io.has_room() {
@@ -85,7 +86,7 @@ impl ServerRequests {
         }
     }
 
-    /// The id of the task that the request is about, if that was made for another instance.
+    /// The id of the task that the request is about, unless the task was made for this instance.
     fn task_of_another(&self, request: &ForwardedRequest) -> Option<Bytes> {
         match &request.task {
             Some(TaskContext { wish: TaskAction::One(id), asker }) => {
@@ -95,7 +96,7 @@ impl ServerRequests {
         }
     }
 
-    /// Two servers may choose the same id and the same token: the session's own id replaces both.
+    /// Two servers may choose the same id and the same token: the id that the session assigns replaces both.
     fn send(&mut self, mut request: ForwardedRequest, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
         // It may have waited for the agent to be ready.
         if !request.is_pending() {

@@ -66,7 +66,8 @@ impl ListenedTask {
         let TaskToken { tool, id, .. } = tokens.verify(token)?;
         let route = view.catalog.route(ListKind::Tools, tool.as_bytes())?;
         let member = view.servers.get(route.server)?;
-        // Ids of several instances may collide, and a legacy server announces the end of a task without its result.
+        // Only tasks of a shared, modern server: ids of several instances may collide, and the notification of a legacy server lacks
+        // the result.
         let is_shared = member.config.settings.sharing == Sharing::Shared;
         let is_modern = member.handle.published().eras.contains(Era::Modern);
         let server = Some(&member.handle).filter(|_| is_shared && is_modern)?.clone();

@@ -78,7 +78,7 @@ impl TaskPages {
         self.current = Some(page);
     }
 
-    /// The call `key` was answered, which may poll a task on the page. Returns the page if it is complete.
+    /// The call `key` was answered. It may be the poll of a task on the page. Returns the page if it is complete.
     pub(super) fn take(&mut self, key: CallKey, polled: PollResult) -> Option<Page> {
         let item = self.current.as_mut()?.items.iter_mut().find(|item| item.key == key)?;
         item.polled = polled;

@@ -1,8 +1,9 @@
 //! Task ids as modern agents see them: the server's task id with an HMAC. Pure but for the key.
 //!
-//! A modern agent may use a task id on any connection to its profile. So the id names the tool whose call made the task and the
-//! instance, and the HMAC covers these and the profile: nobody can forge an id. Source: extension
-//! `io.modelcontextprotocol/tasks`, 2026-07-28, "Security Considerations".
+//! A modern agent may use a task id on any connection to its profile. So the id contains the tool whose call created the task, the
+//! instance, and the server's id. The HMAC covers these and the profile, so nobody can forge an id.
+//!
+//! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Security Considerations".
 
 use std::str::from_utf8;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const CODE_LEN: usize = 16;
 pub(super) struct TaskToken<'a> {
     /// The exposed name of the tool whose call made the task.
     pub(super) tool: &'a str,
-    /// The tag of the instance that runs the task, where a server has several instances.
+    /// The tag of the instance that runs the task: a server may have several instances.
     pub(super) maker: u64,
     /// The server's own id.
     pub(super) id: &'a str,

@@ -10,7 +10,7 @@ use crate::server::messages::tasks::TaskState;
 
 /// One more replaces the oldest that has ended; while none has, a call that requests a task is refused with −31003.
 pub(super) const MAX_TASKS: usize = 256;
-/// Of last known states. Beyond that a state is replaced only by one that fits.
+/// Maximum size in bytes of all last known states together. A new state that does not fit is dropped, and the old one stays.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Where a task was made.
@@ -72,7 +72,8 @@ impl<H: Clone> Tasks<H> {
         self.all.iter().filter(|task| task.is_open()).count()
     }
 
-    /// Adds the task that the call `key` made; `false` if a known task has the same id and `is_elsewhere`.
+    /// Adds the task that the call `key` created. A task of the same instance with the same id is replaced. `false` if a task of
+    /// another instance (by `is_elsewhere`) has the same id.
     pub(super) fn add(
         &mut self,
         key: CallKey,

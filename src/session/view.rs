@@ -3,8 +3,9 @@
 //! A legacy agent sees the view of its profile, or a per-agent view once servers have instances for the agent. Modern requests always
 //! see the view of the profile, because the response must not depend on the connection.
 //!
-//! The agent is attached to a server that has an instance per agent or per directory, or that sends the agent messages which are no
-//! responses.
+//! The agent is attached to a server that is not `shared` (its instances depend on its agents), that broadcasts log messages, or at
+//! which the agent has a log level, a subscription or a task. The server then knows the agent's channel, and learns when the agent
+//! disconnects.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,13 +28,13 @@ pub(super) struct AgentView {
     agent: ShownView,
     profile: ShownView,
     agent_views: AgentViews,
-    /// How long the first lists wait for instances of the agent of which nothing is known.
+    /// Maximum time that list requests are parked for instances of this agent whose lists are not cached.
     first_list_wait: Duration,
     cwd: Option<Arc<str>>,
     attachments: Vec<Attachment>,
-    /// Instances for the agent that have not listed yet.
+    /// Servers' instances for this agent that have not sent their lists yet.
     unlisted: usize,
-    /// Those of them whose lists are not known from before: the first lists wait for them.
+    /// How many of these have no cached lists. List requests are parked until this is 0.
     unknown: usize,
     /// The agent is shown views of its own, or will be.
     has_own_views: bool,
@@ -47,7 +48,7 @@ pub(super) struct AgentView {
 #[derive(Clone)]
 struct ShownView {
     view: watch::Receiver<Arc<View>>,
-    /// The same view, for the tasks of servers.
+    /// Checks the same view for the tokio tasks of servers.
     listener: Arc<ViewListener>,
 }
 
@@ -67,8 +68,8 @@ impl ListVersions {
         Self(PerKind::from_fn(|kind| is_followed(kind).then(|| catalog.version(kind))))
     }
 
-    /// Brings the versions up to date. Returns one of the kinds for each notification to send: resources and their templates have
-    /// the same one.
+    /// Records the current versions. Returns the changed kinds, one for each notification to send: resources and templates share a
+    /// notification.
     pub(super) fn update(&mut self, catalog: &Catalog) -> Vec<ListKind> {
         let mut changed: Vec<ListKind> = Vec::new();
         for kind in ListKind::ALL {
@@ -112,7 +113,7 @@ impl AgentView {
         self.shown(era).view.borrow().clone()
     }
 
-    /// The listener by which a server's task checks that a waiting request of this era is still permitted.
+    /// The check by which a server's tokio task sees whether a waiting request of this era is still permitted.
     pub(super) fn listener(&self, era: Era) -> Arc<dyn ExposureView> {
         Arc::clone(&self.shown(era).listener) as _
     }
@@ -124,13 +125,14 @@ impl AgentView {
         }
     }
 
-    /// Whether the first lists are complete in `view`. Modern requests wait, too, although they see the profile's view: it lacks the
-    /// lists of a server with an instance per directory until the first instance has listed.
+    /// Whether the first lists are complete in `view`, so that list requests can be answered. A modern request sees the profile's
+    /// view, but also waits for the agent's own instances: the profile's view has no lists of a server with an instance per directory
+    /// before its first instance has sent them.
     pub(super) fn is_settled(&self, view: &View) -> bool {
         view.settled && self.unknown == 0
     }
 
-    /// Whether no instance of the agent is about to list.
+    /// Whether every server's instance for this agent has sent its lists.
     pub(super) fn has_listed(&self) -> bool {
         self.unlisted == 0
     }
@@ -160,7 +162,7 @@ impl AgentView {
             .is_some_and(|member| member.config.policy.permits(ListKind::Resources, uri, None))
     }
 
-    /// `view` has a successor. Returns whether the agent sees that view.
+    /// Watches `view`, which was published anew, again if the agent sees it. Returns whether the agent does.
     pub(super) fn is_changed(&self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
         let is_shown = view.same_channel(&self.agent.view) || view.same_channel(&self.profile.view);
         if is_shown {
@@ -182,13 +184,13 @@ impl AgentView {
         is_other
     }
 
-    /// An instance for the agent has listed, or has had its time. If its lists were not known, the first lists no longer wait for it.
+    /// A server's instance for this agent has sent its lists, or has not done so in time. List requests no longer wait for it.
     pub(super) fn listed(&mut self, is_known: bool) {
         self.unlisted -= 1;
         self.unknown -= usize::from(!is_known);
     }
 
-    /// Has [`Event::MayBeListed`] happen when a server lists or changes its state, or at `until`.
+    /// Schedules an [`Event::MayBeListed`] for when a server sends its lists or changes its state, at the latest at `until`.
     pub(super) fn await_lists(&mut self, view: &View, until: Instant, events: &mut Events) {
         if std::mem::replace(&mut self.awaits_lists, true) {
             return;
@@ -210,12 +212,12 @@ impl AgentView {
         self.awaits_lists = false;
     }
 
-    /// Attaches the agent to the servers that have to know of it.
+    /// Attaches the agent to the servers that need it.
     pub(super) fn attach(&mut self, agent: &Agent, events: &mut Events) {
         let current = self.of(Era::Legacy);
         let knows_agents = |member: &&Member| {
             let Settings { sharing, broadcast_logs, .. } = member.config.settings;
-            // A pool has to know its agents, too, because their eras decide the era of its instances.
+            // So does a pool, because the eras of its agents decide the era of its instances.
             sharing != Sharing::Shared || broadcast_logs || agent.level.is_some()
         };
         self.attachments.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
@@ -248,7 +250,7 @@ impl AgentView {
         }
     }
 
-    /// Attaches the agent to `server`, so that the server learns when the agent leaves.
+    /// Attaches the agent to `server`, so that the server learns when the agent disconnects.
     pub(super) fn attach_for(&mut self, server: &ServerHandle, agent: Agent) {
         if !self.is_attached(server) {
             self.attachments.push(server.attach(agent, None).0);
@@ -259,7 +261,7 @@ impl AgentView {
         self.attachments.iter().any(|one| one.is_with(server))
     }
 
-    /// Sends the servers that know of the agent what it has set since.
+    /// Sends the agent's new log level to the servers that it is attached to.
     pub(super) async fn update_agent(&self, agent: &Agent) {
         for one in &self.attachments {
             one.change(agent.clone()).await;
@@ -281,7 +283,7 @@ async fn own_view(views: AgentViews, session: u64) -> Event {
     }
 }
 
-/// Waits until the lists that `server` offers the agent after `listed` are in the agent's view.
+/// Waits for `listed`, then until the agent's view has the lists of `server`'s instance for the agent.
 async fn in_view(
     listed: impl Future<Output = ()>,
     server: ServerHandle,

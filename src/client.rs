@@ -34,7 +34,7 @@ use crate::list_kind::ListKind;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::Access;
-use crate::server::{self, Guard, Running, ServerContext, ServerHandle, SharedState, StopLevel};
+use crate::server::{self, Guard, Reaper, Running, ServerContext, ServerHandle, SharedState, StopLevel};
 use crate::tool::Tool;
 
 /// A server process of this program's own, or its session with a server that is reached at a URL. Dropping it ends the process
@@ -42,6 +42,7 @@ use crate::tool::Tool;
 #[derive(Debug)]
 pub struct Client {
     running: Running,
+    reaper: Reaper,
     policy: Policy,
     settings: Settings,
     initialized: AtomicBool,
@@ -163,9 +164,10 @@ impl Client {
     pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
         let host = ServerContext { restarts: false, ..ServerContext::new(guard) };
         let (policy, settings) = (server.policy.clone(), server.settings.clone());
+        let reaper = host.reaper.clone();
         let record = SharedState::new(Arc::clone(&server.name));
         let running = server::start(Arc::new(server), true, host, Arc::default(), record);
-        Self { running, policy, settings, initialized: AtomicBool::new(false) }
+        Self { running, reaper, policy, settings, initialized: AtomicBool::new(false) }
     }
 
     /// Waits for the end of the handshake (MCP 2025-11-25, `basic/lifecycle`).
@@ -245,6 +247,7 @@ impl Client {
         self.running.control.stop(StopLevel::Drain);
         // A task that panicked has dropped its process, and so ended it.
         let _ = self.running.task.await;
+        self.reaper.close().await;
     }
 
     fn handle(&self) -> &ServerHandle {

@@ -55,9 +55,9 @@ use crate::list_kind::ListKind;
 use crate::logging;
 use crate::manager;
 use crate::manager::report::millis;
-use crate::manager::{Manager, Orphans, ServedProfile, Setup, View};
+use crate::manager::{Manager, ServedProfile, Setup, View};
 use crate::server::{
-    self, Cgroups, Guard, Logins, ProcessAttributes, ServerContext, StartPermits, StopControl, StopLevel, User,
+    self, Cgroups, Guard, Logins, ProcessAttributes, Reaper, ServerContext, StartPermits, StopControl, StopLevel, User,
 };
 use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
@@ -151,6 +151,7 @@ fn server_context(
         cache: cache_directory(),
         logins,
         serves_agents: true,
+        reaper: Reaper::of_subreaper(),
         ..ServerContext::new(Guard::available())
     }
 }
@@ -181,7 +182,7 @@ pub async fn run(
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
     let mut upkeep = SocketUpkeep::new(lock)?;
     let first_list_wait = config.daemon.first_list_wait;
-    let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait, orphans: Some(Orphans::watch()) };
+    let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let state = ConfigState::new(loaded.stamps.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);

@@ -160,7 +160,7 @@ fn await_answer(agent: &mut Connection, request: &Request) -> io::Result<()> {
 /// Kills the daemon's only server and returns the time.
 fn kill_server(daemon: &Middle) -> io::Result<Instant> {
     let servers = procfs::descendants(daemon.pid())?;
-    let server = servers.into_iter().find(|&pid| procfs::name(pid).is_ok_and(|name| name != "mcpd-guard"));
+    let server = servers.into_iter().find(|&pid| procfs::name(pid).is_ok_and(|name| !name.starts_with("mcpd-")));
     let server = server.and_then(|pid| Pid::from_raw(pid.cast_signed()));
     let start = Instant::now();
     kill_process(server.ok_or_else(|| io::Error::other("there is no server"))?, Signal::KILL)?;

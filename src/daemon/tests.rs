@@ -17,7 +17,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner).expect("free");
 
     let limits = config.daemon.clone();
-    let setup = Setup { naming: config.daemon.naming, host, orphans: None, ..Setup::default() };
+    let setup = Setup { naming: config.daemon.naming, host, ..Setup::default() };
     let (manager, _) = Manager::spawn(setup, config.servers, config.profiles).expect("good names");
     let server = manager.view().borrow().servers[0].handle.clone();
     assert!(server.wait_for(|published| published.pid.is_some()).await, "the server runs");

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::orphans::Orphans;
 use crate::config::DaemonConfig;
 use crate::naming::Naming;
 use crate::server::{Guard, ServerContext};
@@ -15,15 +14,13 @@ pub struct Setup {
     /// What servers are run with.
     pub(crate) host: ServerContext,
     pub(crate) first_list_wait: Duration,
-    /// Finds processes that a killed guard leaves behind.
-    pub(crate) orphans: Option<Orphans>,
 }
 
 /// With names of the form `server__tool`, messages of at most 16 MiB, and [`Guard::available`].
 impl Default for Setup {
     fn default() -> Self {
         let first_list_wait = DaemonConfig::default().first_list_wait;
-        Self { naming: Naming::default(), host: ServerContext::new(Guard::available()), first_list_wait, orphans: None }
+        Self { naming: Naming::default(), host: ServerContext::new(Guard::available()), first_list_wait }
     }
 }
 

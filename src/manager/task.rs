@@ -116,7 +116,6 @@ impl ManagerTask {
             let due = self.changing.due();
             tokio::select! {
                 () = changed.notified() => {
-                    self.after_lost_guards().await;
                     self.advance();
                     self.publish(false);
                     self.leaving.retain(|running| !running.handle.has_ended());
@@ -128,26 +127,9 @@ impl ManagerTask {
             }
         }
         let panicked = self.stop_all(stop).await;
-        let handles = self.handles();
-        if let Some(orphans) = &self.setup.orphans {
-            orphans.kill(&handles).await;
-        }
+        self.setup.host.reaper.close().await;
         if let Some(panic) = panicked {
             std::panic::resume_unwind(panic.into_panic());
-        }
-    }
-
-    /// Every server that may have processes, including replaced ones and replacements.
-    fn handles(&self) -> Vec<ServerHandle> {
-        let staying = self.servers.iter().map(|entry| &entry.running);
-        let coming = self.changing.replacements.iter().map(|one| &one.running);
-        staying.chain(coming).chain(&self.leaving).map(|running| running.handle.clone()).collect()
-    }
-
-    async fn after_lost_guards(&mut self) {
-        let handles = self.handles();
-        if let Some(orphans) = &mut self.setup.orphans {
-            orphans.after_lost_guards(&handles).await;
         }
     }
 

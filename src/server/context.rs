@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::agent_scope::AgentScope;
 use super::guard;
+use super::process::Reaper;
 use super::process::cgroup::Cgroups;
 use super::start_permit::StartPermits;
 use crate::config::DaemonConfig;
@@ -44,6 +45,8 @@ pub struct ProcessAttributes {
 pub struct ServerContext {
     /// The guard of their processes.
     pub guard: Guard,
+    /// The parent of the guards.
+    pub reaper: Reaper,
     /// The original attributes of this process.
     pub inherited: ProcessAttributes,
     /// Message cap in bytes, each way.
@@ -72,6 +75,7 @@ impl ServerContext {
         let start_permits = StartPermits::new(max_starting);
         Self {
             guard,
+            reaper: Reaper::default(),
             inherited: ProcessAttributes::default(),
             max_message,
             restarts: true,

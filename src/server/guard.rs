@@ -1,18 +1,22 @@
 //! The guard: a small process between mcpd and one server. No descendant of the server outlives it.
 //!
-//! mcpd re-executes itself under the name [`ARGV0`]. The guard's standard input is a socket to mcpd. The guard receives the
+//! The reaper re-executes mcpd under the name [`ARGV0`]. The guard's standard input is a socket to mcpd. The guard receives the
 //! server's three standard streams and a [`Definition`], and sends [`Report`]s. It never sees the data of calls: the streams are
 //! pipes between mcpd and the server.
 //!
 //! The socket is also the lifeline. When mcpd closes it or dies, the guard kills the whole subtree. As a child subreaper, the guard
 //! inherits every orphaned descendant, so the subtree consists of its descendants. The guard exits when none is left.
 //!
+//! Its parent is the [reaper](super::reaper), which kills what a killed guard leaves behind. The guard's standard output is a pipe from
+//! the reaper: when the reaper dies, the guard kills the subtree, too.
+//!
 //! Single-threaded, without tokio. Must not touch the MCP protocol.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::io::{self, BufRead, BufReader, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -30,7 +34,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SI
 
 use super::exit::Exit;
 use super::start_error::StartError;
-use super::subtree;
+use super::{fd_passing, reaper, subtree};
 use crate::config::command_line::mistaken_for_program;
 
 /// The process name of a guard, by which `main` recognizes one.
@@ -42,7 +46,7 @@ pub(crate) const TERMINATE: u8 = b'T';
 pub(crate) const KILL: u8 = b'K';
 
 /// Delay between attempts to kill a subtree, in milliseconds.
-const KILL_AGAIN_MS: i64 = 20;
+pub(super) const KILL_AGAIN_MS: i64 = 20;
 
 /// The program to run. Its secrets are sent over the socket, so they never appear in an argument list.
 #[derive(Serialize, Deserialize)]
@@ -78,21 +82,22 @@ pub(super) fn is_hooked() -> bool {
     HOOKED.load(Ordering::Relaxed)
 }
 
-/// Runs this process as a guard if it was started as one, and returns its exit code. Call it first in `main`, before any thread
-/// starts.
+/// Runs this process as a guard, or as the reaper of guards, if it was started as one, and returns its exit code. Call it first in
+/// `main`, before any thread starts.
 #[must_use]
 pub fn run_if_guard() -> Option<ExitCode> {
     HOOKED.store(true, Ordering::Relaxed);
     let name = std::env::args_os().next()?;
-    (name == ARGV0).then(|| run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+    let stages = [(ARGV0, run as fn() -> io::Result<()>), (reaper::ARGV0, reaper::run)];
+    let (_, run) = stages.into_iter().find(|stage| name == stage.0)?;
+    Some(run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
 }
 
-fn run() -> io::Result<()> {
+/// Makes this process ready to have a subtree. Returns the stream that becomes readable when a child stops or dies.
+pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
     close_inherited()?;
-    rustix::thread::set_name(c"mcpd-guard")?;
+    rustix::thread::set_name(name)?;
     SigSet::empty().thread_set_mask()?;
-    // A new session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
-    rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let ignored = std::sync::Arc::default();
     // `exec` resets handlers to the default. So a server gets the default actions, even if mcpd runs in the background of a shell or
@@ -102,7 +107,13 @@ fn run() -> io::Result<()> {
     }
     let (child_ended, notify) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
+    Ok(child_ended)
+}
 
+fn run() -> io::Result<()> {
+    // A new session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
+    rustix::process::setsid()?;
+    let child_ended = prepare(c"mcpd-guard")?;
     // `io::stdin` would allocate a permanent buffer.
     let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
     let streams = receive_streams(&control)?;
@@ -137,16 +148,7 @@ pub(crate) fn close_inherited() -> io::Result<()> {
 }
 
 fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
-    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    recvmsg(control, &mut [io::IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let received = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-        _ => None,
-    });
-    let fds: Vec<OwnedFd> = received.flatten().collect();
+    let (_, fds) = fd_passing::receive(control, &mut [0])?;
     fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
 }
 
@@ -209,10 +211,13 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path.as_os_str().as_bytes(), rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Waits for the first of these: the server's exit, the order to kill, or the end of the lifeline.
+/// Waits for the first of these: the server's exit, the order to kill, the end of the lifeline, or the death of the reaper.
 fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Result<()> {
+    let reaper = rustix::stdio::stdout();
     loop {
-        let mut fds = [PollFd::new(control, PollFlags::IN), PollFd::new(child_ended, PollFlags::IN)];
+        // The reaper writes nothing, so its pipe only reports the hang-up.
+        let mut fds =
+            [control.as_fd(), child_ended.as_fd(), reaper].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -224,7 +229,7 @@ fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Res
                 return send_report(control, &Report::Exited(exit));
             }
         }
-        if ready[0] && handle_order(control, server) {
+        if ready[2] || ready[0] && handle_order(control, server) {
             return Ok(());
         }
     }
@@ -255,11 +260,12 @@ fn reap(server: Pid) -> Option<Exit> {
     ended
 }
 
-fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
+/// Kills and reaps all descendants. Returns when none is left.
+pub(super) fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
     let again = rustix::event::Timespec { tv_sec: 0, tv_nsec: KILL_AGAIN_MS * 1_000_000 };
     // `ECHILD` means that no child is left.
     while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
-        subtree::kill_descendants();
+        subtree::kill_descendants(&[]);
         match poll(&mut [PollFd::new(child_ended, PollFlags::IN)], Some(&again)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => drain(child_ended),
@@ -269,7 +275,7 @@ fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-fn drain(mut pipe: &UnixStream) {
+pub(super) fn drain(mut pipe: &UnixStream) {
     let _ = io::Read::read(&mut pipe, &mut [0; 64]);
 }
 

@@ -2,7 +2,8 @@
 //!
 //! [`messages`] is what others exchange with a server. [`task`] owns everything of one server, [`group`] runs several instances of one.
 //! [`instance`] is a connection to a server with everything in flight on it, [`handshake`] opens it, [`process`] runs its program
-//! under a [`guard`]. Nothing here knows sessions, sockets, the manager or other servers.
+//! under a [`guard`],
+//! and the [`reaper`] is above all guards. Nothing here knows sessions, sockets, the manager or other servers.
 //!
 //! ```text
 //! ServerHandle ── Command ──► ServerTask ── owns ──► Instance, Process ──► guard ──► server
@@ -20,6 +21,7 @@ mod error;
 mod exit;
 mod fair_queue;
 mod fair_share;
+mod fd_passing;
 mod group;
 pub mod guard;
 mod handshake;
@@ -32,6 +34,7 @@ pub mod listing;
 pub mod messages;
 mod process;
 mod publish;
+mod reaper;
 mod request;
 mod running;
 pub mod server_request;
@@ -59,6 +62,7 @@ pub use self::messages::handle::{Attachment, ServerHandle};
 pub use self::messages::subscriptions::ResourceSubscriptionChange;
 pub(crate) use self::messages::subscriptions::is_part;
 pub use self::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
+pub use self::process::Reaper;
 pub use self::process::cgroup::{Cgroups, Enforcement};
 pub use self::publish::{AgentLists, ServerSnapshot};
 pub use self::running::Running;
@@ -69,6 +73,6 @@ pub use self::start_permit::StartPermits;
 pub use self::stats::Counter;
 pub(crate) use self::stop_order::raise;
 pub use self::stop_order::{StopControl, StopLevel, StopOrder};
-pub(crate) use self::subtree::{below, is_unrelated, kill_strays, present};
+pub(crate) use self::subtree::{below, is_unrelated};
 pub(crate) use self::task::{START_WAIT, failure_in};
 pub use crate::oauth::Logins;

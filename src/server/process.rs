@@ -7,6 +7,7 @@ mod activity;
 pub(crate) mod cgroup;
 mod grouped;
 mod guarded;
+mod reaper_handle;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,6 +21,7 @@ pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
 use self::grouped::GroupProcess;
 use self::guarded::GuardedProcess;
+pub use self::reaper_handle::Reaper;
 use super::context::{Guard, ProcessAttributes};
 use super::exit::{Exit, ReachedLimit};
 use super::guard::Definition;
@@ -58,7 +60,7 @@ enum Supervisor {
 pub(super) enum ProcessEnd {
     /// The rest of its subtree is being killed.
     Exited(Exit),
-    /// Its guard died or was stopped, so its end is unknown.
+    /// Its guard died, so its end is unknown.
     GuardLost,
 }
 
@@ -86,11 +88,11 @@ pub(super) struct UnstartedProcess {
     process: Process,
 }
 
-/// Creates the streams and the supervisor, which is checked in each `interval`. Does not wait.
-pub(super) fn spawn(
+/// Creates the streams and the supervisor. Dropping the future ends the guard, if one was started.
+pub(super) async fn spawn(
     guard: &Guard,
+    reaper: &Reaper,
     definition: &Definition,
-    interval: Duration,
 ) -> Result<UnstartedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
@@ -101,7 +103,7 @@ pub(super) fn spawn(
         Guard::None => None,
     };
     let supervisor = match program {
-        Some(program) => Supervisor::Guard(guarded::spawn(program, servers.each_ref(), interval).map_err(refused)?),
+        Some(program) => Supervisor::Guard(guarded::spawn(reaper, program, servers).await?),
         None => Supervisor::Group(grouped::start(definition, servers)?),
     };
     Ok(UnstartedProcess { pipes, process: Process { supervisor, cgroup: None, seen: None, ended: None } })
@@ -131,7 +133,7 @@ impl UnstartedProcess {
     /// Process id of the guard, if there is one.
     pub(super) fn guard_pid(&self) -> Option<u32> {
         match &self.process.supervisor {
-            Supervisor::Guard(guarded) => guarded.guard_pid(),
+            Supervisor::Guard(guarded) => Some(guarded.guard_pid()),
             Supervisor::Group(_) => None,
         }
     }
@@ -167,8 +169,8 @@ impl UnstartedProcess {
     }
 
     /// Kills whatever was started, as [`Process::kill`] does.
-    pub(super) async fn kill(self) -> bool {
-        self.process.kill().await
+    pub(super) async fn kill(self) {
+        self.process.kill().await;
     }
 
     /// The server that was started.
@@ -210,7 +212,7 @@ impl Process {
 
     /// Stops the server with its subtree: waits after the caller has closed its stdin, then SIGTERM, then
     /// [`Process::kill`].
-    pub(super) async fn stop(mut self, stop: &mut StopOrder) -> bool {
+    pub(super) async fn stop(mut self, stop: &mut StopOrder) {
         tokio::select! {
             _ = self.ended() => return self.kill().await,
             () = tokio::time::sleep(EOF_GRACE) => {}
@@ -225,20 +227,19 @@ impl Process {
             () = tokio::time::sleep(TERM_GRACE) => {}
             () = stop.at_least(StopLevel::Kill) => {}
         }
-        self.kill().await
+        self.kill().await;
     }
 
-    /// Kills the server with its subtree, and waits until nothing is left. `false` if its guard was lost, stopped or stuck:
-    /// then mcpd has inherited the rest of the subtree.
-    pub(super) async fn kill(mut self) -> bool {
-        let emptied = match &mut self.supervisor {
+    /// Kills the server with its subtree, and waits until nothing is left. If its guard was lost or stuck, the reaper kills the rest
+    /// of the subtree.
+    pub(super) async fn kill(mut self) {
+        match &mut self.supervisor {
             Supervisor::Guard(guarded) => guarded.kill().await,
             Supervisor::Group(grouped) => grouped.kill().await,
-        };
+        }
         if let Some(cgroup) = self.cgroup.take() {
             cgroup.remove().await;
         }
-        emptied && self.seen != Some(ProcessEnd::GuardLost)
     }
 }
 

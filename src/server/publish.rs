@@ -71,8 +71,6 @@ pub struct ServerSnapshot {
     pub limits: Option<Enforcement>,
     /// The latest failure.
     pub last_error: Option<ServerError>,
-    /// Guards that died before they had killed their subtree.
-    pub lost_guards: u64,
 }
 
 impl ServerSnapshot {
@@ -143,7 +141,6 @@ pub(super) fn channel(
         checked: None,
         limits: None,
         last_error: None,
-        lost_guards: 0,
     };
     let (published, receiver) = watch::channel(first);
     let (interner, eras, stats) = (record.interner.clone(), record.eras.clone(), Arc::clone(&record.stats));

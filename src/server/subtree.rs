@@ -1,6 +1,6 @@
 //! Process ancestry, read from `/proc`.
 //!
-//! The guard uses it to kill its subtree, and the daemon to kill the remains of a lost guard. The operator socket uses it to
+//! Guards and the reaper use it to kill their subtrees, and the daemon to kill the remains of a lost reaper. The operator socket uses it to
 //! refuse descendants of servers.
 
 use std::collections::HashMap;
@@ -11,8 +11,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, 
 /// Fields of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stat {
-    /// Stopped by a signal or a debugger.
-    is_stopped: bool,
     parent: i32,
     session: i32,
 }
@@ -21,14 +19,8 @@ struct Stat {
 fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
-    let is_stopped = matches!(fields.next()?, "T" | "t");
-    let parent = fields.next()?.parse().ok()?;
-    Some(Stat { is_stopped, parent, session: fields.nth(1)?.parse().ok()? })
-}
-
-/// Whether a process is stopped, so that it cannot run until it is continued.
-pub(crate) fn is_stopped(pid: u32) -> bool {
-    i32::try_from(pid).ok().and_then(stat).is_some_and(|stat| stat.is_stopped)
+    let parent = fields.nth(1)?.parse().ok()?;
+    Some(Stat { parent, session: fields.nth(1)?.parse().ok()? })
 }
 
 /// All readable processes on the machine.
@@ -100,13 +92,17 @@ pub(crate) fn present() -> Vec<u32> {
     descendants(&processes(), &[]).into_iter().map(i32::unsigned_abs).collect()
 }
 
-/// Sends SIGKILL to every descendant and reaps the dead ones. This process must be a child subreaper, so that it inherits orphans.
-pub(crate) fn kill_descendants() {
+/// Sends SIGKILL to every descendant outside the subtrees of `spared`, and reaps the dead ones. Returns whether there were any.
+///
+/// This process must be a child subreaper, so that it inherits orphans.
+pub(crate) fn kill_descendants(spared: &[u32]) -> bool {
     let processes = processes();
-    kill_and_reap(&processes, &descendants(&processes, &[]));
+    let killed = descendants(&processes, spared);
+    kill_and_reap(&processes, &killed);
+    !killed.is_empty()
 }
 
-/// Kills the remains of lost guards. Returns whether there were any.
+/// Kills the remains of a lost reaper. Returns whether there were any.
 ///
 /// Spares the subtrees of `spared`, and this process's own session, which every guard leaves.
 pub(crate) fn kill_strays(spared: &[u32]) -> bool {

@@ -1,7 +1,6 @@
 //! `kill -9` of the daemon while it starts servers that resist.
 
 use std::fs;
-use std::path::Path;
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use rustix::process::Signal;
 
-use crate::support::{Daemon, MCPD, Place, Process, Server, Setup};
+use crate::support::{Daemon, Place, Process, Server, Setup};
 use crate::{Seed, print_line};
 
 /// Time limit for every process to end.
@@ -63,14 +62,11 @@ pub(crate) fn run(seed: u64, rounds: u64) {
     print_line(&format!("of at most {most} processes, none was left after {slowest:?} at most"));
 }
 
-/// Guards without a daemon. They lack the environment of the test and are recognised by their program.
+/// Guards without a reaper. They lack the environment of the test and are recognised by their names.
 fn orphans() -> Vec<Process> {
     let entries = fs::read_dir("/proc").expect("/proc is mounted").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let guards = pids.filter(|pid| runs_mcpd(*pid)).filter_map(Process::find);
-    guards.filter(|guard| guard.command.starts_with("mcpd-guard") && !runs_mcpd(guard.parent)).collect()
-}
-
-fn runs_mcpd(pid: u32) -> bool {
-    fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|program| program == Path::new(MCPD))
+    let is_named = |process: &Process, name: &str| process.command.starts_with(name);
+    let guards = pids.filter_map(Process::find).filter(|process| is_named(process, "mcpd-guard"));
+    guards.filter(|guard| !Process::find(guard.parent).is_some_and(|parent| is_named(&parent, "mcpd-reaper"))).collect()
 }

@@ -83,6 +83,7 @@ mod prompts_and_resources;
 mod protocol_versions;
 mod proxies;
 mod quotas;
+mod reaper;
 mod reconnection;
 mod reload;
 mod remembered_lists;

@@ -171,13 +171,15 @@ fn kill_9_leaves_no_server_and_mcpd_serves_again() {
 
 /// Case E5.
 #[test]
-fn kill_9_of_mcpd_and_all_guards_leaves_no_server() {
+fn kill_9_of_mcpd_its_reaper_and_all_guards_leaves_no_server() {
     let Some(manager) = started(&clingy()) else { return };
     let before = manager.unit_processes();
-    let of_mcpd =
-        |process: &&Process| process.command.starts_with("mcpd-guard") || process.command.contains("mcpd serve");
+    let names = ["mcpd-guard", "mcpd-reaper"];
+    let of_mcpd = |process: &&Process| {
+        names.iter().any(|name| process.command.starts_with(name)) || process.command.contains("mcpd serve")
+    };
     let killed: Vec<_> = before.iter().filter(of_mcpd).collect();
-    assert_eq!(killed.len(), 5, "{before:#?}");
+    assert_eq!(killed.len(), 6, "{before:#?}");
     // Stopped first, so that none has the time to notice that another is gone.
     for order in [Signal::STOP, Signal::KILL] {
         killed.iter().for_each(|process| signal(process.pid, order));

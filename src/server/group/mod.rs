@@ -75,8 +75,6 @@ pub(super) struct Group {
     stored: Option<Identity>,
     /// Instances started so far.
     started: u64,
-    /// Guards lost by instances that are gone.
-    lost_guards: u64,
 }
 
 impl Group {
@@ -103,7 +101,6 @@ impl Group {
             second_lists: None,
             stored: None,
             started: 0,
-            lost_guards: 0,
         }
     }
 

@@ -26,12 +26,9 @@ impl Group {
     /// Merges what the instances publish, and removes instances that have ended.
     pub(super) fn gather(&mut self) {
         for gone in self.leaving.extract_if(.., |running| running.handle.has_ended()) {
-            self.lost_guards += gone.handle.published().lost_guards;
             self.publisher.stats.take_over(gone.handle.totals());
         }
         self.publish_instances();
-        let lost: u64 = self.slots.iter().map(|slot| &slot.running).chain(&self.leaving).map(lost_guards).sum();
-        let lost_guards = self.lost_guards + lost;
         let published: Vec<ServerSnapshot> =
             self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
         let standing = self.slots.iter().position(|slot| slot.stays);
@@ -59,7 +56,7 @@ impl Group {
             self.keep(source);
         }
         self.publisher.update(|all| {
-            (all.attempted, all.lists, all.lost_guards) = (attempted, lists, lost_guards);
+            (all.attempted, all.lists) = (attempted, lists);
             all.is_listed = enabled && published.iter().any(|one| one.is_listed);
             all.has_listed = enabled && (all.has_listed || has_listed);
             all.agent_lists = agent_lists;
@@ -135,10 +132,6 @@ impl MovedTotals {
             self.stats.take_over(handle.totals().since(before));
         }
     }
-}
-
-fn lost_guards(running: &Running) -> u64 {
-    running.handle.published().lost_guards
 }
 
 /// The instance whose state is published for the server: a ready one, if there is any.

@@ -166,13 +166,6 @@ impl ServerHandle {
         self.0.purpose.as_ref()
     }
 
-    /// The guard processes of all its instances.
-    #[must_use]
-    pub fn guards(&self) -> Vec<u32> {
-        let instances = self.instances().unwrap_or_default();
-        instances.iter().chain([self]).filter_map(|one| one.published().guard_pid).collect()
-    }
-
     /// Attaches an agent, until the attachment is dropped. The future ends when the instance that was started for the agent
     /// has listed, or will not list.
     pub fn attach(&self, agent: Agent, cwd: Option<Arc<str>>) -> (Attachment, impl Future<Output = ()> + use<>) {

@@ -80,8 +80,8 @@ impl Cgroups {
         Self(Arc::new(CgroupState { given: true, ..CgroupState::default() }))
     }
 
-    /// Applies `limits` to the process `guard` and its future descendants. Returns within a few seconds. Until then, the process must not
-    /// be reaped.
+    /// Applies `limits` to the process `guard` and its future descendants. Returns within a few seconds. If the process ends
+    /// meanwhile, its number must not be reused within that time.
     pub(super) async fn create(&self, server: &str, limits: Limits, guard: u32) -> (Option<Cgroup>, Enforcement) {
         let tree = match self.0.tree.get_or_init(|| self.take_over()).await {
             Ok(tree) => tree.clone(),
@@ -168,7 +168,7 @@ async fn removed(path: PathBuf) {
 
 /// Kills the processes in a cgroup, which exist only if the guard was lost. Then removes it with its child cgroups.
 fn remove(path: &Path) -> io::Result<()> {
-    // Kernels before 5.14 have no `cgroup.kill`. There, only the daemon's search finds the remains of a lost guard.
+    // Kernels before 5.14 have no `cgroup.kill`. There, only the reaper kills the remains of a lost guard.
     let _ = fs::write(path.join("cgroup.kill"), "1");
     remove_empty(path)
 }

@@ -48,11 +48,10 @@ impl GroupProcess {
         self.signal(Signal::TERM);
     }
 
-    pub(super) async fn kill(&mut self) -> bool {
+    pub(super) async fn kill(&mut self) {
         self.signal(Signal::KILL);
         let _ = self.leader.wait().await;
         self.group = None;
-        true
     }
 
     fn signal(&self, signal: Signal) {

@@ -1,26 +1,23 @@
 //! A server under a guard: mcpd's end of the guard's socket.
 
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
-use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Interest, Lines};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, Command};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::time::timeout;
 
+use super::reaper_handle::Reaper;
 use super::{ProcessEnd, SpawnError};
-use crate::deadline_timer::DeadlineTimer;
-use crate::server::guard::{ARGV0, Definition, KILL, Report, TERMINATE};
+use crate::server::fd_passing;
+use crate::server::guard::{Definition, KILL, Report, TERMINATE};
+use crate::server::reaper::Answer;
 use crate::server::start_error::StartError;
-use crate::server::subtree;
 
 /// Time for a guard to exit after the kill order, before it is killed.
 const KILL_GRACE: Duration = Duration::from_secs(1);
@@ -28,64 +25,45 @@ const KILL_GRACE: Duration = Duration::from_secs(1);
 /// A running guard. Dropping it closes its lifeline, so that the guard kills its subtree.
 #[derive(Debug)]
 pub(super) struct GuardedProcess {
-    guard: Child,
+    pid: u32,
+    /// A pidfd: it becomes readable when the guard exits, and refers to this guard even after its number was reused.
+    guard: pipe::Receiver,
     reports: Lines<BufReader<OwnedReadHalf>>,
     orders: OwnedWriteHalf,
-    suspension: Suspension,
 }
 
-/// Detects a guard that is stopped and so can neither report nor kill.
-///
-/// If the daemon died then, the server would survive, so such a guard counts as lost. Two checks in a row have to find it
-/// stopped, as a guard may be suspended and continued together with the daemon.
-#[derive(Debug)]
-struct Suspension {
-    timer: DeadlineTimer,
-    interval: Duration,
+/// Starts a guard and sends it the server's streams.
+pub(super) async fn spawn(
+    reaper: &Reaper,
+    program: &Path,
+    streams: [OwnedFd; 3],
+) -> Result<GuardedProcess, SpawnError> {
+    let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
+    let (ours, theirs) = StdUnixStream::pair().map_err(refused)?;
+    fd_passing::send(&ours, b"S", &streams.each_ref().map(AsFd::as_fd)).map_err(refused)?;
+    ours.set_nonblocking(true).map_err(refused)?;
+    let socket = UnixStream::from_std(ours).map_err(refused)?;
+    reaper.start_guard(program, &theirs.into()).map_err(refused)?;
+    let (answer, handle) = receive_answer(&socket).await.map_err(|_| SpawnError::GuardLost)?;
+    let (pid, handle) = match (answer, handle) {
+        (Answer::Started(pid), Some(handle)) => (pid.unsigned_abs(), handle),
+        (Answer::NotStarted(error), _) => return Err(refused(io::Error::from_raw_os_error(error))),
+        (Answer::Started(_), None) => return Err(SpawnError::GuardLost),
+    };
+    // The runtime waits for a pidfd as for a pipe.
+    let guard = pipe::Receiver::from_owned_fd_unchecked(handle).map_err(refused)?;
+    let (reports, orders) = socket.into_split();
+    Ok(GuardedProcess { pid, guard, reports: BufReader::new(reports).lines(), orders })
 }
 
-impl Suspension {
-    /// Waits until the guard was found stopped twice, which takes between one and two intervals. May be cancelled: then it begins
-    /// anew.
-    async fn detected(&mut self, guard: u32) {
-        let mut was_stopped = false;
-        loop {
-            self.timer.set(Some(Instant::now() + self.interval));
-            self.timer.elapsed().await;
-            let is_stopped = subtree::is_stopped(guard);
-            if was_stopped && is_stopped {
-                return;
-            }
-            was_stopped = is_stopped;
-        }
+/// The reaper's answer, with the guard's pidfd.
+async fn receive_answer(socket: &UnixStream) -> io::Result<(Answer, Option<OwnedFd>)> {
+    let mut bytes = [0; Answer::LEN];
+    let (received, fds) = socket.async_io(Interest::READABLE, || fd_passing::receive(socket, &mut bytes)).await?;
+    if received != bytes.len() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
     }
-}
-
-/// Starts a guard, which is checked in each `interval`, and sends it the server's streams. Does not wait.
-pub(super) fn spawn(program: &Path, streams: [&OwnedFd; 3], interval: Duration) -> io::Result<GuardedProcess> {
-    let suspension = Suspension { timer: DeadlineTimer::new()?, interval };
-    let (ours, theirs) = StdUnixStream::pair()?;
-    let guard = Command::new(program)
-        .arg0(ARGV0)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    send_streams(&ours, streams)?;
-    ours.set_nonblocking(true)?;
-    let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-    Ok(GuardedProcess { guard, reports: BufReader::new(reports).lines(), orders, suspension })
-}
-
-fn send_streams(socket: &StdUnixStream, streams: [&OwnedFd; 3]) -> io::Result<()> {
-    let fds = streams.map(AsFd::as_fd);
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    sendmsg(socket, &[IoSlice::new(b"S")], &mut ancillary, SendFlags::empty())?;
-    Ok(())
+    Ok((Answer::from_bytes(bytes), fds.into_iter().next()))
 }
 
 /// Cancel-safe.
@@ -95,8 +73,8 @@ async fn next_report(reports: &mut Lines<BufReader<OwnedReadHalf>>) -> Option<Re
 }
 
 impl GuardedProcess {
-    pub(super) fn guard_pid(&self) -> Option<u32> {
-        self.guard.id()
+    pub(super) fn guard_pid(&self) -> u32 {
+        self.pid
     }
 
     /// Makes the guard start the server, and returns the server's process id.
@@ -112,16 +90,11 @@ impl GuardedProcess {
         }
     }
 
-    /// Waits for the end of the server. A stopped guard counts as lost. Cancel-safe.
+    /// Waits for the end of the server. Cancel-safe.
     pub(super) async fn ended(&mut self) -> ProcessEnd {
-        let Some(guard) = self.guard.id() else { return ProcessEnd::GuardLost };
-        let Self { reports, suspension, .. } = self;
-        tokio::select! {
-            report = next_report(reports) => match report {
-                Some(Report::Exited(exit)) => ProcessEnd::Exited(exit),
-                _ => ProcessEnd::GuardLost,
-            },
-            () = suspension.detected(guard) => ProcessEnd::GuardLost,
+        match next_report(&mut self.reports).await {
+            Some(Report::Exited(exit)) => ProcessEnd::Exited(exit),
+            _ => ProcessEnd::GuardLost,
         }
     }
 
@@ -129,18 +102,13 @@ impl GuardedProcess {
         self.order(TERMINATE);
     }
 
-    /// Kills the subtree; `false` if the guard was stopped or stuck and had to be killed.
-    pub(super) async fn kill(&mut self) -> bool {
+    /// Kills the subtree. A guard that is stuck is killed itself; then the reaper kills the subtree.
+    pub(super) async fn kill(&mut self) {
         self.order(KILL);
-        // A stopped guard has to be continued before it reads the order.
-        if let Some(guard) = self.guard.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
-            let _ = kill_process(guard, Signal::CONT);
+        if timeout(KILL_GRACE, self.guard.readable()).await.is_err() {
+            let _ = pidfd_send_signal(&self.guard, Signal::KILL);
+            let _ = timeout(KILL_GRACE, self.guard.readable()).await;
         }
-        let emptied = timeout(KILL_GRACE, self.guard.wait()).await.is_ok();
-        if !emptied {
-            let _ = timeout(KILL_GRACE, self.guard.kill()).await;
-        }
-        emptied
     }
 
     /// Sends an order of one byte, which never waits. A guard that is gone needs none.

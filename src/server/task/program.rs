@@ -24,11 +24,14 @@ impl ServerTask {
         let secrets = program.secrets.clone();
         let context = &self.context;
         let definition = process::definition(program, context.inherited, own_env());
-        let mut spawned = match process::spawn(&context.guard, &definition, self.config.settings.health_interval) {
-            Ok(spawned) => spawned,
-            Err(error) => return not_started(error, &secrets),
+        let (guard, reaper) = (context.guard.clone(), context.reaper.clone());
+        let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &definition));
+        let mut spawned = match self.unless_stopped(spawning).await {
+            Some(Ok(Ok(spawned))) => spawned,
+            Some(Ok(Err(error))) => return not_started(error, &secrets),
+            Some(Err(_)) => return Event::Ended(ServerError::GuardSilent),
+            None => return self.stopped(),
         };
-        // Published before anything is awaited: an unknown child of mcpd would count as an orphan.
         self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
         let (cgroups, config) = (self.context.cgroups.clone(), Arc::clone(&self.config));
         let limits = self.parking(spawned.limit(&cgroups, &config)).await;
@@ -51,9 +54,7 @@ impl ServerTask {
                 event
             }
             failed => {
-                if !self.parking(spawned.kill()).await {
-                    self.guard_lost();
-                }
+                self.parking(spawned.kill()).await;
                 match failed {
                     Some(Ok(Err(error))) => not_started(error, &secrets),
                     Some(_) => Event::Ended(ServerError::GuardSilent),

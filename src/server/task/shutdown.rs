@@ -37,7 +37,7 @@ pub(super) enum StopReason {
 
 impl ServerTask {
     /// Ends an instance. Returns the event for the lifecycle.
-    pub(super) async fn end(&mut self, end: StopReason, mut instance: Instance, mut process: Option<Process>) -> Event {
+    pub(super) async fn end(&mut self, end: StopReason, mut instance: Instance, process: Option<Process>) -> Event {
         if matches!(self.lifecycle.state(), State::Ready { .. } | State::Unresponsive { .. } | State::Stopping) {
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
@@ -53,10 +53,6 @@ impl ServerTask {
             StopReason::Broken(error) => error,
             StopReason::Disconnected(disconnect) => ServerError::Disconnected(disconnect),
             StopReason::Ended(how_ended) => {
-                // The orphans of a lost guard are killed first: if mcpd died now, they would survive.
-                if how_ended == ProcessEnd::GuardLost {
-                    self.kill(process.take()).await;
-                }
                 self.last_words(&mut instance).await;
                 match how_ended {
                     ProcessEnd::Exited(exit) => {
@@ -89,10 +85,8 @@ impl ServerTask {
 
     /// Kills a process with its whole subtree.
     async fn kill(&mut self, process: Option<Process>) {
-        if let Some(process) = process
-            && !self.parking(process.kill()).await
-        {
-            self.guard_lost();
+        if let Some(process) = process {
+            self.parking(process.kill()).await;
         }
     }
 
@@ -118,10 +112,8 @@ impl ServerTask {
                 return self.parking(closing).await;
             }
         };
-        if let Some(process) = process
-            && !self.parking(process.stop(&mut stop)).await
-        {
-            self.guard_lost();
+        if let Some(process) = process {
+            self.parking(process.stop(&mut stop)).await;
         }
     }
 
@@ -134,10 +126,6 @@ impl ServerTask {
             }
         })
         .await;
-    }
-
-    pub(super) fn guard_lost(&self) {
-        self.publisher.update(|published| published.lost_guards += 1);
     }
 }
 

@@ -77,7 +77,8 @@ impl DaemonConfig {
         },
         Key {
             name: "first_list_wait",
-            doc: "How long mcpd delays the answer to an agent's first list requests for starting servers that it has never listed.",
+            doc: "Maximum time that mcpd waits before it answers the first list requests of an agent. It waits for servers that are \
+                  starting and whose lists it does not know yet.",
             rule: DURATION,
             field: |daemon| &mut daemon.first_list_wait,
         },

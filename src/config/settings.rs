@@ -67,8 +67,9 @@ settings! {
     /// Maximum number of instances of a pool.
     max_instances: usize = 10, count(1..=1000);
 
-    /// Maximum number of concurrent calls per instance; further calls wait in a fair queue. Without the key the limit is 256,
-    /// which an agent with fewer calls than an equal share may exceed.
+    /// Maximum number of concurrent calls per instance. Further calls wait in a fair queue. Without the key, the limit is 256. Then an
+    /// agent can still send a call while it has fewer calls there than its equal share: 256 divided by the number of agents with
+    /// calls there.
     max_concurrent: Option<usize> = None, count(1..=256).example("1");
 
     /// How long an unused instance of a pool, a workspace or a lazy server keeps running.
@@ -82,21 +83,23 @@ settings! {
     call_timeout: Duration = seconds(300), DURATION.live();
 
     /// Replaces `call_timeout` for some tools, such as `{ "slow_*" = "10m" }`: globs on the server's own tool names. The
-    /// first match counts; entries of the server come before those of `[defaults]`.
+    /// first match counts. Entries of the server come before those of `[defaults]`, and entries of later files before those of
+    /// earlier ones.
     tool_timeouts: ToolTimeouts = ToolTimeouts::default(), TOOL_TIMEOUTS.live();
 
     /// Maximum total time of a call, whatever progress it makes. If the key is absent, a longer `call_timeout` or
     /// `tool_timeouts` raises this default.
     call_timeout_max: Duration = seconds(3600), DURATION.live().derived_from("`call_timeout` or `tool_timeouts`");
 
-    /// How long a server may be silent before mcpd sends it a `ping`.
+    /// How long a server may be silent before mcpd sends it a `ping` (`server/discover` in the modern era).
     health_interval: Duration = seconds(30), DURATION;
 
-    /// Maximum time for the answer to a `ping`. While a server works on calls, a missed answer is only reported.
+    /// Maximum time for the answer to a `ping`. A `ping` that is unanswered while calls run does not count as a failure until one of
+    /// the calls has timed out, but `mcpd status` reports it.
     health_timeout: Duration = seconds(5), DURATION;
 
-    /// What happens to a server that misses three pings or calls in a row: `restart`, `report` (in `mcpd status`) or `ignore`
-    /// (no pings are sent).
+    /// What mcpd does when a server has failed to answer three times in a row, counting pings and calls that timed out: `restart`,
+    /// `report` (in `mcpd status`) or `ignore` (no health checks).
     on_unhealthy: OnUnhealthy = OnUnhealthy::Restart, choice::<OnUnhealthy>();
 
     /// A server that ran this long counts as recovered: after its next crash, restart delays begin with the shortest again.
@@ -107,14 +110,14 @@ settings! {
     replace: Replace = Replace::StartFirst, choice::<Replace>().live();
 
     /// Memory limit of an instance with all its processes; no limit without the key. An instance that exceeds it is killed and
-    /// restarted. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
+    /// restarted. No effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     memory_max: Option<usize> = None, size(MEMORY).example("\"1GiB\"");
 
-    /// Maximum number of processes and threads of an instance; no limit without the key. Requires the systemd unit of mcpd;
-    /// otherwise `mcpd status` shows `not enforced`.
+    /// Maximum number of processes and threads of an instance (`TasksMax=` of systemd, not MCP tasks); no limit without the key. No
+    /// effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     tasks_max: Option<usize> = None, count(TASKS).example("256");
 
-    /// Whether the records of calls, in memory and in `call_log`, contain their arguments, up to 4 KiB each.
+    /// Whether `mcpd calls` and `call_log` show the arguments of each call, up to 4 KiB.
     log_arguments: bool = false, FLAG.live().server_only();
 }
 

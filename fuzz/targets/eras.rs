@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
 
 fn requests(raw: &Bytes) {
     let again = ["_meta", "task", "inputResponses", "requestState"];
-    let _ = input::retry_inputs(raw);
+    let _ = input::retry_responses(raw);
     if let Ok(mut changes) = request::to_modern(raw, &AgentMeta::default(), false) {
         check(raw, &changes, &again);
         let modern = Bytes::from(applied(raw, &changes));

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::legacy_task::{self, Phase};
+use super::legacy_server_task::{self, Answer, Phase};
 use super::request::BridgedRequest;
-use super::step::{BridgeError, Step, TaskSeen, TaskStep};
+use super::step::{BridgeError, Step, TaskStateReport, TaskStep};
 use super::task_poll::{CANCEL, GET, PollOutcome, TaskRequest, interval};
-use super::to_legacy::{CallToLegacy, ModernAgent, Presentation, ServerRequest, Suspension};
-use super::to_modern::{CallToModern, CollectedInputs, TaskUse, respond_with_error};
+use super::to_legacy::{CallToLegacy, InputRequiredAnswer, ModernAgent, ServerRequest, Suspension};
+use super::to_modern::{CallToModern, InputResponses, TaskUse, respond_with_error};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::agent_meta::AgentMeta;
 use crate::era::request;
@@ -27,27 +27,25 @@ pub(crate) struct BridgedCall {
 
 #[derive(Debug)]
 enum State {
-    /// Legacy agent, modern server.
-    InFlight(CallToModern),
-    CollectingInputs {
-        call: CallToModern,
-        inputs: CollectedInputs,
-    },
-    TaskAtModernServer {
+    /// A response of the modern server is awaited.
+    PendingAtModernServer(CallToModern),
+    /// The legacy agent has to answer the input requests of the modern server.
+    AwaitingInputResponses { call: CallToModern, responses: InputResponses },
+    /// A request about a task is pending at the modern server.
+    TaskRequestAtModernServer {
         task: TaskRequest,
-        is_cancellation: bool,
+        /// The pending request is `tasks/cancel`.
+        is_cancel_pending: bool,
     },
-    PollingTask {
-        task: TaskRequest,
-        next_poll: Instant,
-    },
-    /// Modern agent, legacy server.
-    Forwarded(CallToLegacy),
-    Suspended {
-        call: CallToLegacy,
-        suspension: Suspension,
-    },
-    TaskAtLegacyServer {
+    /// The task is polled again later.
+    AwaitingNextPoll { task: TaskRequest, next_poll: Instant },
+    /// A response of the legacy server is awaited, and its requests are collected.
+    PendingAtLegacyServer(CallToLegacy),
+    /// The modern agent was answered `input_required` and has to retry the call.
+    Suspended { call: CallToLegacy, suspension: Suspension },
+    /// A request about a task is pending at the legacy server.
+    TaskRequestAtLegacyServer {
+        /// The server's id of the task.
         id: Bytes,
         phase: Phase,
     },
@@ -59,40 +57,43 @@ pub(crate) struct ResponseContext {
     /// The raw id of the task that the request is about.
     pub(crate) raw_task_id: Option<Bytes>,
     /// The server has answered that it does not know the task, or that the task has ended.
-    pub(crate) is_unknown_task: bool,
-    /// The call may be sent again with support for tasks.
-    pub(crate) may_create_task: bool,
+    pub(crate) is_unknown_or_ended_task: bool,
+    /// The call may be sent again with support for tasks, if the server requires that.
+    pub(crate) may_resend_as_task: bool,
 }
 
 /// Constructors. Each returns the changes that the other era needs.
 impl BridgedCall {
     /// A call of a legacy agent.
-    pub(crate) fn to_modern(
+    pub(crate) fn for_modern_server(
         request: BridgedRequest,
         legacy_agent: &Arc<AgentMeta>,
         task: TaskUse,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let call = CallToModern { legacy_agent: Arc::clone(legacy_agent), task, attempts: 0 };
+        let call = CallToModern { legacy_agent: Arc::clone(legacy_agent), task, input_rounds: 0 };
         let changes = call.changes(request.params())?;
-        Ok((Self { request, state: State::InFlight(call) }, changes))
+        Ok((Self { request, state: State::PendingAtModernServer(call) }, changes))
     }
 
     /// A request of a legacy agent about a task.
-    pub(crate) fn task_request(
+    pub(crate) fn for_task_at_modern_server(
         request: BridgedRequest,
         legacy_agent: &Arc<AgentMeta>,
         act: TaskAct,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let is_cancellation = act == TaskAct::Cancel;
-        let changes = request.about_task(if is_cancellation { CANCEL } else { GET }, legacy_agent)?;
+        let is_cancel_pending = act == TaskAct::Cancel;
+        let changes = request.task_request_changes(if is_cancel_pending { CANCEL } else { GET }, legacy_agent)?;
         let task = TaskRequest { legacy_agent: Arc::clone(legacy_agent), act, is_hidden: false };
-        Ok((Self { request, state: State::TaskAtModernServer { task, is_cancellation } }, changes))
+        Ok((Self { request, state: State::TaskRequestAtModernServer { task, is_cancel_pending } }, changes))
     }
 
     /// A call of a modern agent.
-    pub(crate) fn to_legacy(request: BridgedRequest, agent: ModernAgent) -> Result<(Self, Vec<Change>), NotAnObject> {
+    pub(crate) fn for_legacy_server(
+        request: BridgedRequest,
+        agent: ModernAgent,
+    ) -> Result<(Self, Vec<Change>), NotAnObject> {
         let changes = request::to_legacy(request.params(), false)?;
-        Ok((Self { request, state: State::Forwarded(CallToLegacy::new(agent)) }, changes))
+        Ok((Self { request, state: State::PendingAtLegacyServer(CallToLegacy::new(agent)) }, changes))
     }
 }
 
@@ -102,15 +103,15 @@ impl BridgedCall {
         &self.request
     }
 
-    /// No request for this call is pending at the server.
-    pub(crate) fn has_no_open_request(&self) -> bool {
+    /// Whether no request for this call is pending at the server.
+    pub(crate) fn has_no_pending_request(&self) -> bool {
         match &self.state {
-            State::CollectingInputs { .. } | State::PollingTask { .. } => true,
+            State::AwaitingInputResponses { .. } | State::AwaitingNextPoll { .. } => true,
             State::Suspended { suspension, .. } => suspension.response.is_some(),
-            State::InFlight(_)
-            | State::TaskAtModernServer { .. }
-            | State::Forwarded(_)
-            | State::TaskAtLegacyServer { .. } => false,
+            State::PendingAtModernServer(_)
+            | State::TaskRequestAtModernServer { .. }
+            | State::PendingAtLegacyServer(_)
+            | State::TaskRequestAtLegacyServer { .. } => false,
         }
     }
 
@@ -126,63 +127,69 @@ impl BridgedCall {
 
     /// An earlier request for it was sent, so it may have had effects.
     pub(crate) fn was_sent_before(&self) -> bool {
-        matches!(&self.state, State::InFlight(call) | State::CollectingInputs { call, .. } if call.attempts > 0)
+        matches!(&self.state, State::PendingAtModernServer(call) | State::AwaitingInputResponses { call, .. } if call.input_rounds > 0)
     }
 
     /// Another instance can send it instead.
     pub(crate) fn fits_any_instance(&self) -> bool {
         match &self.state {
-            State::InFlight(call) => call.attempts == 0,
-            State::Forwarded(_) => true,
+            State::PendingAtModernServer(call) => call.input_rounds == 0,
+            State::PendingAtLegacyServer(_) => true,
             _ => false,
         }
     }
 
-    /// The server may make a task of it that the agent has not requested.
-    pub(crate) fn creates_task(&self) -> bool {
+    /// The server may create a task for the call, although the agent has not requested one.
+    pub(crate) fn may_create_task(&self) -> bool {
         match &self.state {
-            State::InFlight(call) | State::CollectingInputs { call, .. } => call.task == TaskUse::Followed,
-            State::Forwarded(call) | State::Suspended { call, .. } => call.creates_task,
-            State::TaskAtModernServer { .. } | State::PollingTask { .. } | State::TaskAtLegacyServer { .. } => false,
+            State::PendingAtModernServer(call) | State::AwaitingInputResponses { call, .. } => {
+                call.task == TaskUse::Hidden
+            }
+            State::PendingAtLegacyServer(call) | State::Suspended { call, .. } => call.requests_task,
+            State::TaskRequestAtModernServer { .. }
+            | State::AwaitingNextPoll { .. }
+            | State::TaskRequestAtLegacyServer { .. } => false,
         }
     }
 
     /// The agent waits for the result of a task that it does not know.
-    pub(crate) fn follows_task(&self) -> bool {
-        matches!(&self.state, State::TaskAtModernServer { task, .. } | State::PollingTask { task, .. } if task.is_hidden)
+    pub(crate) fn is_for_hidden_task(&self) -> bool {
+        matches!(&self.state, State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. } if task.is_hidden)
     }
 
     /// The legacy agent.
     pub(crate) fn legacy_agent(&self) -> Option<Arc<AgentMeta>> {
         match &self.state {
-            State::InFlight(call) | State::CollectingInputs { call, .. } => Some(Arc::clone(&call.legacy_agent)),
-            State::TaskAtModernServer { task, .. } | State::PollingTask { task, .. } => {
+            State::PendingAtModernServer(call) | State::AwaitingInputResponses { call, .. } => {
+                Some(Arc::clone(&call.legacy_agent))
+            }
+            State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. } => {
                 Some(Arc::clone(&task.legacy_agent))
             }
-            State::Forwarded(_) | State::Suspended { .. } | State::TaskAtLegacyServer { .. } => None,
+            State::PendingAtLegacyServer(_) | State::Suspended { .. } | State::TaskRequestAtLegacyServer { .. } => None,
         }
     }
 
     /// The modern agent.
     pub(crate) fn modern_agent(&self) -> Option<&ModernAgent> {
         match &self.state {
-            State::Forwarded(call) | State::Suspended { call, .. } => Some(&call.agent),
+            State::PendingAtLegacyServer(call) | State::Suspended { call, .. } => Some(&call.agent),
             _ => None,
         }
     }
 
-    /// Memory in bytes while its inputs are collected.
-    pub(crate) fn collected_bytes(&self) -> usize {
+    /// Memory in bytes while it waits for input responses.
+    pub(crate) fn input_response_bytes(&self) -> usize {
         match &self.state {
-            State::CollectingInputs { inputs, .. } => self.request.bytes() + inputs.bytes(),
+            State::AwaitingInputResponses { responses, .. } => self.request.bytes() + responses.bytes(),
             _ => 0,
         }
     }
 
     /// Memory in bytes of the collected requests and, if the call is suspended, of the call and its cached response.
-    pub(crate) fn suspended_bytes(&self) -> usize {
+    pub(crate) fn retained_bytes(&self) -> usize {
         match &self.state {
-            State::Forwarded(call) => call.bytes(),
+            State::PendingAtLegacyServer(call) => call.bytes(),
             State::Suspended { call, suspension } => {
                 self.request.bytes() + call.bytes() + suspension.response.as_ref().map_or(0, Bytes::len)
             }
@@ -193,28 +200,30 @@ impl BridgedCall {
 
 /// Time.
 impl BridgedCall {
-    /// The next time at which the collected requests are due (`is_presentation_due`), or the agent's connection has to be checked
-    /// (`check`).
-    pub(crate) fn next_check(&self) -> Option<Instant> {
+    /// The next time at which the collected requests are due (`is_input_required_due`), or the agent's connection has to be checked
+    /// (`check_agent_connection`).
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
         match &self.state {
-            State::Forwarded(call) => call.present_at(),
-            State::Suspended { call, suspension } => call.present_at().or(Some(suspension.check_at)),
+            State::PendingAtLegacyServer(call) => call.input_required_at(),
+            State::Suspended { call, suspension } => call.input_required_at().or(Some(suspension.check_at)),
             _ => None,
         }
     }
 
     /// Whether the collected requests of the server have to be presented to the agent by `now`.
-    pub(crate) fn is_presentation_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_input_required_due(&self, now: Instant) -> bool {
         match &self.state {
-            State::Forwarded(call) | State::Suspended { call, .. } => call.present_at().is_some_and(|at| at <= now),
+            State::PendingAtLegacyServer(call) | State::Suspended { call, .. } => {
+                call.input_required_at().is_some_and(|at| at <= now)
+            }
             _ => false,
         }
     }
 
     /// Checks the connection of the agent of a suspended call. `true` if the agent is gone for good.
-    pub(crate) fn check(&mut self, is_gone: bool, now: Instant) -> bool {
+    pub(crate) fn check_agent_connection(&mut self, is_gone: bool, now: Instant) -> bool {
         match &mut self.state {
-            State::Suspended { suspension, .. } => suspension.check(is_gone, now),
+            State::Suspended { suspension, .. } => suspension.check_connection(is_gone, now),
             _ => false,
         }
     }
@@ -222,7 +231,7 @@ impl BridgedCall {
     /// When its task is polled next.
     pub(crate) fn next_poll(&self) -> Option<Instant> {
         match &self.state {
-            State::PollingTask { next_poll, .. } => Some(*next_poll),
+            State::AwaitingNextPoll { next_poll, .. } => Some(*next_poll),
             _ => None,
         }
     }
@@ -231,57 +240,57 @@ impl BridgedCall {
 /// Responses of the server.
 impl BridgedCall {
     /// The server has answered.
-    pub(crate) fn response(&mut self, outcome: Result<&Bytes, &Bytes>, context: &ResponseContext) -> Step {
+    pub(crate) fn on_response(&mut self, outcome: Result<&Bytes, &Bytes>, context: &ResponseContext) -> Step {
         let Self { request, state } = self;
         match state {
-            State::InFlight(call) => match outcome {
-                Ok(raw) => match call.result(raw) {
+            State::PendingAtModernServer(call) => match outcome {
+                Ok(raw) => match call.on_result(raw) {
                     Ok(step) => step,
                     Err(required) => {
-                        call.attempts += 1;
-                        let (call, inputs) = (call.clone(), CollectedInputs::new(&required));
-                        self.state = State::CollectingInputs { call, inputs };
-                        Step::CollectInputs(required.inputs)
+                        call.input_rounds += 1;
+                        let (call, responses) = (call.clone(), InputResponses::new(&required));
+                        self.state = State::AwaitingInputResponses { call, responses };
+                        Step::RequestInputs(required.inputs)
                     }
                 },
                 Err(raw) => {
-                    let changes = if context.may_create_task { call.retry_as_task(request, raw) } else { None };
-                    changes.map_or_else(|| respond_with_error(request.method(), raw), Step::Resend)
+                    let changes = if context.may_resend_as_task { call.resend_as_task(request, raw) } else { None };
+                    changes.map_or_else(|| respond_with_error(request.method(), raw), Step::ResendAsTask)
                 }
             },
-            State::TaskAtModernServer { task, is_cancellation } => match outcome {
-                Ok(raw) => match task.state(raw, *is_cancellation, context.raw_task_id.as_ref(), context.now) {
+            State::TaskRequestAtModernServer { task, is_cancel_pending } => match outcome {
+                Ok(raw) => match task.on_state(raw, *is_cancel_pending, context.raw_task_id.as_ref(), context.now) {
                     PollOutcome::Step(step) => step,
                     PollOutcome::Again => {
-                        *is_cancellation = false;
+                        *is_cancel_pending = false;
                         Step::Task(TaskStep::Poll)
                     }
                     PollOutcome::Later { at, inputs } => {
-                        self.state = State::PollingTask { task: task.clone(), next_poll: at };
+                        self.state = State::AwaitingNextPoll { task: task.clone(), next_poll: at };
                         Step::Task(TaskStep::PollLater { at, inputs })
                     }
                 },
                 Err(raw) => respond_with_error(request.method(), raw),
             },
-            State::Forwarded(call) => call.response(request, outcome),
-            State::TaskAtLegacyServer { id, phase } => {
-                phase.response(id, request.method(), outcome, context.is_unknown_task)
+            State::PendingAtLegacyServer(call) => call.on_response(request, outcome),
+            State::TaskRequestAtLegacyServer { id, phase } => {
+                phase.on_response(id, request.method(), outcome, context.is_unknown_or_ended_task)
             }
-            // The server has no open request in these states, or its response was cached.
-            State::CollectingInputs { .. } | State::PollingTask { .. } | State::Suspended { .. } => {
+            // The server has no pending request in these states, or its response was cached.
+            State::AwaitingInputResponses { .. } | State::AwaitingNextPoll { .. } | State::Suspended { .. } => {
                 Step::Fail(BridgeError::Malformed)
             }
         }
     }
 
     /// The instance has recorded the state of a task. `inputs` has the raw `inputRequests` that the task requires, if any.
-    pub(crate) fn task_noted(&mut self, seen: TaskSeen, inputs: Option<&Bytes>) -> Step {
-        let raw_id = seen.task.raw_id.clone();
-        match legacy_task::answer(seen, inputs) {
-            Ok(step) => step,
-            Err(state) => {
-                if let State::TaskAtLegacyServer { phase, .. } = &mut self.state {
-                    *phase = Phase::Result { state };
+    pub(crate) fn state_recorded(&mut self, report: TaskStateReport, inputs: Option<&Bytes>) -> Step {
+        let raw_id = report.task.raw_id.clone();
+        match legacy_server_task::answer(report, inputs) {
+            Answer::Step(step) => step,
+            Answer::RequestResult { task_object } => {
+                if let State::TaskRequestAtLegacyServer { phase, .. } = &mut self.state {
+                    *phase = Phase::Result { task_object };
                 }
                 Step::Task(TaskStep::RequestResult(raw_id))
             }
@@ -289,21 +298,21 @@ impl BridgedCall {
     }
 }
 
-/// Inputs for a modern server.
+/// Input responses for a modern server.
 impl BridgedCall {
-    /// The agent has answered one of the inputs.
-    pub(crate) fn set_input(&mut self, index: usize, result: Bytes) {
-        if let State::CollectingInputs { inputs, .. } = &mut self.state {
-            inputs.set(index, result);
+    /// The agent has answered one of the input requests.
+    pub(crate) fn set_input_response(&mut self, index: usize, result: Bytes) {
+        if let State::AwaitingInputResponses { responses, .. } = &mut self.state {
+            responses.set(index, result);
         }
     }
 
-    /// The changes to send the call again, once every input is there.
+    /// The changes to send the call again, once every input response has arrived.
     pub(crate) fn resend(&mut self) -> Option<Vec<Change>> {
-        let State::CollectingInputs { call, inputs } = &self.state else { return None };
-        let mut changes = call.changes(self.request.params()).ok().filter(|_| inputs.are_complete())?;
-        changes.push(inputs.change(self.request.params()));
-        self.state = State::InFlight(call.clone());
+        let State::AwaitingInputResponses { call, responses } = &self.state else { return None };
+        let mut changes = call.changes(self.request.params()).ok().filter(|_| responses.are_complete())?;
+        changes.push(responses.change(self.request.params()));
+        self.state = State::PendingAtModernServer(call.clone());
         Some(changes)
     }
 }
@@ -311,12 +320,12 @@ impl BridgedCall {
 /// Tasks of a modern server.
 impl BridgedCall {
     /// The server has made a task of the call, which `result` reports. Returns the time of the next poll; `None` means now.
-    pub(crate) fn follow_task(&mut self, result: &Bytes, is_working: bool, now: Instant) -> Option<Instant> {
+    pub(crate) fn poll_hidden_task(&mut self, result: &Bytes, is_working: bool, now: Instant) -> Option<Instant> {
         let task = TaskRequest { legacy_agent: self.legacy_agent()?, act: TaskAct::Result, is_hidden: true };
         let poll_at = is_working.then(|| now + interval(result));
         self.state = match poll_at {
-            Some(next_poll) => State::PollingTask { task, next_poll },
-            None => State::TaskAtModernServer { task, is_cancellation: false },
+            Some(next_poll) => State::AwaitingNextPoll { task, next_poll },
+            None => State::TaskRequestAtModernServer { task, is_cancel_pending: false },
         };
         poll_at
     }
@@ -324,8 +333,10 @@ impl BridgedCall {
     /// A poll was lost and is repeated at this time. `false` if the call does not wait for the result of a task.
     pub(crate) fn poll_later(&mut self, at: Instant) -> bool {
         match &mut self.state {
-            State::TaskAtModernServer { task, .. } | State::PollingTask { task, .. } if task.act == TaskAct::Result => {
-                self.state = State::PollingTask { task: task.clone(), next_poll: at };
+            State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. }
+                if task.act == TaskAct::Result =>
+            {
+                self.state = State::AwaitingNextPoll { task: task.clone(), next_poll: at };
                 true
             }
             _ => false,
@@ -334,71 +345,73 @@ impl BridgedCall {
 
     /// Begins a poll. Returns the agent that the request has to name.
     pub(crate) fn poll(&mut self) -> Option<Arc<AgentMeta>> {
-        let (State::TaskAtModernServer { task, .. } | State::PollingTask { task, .. }) = &self.state else {
+        let (State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. }) = &self.state else {
             return None;
         };
         let (legacy_agent, task) = (Arc::clone(&task.legacy_agent), task.clone());
-        self.state = State::TaskAtModernServer { task, is_cancellation: false };
+        self.state = State::TaskRequestAtModernServer { task, is_cancel_pending: false };
         Some(legacy_agent)
     }
 }
 
 /// Calls of a modern agent.
 impl BridgedCall {
-    /// The call has to become a task. Returns the changes that request a task.
+    /// The server runs this tool only as a task. Returns the changes that request a task.
     pub(crate) fn create_task(&mut self) -> Option<Vec<Change>> {
-        let State::Forwarded(call) = &mut self.state else { return None };
+        let State::PendingAtLegacyServer(call) = &mut self.state else { return None };
         let changes = request::to_legacy(self.request.params(), true).ok()?;
-        call.creates_task = true;
+        call.requests_task = true;
         Some(changes)
     }
 
-    /// The request is about the task that the server knows by this id.
-    pub(crate) fn about_legacy_task(&mut self, id: Bytes) {
+    /// Records that the request is about the task that the server knows by this id.
+    pub(crate) fn set_task_at_legacy_server(&mut self, id: Bytes) {
         let phase = if *self.request.method() == *b"tasks/cancel" { Phase::Cancel } else { Phase::State };
-        self.state = State::TaskAtLegacyServer { id, phase };
+        self.state = State::TaskRequestAtLegacyServer { id, phase };
     }
 
     /// The server's id of the task that the request is about.
-    pub(crate) fn legacy_task(&self) -> Option<&Bytes> {
+    pub(crate) fn task_at_legacy_server(&self) -> Option<&Bytes> {
         match &self.state {
-            State::TaskAtLegacyServer { id, .. } => Some(id),
+            State::TaskRequestAtLegacyServer { id, .. } => Some(id),
             _ => None,
         }
     }
 
     /// The server has sent a request for the call. `None` if the agent is not modern, `false` if there are too many requests.
-    pub(crate) fn server_request(
+    pub(crate) fn on_server_request(
         &mut self,
         request: &ServerRequest<'_>,
         max_bytes: usize,
         now: Instant,
     ) -> Option<bool> {
         match &mut self.state {
-            State::Forwarded(call) | State::Suspended { call, .. } => Some(call.request(request, max_bytes, now)),
+            State::PendingAtLegacyServer(call) | State::Suspended { call, .. } => {
+                Some(call.on_server_request(request, max_bytes, now))
+            }
             _ => None,
         }
     }
 
     /// Answers the waiting agent `input_required` with the collected requests and this `requestState`, and suspends the call. If
-    /// `state` is `None`, no agent waits, and only the requests that the agent cannot answer are returned, to be refused.
-    pub(crate) fn present(&mut self, state: Option<String>, now: Instant) -> Presentation {
+    /// `request_state` is `None`, no agent waits, and only the requests that the agent cannot answer are returned, to be refused.
+    pub(crate) fn answer_input_required(&mut self, request_state: Option<String>, now: Instant) -> InputRequiredAnswer {
         match &mut self.state {
-            State::Forwarded(call) => {
-                let (presentation, suspension) = call.present(state, now);
+            State::PendingAtLegacyServer(call) => {
+                let (answer, suspension) = call.answer_input_required(request_state, now);
                 if let Some(suspension) = suspension {
                     self.state = State::Suspended { call: std::mem::take(call), suspension };
                 }
-                presentation
+                answer
             }
-            State::Suspended { call, .. } => call.present(None, now).0,
-            _ => Presentation::default(),
+            State::Suspended { call, .. } => call.answer_input_required(None, now).0,
+            _ => InputRequiredAnswer::default(),
         }
     }
 
     /// The server has cancelled its request with this id.
     pub(crate) fn withdraw(&mut self, id: &Bytes) {
-        if let State::Forwarded(call) | State::Suspended { call, .. } = &mut self.state {
+        if let State::PendingAtLegacyServer(call) | State::Suspended { call, .. } = &mut self.state {
             call.withdraw(id);
         }
     }
@@ -406,7 +419,7 @@ impl BridgedCall {
     /// Removes the requests of the server for the call, which nobody will answer. Returns their ids.
     pub(crate) fn take_unanswered(&mut self) -> Vec<Bytes> {
         match &mut self.state {
-            State::Forwarded(call) | State::Suspended { call, .. } => call.take_unanswered(),
+            State::PendingAtLegacyServer(call) | State::Suspended { call, .. } => call.take_unanswered(),
             _ => Vec::new(),
         }
     }
@@ -426,8 +439,8 @@ impl BridgedCall {
         }
     }
 
-    /// Whether `request` repeats it.
-    pub(crate) fn is_repeated_by(&self, request: &BridgedRequest) -> bool {
+    /// Whether `request` is a retry of it.
+    pub(crate) fn is_retried_by(&self, request: &BridgedRequest) -> bool {
         self.request.method() == request.method() && request::is_retry(self.request.params(), request.params())
     }
 
@@ -436,7 +449,7 @@ impl BridgedCall {
         let State::Suspended { call, suspension } = &mut self.state else { return Resumption::default() };
         let answered = call.resume(capabilities, responses);
         let resumed = Resumption { answered, response: suspension.response.take() };
-        self.state = State::Forwarded(std::mem::take(call));
+        self.state = State::PendingAtLegacyServer(std::mem::take(call));
         resumed
     }
 }

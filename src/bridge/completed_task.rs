@@ -21,7 +21,7 @@ const MAX_TTL: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug)]
 pub(crate) struct CompletedTask {
     /// The whole task object.
-    pub(crate) state: Bytes,
+    pub(crate) task_object: Bytes,
     /// The answer to `tasks/result`.
     pub(crate) result: Bytes,
     pub(crate) until: Instant,
@@ -32,7 +32,7 @@ impl CompletedTask {
     ///
     /// # Errors
     /// If `result` is no object.
-    pub(crate) fn now(id: &str, result: &Bytes, ttl: Duration) -> Result<Self, NotAnObject> {
+    pub(crate) fn ended_now(id: &str, result: &Bytes, ttl: Duration) -> Result<Self, NotAnObject> {
         Self::new(id, result, ttl, Instant::now(), SystemTime::now())
     }
 
@@ -51,14 +51,14 @@ impl CompletedTask {
         let legacy = applied(result, &result_to_legacy(result, &raw_id)?);
         let time = humantime::format_rfc3339_millis(time).to_string();
         let ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        let state = json!({
+        let task_object = json!({
             "taskId": id, "status": status_of(result), "createdAt": time, "lastUpdatedAt": time, "ttl": ms,
         });
-        Ok(Self { state: Bytes::from(state.to_string()), result: legacy.into(), until: now + ttl })
+        Ok(Self { task_object: Bytes::from(task_object.to_string()), result: legacy.into(), until: now + ttl })
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.state.len() + self.result.len()
+        self.task_object.len() + self.result.len()
     }
 }
 
@@ -120,12 +120,12 @@ mod tests {
         ] {
             let task = CompletedTask::new("t\"", &bytes(result), Duration::from_secs(2), now, time).expect("an object");
             assert_eq!(&task.result[..], cached.as_bytes());
-            let state: Value = serde_json::from_slice(&task.state).expect("JSON");
+            let state: Value = serde_json::from_slice(&task.task_object).expect("JSON");
             let began = "1970-01-01T00:00:00.000Z";
             let expected =
                 json!({"taskId": "t\"", "status": status, "createdAt": began, "lastUpdatedAt": began, "ttl": 2000});
             assert_eq!((state, task.until), (expected, now + Duration::from_secs(2)));
-            assert_eq!(task.bytes(), task.state.len() + task.result.len());
+            assert_eq!(task.bytes(), task.task_object.len() + task.result.len());
         }
         assert!(CompletedTask::new("t", &bytes("[]"), DEFAULT_TTL, now, time).is_err());
     }

@@ -46,11 +46,11 @@ impl BridgedRequest {
 
     /// The server's name of the called tool, as text.
     pub(crate) fn tool(&self) -> Option<Bytes> {
-        self.own_name().filter(|_| *self.method == b"tools/call"[..])
+        self.server_name().filter(|_| *self.method == b"tools/call"[..])
     }
 
     /// The server's name or id of the subject, as text.
-    pub(crate) fn own_name(&self) -> Option<Bytes> {
+    pub(crate) fn server_name(&self) -> Option<Bytes> {
         self.line.rename.as_ref().and_then(|rename| text(&rename.own))
     }
 
@@ -68,7 +68,11 @@ impl BridgedRequest {
     ///
     /// # Errors
     /// If its params or their `_meta` are no object.
-    pub(super) fn about_task(&self, method: &str, legacy_agent: &AgentMeta) -> Result<Vec<Change>, NotAnObject> {
+    pub(super) fn task_request_changes(
+        &self,
+        method: &str,
+        legacy_agent: &AgentMeta,
+    ) -> Result<Vec<Change>, NotAnObject> {
         let [part] = members(&self.line.line, ["method"])?;
         let mut changes = request::to_modern(&self.params, legacy_agent, true)?;
         changes.extend(part.map(|part| Change { part, replacement: format!("\"{method}\"").into() }));

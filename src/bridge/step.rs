@@ -14,19 +14,19 @@ use crate::task_state::TaskState;
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Answer the agent with the server's response and these changes.
-    Respond(Vec<Change>),
-    /// Like `Respond`. The second field is the result with the changes applied, in which the instance finds the task.
-    RespondAs(Vec<Change>, Bytes),
+    ForwardResponse(Vec<Change>),
+    /// Like `ForwardResponse`. The instance finds the task in `result`, the result with the changes applied.
+    ForwardTaskResponse { changes: Vec<Change>, result: Bytes },
     /// Answer the agent with this raw result or error.
-    Answer(Result<Bytes, Bytes>),
+    RespondWith(Result<Bytes, Bytes>),
     /// Answer the agent with this raw result, which requires URLs to be opened. The server has answered with an error.
     RequireUrls(Bytes),
     /// Answer that the request has to declare this capability, because the server has failed without it.
     MissingCapability(ClientCapability),
     /// Request these inputs of the agent, then send the call again.
-    CollectInputs(Vec<Input>),
-    /// Send the call again with these changes.
-    Resend(Vec<Change>),
+    RequestInputs(Vec<Input>),
+    /// Send the call again with these changes, because the server runs this tool only as a task.
+    ResendAsTask(Vec<Change>),
     /// Carry out a step about a task.
     Task(TaskStep),
     /// Fail the call.
@@ -37,17 +37,17 @@ pub(crate) enum Step {
 #[derive(Debug)]
 pub(crate) enum TaskStep {
     /// Create a completed task that holds the server's result, and answer with that task.
-    Complete,
-    /// Poll the new task. `task` is the server's result, translated for the legacy agent.
-    Follow { task: Bytes, is_working: bool },
-    /// Note the new task that the result reports, then respond.
-    Created(Vec<Change>),
-    /// Note the state of the task, then call [`BridgedCall::task_noted`].
-    Seen(Box<TaskSeen>),
-    /// Note that the server has accepted the cancellation of the task, and whether the task has ended.
-    Cancelled { has_ended: bool },
+    AnswerCompletedTask,
+    /// Poll the new task, which the agent does not know. `task` is the server's result, translated for the legacy agent.
+    PollHiddenTask { task: Bytes, is_working: bool },
+    /// Record the new task that the result reports, then respond.
+    RecordCreated(Vec<Change>),
+    /// Record the state of the task, then call [`BridgedCall::state_recorded`].
+    RecordState(Box<TaskStateReport>),
+    /// Record that the server has accepted the cancellation of the task, and whether the task has ended.
+    RecordCancellation { has_ended: bool },
     /// Forget the task, then respond.
-    Unknown(Vec<Change>),
+    Forget(Vec<Change>),
     /// Request the state of the task now.
     Poll,
     /// Request the state of the task at this time. The task may require inputs, as raw `inputRequests`.
@@ -69,16 +69,16 @@ pub(crate) enum BridgeError {
     Input(String),
 }
 
-/// The state of a task, which the instance notes before the agent gets it.
+/// The state of a task, which the instance records before the agent gets it.
 #[derive(Debug)]
-pub(crate) struct TaskSeen {
+pub(crate) struct TaskStateReport {
     pub(crate) task: TaskState,
     /// The task object of the server, raw.
-    pub(super) state: Bytes,
+    pub(super) task_object: Bytes,
     pub(super) status: Status,
 }
 
-impl TaskSeen {
+impl TaskStateReport {
     /// Whether the server waits for inputs.
     pub(crate) fn requires_input(&self) -> bool {
         matches!(self.status, Status::InputRequired(_))

@@ -20,7 +20,7 @@ pub(crate) struct TaskInputs {
 #[derive(Debug)]
 struct RequiredInput {
     raw_key: Bytes,
-    progress: Progress,
+    status: InputStatus,
 }
 
 impl RequiredInput {
@@ -30,9 +30,9 @@ impl RequiredInput {
     }
 }
 
-/// The progress of one input.
+/// The status of one input.
 #[derive(Debug, PartialEq, Eq)]
-enum Progress {
+enum InputStatus {
     /// The agent has no request for it.
     Required,
     /// The agent has a request for it.
@@ -45,9 +45,9 @@ enum Progress {
 
 /// Identifies one input of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TaskInput {
+pub(crate) struct TaskInputId {
     /// The id of the call that has created the task.
-    pub(crate) task: u64,
+    pub(crate) creating_call: u64,
     index: usize,
 }
 
@@ -56,7 +56,11 @@ impl TaskInputs {
     ///
     /// # Errors
     /// If there are too many. The text continues the sentence ``server `NAME` …``.
-    pub(crate) fn begin_requests(&mut self, task: u64, inputs: Vec<Input>) -> Result<Vec<(TaskInput, Input)>, String> {
+    pub(crate) fn begin_requests(
+        &mut self,
+        creating_call: u64,
+        inputs: Vec<Input>,
+    ) -> Result<Vec<(TaskInputId, Input)>, String> {
         let position = |input: &Input| self.all.iter().position(|known| known.has_key(&input.key));
         let unknown = inputs.iter().filter(|input| position(input).is_none()).count();
         if self.all.len() + unknown > MAX_INPUTS {
@@ -67,38 +71,38 @@ impl TaskInputs {
             let index = self.all.iter().position(|known| known.has_key(&input.key)).unwrap_or_else(|| {
                 // Copied, so that a small key does not keep a large line in memory.
                 let raw_key = Bytes::copy_from_slice(&input.key);
-                self.all.push(RequiredInput { raw_key, progress: Progress::Required });
+                self.all.push(RequiredInput { raw_key, status: InputStatus::Required });
                 self.all.len() - 1
             });
-            let progress = &mut self.all[index].progress;
-            if *progress == Progress::Required {
-                *progress = Progress::Requested;
-                new.push((TaskInput { task, index }, input));
+            let status = &mut self.all[index].status;
+            if *status == InputStatus::Required {
+                *status = InputStatus::Requested;
+                new.push((TaskInputId { creating_call, index }, input));
             }
         }
         Ok(new)
     }
 
     /// The agent has answered this.
-    pub(crate) fn answered(&mut self, TaskInput { index, .. }: TaskInput, result: Bytes) {
-        self.set(index, Progress::Answered(result));
+    pub(crate) fn answered(&mut self, TaskInputId { index, .. }: TaskInputId, result: Bytes) {
+        self.set(index, InputStatus::Answered(result));
     }
 
     /// The agent got no request or has not answered. The input is requested again when an agent waits for the task again.
-    pub(crate) fn not_answered(&mut self, TaskInput { index, .. }: TaskInput) {
-        self.set(index, Progress::Required);
+    pub(crate) fn not_answered(&mut self, TaskInputId { index, .. }: TaskInputId) {
+        self.set(index, InputStatus::Required);
     }
 
     /// The raw keys and results to send to the server now. There are none before the agent has answered every request, because a
     /// server may refuse a part of them.
     pub(crate) fn take_answers(&mut self) -> Vec<(Bytes, Bytes)> {
-        if self.all.iter().any(|input| input.progress == Progress::Requested) {
+        if self.all.iter().any(|input| input.status == InputStatus::Requested) {
             return Vec::new();
         }
         let mut answers = Vec::new();
-        for RequiredInput { raw_key, progress } in &mut self.all {
-            if matches!(progress, Progress::Answered(_))
-                && let Progress::Answered(result) = std::mem::replace(progress, Progress::Sent)
+        for RequiredInput { raw_key, status } in &mut self.all {
+            if matches!(status, InputStatus::Answered(_))
+                && let InputStatus::Answered(result) = std::mem::replace(status, InputStatus::Sent)
             {
                 answers.push((raw_key.clone(), result));
             }
@@ -109,24 +113,24 @@ impl TaskInputs {
     /// The server has refused the results. Inputs that it still requires are requested again.
     pub(crate) fn refused(&mut self) {
         for input in &mut self.all {
-            if input.progress == Progress::Sent {
-                input.progress = Progress::Required;
+            if input.status == InputStatus::Sent {
+                input.status = InputStatus::Required;
             }
         }
     }
 
     /// The size of results that were not sent to the server yet.
     pub(crate) fn bytes(&self) -> usize {
-        let bytes = |input: &RequiredInput| match &input.progress {
-            Progress::Answered(result) => result.len(),
-            Progress::Required | Progress::Requested | Progress::Sent => 0,
+        let bytes = |input: &RequiredInput| match &input.status {
+            InputStatus::Answered(result) => result.len(),
+            InputStatus::Required | InputStatus::Requested | InputStatus::Sent => 0,
         };
         self.all.iter().map(bytes).sum()
     }
 
-    fn set(&mut self, index: usize, progress: Progress) {
+    fn set(&mut self, index: usize, status: InputStatus) {
         if let Some(input) = self.all.get_mut(index) {
-            input.progress = progress;
+            input.status = status;
         }
     }
 }
@@ -140,7 +144,7 @@ mod tests {
         keys.iter().map(input).collect()
     }
 
-    fn unzipped(inputs: Vec<(TaskInput, Input)>) -> (Vec<TaskInput>, Vec<Bytes>) {
+    fn unzipped(inputs: Vec<(TaskInputId, Input)>) -> (Vec<TaskInputId>, Vec<Bytes>) {
         inputs.into_iter().map(|(place, input)| (place, input.key)).unzip()
     }
 
@@ -148,7 +152,7 @@ mod tests {
     fn each_input_is_requested_once_and_sent_once() {
         let mut all = TaskInputs::default();
         let (places, keys) = unzipped(all.begin_requests(7, inputs(&["a", "b"])).expect("room"));
-        assert_eq!((places[0].task, keys), (7, vec![Bytes::from("\"a\""), Bytes::from("\"b\"")]));
+        assert_eq!((places[0].creating_call, keys), (7, vec![Bytes::from("\"a\""), Bytes::from("\"b\"")]));
         let (more, keys) = unzipped(all.begin_requests(7, inputs(&["b", "\\u0061", "c"])).expect("room"));
         assert_eq!(keys, [Bytes::from("\"c\"")], "keys are compared as text");
         all.answered(places[0], Bytes::from("1"));

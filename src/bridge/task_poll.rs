@@ -1,7 +1,7 @@
 //! Requests of a legacy agent about a task of a modern server, which are answered by polling its state.
 //!
 //! The modern state includes the result, the error or the required inputs. So `tasks/result` becomes `tasks/get`, which is repeated
-//! until the task has ended. Between two polls the server has no open request.
+//! until the task has ended. Between two polls the server has no pending request.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,25 +50,25 @@ pub(super) enum PollOutcome {
 
 impl TaskRequest {
     /// The server has answered with this state. `raw_id` is the id of the task.
-    pub(super) fn state(
+    pub(super) fn on_state(
         &self,
         state: &Bytes,
-        is_cancellation: bool,
+        is_cancel_pending: bool,
         raw_id: Option<&Bytes>,
         now: Instant,
     ) -> PollOutcome {
         match self.act {
-            TaskAct::Cancel if is_cancellation => PollOutcome::Again,
+            TaskAct::Cancel if is_cancel_pending => PollOutcome::Again,
             TaskAct::Cancel if has_ended_uncancelled(state) => {
                 // The error of a legacy server for a task that has ended (MCP 2025-11-25, "Task Cancellation").
                 let error = ErrorObject::new(INVALID_PARAMS, "the task was not cancelled: it has ended");
-                PollOutcome::Step(Step::Answer(Err(raw_error(&error))))
+                PollOutcome::Step(Step::RespondWith(Err(raw_error(&error))))
             }
             // The server may ignore a cancellation. The state is correct in any case.
             TaskAct::Get | TaskAct::Cancel => PollOutcome::Step(match state_to_legacy(state) {
                 Ok(changes) => {
                     let legacy = Bytes::from(applied(state, &changes));
-                    Step::RespondAs(changes, legacy)
+                    Step::ForwardTaskResponse { changes, result: legacy }
                 }
                 Err(_) => Step::Fail(BridgeError::Malformed),
             }),
@@ -84,10 +84,10 @@ impl TaskRequest {
             Some(Status::Completed(Some(result))) => self.completed(&result, raw_id),
             Some(Status::Failed(Some(raw))) => {
                 let changes: Vec<_> = error::to_legacy(b"tools/call", &raw).into_iter().collect();
-                Step::Answer(Err(applied(&raw, &changes).into()))
+                Step::RespondWith(Err(applied(&raw, &changes).into()))
             }
             Some(Status::Cancelled) => {
-                Step::Answer(Err(raw_error(&ErrorObject::new(INTERNAL_ERROR, "the task was cancelled"))))
+                Step::RespondWith(Err(raw_error(&ErrorObject::new(INTERNAL_ERROR, "the task was cancelled"))))
             }
             Some(Status::Completed(None) | Status::Failed(None)) | None => Step::Fail(BridgeError::Malformed),
         };
@@ -105,7 +105,7 @@ impl TaskRequest {
             raw_id.and_then(|raw_id| result_to_legacy(result, raw_id).ok())
         };
         match changes {
-            Some(changes) => Step::Answer(Ok(applied(result, &changes).into())),
+            Some(changes) => Step::RespondWith(Ok(applied(result, &changes).into())),
             None => Step::Fail(BridgeError::Malformed),
         }
     }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::inputs::{PendingInput, take_answered};
+use super::input_requests::{PendingInputRequest, take_answered};
 use super::request::BridgedRequest;
 use super::step::{BridgeError, Step, TaskStep};
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::error::{self, ErrorToModern};
-use crate::era::input::{self, RetryInputs};
+use crate::era::input::{self, RetryResponses};
 use crate::era::result::{self, Caching};
 use crate::era::task::creation_to_modern;
 use crate::jsonrpc::members::{NotAnObject, members};
@@ -24,7 +24,7 @@ use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
 use crate::printable::excerpt;
 
 /// How long requests of the server are collected. A server that needs several inputs requests them together.
-const COLLECT: Duration = Duration::from_millis(50);
+const COLLECT_TIME: Duration = Duration::from_millis(50);
 /// Maximum number of requests that one call collects.
 const MAX_INPUTS: usize = 16;
 /// Maximum number of characters of a key that an error quotes.
@@ -36,7 +36,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// The sender of a modern call.
 #[derive(Debug, Default)]
 pub(crate) struct ModernAgent {
-    /// The profile of its listener.
+    /// The profile of the socket that it has connected to.
     pub(crate) profile: Arc<str>,
     /// The capabilities that the request declares.
     pub(crate) capabilities: ClientCapabilities,
@@ -47,22 +47,22 @@ pub(crate) struct ModernAgent {
 pub(super) struct CallToLegacy {
     pub(super) agent: ModernAgent,
     /// The request asks the server for a task.
-    pub(super) creates_task: bool,
-    inputs: Vec<PendingInput>,
-    /// Number of inputs so far, which gives each input its key.
+    pub(super) requests_task: bool,
+    input_requests: Vec<PendingInputRequest>,
+    /// Number of input requests so far, which gives each one its key.
     count: u64,
-    /// The server's ids of requests that the agent cannot answer; they are refused when the others are presented.
+    /// The server's ids of requests that the agent cannot answer; they are refused when the others are sent to the agent.
     unsupported: Vec<(Bytes, ClientCapability)>,
     /// A capability that the server has needed and the agent has not declared.
     missing: Option<ClientCapability>,
-    /// When the collected requests are presented.
-    present_at: Option<Instant>,
+    /// When the agent is answered `input_required` with the collected requests.
+    input_required_at: Option<Instant>,
 }
 
 /// The state of a suspended call.
 #[derive(Debug)]
 pub(super) struct Suspension {
-    state: String,
+    request_state: String,
     /// The time of the next connection check.
     pub(super) check_at: Instant,
     /// The agent was disconnected at the last check.
@@ -81,21 +81,21 @@ pub(crate) struct ServerRequest<'a> {
     pub(crate) capability: ClientCapability,
 }
 
-/// The messages that present the collected requests.
+/// The answer `input_required` with the collected requests.
 #[derive(Debug, Default)]
-pub(crate) struct Presentation {
+pub(crate) struct InputRequiredAnswer {
     /// The raw result for the agent: `input_required`.
     pub(crate) result: Option<Bytes>,
     /// Ids of requests to be refused, each with the capability that the agent lacks.
     pub(crate) refused: Vec<(Bytes, ClientCapability)>,
 }
 
-/// Reads the inputs of a retry. `None` if the request is no retry.
+/// Reads the input responses of a retry. `None` if the request is no retry.
 ///
 /// # Errors
 /// If they are malformed.
-pub(crate) fn retry(line: &Bytes, params: &Bytes) -> Result<Option<RetryInputs>, NotAnObject> {
-    if may_be_retry(line) { input::retry_inputs(params) } else { Ok(None) }
+pub(crate) fn read_retry(line: &Bytes, params: &Bytes) -> Result<Option<RetryResponses>, NotAnObject> {
+    if may_be_retry(line) { input::retry_responses(params) } else { Ok(None) }
 }
 
 /// Whether the params may have `inputResponses` or `requestState`. A line with a `\u00…` escape counts, because the escape may hide one
@@ -110,56 +110,60 @@ impl CallToLegacy {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.inputs.iter().map(PendingInput::bytes).sum()
+        self.input_requests.iter().map(PendingInputRequest::bytes).sum()
     }
 
-    pub(super) fn present_at(&self) -> Option<Instant> {
-        self.present_at
+    pub(super) fn input_required_at(&self) -> Option<Instant> {
+        self.input_required_at
     }
 
     /// Collects a request of the server. `false` if there are too many.
-    pub(super) fn request(&mut self, request: &ServerRequest<'_>, max_bytes: usize, now: Instant) -> bool {
+    pub(super) fn on_server_request(&mut self, request: &ServerRequest<'_>, max_bytes: usize, now: Instant) -> bool {
         let bytes = request.params.map_or(0, Bytes::len);
-        if self.inputs.len() + self.unsupported.len() >= MAX_INPUTS || self.bytes() + bytes > max_bytes {
+        if self.input_requests.len() + self.unsupported.len() >= MAX_INPUTS || self.bytes() + bytes > max_bytes {
             return false;
         }
-        self.present_at.get_or_insert(now + COLLECT);
+        self.input_required_at.get_or_insert(now + COLLECT_TIME);
         if self.agent.capabilities.include(request.capability) {
             self.count += 1;
             let params = request.params.map(|raw| &raw[..]);
-            self.inputs.push(PendingInput::new(self.count, request.id, request.method, params));
+            self.input_requests.push(PendingInputRequest::new(self.count, request.id, request.method, params));
         } else {
             self.unsupported.push((Bytes::copy_from_slice(request.id), request.capability));
         }
         true
     }
 
-    /// Presents the collected requests to a waiting agent with this new `requestState`. Returns the suspension if the call is
-    /// suspended.
-    pub(super) fn present(&mut self, state: Option<String>, now: Instant) -> (Presentation, Option<Suspension>) {
-        self.present_at = None;
+    /// Answers the waiting agent `input_required` with the collected requests and this `requestState`. Returns the suspension if the
+    /// call is suspended.
+    pub(super) fn answer_input_required(
+        &mut self,
+        request_state: Option<String>,
+        now: Instant,
+    ) -> (InputRequiredAnswer, Option<Suspension>) {
+        self.input_required_at = None;
         let refused = std::mem::take(&mut self.unsupported);
         self.missing = self.missing.or(refused.first().map(|(_, capability)| *capability));
-        let Some(state) = state.filter(|_| !self.inputs.is_empty()) else {
-            return (Presentation { result: None, refused }, None);
+        let Some(request_state) = request_state.filter(|_| !self.input_requests.is_empty()) else {
+            return (InputRequiredAnswer { result: None, refused }, None);
         };
-        let result = input::required(self.inputs.iter().map(PendingInput::parts), &state);
+        let result = input::required(self.input_requests.iter().map(PendingInputRequest::parts), &request_state);
         let check_at = now + CHECK_INTERVAL;
-        let suspension = Suspension { state, check_at, was_gone: false, response: None };
-        (Presentation { result: Some(result.into()), refused }, Some(suspension))
+        let suspension = Suspension { request_state, check_at, was_gone: false, response: None };
+        (InputRequiredAnswer { result: Some(result.into()), refused }, Some(suspension))
     }
 
     /// The server has cancelled its request `id`.
     pub(super) fn withdraw(&mut self, id: &Bytes) {
-        self.inputs.retain(|input| input.id() != id);
+        self.input_requests.retain(|input| input.id() != id);
         self.unsupported.retain(|(unsupported, _)| unsupported != id);
     }
 
     /// Removes all requests, which nobody will answer. Returns their ids.
     pub(super) fn take_unanswered(&mut self) -> Vec<Bytes> {
-        self.present_at = None;
+        self.input_required_at = None;
         let unsupported = self.unsupported.drain(..).map(|(id, _)| id);
-        self.inputs.drain(..).map(PendingInput::into_id).chain(unsupported).collect()
+        self.input_requests.drain(..).map(PendingInputRequest::into_id).chain(unsupported).collect()
     }
 
     /// The agent has retried the call with these responses. Returns the answered ids with the response lines for the server.
@@ -169,33 +173,33 @@ impl CallToLegacy {
         responses: &[(Bytes, Bytes)],
     ) -> Vec<(Bytes, Bytes)> {
         self.agent.capabilities = capabilities;
-        take_answered(&mut self.inputs, responses)
+        take_answered(&mut self.input_requests, responses)
     }
 
     /// The server has answered.
-    pub(super) fn response(&self, request: &BridgedRequest, outcome: Result<&Bytes, &Bytes>) -> Step {
+    pub(super) fn on_response(&self, request: &BridgedRequest, outcome: Result<&Bytes, &Bytes>) -> Step {
         if let Some(capability) = self.missing.filter(|_| is_failure(outcome)) {
             return Step::MissingCapability(capability);
         }
         match outcome {
-            Ok(result) if self.creates_task => {
+            Ok(result) if self.requests_task => {
                 match (creation_to_modern(result), result::to_modern(result, Caching::No)) {
-                    (Ok(changes), _) => Step::Task(TaskStep::Created(changes)),
-                    (Err(NotAnObject), Ok(changes)) => Step::Respond(changes),
+                    (Ok(changes), _) => Step::Task(TaskStep::RecordCreated(changes)),
+                    (Err(NotAnObject), Ok(changes)) => Step::ForwardResponse(changes),
                     (Err(NotAnObject), Err(NotAnObject)) => Step::Fail(BridgeError::Malformed),
                 }
             }
             Ok(result) => match result::to_modern(result, request.caching()) {
-                Ok(changes) => Step::Respond(changes),
+                Ok(changes) => Step::ForwardResponse(changes),
                 Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
             },
             Err(raw) => match error::to_modern(request.method(), raw) {
-                ErrorToModern::Unchanged => Step::Respond(Vec::new()),
-                ErrorToModern::Changed(change) => Step::Respond(vec![change]),
+                ErrorToModern::Unchanged => Step::ForwardResponse(Vec::new()),
+                ErrorToModern::Changed(change) => Step::ForwardResponse(vec![change]),
                 ErrorToModern::Required(required) if self.agent.capabilities.include(ClientCapability::Url) => {
                     Step::RequireUrls(required.into())
                 }
-                ErrorToModern::Required(_) => Step::Respond(error::without_urls(raw).into_iter().collect()),
+                ErrorToModern::Required(_) => Step::ForwardResponse(error::without_urls(raw).into_iter().collect()),
             },
         }
     }
@@ -208,12 +212,12 @@ fn is_failure(outcome: Result<&Bytes, &Bytes>) -> bool {
 }
 
 impl Suspension {
-    pub(super) fn is_for(&self, state: &[u8]) -> bool {
-        self.state.as_bytes() == state
+    pub(super) fn is_for(&self, request_state: &[u8]) -> bool {
+        self.request_state.as_bytes() == request_state
     }
 
     /// Checks the connection when it is time. `true` if the agent was gone twice in a row.
-    pub(super) fn check(&mut self, is_gone: bool, now: Instant) -> bool {
+    pub(super) fn check_connection(&mut self, is_gone: bool, now: Instant) -> bool {
         if now < self.check_at {
             return false;
         }
@@ -238,8 +242,15 @@ mod tests {
     #[test]
     fn agent_that_is_gone_at_two_checks_in_a_row_is_gone_for_good() {
         let now = Instant::now();
-        let (mut suspension, mut seconds) =
-            (Suspension { state: String::new(), check_at: now + CHECK_INTERVAL, was_gone: false, response: None }, 0);
+        let (mut suspension, mut seconds) = (
+            Suspension {
+                request_state: String::new(),
+                check_at: now + CHECK_INTERVAL,
+                was_gone: false,
+                response: None,
+            },
+            0,
+        );
         for (after, is_gone, expected) in [
             (29, true, false),
             (1, false, false),
@@ -251,7 +262,7 @@ mod tests {
         ] {
             seconds += after;
             let now = now + Duration::from_secs(seconds);
-            assert_eq!(suspension.check(is_gone, now), expected, "after {seconds} s");
+            assert_eq!(suspension.check_connection(is_gone, now), expected, "after {seconds} s");
         }
     }
 }

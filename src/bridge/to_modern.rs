@@ -19,10 +19,10 @@ use crate::jsonrpc::splice::{Change, applied};
 use crate::printable::one_line;
 
 /// Maximum number of times that one call may require input.
-const MAX_ATTEMPTS: usize = 64;
+const MAX_INPUT_ROUNDS: usize = 64;
 /// Memory limit of an instance in units of `max_message`: once for all its calls that wait for input responses, and once for all its
 /// suspended calls. One call may use one unit.
-pub(crate) const MAX_WAITING_MESSAGES: usize = 4;
+pub(crate) const MAX_RETAINED_MEMORY: usize = 4;
 
 /// What mcpd does with the task if a modern server turns a call into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub(crate) enum TaskUse {
     None,
     /// The agent has requested a task and receives it.
     Returned,
-    /// The agent waits for the result of the task.
-    Followed,
+    /// The agent waits for the result of a task that it does not know.
+    Hidden,
 }
 
 /// A call of a legacy agent.
@@ -41,24 +41,24 @@ pub(super) struct CallToModern {
     pub(super) legacy_agent: Arc<AgentMeta>,
     pub(super) task: TaskUse,
     /// How often the server has required input.
-    pub(super) attempts: usize,
+    pub(super) input_rounds: usize,
 }
 
-/// Inputs that were requested of the agent.
+/// The responses of the agent to input requests.
 #[derive(Debug)]
-pub(super) struct CollectedInputs {
+pub(super) struct InputResponses {
     /// Raw keys, with the raw results that have arrived.
     inputs: Vec<(Bytes, Option<Bytes>)>,
     /// The server's `requestState`, raw.
-    state: Option<Bytes>,
+    request_state: Option<Bytes>,
 }
 
-impl CollectedInputs {
+impl InputResponses {
     /// Copies the parts, so that they do not keep a large line in memory.
     pub(super) fn new(required: &RequiredInputs) -> Self {
         let copy = |raw: &Bytes| Bytes::copy_from_slice(raw);
         let inputs = required.inputs.iter().map(|input| (copy(&input.key), None)).collect();
-        Self { inputs, state: required.state.as_ref().map(copy) }
+        Self { inputs, request_state: required.request_state.as_ref().map(copy) }
     }
 
     pub(super) fn set(&mut self, index: usize, result: Bytes) {
@@ -69,18 +69,18 @@ impl CollectedInputs {
 
     pub(super) fn bytes(&self) -> usize {
         let inputs = self.inputs.iter().map(|(key, result)| key.len() + result.as_ref().map_or(0, Bytes::len));
-        inputs.sum::<usize>() + self.state.as_ref().map_or(0, Bytes::len)
+        inputs.sum::<usize>() + self.request_state.as_ref().map_or(0, Bytes::len)
     }
 
     pub(super) fn are_complete(&self) -> bool {
         self.inputs.iter().all(|(_, result)| result.is_some())
     }
 
-    /// The change that adds the inputs to the call.
+    /// The change that adds the responses to the call.
     pub(super) fn change(&self, params: &Bytes) -> Change {
         let result = |(key, result): &(Bytes, Option<Bytes>)| Some((key.clone(), result.clone()?));
         let results: Vec<_> = self.inputs.iter().filter_map(result).collect();
-        request::with_inputs(params, &results, self.state.as_ref())
+        request::with_inputs(params, &results, self.request_state.as_ref())
     }
 }
 
@@ -91,20 +91,20 @@ impl CallToModern {
     }
 
     /// The server has answered with this result. `Err` has the inputs that it requires.
-    pub(super) fn result(&self, result: &Bytes) -> Result<Step, RequiredInputs> {
+    pub(super) fn on_result(&self, result: &Bytes) -> Result<Step, RequiredInputs> {
         Ok(match result::to_legacy(result) {
-            Ok(ToLegacy::Complete(_)) if self.task == TaskUse::Returned => Step::Task(TaskStep::Complete),
-            Ok(ToLegacy::Complete(changes)) => Step::Respond(changes),
-            Ok(ToLegacy::Required(_)) if self.attempts >= MAX_ATTEMPTS => {
-                Step::Fail(BridgeError::Input(format!("has required input {MAX_ATTEMPTS} times")))
+            Ok(ToLegacy::Complete(_)) if self.task == TaskUse::Returned => Step::Task(TaskStep::AnswerCompletedTask),
+            Ok(ToLegacy::Complete(changes)) => Step::ForwardResponse(changes),
+            Ok(ToLegacy::Required(_)) if self.input_rounds >= MAX_INPUT_ROUNDS => {
+                Step::Fail(BridgeError::Input(format!("has required input {MAX_INPUT_ROUNDS} times")))
             }
             Ok(ToLegacy::Required(required)) => return Err(required),
             Ok(ToLegacy::Unknown(kind)) => Step::Fail(BridgeError::UnknownResult(kind)),
             Ok(ToLegacy::Task(changes)) => {
                 let legacy = Bytes::from(applied(result, &changes));
                 match self.task {
-                    TaskUse::Returned => Step::RespondAs(changes, legacy),
-                    TaskUse::Followed => Step::Task(TaskStep::Follow {
+                    TaskUse::Returned => Step::ForwardTaskResponse { changes, result: legacy },
+                    TaskUse::Hidden => Step::Task(TaskStep::PollHiddenTask {
                         task: legacy,
                         is_working: Status::read(result) == Some(Status::Working),
                     }),
@@ -117,22 +117,22 @@ impl CallToModern {
 
     /// The changes to send a call again with support for tasks, if this error requires that. This repeats no effects, because the
     /// server has refused the call.
-    pub(super) fn retry_as_task(&mut self, request: &BridgedRequest, error: &Bytes) -> Option<Vec<Change>> {
-        if self.task != TaskUse::None || self.attempts > 0 || request.tool().is_none() || !requires_tasks(error) {
+    pub(super) fn resend_as_task(&mut self, request: &BridgedRequest, error: &Bytes) -> Option<Vec<Change>> {
+        if self.task != TaskUse::None || self.input_rounds > 0 || request.tool().is_none() || !requires_tasks(error) {
             return None;
         }
-        self.task = TaskUse::Followed;
+        self.task = TaskUse::Hidden;
         self.changes(request.params()).ok()
     }
 }
 
 /// The step that answers the agent with this error.
 pub(super) fn respond_with_error(method: &[u8], raw: &Bytes) -> Step {
-    Step::Respond(error::to_legacy(method, raw).into_iter().collect())
+    Step::ForwardResponse(error::to_legacy(method, raw).into_iter().collect())
 }
 
 /// The raw result in this response line of an agent. The error text continues the sentence ``server `NAME` …``.
-pub(crate) fn input_of(line: &Bytes) -> Result<Bytes, String> {
+pub(crate) fn input_response_of(line: &Bytes) -> Result<Bytes, String> {
     let line = line.slice(..line.len().saturating_sub(1));
     match members(&line, ["result", "error"]) {
         Ok([Some(result), None]) => Ok(result),

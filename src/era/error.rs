@@ -188,7 +188,7 @@ mod tests {
         let input =
             |key: &str| Input { key: bytes(key), method: bytes("elicitation/create"), params: Some(bytes(url)) };
         let inputs = vec![input(r#""url-1""#), input(r#""url-2""#)];
-        assert_eq!(RequiredInputs::read(&result.into()), Ok(RequiredInputs { inputs, state: None }));
+        assert_eq!(RequiredInputs::read(&result.into()), Ok(RequiredInputs { inputs, request_state: None }));
         let instead = applied(&error, &[without_urls(&error).expect("its code is of the legacy era")]);
         assert!(text(&instead).starts_with(r#"{"code":-32603,"message":"m","data":{"#));
         for (responses, expected) in [

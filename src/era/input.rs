@@ -38,7 +38,7 @@ pub struct RequiredInputs {
     /// In the order of the server. If there are none, the request only has to be sent again.
     pub inputs: Vec<Input>,
     /// The `requestState` that the retry has to repeat, raw.
-    pub state: Option<Bytes>,
+    pub request_state: Option<Bytes>,
 }
 
 impl RequiredInputs {
@@ -54,7 +54,7 @@ impl RequiredInputs {
             return Err("it has neither `inputRequests` nor `requestState`");
         }
         let inputs = requests.map_or(Ok(Vec::new()), |requests| inputs(&requests))?;
-        Ok(Self { inputs, state })
+        Ok(Self { inputs, request_state: state })
     }
 }
 
@@ -117,25 +117,25 @@ pub fn elicitation_to_legacy(params: &Bytes, id: &str) -> Option<Change> {
     (by_url && known.is_none()).then(|| with_first(params, &format!(r#""elicitationId":{}"#, json!(id))))
 }
 
-/// The inputs of a retry.
+/// The input responses of a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetryInputs {
+pub struct RetryResponses {
     /// Raw responses, each with its key as text.
     pub responses: Vec<(Bytes, Bytes)>,
     /// The `requestState`, as text.
-    pub state: Bytes,
+    pub request_state: Bytes,
 }
 
-/// Reads the inputs of a retry from its params. `None` if the request is no retry.
+/// Reads the input responses of a retry from its params. `None` if the request is no retry.
 ///
 /// # Errors
 /// If they are malformed, with a state or without, or have more than [`MAX_INPUTS`] answers.
-pub fn retry_inputs(params: &Bytes) -> Result<Option<RetryInputs>, NotAnObject> {
+pub fn retry_responses(params: &Bytes) -> Result<Option<RetryResponses>, NotAnObject> {
     let [responses, state] = members(params, ["inputResponses", "requestState"])?;
     let responses = self::responses(responses.as_ref())?;
     let Some(state) = state.filter(|raw| raw[..] != b"null"[..]) else { return Ok(None) };
     let state = text(&state).ok_or(NotAnObject)?;
-    Ok(Some(RetryInputs { responses, state }))
+    Ok(Some(RetryResponses { responses, request_state: state }))
 }
 
 /// Reads a raw `inputResponses`: raw responses, each with its key as text.

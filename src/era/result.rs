@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn result_type_decides_the_meaning_of_a_result() {
         let read = |result: &str| to_legacy(&bytes(result));
-        let required = RequiredInputs { inputs: Vec::new(), state: Some(bytes("\"s\"")) };
+        let required = RequiredInputs { inputs: Vec::new(), request_state: Some(bytes("\"s\"")) };
         assert_eq!(read(r#"{"resultType":"input_required","requestState":"s"}"#), Ok(ToLegacy::Required(required)));
         let why = "it has neither `inputRequests` nor `requestState`";
         assert_eq!(read(r#"{"resultType":"input_required"}"#), Ok(ToLegacy::Malformed(why)));

@@ -53,7 +53,7 @@ use self::calls::Calls;
 use self::cancelled_calls::{CancelledCalls, GRACE, Until};
 pub(super) use self::effect::Effect;
 use self::health_checks::HealthChecks;
-use self::input_collection::{has_space_for_inputs, set_input, take_complete};
+use self::input_collection::{has_space_for_inputs, set_input_response, take_complete};
 use self::lists::{Fetch, ServerLists};
 use self::logging::Logging;
 use self::pending_call::{AbandonedCall, PendingCall};
@@ -76,7 +76,8 @@ use super::messages::tasks::LegacyTaskRequest;
 use super::server_request::{ParsedRequest, failed};
 use super::stats::Stats;
 use crate::bridge::{
-    self, BridgeError, BridgedCall, EMPTY_MODERN_RESULT, ResponseContext, ServerRequest, Step, TaskSeen, TaskStep,
+    self, BridgeError, BridgedCall, EMPTY_MODERN_RESULT, ResponseContext, ServerRequest, Step, TaskStateReport,
+    TaskStep,
 };
 use crate::calls::Outcome;
 use crate::catalog::{List, Lists};
@@ -575,7 +576,7 @@ impl Instance {
             }
             Some((id, PendingRequest::Bridged(mut bridged))) => {
                 self.withdraw_requests_for(id, &mut bridged);
-                let (abandoned, is_parked) = (bridged.abandoned(id), bridged.state.has_no_open_request());
+                let (abandoned, is_parked) = (bridged.abandoned(id), bridged.state.has_no_pending_request());
                 (id, self.released(*bridged), abandoned, is_parked)
             }
             _ => {
@@ -795,7 +796,7 @@ impl Instance {
 
     /// A bridged call ends without a response of the server.
     fn released(&mut self, bridged: PendingBridgedCall) -> PendingCall {
-        if bridged.state.follows_task() {
+        if bridged.state.is_for_hidden_task() {
             self.drop_task_of(bridged.call.reply.key);
         }
         bridged.call
@@ -827,26 +828,29 @@ impl Instance {
         let raw_task_id =
             if let RequestKind::Task(ask) = &bridged.call.kind { self.tasks.raw_id(&ask.id) } else { None };
         let is_awaited = bridged.call.reply.to().is_some();
-        let may_create_task = self.tasks.support().declared && self.tasks.have_capacity() && is_awaited;
-        let is_unknown_task = is_unknown(response.outcome);
-        let context = ResponseContext { now: Instant::now(), raw_task_id, is_unknown_task, may_create_task };
-        let step = bridged.state.response(response.outcome, &context);
+        let may_resend_as_task = self.tasks.support().declared && self.tasks.have_capacity() && is_awaited;
+        let is_unknown_or_ended_task = is_unknown(response.outcome);
+        let context =
+            ResponseContext { now: Instant::now(), raw_task_id, is_unknown_or_ended_task, may_resend_as_task };
+        let step = bridged.state.on_response(response.outcome, &context);
         self.carry_out(bridged, response, step)
     }
 
     fn carry_out(&mut self, bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>, step: Step) -> Effect {
         let ServerResponse { outcome, .. } = response;
         match step {
-            Step::Respond(changes) => {
-                if outcome.is_err() && bridged.state.follows_task() && !is_unknown(outcome) {
+            Step::ForwardResponse(changes) => {
+                if outcome.is_err() && bridged.state.is_for_hidden_task() && !is_unknown(outcome) {
                     self.drop_task_of(bridged.call.reply.key);
                 }
                 self.end_changed(bridged.call, response, &changes)
             }
-            Step::RespondAs(changes, result) => {
+            Step::ForwardTaskResponse { changes, result } => {
                 self.end_changed(bridged.call, ServerResponse { outcome: Ok(&result), ..response }, &changes)
             }
-            Step::Answer(answer) => self.end_with(*bridged, ServerResponse { outcome: answer.as_ref(), ..response }),
+            Step::RespondWith(answer) => {
+                self.end_with(*bridged, ServerResponse { outcome: answer.as_ref(), ..response })
+            }
             Step::RequireUrls(result) => {
                 let answer = reply::result(bridged.call.reply.id(), &result);
                 self.end_call(bridged.call, answer, response)
@@ -857,11 +861,11 @@ impl Instance {
                 self.end_with(*bridged, ServerResponse { outcome: Err(&error), ..response })
             }
             Step::Task(step) => self.carry_out_for_task(bridged, response, step),
-            Step::CollectInputs(inputs) => {
+            Step::RequestInputs(inputs) => {
                 self.collect_inputs(bridged, &inputs);
                 Effect::Nothing
             }
-            Step::Resend(changes) => {
+            Step::ResendAsTask(changes) => {
                 if let Some(tool) = bridged.state.request().tool() {
                     self.tasks.remember_task_only(&tool);
                 }
@@ -888,9 +892,11 @@ impl Instance {
     ) -> Effect {
         let ServerResponse { id, outcome, .. } = response;
         match step {
-            TaskStep::Complete => self.complete_task(bridged, response),
-            TaskStep::Follow { task, is_working } => self.follow_task(bridged, response, &task, is_working),
-            TaskStep::Created(changes) => {
+            TaskStep::AnswerCompletedTask => self.complete_task(bridged, response),
+            TaskStep::PollHiddenTask { task, is_working } => {
+                self.poll_hidden_task(bridged, response, &task, is_working)
+            }
+            TaskStep::RecordCreated(changes) => {
                 let created = match (outcome, bridged.state.modern_agent()) {
                     (Ok(result), Some(agent)) => {
                         self.tasks.created_for_profile(&mut self.wire, &bridged.call, id, result, agent)
@@ -903,8 +909,8 @@ impl Instance {
                     Err(failure) => self.fail_bridged_sent(bridged, failure, true),
                 }
             }
-            TaskStep::Seen(seen) => self.task_seen(bridged, response, *seen),
-            TaskStep::Cancelled { has_ended } => {
+            TaskStep::RecordState(seen) => self.task_seen(bridged, response, *seen),
+            TaskStep::RecordCancellation { has_ended } => {
                 if has_ended {
                     self.end_legacy_task(&bridged);
                 }
@@ -913,8 +919,8 @@ impl Instance {
                     ServerResponse { outcome: Ok(&Bytes::from_static(EMPTY_MODERN_RESULT)), ..response },
                 )
             }
-            TaskStep::Unknown(changes) => {
-                let unanswered = bridged.state.legacy_task().map(|task| self.tasks.forget_of_profile(task));
+            TaskStep::Forget(changes) => {
+                let unanswered = bridged.state.task_at_legacy_server().map(|task| self.tasks.forget_of_profile(task));
                 self.refuse_unanswered(&unanswered.unwrap_or_default(), TASK_HAS_ENDED);
                 self.end_changed(bridged.call, response, &changes)
             }
@@ -940,7 +946,7 @@ impl Instance {
         &mut self,
         mut bridged: Box<PendingBridgedCall>,
         response: ServerResponse<'_>,
-        seen: TaskSeen,
+        seen: TaskStateReport,
     ) -> Effect {
         let load = bridged.call.reply.load_guard().cloned();
         let unanswered = self.tasks.note_of_profile(&mut self.wire, &seen.task, load).unwrap_or_default();
@@ -949,7 +955,7 @@ impl Instance {
         if inputs.is_none() && seen.requires_input() {
             self.tasks.request_inputs(&mut self.wire, &seen.task);
         }
-        let step = bridged.state.task_noted(seen, inputs.as_ref());
+        let step = bridged.state.state_recorded(seen, inputs.as_ref());
         self.carry_out(bridged, response, step)
     }
 
@@ -966,7 +972,7 @@ impl Instance {
     fn end_with(&mut self, bridged: PendingBridgedCall, response: ServerResponse<'_>) -> Effect {
         let PendingBridgedCall { call, state, .. } = bridged;
         // No agent knows of this task, so no agent will request it.
-        let hidden = if state.follows_task() { self.tasks.created_by(call.reply.key) } else { None };
+        let hidden = if state.is_for_hidden_task() { self.tasks.created_by(call.reply.key) } else { None };
         let answer = match response.outcome {
             Ok(result) => reply::result(call.reply.id(), result),
             Err(error) => reply::raw_error(call.reply.id(), error),
@@ -1018,8 +1024,8 @@ impl Instance {
         }
         let roots = Bytes::from(roots_result(self.config.roots()));
         match purpose {
-            Purpose::Call(place) => set_input(&mut self.wire, place, roots),
-            Purpose::Task(place) => drop(self.tasks.set_input(&self.wire, place, Ok(roots))),
+            Purpose::Call(place) => set_input_response(&mut self.wire, place, roots),
+            Purpose::Task(place) => drop(self.tasks.set_input_response(&self.wire, place, Ok(roots))),
             Purpose::Server => {}
         }
         Ok(())
@@ -1028,7 +1034,7 @@ impl Instance {
     /// An agent has sent a response, or progress, for a request of the server.
     pub(super) fn agent_replied(&mut self, received: FromAgent) {
         if let Some(Answer { purpose, response: Ok(line) }) = self.server_requests.received(&mut self.wire, received) {
-            self.input_received(purpose, bridge::input_of(&line));
+            self.input_received(purpose, bridge::input_response_of(&line));
         }
     }
 
@@ -1050,7 +1056,7 @@ impl Instance {
     fn input_received(&mut self, purpose: Purpose, result: Result<Bytes, String>) {
         match (purpose, result) {
             (Purpose::Call(place), Ok(result)) => {
-                set_input(&mut self.wire, place, result);
+                set_input_response(&mut self.wire, place, result);
                 if has_space_for_inputs(&self.wire, place.call) {
                     self.resend_if_complete(place.call);
                 } else {
@@ -1059,10 +1065,10 @@ impl Instance {
             }
             (Purpose::Call(place), Err(why)) => self.fail_inputs(place.call, why),
             (Purpose::Task(place), result) => {
-                if let Err(why) = self.tasks.set_input(&self.wire, place, result) {
-                    self.fail_results(place.task, &why);
+                if let Err(why) = self.tasks.set_input_response(&self.wire, place, result) {
+                    self.fail_results(place.creating_call, &why);
                 }
-                self.send_task_inputs(place.task);
+                self.send_task_inputs(place.creating_call);
             }
             (Purpose::Server, _) => {}
         }
@@ -1305,7 +1311,7 @@ impl Instance {
     }
 
     /// The server has made a task of a call whose agent waits for the result. `task` is the result in its legacy form.
-    fn follow_task(
+    fn poll_hidden_task(
         &mut self,
         mut bridged: Box<PendingBridgedCall>,
         response: ServerResponse<'_>,
@@ -1318,7 +1324,7 @@ impl Instance {
         };
         bridged.call.kind = RequestKind::Task(Box::new(LegacyTaskRequest { id: task, act: TaskAct::Result }));
         let Ok(result) = response.outcome else { return Effect::Nothing };
-        match bridged.state.follow_task(result, is_working, Instant::now()) {
+        match bridged.state.poll_hidden_task(result, is_working, Instant::now()) {
             Some(at) => self.wait_for_poll(bridged, at, None),
             None => polling::poll(&mut self.wire, bridged),
         }
@@ -1330,7 +1336,7 @@ impl Instance {
         let RequestKind::Task(ask) = &bridged.call.kind else { return };
         let (id, task) = (ask.id.clone(), self.tasks.request_of(&ask.id));
         let (session, to) = (bridged.call.reply.key.session, bridged.call.reply.to().cloned());
-        let (legacy_agent, is_known) = (bridged.state.legacy_agent(), !bridged.state.follows_task());
+        let (legacy_agent, is_known) = (bridged.state.legacy_agent(), !bridged.state.is_for_hidden_task());
         // Its time limit starts at the next poll.
         bridged.call.deadline.put_off(at);
         self.wire.expire_by(at);
@@ -1372,7 +1378,7 @@ impl Instance {
                 pending.call().map(|call| AbandonedCall { creates_task: false, load: None, ..call.abandoned(request) });
             let was_sent = match pending {
                 PendingRequest::Call(call) => self.fail_call(call, failure),
-                PendingRequest::Bridged(bridged) if bridged.state.has_no_open_request() => {
+                PendingRequest::Bridged(bridged) if bridged.state.has_no_pending_request() => {
                     self.fail_bridged_sent(bridged, failure, true);
                     false
                 }
@@ -1385,12 +1391,12 @@ impl Instance {
 
     /// The task has ended: requests for its inputs are not needed any more.
     fn withdraw_task_inputs(&mut self, task: u64) {
-        let is_of_task = |purpose| matches!(purpose, Purpose::Task(place) if place.task == task);
+        let is_of_task = |purpose| matches!(purpose, Purpose::Task(place) if place.creating_call == task);
         self.server_requests.withdraw(is_of_task, TASK_HAS_ENDED);
     }
 
     fn end_legacy_task(&mut self, bridged: &PendingBridgedCall) {
-        if let Some(task) = bridged.state.legacy_task() {
+        if let Some(task) = bridged.state.task_at_legacy_server() {
             let unanswered = self.tasks.end_of_profile(task);
             self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
         }
@@ -1455,7 +1461,7 @@ impl Instance {
         self.withdraw_requests_for(id, &mut bridged);
         let call = &bridged.call;
         let (session, after, is_away) = (call.reply.key.session, call.deadline.limit(), call.reply.to().is_none());
-        if bridged.state.has_no_open_request() {
+        if bridged.state.has_no_pending_request() {
             // It waits for its agent, which says nothing about the server.
             self.fail_bridged_sent(bridged, Failure::TimedOut { after }, true);
         } else {

@@ -16,11 +16,11 @@ fn what_a_server_asks_for_is_read_as_it_is_spelled() {
     );
     let inputs =
         vec![input(r#""na\u006de""#, "elicitation/create", Some(r#"{"n":1.0}"#)), input(r#""r""#, "roots/list", None)];
-    assert_eq!(RequiredInputs::read(&result), Ok(RequiredInputs { inputs, state: Some(bytes(r#""s\n""#)) }));
-    let only_state = RequiredInputs { inputs: Vec::new(), state: Some(bytes("\"s\"")) };
+    assert_eq!(RequiredInputs::read(&result), Ok(RequiredInputs { inputs, request_state: Some(bytes(r#""s\n""#)) }));
+    let only_state = RequiredInputs { inputs: Vec::new(), request_state: Some(bytes("\"s\"")) };
     assert_eq!(RequiredInputs::read(&bytes(r#"{"requestState":"s"}"#)), Ok(only_state.clone()));
     assert_eq!(RequiredInputs::read(&bytes(r#"{"inputRequests":null,"requestState":"s"}"#)), Ok(only_state));
-    let nothing = RequiredInputs { inputs: Vec::new(), state: None };
+    let nothing = RequiredInputs { inputs: Vec::new(), request_state: None };
     assert_eq!(RequiredInputs::read(&bytes(r#"{"inputRequests":{},"requestState":null}"#)), Ok(nothing));
 }
 
@@ -55,18 +55,25 @@ fn written_input_requests_can_be_read_again() {
         input(r#""a\"""#, "elicitation/create", Some(r#"{"message":"Who?"}"#)),
         input("\"b\"", "roots/list", None),
     ];
-    assert_eq!(RequiredInputs::read(&result.into()), Ok(RequiredInputs { inputs, state: Some(bytes(r#""x\"y""#)) }));
+    assert_eq!(
+        RequiredInputs::read(&result.into()),
+        Ok(RequiredInputs { inputs, request_state: Some(bytes(r#""x\"y""#)) })
+    );
 }
 
 #[test]
 fn what_comes_back_is_read_if_it_says_from_where() {
-    let read = |params: &str| retry_inputs(&bytes(params));
-    let expected = RetryInputs { responses: vec![(bytes("a\n"), bytes(r#"{"action":"accept"}"#))], state: bytes("s") };
+    let read = |params: &str| retry_responses(&bytes(params));
+    let expected =
+        RetryResponses { responses: vec![(bytes("a\n"), bytes(r#"{"action":"accept"}"#))], request_state: bytes("s") };
     assert_eq!(
         read(r#"{"name":"t","requestState":"\u0073","inputResponses":{"a\n":{"action":"accept"}}}"#),
         Ok(Some(expected))
     );
-    assert_eq!(read(r#"{"requestState":"s"}"#), Ok(Some(RetryInputs { responses: Vec::new(), state: bytes("s") })));
+    assert_eq!(
+        read(r#"{"requestState":"s"}"#),
+        Ok(Some(RetryResponses { responses: Vec::new(), request_state: bytes("s") }))
+    );
     for none in ["{}", r#"{"inputResponses":{"a":{}}}"#, r#"{"requestState":null}"#] {
         assert_eq!(read(none), Ok(None), "{none}");
     }

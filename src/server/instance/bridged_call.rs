@@ -27,7 +27,7 @@ impl PendingBridgedCall {
 
     /// The time of its next deadline, poll or check.
     pub(super) fn next_event(&self) -> Instant {
-        let times = [self.state.next_check(), self.state.next_poll()];
+        let times = [self.state.next_timer(), self.state.next_poll()];
         times.into_iter().flatten().fold(self.call.deadline.at(), Instant::min)
     }
 
@@ -38,7 +38,7 @@ impl PendingBridgedCall {
 
     /// Whether the server may make a task of it.
     pub(super) fn creates_task(&self) -> bool {
-        self.call.requests_task() || self.state.creates_task()
+        self.call.requests_task() || self.state.may_create_task()
     }
 
     pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {

@@ -8,7 +8,7 @@ use crate::bridge::{self, BridgedCall, BridgedRequest, EMPTY_MODERN_RESULT, Mode
 use crate::client_capabilities::ClientCapabilities;
 use crate::config::ServerConfig;
 use crate::era;
-use crate::era::input::{self, RetryInputs};
+use crate::era::input::{self, RetryResponses};
 use crate::era::request_meta::Meta;
 use crate::era::task::missing_task_support;
 use crate::jsonrpc::mcpd_error::Delivery;
@@ -37,7 +37,7 @@ pub(super) struct Retry {
     pub(super) call: Call,
     pub(super) request: BridgedRequest,
     pub(super) agent: ModernAgent,
-    pub(super) given: RetryInputs,
+    pub(super) given: RetryResponses,
 }
 
 /// Begins a call of the other era.
@@ -49,10 +49,10 @@ pub(super) fn begin(call: Call, tasks: &mut TaskTable, wire: &Wire, config: &Ser
     match call.origin.clone() {
         Origin::Legacy(legacy_agent) => {
             let begun = match &call.kind {
-                RequestKind::Task(ask) => BridgedCall::task_request(request, &legacy_agent, ask.act),
+                RequestKind::Task(ask) => BridgedCall::for_task_at_modern_server(request, &legacy_agent, ask.act),
                 kind => {
                     let task = tasks.use_for(kind, &request);
-                    BridgedCall::to_modern(request, &legacy_agent, task)
+                    BridgedCall::for_modern_server(request, &legacy_agent, task)
                 }
             };
             match begun {
@@ -80,7 +80,7 @@ fn begin_to_legacy(
     if let Some(error) = bridge::unopened_urls(&request, &config.name) {
         return refuse(call, &error.with_delivery(Delivery::NotSent));
     }
-    match bridge::retry(&request.line().line, request.params()) {
+    match bridge::read_retry(&request.line().line, request.params()) {
         Ok(None) => {}
         Ok(Some(given)) => return Beginning::Resume(Box::new(Retry { call, request, agent, given })),
         Err(NotAnObject) => {
@@ -89,7 +89,7 @@ fn begin_to_legacy(
             return refuse(call, &ErrorObject::new(INVALID_PARAMS, why));
         }
     }
-    let name = request.own_name().unwrap_or_default();
+    let name = request.server_name().unwrap_or_default();
     let requires_task = request.method() == b"tools/call" && tasks.requires_task(&name);
     let is_about_task = matches!(request.method(), b"tasks/get" | b"tasks/update" | b"tasks/cancel");
     if requires_task {
@@ -113,11 +113,13 @@ fn begin_to_legacy(
             _ => {}
         }
     }
-    let Ok((mut state, mut changes)) = BridgedCall::to_legacy(request, agent) else { return refuse_malformed(call) };
+    let Ok((mut state, mut changes)) = BridgedCall::for_legacy_server(request, agent) else {
+        return refuse_malformed(call);
+    };
     if requires_task {
         changes = state.create_task().unwrap_or(changes);
     } else if is_about_task {
-        state.about_legacy_task(name);
+        state.set_task_at_legacy_server(name);
     }
     Beginning::Send(call, state, changes)
 }

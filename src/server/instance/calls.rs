@@ -66,7 +66,7 @@ impl Calls {
         };
         let hidden = wire.retract_where(|pending| match pending {
             PendingRequest::Call(call) => is_hidden(call),
-            PendingRequest::Bridged(bridged) => !bridged.state.has_no_open_request() && is_hidden(&bridged.call),
+            PendingRequest::Bridged(bridged) => !bridged.state.has_no_pending_request() && is_hidden(&bridged.call),
             _ => false,
         });
         hidden.into_iter().map(|(pending, _)| pending).collect()

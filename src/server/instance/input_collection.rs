@@ -5,21 +5,21 @@ use bytes::Bytes;
 use super::bridged_call::PendingBridgedCall;
 use super::server_requests::CallInput;
 use super::wire::Wire;
-use crate::bridge::MAX_WAITING_MESSAGES;
+use crate::bridge::MAX_RETAINED_MEMORY;
 use crate::jsonrpc::splice::Change;
 
 /// Whether the inputs of this call, and those of all calls, are within the limits.
 pub(super) fn has_space_for_inputs(wire: &Wire, id: u64) -> bool {
-    let bytes = |(_, bridged): (u64, &PendingBridgedCall)| bridged.state.collected_bytes();
+    let bytes = |(_, bridged): (u64, &PendingBridgedCall)| bridged.state.input_response_bytes();
     let of_call: usize = wire.bridged_calls().filter(|(other, _)| *other == id).map(bytes).sum();
     let of_all: usize = wire.bridged_calls().map(bytes).sum();
-    of_call <= wire.max_message() && of_all <= MAX_WAITING_MESSAGES * wire.max_message()
+    of_call <= wire.max_message() && of_all <= MAX_RETAINED_MEMORY * wire.max_message()
 }
 
 /// The agent has answered an input of a call.
-pub(super) fn set_input(wire: &mut Wire, input: CallInput, result: Bytes) {
+pub(super) fn set_input_response(wire: &mut Wire, input: CallInput, result: Bytes) {
     if let Some(bridged) = wire.bridged_mut(input.call) {
-        bridged.state.set_input(input.index, result);
+        bridged.state.set_input_response(input.index, result);
     }
 }
 

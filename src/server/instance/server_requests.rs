@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::elicitations::Elicitations;
 use super::wire::{MAX_SMALL_LINE, Wire};
-use crate::bridge::TaskInput;
+use crate::bridge::TaskInputId;
 use crate::client_capabilities::ClientCapability;
 use crate::era::input::{Input, elicitation_to_legacy};
 use crate::jsonrpc::mcpd_error::ErrorCode;
@@ -75,7 +75,7 @@ pub(super) enum Purpose {
     /// A call that is sent again with the answer.
     Call(CallInput),
     /// A task: the server is sent an update.
-    Task(TaskInput),
+    Task(TaskInputId),
 }
 
 /// An input of a call that is sent again with it.

@@ -12,8 +12,8 @@ use bytes::Bytes;
 
 use super::bridged_call::PendingBridgedCall;
 use super::wire::Wire;
-use crate::bridge::{self, BridgedRequest, MAX_WAITING_MESSAGES, ModernAgent, ServerRequest};
-use crate::era::input::RetryInputs;
+use crate::bridge::{self, BridgedRequest, MAX_RETAINED_MEMORY, ModernAgent, ServerRequest};
+use crate::era::input::RetryResponses;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
@@ -48,8 +48,8 @@ pub(in crate::server) fn tag_of_retry(call: &Call) -> Option<u64> {
         return None;
     }
     let [params] = members(&call.request.line, ["params"]).ok()?;
-    let RetryInputs { state, .. } = bridge::retry(&call.request.line, &params?).ok()??;
-    let (tag, _) = str::from_utf8(&state).ok()?.split_once('.')?;
+    let RetryResponses { request_state, .. } = bridge::read_retry(&call.request.line, &params?).ok()??;
+    let (tag, _) = str::from_utf8(&request_state).ok()?.split_once('.')?;
     u64::from_str_radix(tag, 16).ok()
 }
 
@@ -64,7 +64,7 @@ impl SuspendedCalls {
     }
 
     fn bytes(wire: &Wire) -> usize {
-        wire.bridged_calls().map(|(_, bridged)| bridged.state.suspended_bytes()).sum()
+        wire.bridged_calls().map(|(_, bridged)| bridged.state.retained_bytes()).sum()
     }
 
     /// Collects a request of the server. The modern call that it belongs to will be answered `input_required` with it.
@@ -73,13 +73,13 @@ impl SuspendedCalls {
     /// Why the request is refused.
     pub(super) fn collect(wire: &mut Wire, call: u64, request: &ServerRequest<'_>) -> Result<(), &'static str> {
         let (bytes, max_message, now) = (request.params.map_or(0, Bytes::len), wire.max_message(), Instant::now());
-        if Self::bytes(wire) + bytes > MAX_WAITING_MESSAGES * max_message {
+        if Self::bytes(wire) + bytes > MAX_RETAINED_MEMORY * max_message {
             return Err("too many calls wait for the retries of their agents");
         }
         let Some(bridged) = wire.bridged_mut(call) else {
             return Err("the call that this is for is of a server's own era");
         };
-        match bridged.state.server_request(request, max_message, now) {
+        match bridged.state.on_server_request(request, max_message, now) {
             None => Err("the call that this is for is of a server's own era"),
             Some(false) => Err("too many requests for agents are unanswered"),
             Some(true) => {
@@ -93,7 +93,7 @@ impl SuspendedCalls {
 
     /// Answers calls with the requests that were collected for them, when it is time.
     pub(super) fn present_due(&self, wire: &mut Wire, now: Instant) {
-        let due = wire.bridged_calls().filter(|(_, bridged)| bridged.state.is_presentation_due(now));
+        let due = wire.bridged_calls().filter(|(_, bridged)| bridged.state.is_input_required_due(now));
         let due: Vec<_> = due.map(|(id, _)| id).collect();
         due.into_iter().for_each(|id| self.present(wire, id, now));
     }
@@ -105,15 +105,15 @@ impl SuspendedCalls {
         // Without random numbers there is no state that an agent could retry with.
         let random = call.reply.to().and_then(|_| random::token().ok());
         let state = random.map(|random| format!("{:x}.{random}", self.tag));
-        let presentation = bridged.state.present(state, now);
-        if let Some(result) = presentation.result {
+        let answer = bridged.state.answer_input_required(state, now);
+        if let Some(result) = answer.result {
             bridged.absent_agent = call.reply.to().cloned();
             let line = reply::result(call.reply.id(), &result);
             call.reply.suspend(line);
         }
         let at = bridged.next_event();
         wire.expire_by(at);
-        for (id, capability) in presentation.refused {
+        for (id, capability) in answer.refused {
             wire.try_notify(reply::error(Some(&id), &undeclared(capability)));
         }
     }
@@ -122,7 +122,7 @@ impl SuspendedCalls {
     pub(super) fn check_agents(wire: &mut Wire, now: Instant) {
         for bridged in wire.bridged_calls_mut() {
             let is_gone = bridged.absent_agent.as_ref().is_some_and(SessionSender::is_gone);
-            if bridged.state.check(is_gone, now) {
+            if bridged.state.check_agent_connection(is_gone, now) {
                 bridged.call.deadline.end(now);
             }
         }
@@ -135,7 +135,7 @@ impl SuspendedCalls {
         mut bridged: Box<PendingBridgedCall>,
         line: &Bytes,
     ) -> Result<(), Box<PendingBridgedCall>> {
-        if Self::bytes(wire) + line.len() > MAX_WAITING_MESSAGES * wire.max_message() {
+        if Self::bytes(wire) + line.len() > MAX_RETAINED_MEMORY * wire.max_message() {
             return Err(bridged);
         }
         bridged.state.cache_response(line);
@@ -150,10 +150,10 @@ impl SuspendedCalls {
         retry: Call,
         request: &BridgedRequest,
         agent: ModernAgent,
-        RetryInputs { responses, state }: &RetryInputs,
+        RetryResponses { responses, request_state }: &RetryResponses,
     ) -> Result<ResumedCall, Call> {
         let is_it = |bridged: &PendingBridgedCall| {
-            bridged.state.is_suspended_as(state, &agent.profile) && bridged.state.is_repeated_by(request)
+            bridged.state.is_suspended_as(request_state, &agent.profile) && bridged.state.is_retried_by(request)
         };
         let id = wire.bridged_calls().find(|(_, bridged)| is_it(bridged)).map(|(id, _)| id);
         let Some((id, bridged)) = id.and_then(|id| Some((id, wire.bridged_mut(id)?))) else { return Err(retry) };

@@ -35,7 +35,7 @@ use super::pending_request::{PendingRequest, ServerResponse};
 use super::server_requests::unavailable;
 use super::wire::Wire;
 use crate::bridge::{
-    self, BridgedRequest, CompletedTask, MAX_WAITING_MESSAGES, ServerRequest, TaskInput, TaskUse, task_params,
+    self, BridgedRequest, CompletedTask, MAX_RETAINED_MEMORY, ServerRequest, TaskInputId, TaskUse, task_params,
 };
 use crate::calls::Outcome;
 use crate::catalog::List;
@@ -92,7 +92,7 @@ pub(super) enum Lookup<'a> {
 /// Inputs that a modern server requires for a task.
 pub(super) enum InputRequirement {
     /// Requests for these are sent to the agent.
-    Request(Vec<(TaskInput, Input)>),
+    Request(Vec<(TaskInputId, Input)>),
     /// The inputs are malformed or too many. The text continues the name of the server.
     Refused(String),
 }
@@ -127,7 +127,7 @@ impl TaskTable {
         let is_task_only = || request.tool().is_some_and(|tool| self.task_only_tools.include(&tool));
         match kind {
             RequestKind::NewTask if self.support.declared => TaskUse::Returned,
-            RequestKind::Nothing if self.support.declared && is_task_only() => TaskUse::Followed,
+            RequestKind::Nothing if self.support.declared && is_task_only() => TaskUse::Hidden,
             _ => TaskUse::None,
         }
     }
@@ -303,12 +303,12 @@ impl TaskTable {
         result: &Bytes,
     ) -> Result<(Vec<u8>, Option<Box<TaskEvent>>), Failure> {
         let ttl = bridge::ttl(params);
-        let completed = random::token().ok().and_then(|name| CompletedTask::now(&name, result, ttl).ok());
-        let completed = completed.and_then(|task| Some((TaskState::read(&task.state)?, task, parse_own_id(id)?)));
+        let completed = random::token().ok().and_then(|name| CompletedTask::ended_now(&name, result, ttl).ok());
+        let completed = completed.and_then(|task| Some((TaskState::read(&task.task_object)?, task, parse_own_id(id)?)));
         let Some((state, completed, request)) = completed else { return Err(Failure::MalformedResponse) };
         self.of_sessions.evict_cached(call.reply.key.session, completed.bytes(), wire.max_message());
         wire.expire_by(completed.until);
-        let answer = [&br#"{"task":"#[..], &completed.state[..], b"}"].concat();
+        let answer = [&br#"{"task":"#[..], &completed.task_object[..], b"}"].concat();
         let mut task = SessionTask::new(&state, call.reply.key, call.reply.to().cloned(), None, None);
         task.completed = Some(Box::new(completed));
         if !self.add(cancelled, request, task) {
@@ -490,10 +490,10 @@ impl TaskTable {
     }
 
     /// The agent has answered one input, or cannot. `Err` has the reason why requests for the result of the task fail.
-    pub(super) fn set_input(
+    pub(super) fn set_input_response(
         &mut self,
         wire: &Wire,
-        input: TaskInput,
+        input: TaskInputId,
         result: Result<Bytes, String>,
     ) -> Result<(), String> {
         let too_large = "wants to know more for the task, and what it was answered is too large";
@@ -501,7 +501,7 @@ impl TaskTable {
             let is_too_large = self.of_sessions.answer_bytes() + result.len() > wire.max_message();
             if is_too_large { Err(too_large.to_owned()) } else { Ok(result) }
         });
-        let Some(task) = self.of_sessions.get_mut(input.task) else { return result.map(drop) };
+        let Some(task) = self.of_sessions.get_mut(input.creating_call) else { return result.map(drop) };
         match result {
             Ok(result) => {
                 task.inputs.answered(input, result);
@@ -659,7 +659,7 @@ impl TaskTable {
         if !task.capabilities.include(request.capability) {
             return Err(RequestRefusal::Undeclared);
         }
-        let max_of_all = MAX_WAITING_MESSAGES * max_message;
+        let max_of_all = MAX_RETAINED_MEMORY * max_message;
         if task.bytes() + bytes > max_message || all + bytes > max_of_all || !task.has_capacity() {
             return Err(RequestRefusal::TooMany);
         }
@@ -767,8 +767,8 @@ pub(super) fn answer_completed(task: &CompletedTask, call: Call, act: TaskAct) {
     let id = call.reply.id().clone();
     match act {
         TaskAct::Get => {
-            let news = TaskState::read(&task.state).map(|state| Box::new(TaskEvent::Status(state)));
-            call.reply.answer_with(reply::result(&id, &task.state), Outcome::Ok, news);
+            let news = TaskState::read(&task.task_object).map(|state| Box::new(TaskEvent::Status(state)));
+            call.reply.answer_with(reply::result(&id, &task.task_object), Outcome::Ok, news);
         }
         TaskAct::Result => call.reply.answer(reply::result(&id, &task.result), Outcome::of(Ok(&task.result))),
         TaskAct::Cancel => {

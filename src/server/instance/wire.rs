@@ -337,7 +337,7 @@ impl Wire {
     /// Takes the request with this raw id, unless it is a parked call, whose id the server does not know.
     pub(super) fn take_unless_parked(&mut self, id: &[u8]) -> Option<PendingRequest> {
         match self.get_mut(id) {
-            Some(PendingRequest::Bridged(bridged)) if bridged.state.has_no_open_request() => None,
+            Some(PendingRequest::Bridged(bridged)) if bridged.state.has_no_pending_request() => None,
             _ => self.take(id),
         }
     }

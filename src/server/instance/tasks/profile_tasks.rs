@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::modern_tasks::Open;
-use crate::bridge::{PendingInput, take_answered};
+use crate::bridge::{PendingInputRequest, take_answered};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::input;
 use crate::server::messages::call::{CallKey, LoadGuard};
@@ -34,7 +34,7 @@ pub(super) struct ProfileTask {
     open: Option<Open>,
     /// A request for its result is unanswered, so the server may send requests for the task.
     pub(super) awaits_result: bool,
-    inputs: Vec<PendingInput>,
+    inputs: Vec<PendingInputRequest>,
     /// Number of requests so far, which gives each request its key.
     count: u64,
 }
@@ -83,7 +83,7 @@ impl ProfileTask {
 
     /// The size of the unanswered requests.
     pub(super) fn bytes(&self) -> usize {
-        self.inputs.iter().map(PendingInput::bytes).sum()
+        self.inputs.iter().map(PendingInputRequest::bytes).sum()
     }
 
     /// Whether one more request fits.
@@ -94,12 +94,12 @@ impl ProfileTask {
     /// Adds the request `id` of the server, under a new key.
     pub(super) fn add_input(&mut self, id: &Bytes, method: &Bytes, params: Option<&[u8]>) {
         self.count += 1;
-        self.inputs.push(PendingInput::new(self.count, id, method, params));
+        self.inputs.push(PendingInputRequest::new(self.count, id, method, params));
     }
 
     /// The unanswered requests as raw `inputRequests`; `None` if there are none.
     pub(super) fn inputs(&self) -> Option<Bytes> {
-        let inputs = self.inputs.iter().map(PendingInput::parts);
+        let inputs = self.inputs.iter().map(PendingInputRequest::parts);
         (!self.inputs.is_empty()).then(|| Bytes::from(format!("{{{}}}", input::requests(inputs))))
     }
 
@@ -155,7 +155,7 @@ impl ProfileTasks {
     pub(super) fn end(&mut self, id: &[u8]) -> Vec<Bytes> {
         let Some(task) = self.all.get_mut(id) else { return Vec::new() };
         task.open = None;
-        task.inputs.drain(..).map(PendingInput::into_id).collect()
+        task.inputs.drain(..).map(PendingInputRequest::into_id).collect()
     }
 
     /// Removes a task that no agent will request. Returns the same.

@@ -6,7 +6,7 @@ use crate::jsonrpc::reply;
 
 /// A request of the server that its agent has not answered.
 #[derive(Debug)]
-pub(crate) struct PendingInput {
+pub(crate) struct PendingInputRequest {
     /// The key in `inputRequests`.
     key: String,
     /// The server's id, raw.
@@ -16,7 +16,7 @@ pub(crate) struct PendingInput {
     params: Option<Bytes>,
 }
 
-impl PendingInput {
+impl PendingInputRequest {
     /// Copies the parts, so that the input does not keep a large line in memory.
     pub(crate) fn new(number: u64, id: &[u8], method: &[u8], params: Option<&[u8]>) -> Self {
         let [id, method] = [id, method].map(Bytes::copy_from_slice);
@@ -43,7 +43,10 @@ impl PendingInput {
 }
 
 /// Removes the inputs that these responses answer. Returns the server's ids, each with the response line for it.
-pub(crate) fn take_answered(inputs: &mut Vec<PendingInput>, responses: &[(Bytes, Bytes)]) -> Vec<(Bytes, Bytes)> {
+pub(crate) fn take_answered(
+    inputs: &mut Vec<PendingInputRequest>,
+    responses: &[(Bytes, Bytes)],
+) -> Vec<(Bytes, Bytes)> {
     let mut lines = Vec::new();
     for (key, result) in responses {
         if let Some(index) = inputs.iter().position(|input| input.key.as_bytes() == &key[..]) {

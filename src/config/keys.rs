@@ -11,6 +11,7 @@ use std::time::Duration;
 use globset::Glob;
 
 use super::edit::toml_string;
+use super::sandbox::Sandbox;
 use super::size;
 use super::spanned::Spanned;
 use super::timeouts::ToolTimeouts;
@@ -53,6 +54,8 @@ pub(super) enum KeyKind {
     Path,
     /// Durations by globs on tool names. The lists of all layers are joined.
     ToolTimeouts,
+    /// A level, or a table with a level.
+    Sandbox,
 }
 
 /// The value of a key.
@@ -65,11 +68,13 @@ pub(super) enum KeyValue {
     Choice(&'static str),
     Path(PathBuf),
     ToolTimeouts(Vec<Spanned<(Glob, Duration)>>),
+    Sandbox(Sandbox),
 }
 
 pub(super) const FLAG: Rule = Rule::new(KeyKind::Flag);
 pub(super) const DURATION: Rule = Rule::new(KeyKind::Duration);
 pub(super) const PATH: Rule = Rule::new(KeyKind::Path);
+pub(super) const SANDBOX: Rule = Rule::new(KeyKind::Sandbox);
 pub(super) const TOOL_TIMEOUTS: Rule = Rule::new(KeyKind::ToolTimeouts);
 
 pub(super) const fn count(range: RangeInclusive<usize>) -> Rule {
@@ -134,6 +139,7 @@ impl<T> Key<T> {
             KeyValue::Choice(name) => toml_string(name),
             KeyValue::Path(path) => toml_string(&path.to_string_lossy()),
             KeyValue::ToolTimeouts(_) => "{}".to_owned(),
+            KeyValue::Sandbox(sandbox) => sandbox.toml(),
         }
     }
 }

@@ -19,10 +19,12 @@ pub(crate) use self::remote::url_complaint;
 pub(super) use self::remote::{
     OAuthTableTemplate, OAuthTemplate, RemoteTemplate, is_credential, is_header_value, is_scope,
 };
+use super::diagnostic::Diagnostic;
 use super::environment::{hide_proxy_passwords, passed};
 use super::interpolate::{Sources, UndefinedValue};
 use super::keys::KeyLayer;
-use super::launch::Launch;
+use super::launch::{Launch, Secrets};
+use super::sandbox::{ProtectedDirectories, SandboxLevel};
 use super::spanned::{Spanned, values};
 use super::{ServerConfig, Settings};
 use crate::policy::Policy;
@@ -96,9 +98,30 @@ impl ServerRules {
 }
 
 impl ServerLayer {
+    fn settings(&self, defaults: &DefaultsLayer) -> Settings {
+        Settings::resolve(&self.rules.settings.clone().merge(defaults.settings.clone()))
+    }
+
+    /// Refuses a `cwd` that would open a protected directory to a server at level `files`, which may change its working directory.
+    pub(super) fn check_cwd(&self, defaults: &DefaultsLayer, sources: &dyn Sources) -> Option<Diagnostic> {
+        let LaunchTemplate::Program(ProgramTemplate { cwd: Some(cwd), .. }) = &self.launch else { return None };
+        if self.settings(defaults).sandbox.level != SandboxLevel::Files {
+            return None;
+        }
+        let path = PathBuf::from(cwd.value.interpolate(sources, &mut Secrets::default()).ok()?);
+        let protected = ProtectedDirectories::of(sources);
+        let directory = protected.opened_by(&path)?;
+        let message = format!("`cwd` would open `{}` to the server", directory.display());
+        let problem = cwd
+            .location
+            .problem(message)
+            .help("choose a directory below it, or remove `cwd`: the server then has a working directory of its own");
+        Some(cwd.location.error(problem))
+    }
+
     pub(super) fn resolve(&self, defaults: &DefaultsLayer, sources: &dyn Sources) -> ServerConfig {
-        let ServerRules { exposures, settings } = &self.rules;
-        let settings = Settings::resolve(&settings.clone().merge(defaults.settings.clone()));
+        let exposures = &self.rules.exposures;
+        let settings = self.settings(defaults);
         let launch = self.launch.interpolate(sources).and_then(|mut launch| {
             if let Launch::Program(program) = &mut launch {
                 program.pass_env.extend(values(&defaults.pass_env));

@@ -69,7 +69,7 @@ pub fn load(files: &[PathBuf], sources: &dyn Sources) -> Result<LoadedConfig, Co
     files.iter().for_each(|path| loading.named(path));
     loading.variables();
     let Loading { layers, mut failed, warnings, files: read, stamps, .. } = loading;
-    failed.diagnostics.extend(layers.check());
+    failed.diagnostics.extend(layers.check(sources));
     if !failed.is_empty() {
         return Err(ConfigError { stamps, ..failed });
     }

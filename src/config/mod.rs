@@ -32,6 +32,7 @@ mod percent_encode;
 mod profile;
 mod read;
 mod references;
+mod sandbox;
 pub(crate) mod secret;
 mod settings;
 mod show;
@@ -54,6 +55,7 @@ pub use self::load::{ConfigError, LoadedConfig, Stamp, changed, default_path, lo
 pub use self::oauth::{OAuth, OAuthGrant, OAuthSettings};
 pub use self::profile::{MAX_PROFILES, Narrowing, Profile, is_profile_name};
 pub(crate) use self::read::fitted_name;
+pub use self::sandbox::{Network, ProtectedDirectories, Sandbox, SandboxLevel};
 pub use self::settings::{EraChoice, Limits, OnUnhealthy, Replace, Settings, Sharing, Start};
 pub use self::show::show;
 pub use self::timeouts::{CallLimit, ToolTimeouts};

@@ -12,6 +12,7 @@ mod native;
 mod policy;
 mod profiles;
 mod remote;
+mod sandbox;
 mod server;
 mod values;
 

@@ -3,7 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, TOOL_TIMEOUTS, choice, count, size};
+use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, SANDBOX, TOOL_TIMEOUTS, choice, count, size};
+use super::sandbox::Sandbox;
 use super::timeouts::{CallLimit, ToolTimeouts};
 
 const MEMORY: RangeInclusive<u64> = 1 << 20..=1 << 40;
@@ -116,6 +117,10 @@ settings! {
     /// Maximum number of processes and threads of an instance (`TasksMax=` of systemd, not MCP tasks); no limit without the key. No
     /// effect on servers at a URL. Requires the systemd unit of mcpd; otherwise `mcpd status` shows `not enforced`.
     tasks_max: Option<usize> = None, count(TASKS).example("256");
+
+    /// What the processes of the server may reach: `none` (whatever you may), `scope` (no other process) or `files` (also no files but
+    /// those that it needs). A table has exceptions, such as `{ level = "files", write = ["/srv/notes"] }`.
+    sandbox: Sandbox = Sandbox::default(), SANDBOX;
 
     /// Whether `mcpd calls` and `call_log` show the arguments of each call, up to 4 KiB.
     log_arguments: bool = false, FLAG.live().server_only();

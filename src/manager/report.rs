@@ -16,7 +16,7 @@ use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::lifecycle::State;
-use crate::server::{ServerHandle, ServerSnapshot, Silence};
+use crate::server::{SandboxReport, ServerHandle, ServerSnapshot, Silence};
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -133,6 +133,9 @@ pub struct ServerReport {
     /// Instances that answered `initialize`, but not the `server/discover` that mcpd sent 2 s earlier.
     #[serde(default)]
     pub silent_starts: u64,
+    /// The sandbox of its processes, once it has been started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxReport>,
     /// Resource limits of each instance, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsReport>,
@@ -303,6 +306,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.silent_starts,
+        sandbox: published.sandbox.clone(),
         limits: limits::of(config, published.limits.as_ref()),
         update_error: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.as_ref().map(ToString::to_string),

@@ -6,8 +6,10 @@ use super::agent_scope::AgentScope;
 use super::guard;
 use super::process::Reaper;
 use super::process::cgroup::Cgroups;
+use super::sandbox::SandboxHost;
 use super::start_permit::StartPermits;
 use crate::config::DaemonConfig;
+use crate::config::interpolate::Process;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
 
@@ -47,6 +49,8 @@ pub struct ServerContext {
     pub guard: Guard,
     /// The parent of the guards.
     pub reaper: Reaper,
+    /// What the sandboxes of their processes depend on.
+    pub sandbox: SandboxHost,
     /// The original attributes of this process.
     pub inherited: ProcessAttributes,
     /// Message cap in bytes, each way.
@@ -73,9 +77,11 @@ impl ServerContext {
     pub fn new(guard: Guard) -> Self {
         let DaemonConfig { max_message_bytes: max_message, max_starting, .. } = DaemonConfig::default();
         let start_permits = StartPermits::new(max_starting);
+        let sandbox = SandboxHost::new(guard != Guard::None, &Process);
         Self {
             guard,
             reaper: Reaper::default(),
+            sandbox,
             inherited: ProcessAttributes::default(),
             max_message,
             restarts: true,

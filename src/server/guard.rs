@@ -33,6 +33,7 @@ use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::exit::Exit;
+use super::sandbox::{Restrictions, stage};
 use super::start_error::StartError;
 use super::{fd_passing, reaper, subtree};
 use crate::config::command_line::mistaken_for_program;
@@ -60,6 +61,8 @@ pub(crate) struct Definition {
     pub(crate) umask: Option<u32>,
     /// The soft limit of open files that mcpd was started with, if mcpd has raised it.
     pub(crate) open_files: Option<u64>,
+    /// `None` starts the server without a sandbox.
+    pub(crate) sandbox: Option<Restrictions>,
 }
 
 /// A report of the guard to mcpd: one JSON object per line.
@@ -88,6 +91,9 @@ pub(super) fn is_hooked() -> bool {
 pub fn run_if_guard() -> Option<ExitCode> {
     HOOKED.store(true, Ordering::Relaxed);
     let name = std::env::args_os().next()?;
+    if name == stage::ARGV0 {
+        return Some(stage::run());
+    }
     let stages = [(ARGV0, run as fn() -> io::Result<()>), (reaper::ARGV0, reaper::run)];
     let (_, run) = stages.into_iter().find(|stage| name == stage.0)?;
     Some(run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
@@ -114,8 +120,7 @@ fn run() -> io::Result<()> {
     // A new session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
     rustix::process::setsid()?;
     let child_ended = prepare(c"mcpd-guard")?;
-    // `io::stdin` would allocate a permanent buffer.
-    let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    let control = control()?;
     let streams = receive_streams(&control)?;
     let Some(definition) = receive_definition(&control)? else { return Ok(()) };
     let server = match start(&definition, streams) {
@@ -128,6 +133,12 @@ fn run() -> io::Result<()> {
         .and_then(|()| watch(&control, &child_ended, server));
     kill_subtree(&child_ended)?;
     watched
+}
+
+/// The socket to the process that started this one.
+pub(super) fn control() -> io::Result<UnixStream> {
+    // `io::stdin` would allocate a permanent buffer.
+    Ok(UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?))
 }
 
 /// Closes all descriptors except the standard ones, so that no server inherits a descriptor that mcpd inherited.
@@ -147,7 +158,7 @@ pub(crate) fn close_inherited() -> io::Result<()> {
     Ok(())
 }
 
-fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
+pub(super) fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
     let (_, fds) = fd_passing::receive(control, &mut [0])?;
     fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
 }
@@ -161,7 +172,6 @@ fn receive_definition(control: &UnixStream) -> io::Result<Option<Definition>> {
 }
 
 fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
-    let mut command = command(definition, streams)?;
     if let Some(umask) = definition.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
@@ -170,7 +180,12 @@ fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartErr
         let limit = Rlimit { current: definition.open_files, maximum };
         rustix::process::setrlimit(Resource::Nofile, limit).map_err(|error| StartError::System(error.to_string()))?;
     }
-    let child = command.spawn().map_err(|error| cannot_run(&command, &error))?;
+    let child = if definition.sandbox.is_some() {
+        stage::spawn(definition, &streams)?
+    } else {
+        let mut command = command(definition, streams)?;
+        command.spawn().map_err(|error| cannot_run(&command, &error))?
+    };
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
 }
 
@@ -202,9 +217,13 @@ fn find_program(definition: &Definition) -> Result<PathBuf, StartError> {
         return if path.exists() { Ok(path) } else { Err(not_found(None)) };
     }
     let path = definition.env.get("PATH").map_or("", String::as_str);
-    let candidates = std::env::split_paths(path).map(|directory| directory.join(command));
-    let found = candidates.into_iter().find(|candidate| is_executable(candidate));
-    found.ok_or_else(|| not_found(Some(path)))
+    find_in_path(command, path).ok_or_else(|| not_found(Some(path)))
+}
+
+/// The first executable of this name in the directories of `path`.
+pub(super) fn find_in_path(name: &str, path: &str) -> Option<PathBuf> {
+    let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
+    candidates.into_iter().find(|candidate| is_executable(candidate))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -280,9 +299,14 @@ pub(super) fn drain(mut pipe: &UnixStream) {
 }
 
 fn send_report(mut control: &UnixStream, report: &Report) -> io::Result<()> {
-    let mut line = serde_json::to_vec(report)?;
+    send_line(&mut control, report)
+}
+
+/// Sends a message of one line.
+pub(super) fn send_line(socket: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
-    control.write_all(&line)
+    socket.write_all(&line)
 }
 
 #[cfg(test)]
@@ -293,7 +317,8 @@ mod tests {
     fn an_order_that_comes_with_the_definition_is_not_lost() {
         for (sent, is_started) in [("", true), ("K", false)] {
             let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
-            let definition = r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null}"#;
+            let definition =
+                r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null,"sandbox":null}"#;
             theirs.write_all(format!("{definition}\n{sent}").as_bytes()).expect("there is room");
             assert_eq!(receive_definition(&ours).expect("it is read").is_some(), is_started);
         }

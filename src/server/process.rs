@@ -25,6 +25,7 @@ pub use self::reaper_handle::Reaper;
 use super::context::{Guard, ProcessAttributes};
 use super::exit::{Exit, ReachedLimit};
 use super::guard::Definition;
+use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
 use super::stop_order::{StopLevel, StopOrder};
 use crate::config::{Limits, Program, ServerConfig, environment};
@@ -248,18 +249,26 @@ impl Process {
 pub(super) fn definition(
     program: &Program,
     inherited: ProcessAttributes,
+    restrictions: Option<Restrictions>,
     own: impl Iterator<Item = (String, String)>,
 ) -> Definition {
     let mut env = program.passed.clone().unwrap_or_else(|| environment::passed(own, &program.pass_env));
+    let private = restrictions.as_ref().and_then(Restrictions::private);
+    if let Some(private) = private {
+        let variables = sandbox::private_variables(private).into_iter();
+        env.extend(variables.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())));
+    }
     env.extend(program.env.clone());
-    let home = env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let home = || env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let default_cwd = private.map_or_else(home, sandbox::private_cwd);
     Definition {
         command: program.command.clone(),
         args: program.args.clone(),
+        cwd: program.cwd.clone().unwrap_or(default_cwd),
         env,
-        cwd: program.cwd.clone().unwrap_or(home),
         umask: inherited.umask,
         open_files: inherited.open_files,
+        sandbox: restrictions,
     }
 }
 
@@ -293,7 +302,7 @@ mod tests {
         let own = [("HOME", "/own"), ("TERM", "xterm"), ("SECRET", "s")];
         let env = |program: &Program| {
             let own = variables(&own).into_iter();
-            let definition = definition(program, ProcessAttributes::default(), own);
+            let definition = definition(program, ProcessAttributes::default(), None, own);
             assert_eq!(definition.cwd, PathBuf::from(&definition.env["HOME"]));
             definition.env
         };

@@ -21,6 +21,7 @@ use crate::catalog::{List, Lists, offer_any};
 use crate::era::Eras;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
+use crate::server::sandbox::SandboxReport;
 
 /// Wakes the reader of several servers, such as the manager, after a change.
 pub type ChangeSignal = Arc<Notify>;
@@ -69,6 +70,8 @@ pub struct ServerSnapshot {
     pub checked: Option<(Instant, Silence)>,
     /// Whether the limits of the latest instance are enforced; `None` if it has none.
     pub limits: Option<Enforcement>,
+    /// What is enforced for the latest instance; `None` before the first start.
+    pub sandbox: Option<SandboxReport>,
     /// The latest failure.
     pub last_error: Option<ServerError>,
 }
@@ -140,6 +143,7 @@ pub(super) fn channel(
         instructions: None,
         checked: None,
         limits: None,
+        sandbox: None,
         last_error: None,
     };
     let (published, receiver) = watch::channel(first);

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::sandbox::Unenforceable;
+
 /// Why the program of a server did not start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -36,11 +38,26 @@ pub enum StartError {
     },
     /// The configured working directory does not exist.
     NoWorkingDirectory(PathBuf),
+    /// The running kernel cannot enforce the configured sandbox.
+    Unenforceable(Unenforceable),
+    /// The sandbox could not be applied. The text is the system's message.
+    Sandbox(String),
+    /// A configured path of the sandbox cannot be used.
+    SandboxPath {
+        /// As configured, or the working directory.
+        path: PathBuf,
+        /// The protected directory that it would open; `None` if the path does not exist.
+        opens: Option<PathBuf>,
+    },
     /// Something that every start needs has failed, such as a pipe.
     System(String),
 }
 
 impl StartError {
+    pub(super) fn system(error: impl fmt::Display) -> Self {
+        Self::System(error.to_string())
+    }
+
     /// The system refused to execute a file.
     pub(super) fn of_execution(program: &Path, error: &io::Error) -> Self {
         let lasting = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::ACCESS, Errno::PERM, Errno::NOEXEC];
@@ -51,7 +68,14 @@ impl StartError {
 
     /// Whether a person has to change something before the command can be executed.
     pub(super) fn is_lasting(&self) -> bool {
-        matches!(self, Self::CommandNotFound { .. } | Self::CommandLine(_) | Self::NotExecutable { .. })
+        matches!(
+            self,
+            Self::CommandNotFound { .. }
+                | Self::CommandLine(_)
+                | Self::NotExecutable { .. }
+                | Self::Unenforceable(_)
+                | Self::SandboxPath { .. }
+        )
     }
 
     /// A stable word for the reason.
@@ -63,6 +87,9 @@ impl StartError {
             Self::NotExecutable { .. } => "not_executable",
             Self::NotExecuted { .. } => "not_executed",
             Self::NoWorkingDirectory(_) => "no_working_directory",
+            Self::Unenforceable(_) => "sandbox_unenforceable",
+            Self::Sandbox(_) => "sandbox_failed",
+            Self::SandboxPath { .. } => "sandbox_path",
             Self::System(_) => "system",
         }
     }
@@ -80,6 +107,9 @@ impl StartError {
             }
             Self::NotExecuted { program, error } => Self::NotExecuted { program: path(program), error: mask(&error) },
             Self::NoWorkingDirectory(directory) => Self::NoWorkingDirectory(path(directory)),
+            Self::Unenforceable(_) => self,
+            Self::Sandbox(error) => Self::Sandbox(mask(&error)),
+            Self::SandboxPath { path: at, opens } => Self::SandboxPath { path: path(at), opens: opens.map(path) },
             Self::System(error) => Self::System(mask(&error)),
         }
     }
@@ -97,6 +127,17 @@ impl fmt::Display for StartError {
                 write!(f, "cannot run `{}`: {error}", program.display())
             }
             Self::NoWorkingDirectory(path) => write!(f, "working directory `{}` does not exist", path.display()),
+            Self::Unenforceable(unenforceable) => unenforceable.fmt(f),
+            Self::Sandbox(error) => write!(f, "the sandbox cannot be applied: {error}"),
+            Self::SandboxPath { path, opens: Some(directory) } => {
+                write!(
+                    f,
+                    "`{}` would open `{}` to the server, which is at sandbox level `files`",
+                    path.display(),
+                    directory.display()
+                )
+            }
+            Self::SandboxPath { path, opens: None } => write!(f, "`{}` of `sandbox` does not exist", path.display()),
             Self::System(error) => write!(f, "cannot be started: {error}"),
         }
     }

@@ -7,11 +7,12 @@ use rustix::process::{PidfdFlags, geteuid, getpid, pidfd_open};
 
 use super::finding::{Finding, Group};
 use crate::config::interpolate::{Process, Sources};
+use crate::server::SandboxHost;
 
 pub(super) fn check() -> Group {
     Group {
         title: "program",
-        findings: [Some(version()), others(), Some(system()), home()].into_iter().flatten().collect(),
+        findings: [Some(version()), others(), Some(system()), Some(sandbox()), home()].into_iter().flatten().collect(),
     }
 }
 
@@ -46,6 +47,18 @@ fn system() -> Finding {
             format!("{found}, where `pidfd_open` fails: {error}"),
             "use Linux 5.6 or newer; in a container, allow `pidfd_open` in its seccomp profile",
         ),
+    }
+}
+
+/// What sandboxes can restrict on this system.
+fn sandbox() -> Finding {
+    let scope = SandboxHost::new(true, &Process).report_of_default();
+    match scope.degradation() {
+        None => Finding::fine("sandbox", "Landlock separates servers from each other and from mcpd"),
+        Some(degradation) => {
+            let advice = "use Linux 6.12 or newer, with Landlock enabled (`lsm=` on the kernel's command line)";
+            Finding::warning("sandbox", format!("of each server: {degradation}"), advice)
+        }
     }
 }
 

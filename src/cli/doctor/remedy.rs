@@ -48,6 +48,13 @@ fn of_program(probe: &DaemonProbe, report: &ServerReport, code: &str, has_ended:
         ("command_line", _) => {
             format!("move its arguments to `args` in {}; then {}", probe.definition(name), reloaded(probe, &again))
         }
+        ("sandbox_unenforceable", _) => {
+            let definition = probe.definition(name);
+            format!("choose another `sandbox` in {definition}, or a newer kernel; then {}", reloaded(probe, &again))
+        }
+        ("sandbox_path", _) => {
+            format!("correct `sandbox` or `cwd` in {}; then {}", probe.definition(name), reloaded(probe, &again))
+        }
         ("initialize_timeout", _) => {
             format!("raise its `handshake_timeout`, or find out what it waits for; then {again}")
         }

@@ -1,5 +1,6 @@
 //! Notes about servers that run: what agents do not see and why, last errors, and unanswered messages.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::is_down;
@@ -10,7 +11,7 @@ use crate::cli::style::OutputStyle;
 use crate::cli::text::{one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
 use crate::policy::MAX_NAME_LEN;
-use crate::server::Silence;
+use crate::server::{SandboxReport, Silence};
 
 /// Maximum number of disabled tools that are named; `--json` has all of them.
 const MAX_TOOLS: usize = 10;
@@ -18,7 +19,8 @@ const MAX_NOTES: usize = 20;
 
 /// One line for each note. The table already has the number of denied tools.
 pub(super) fn notes(servers: &[ServerReport], style: OutputStyle) -> String {
-    let all: Vec<_> = servers.iter().flat_map(of_server).collect();
+    let mut all: Vec<_> = servers.iter().flat_map(of_server).collect();
+    all.extend(sandboxes(servers));
     let mut text = String::new();
     for note in all.iter().take(MAX_NOTES) {
         text += &(wrap(&one_line(note), 0, 4, style.width()) + "\n");
@@ -27,6 +29,17 @@ pub(super) fn notes(servers: &[ServerReport], style: OutputStyle) -> String {
         let _ = writeln!(text, "… {left} more");
     }
     text
+}
+
+/// What sandboxes do not restrict on this system, once for all servers that it is true of.
+fn sandboxes(servers: &[ServerReport]) -> Vec<String> {
+    let mut all: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for server in servers {
+        if let Some(degradation) = server.sandbox.as_ref().and_then(SandboxReport::degradation) {
+            all.entry(degradation).or_default().push(&server.name);
+        }
+    }
+    all.into_iter().map(|(degradation, names)| format!("{}: {degradation}", names.join(", "))).collect()
 }
 
 fn of_server(server: &ServerReport) -> Vec<String> {

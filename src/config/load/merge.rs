@@ -83,8 +83,13 @@ impl Layers {
     }
 
     /// Errors that only the merged layers show.
-    pub(super) fn check(&self) -> Vec<Diagnostic> {
-        if self.is_partial { Vec::new() } else { self.profiles.check() }
+    pub(super) fn check(&self, sources: &dyn Sources) -> Vec<Diagnostic> {
+        if self.is_partial {
+            return Vec::new();
+        }
+        let mut wrong = self.profiles.check();
+        wrong.extend(self.servers.iter().filter_map(|server| server.check_cwd(&self.defaults, sources)));
+        wrong
     }
 
     /// The configuration, with defaults for unset keys.

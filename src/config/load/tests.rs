@@ -13,6 +13,7 @@ mod printing;
 mod profiles;
 mod refusals;
 mod remotes;
+mod sandbox;
 mod schema;
 mod shows;
 mod syntax;

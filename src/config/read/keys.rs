@@ -56,6 +56,7 @@ impl Reader<'_> {
                 self.one_of(&entry.node, text, key.name, &names()).map(KeyValue::Choice)
             }
             KeyKind::Path => self.file_path(entry, &key.sample()).map(KeyValue::Path),
+            KeyKind::Sandbox => self.sandbox(entry).map(KeyValue::Sandbox),
             KeyKind::ToolTimeouts => Some(KeyValue::ToolTimeouts(self.tool_timeouts(entry))),
         }
     }

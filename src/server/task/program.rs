@@ -11,6 +11,7 @@ use crate::server::error::ServerError;
 use crate::server::lifecycle::Event;
 use crate::server::link::Link;
 use crate::server::process::{self, Activity, SpawnError, StderrBytes};
+use crate::server::start_error::StartError;
 use crate::server::start_permit::StartPermit;
 
 /// Time to read the remaining stderr of an ended server.
@@ -23,7 +24,13 @@ impl ServerTask {
     pub(super) async fn one_process(&mut self, program: &Program, permit: StartPermit) -> Event {
         let secrets = program.secrets.clone();
         let context = &self.context;
-        let definition = process::definition(program, context.inherited, own_env());
+        let plan = match context.sandbox.plan(&self.config.name, &program.command, &self.config.settings.sandbox) {
+            Ok(plan) => plan,
+            Err(unenforceable) => {
+                return not_started(SpawnError::Error(StartError::Unenforceable(unenforceable)), &secrets);
+            }
+        };
+        let definition = process::definition(program, context.inherited, plan.restrictions, own_env());
         let (guard, reaper) = (context.guard.clone(), context.reaper.clone());
         let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &definition));
         let mut spawned = match self.unless_stopped(spawning).await {
@@ -32,7 +39,10 @@ impl ServerTask {
             Some(Err(_)) => return Event::Ended(ServerError::GuardSilent),
             None => return self.stopped(),
         };
-        self.publisher.update(|published| published.guard_pid = spawned.guard_pid());
+        self.publisher.update(|published| {
+            published.guard_pid = spawned.guard_pid();
+            published.sandbox = Some(plan.report);
+        });
         let (cgroups, config) = (self.context.cgroups.clone(), Arc::clone(&self.config));
         let limits = self.parking(spawned.limit(&cgroups, &config)).await;
         self.publisher.update(|published| published.limits = limits);

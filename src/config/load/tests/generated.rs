@@ -45,6 +45,7 @@ fn schema<T: Default>(key: &Key<T>) -> Json {
         KeyKind::Duration => json!({"$ref": "#/$defs/duration"}),
         KeyKind::Choice(names) => json!({"enum": names()}),
         KeyKind::Path => json!({"type": "string", "pattern": "^(/|~/|\\$\\{)"}),
+        KeyKind::Sandbox => json!({"$ref": "#/$defs/sandbox_value"}),
         KeyKind::ToolTimeouts => json!({"type": "object", "additionalProperties": {"$ref": "#/$defs/duration"}}),
     };
     schema["description"] = description(key).into();

@@ -1,0 +1,146 @@
+//! The key `sandbox`: the restrictions under which the processes of a server run. Pure.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::edit::toml_string;
+use super::interpolate::Sources;
+use super::keys::{Choice, Field, KeyValue};
+
+/// The restrictions under which the processes of a server run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    /// What the server may do with other processes and with files.
+    pub level: SandboxLevel,
+    /// Files and directories that the server may also read at [`SandboxLevel::Files`].
+    pub read: Vec<PathBuf>,
+    /// Files and directories that the server may also change at [`SandboxLevel::Files`].
+    pub write: Vec<PathBuf>,
+    /// Whether it may create Unix sockets.
+    pub unix: bool,
+    /// The TCP ports that it may use.
+    pub network: Network,
+}
+
+/// What a server may do with other processes and with files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxLevel {
+    /// Whatever the user may.
+    None,
+    /// No access to other processes. Files are not restricted.
+    Scope,
+    /// No access to other processes, and only to the files that the server needs.
+    Files,
+}
+
+impl Choice for SandboxLevel {
+    const NAMES: &[(&str, Self)] = &[("none", Self::None), ("scope", Self::Scope), ("files", Self::Files)];
+}
+
+impl SandboxLevel {
+    /// The word of the configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Scope => "scope",
+            Self::Files => "files",
+        }
+    }
+}
+
+/// The TCP ports that a server may connect to and listen at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// All.
+    Any,
+    /// These. An empty list permits none.
+    Ports(Vec<u16>),
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self::of_level(SandboxLevel::Scope)
+    }
+}
+
+impl Sandbox {
+    /// The restrictions of a level that is written as a single word.
+    #[must_use]
+    pub fn of_level(level: SandboxLevel) -> Self {
+        let unix = level != SandboxLevel::Files;
+        Self { level, read: Vec::new(), write: Vec::new(), unix, network: Network::Any }
+    }
+
+    /// This value as TOML: a word if it says everything, else a table.
+    pub(super) fn toml(&self) -> String {
+        let plain = Self::of_level(self.level);
+        if *self == plain {
+            return toml_string(self.level.name());
+        }
+        let mut members = vec![format!("level = {}", toml_string(self.level.name()))];
+        for (key, paths) in [("read", &self.read), ("write", &self.write)] {
+            if !paths.is_empty() {
+                let paths: Vec<_> = paths.iter().map(|path| toml_string(&path.to_string_lossy())).collect();
+                members.push(format!("{key} = [{}]", paths.join(", ")));
+            }
+        }
+        if self.unix != plain.unix {
+            members.push(format!("unix = {}", self.unix));
+        }
+        match &self.network {
+            Network::Any => {}
+            Network::Ports(ports) if ports.is_empty() => members.push("network = \"none\"".to_owned()),
+            Network::Ports(ports) => members.push(format!("network = {ports:?}")),
+        }
+        format!("{{ {} }}", members.join(", "))
+    }
+}
+
+impl Field for Sandbox {
+    fn set(&mut self, value: &KeyValue) {
+        if let KeyValue::Sandbox(sandbox) = value {
+            self.clone_from(sandbox);
+        }
+    }
+
+    fn get(&self) -> Option<KeyValue> {
+        Some(KeyValue::Sandbox(self.clone()))
+    }
+}
+
+/// The directories that no server at [`SandboxLevel::Files`] may reach as a whole. Landlock has no rule that takes a part of a directory
+/// away again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtectedDirectories {
+    /// The user's home directory. Access below it is permitted.
+    pub home: Option<PathBuf>,
+    /// mcpd's directory for state.
+    pub state: Option<PathBuf>,
+    /// mcpd's directories: state, configuration, cache and sockets. No access below them is permitted, either.
+    pub own: Vec<PathBuf>,
+}
+
+impl ProtectedDirectories {
+    /// Those that the variables of `sources` name. Source: XDG Base Directory Specification.
+    #[must_use]
+    pub fn of(sources: &dyn Sources) -> Self {
+        let home = sources.home();
+        let given = |variable| sources.var(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = |variable, default| given(variable).or_else(|| Some(home.as_ref()?.join(default)));
+        let state = base("XDG_STATE_HOME", ".local/state").map(|base| base.join("mcpd"));
+        let others = [base("XDG_CONFIG_HOME", ".config"), base("XDG_CACHE_HOME", ".cache"), given("XDG_RUNTIME_DIR")];
+        let others = others.into_iter().flatten().map(|base| base.join("mcpd"));
+        Self { own: state.clone().into_iter().chain(others).collect(), home, state }
+    }
+
+    /// The directory that access to `path` would open.
+    #[must_use]
+    pub fn opened_by(&self, path: &Path) -> Option<&Path> {
+        let home = self.home.as_ref().filter(|home| home.starts_with(path));
+        let own = || self.own.iter().find(|own| own.starts_with(path) || path.starts_with(own));
+        home.or_else(own).map(PathBuf::as_path)
+    }
+}

@@ -1,0 +1,145 @@
+//! Restricts this process: no new privileges, a Landlock domain, a seccomp filter.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, Scope, path_beneath_rules,
+};
+use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    apply_filter,
+};
+
+use super::{Domain, Restrictions};
+
+/// The address family of Unix sockets.
+const UNIX: u64 = 1;
+/// What is added to the number of a system call. Some kernels for `x86_64` have a second set of them, the x32 ABI.
+const MODES: &[i64] = if cfg!(target_arch = "x86_64") { &[0, 0x4000_0000] } else { &[0] };
+
+/// What root loses in a domain: with either of these the kernel opens `/proc/PID/environ` and the like without asking Landlock.
+const UNRESTRICTED: [CapabilitySet; 2] = [CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN];
+
+/// The version of Landlock that the running kernel offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Abi(u8);
+
+impl Abi {
+    /// Nothing can be enforced, as there is no guard.
+    pub(crate) const NO_GUARD: Self = Self(0);
+    /// No Landlock. The first version counts as none, since it forbids to move files between directories.
+    pub(crate) const NONE: Self = Self(1);
+    /// Domains separate processes.
+    pub(super) const DOMAINS: Self = Self(2);
+    /// Rules for files include truncation.
+    pub(super) const FILES: Self = Self(3);
+    /// Rules for TCP ports.
+    pub(super) const NETWORK: Self = Self(4);
+    /// Scopes for signals and abstract sockets.
+    pub(super) const SCOPES: Self = Self(6);
+
+    /// The version of the running kernel, as far as mcpd uses it.
+    #[must_use]
+    pub fn running() -> Self {
+        #[cfg(feature = "test-server")]
+        if let Some(number) = std::env::var("MCPD_TEST_LANDLOCK").ok().and_then(|number| number.parse().ok()) {
+            return Self(number).min(Self::of_kernel());
+        }
+        Self::of_kernel()
+    }
+
+    fn of_kernel() -> Self {
+        let strict = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        // Whether the kernel knows a right; nothing is created.
+        let probes = [
+            (6, strict().scope(Scope::Signal).is_ok()),
+            (5, strict().handle_access(AccessFs::IoctlDev).is_ok()),
+            (4, strict().handle_access(AccessNet::ConnectTcp).is_ok()),
+            (3, strict().handle_access(AccessFs::Truncate).is_ok()),
+            (2, strict().handle_access(AccessFs::Refer).is_ok()),
+        ];
+        probes.iter().find(|(_, is_known)| *is_known).map_or(Self::NONE, |(number, _)| Self(*number))
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_number(number: u8) -> Self {
+        Self(number)
+    }
+
+    pub(super) fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// Applies `restrictions` to this process and to the program that it executes. `read` and `write` are the paths of level `files`.
+pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
+    rustix::thread::set_no_new_privs(true)?;
+    if let Some(domain) = &restrictions.domain {
+        for capability in UNRESTRICTED {
+            // Fails without privileges, and then there is nothing to remove.
+            let _ = remove_capability_from_bounding_set(capability);
+        }
+        let ruleset = ruleset(domain, read, write).map_err(io::Error::other)?;
+        ruleset.restrict_self().map_err(io::Error::other)?;
+    }
+    if !restrictions.unix {
+        apply_filter(&without_unix_sockets().map_err(io::Error::other)?).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+fn ruleset(
+    domain: &Domain,
+    read: &[PathBuf],
+    write: &[PathBuf],
+) -> Result<RulesetCreated, Box<dyn Error + Send + Sync>> {
+    let abi = match domain.abi {
+        number @ 0..=4 => ABI::from(i32::from(number)),
+        _ => ABI::V5,
+    };
+    let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    if domain.abi >= Abi::SCOPES.0 {
+        ruleset = ruleset.scope(Scope::Signal | Scope::AbstractUnixSocket)?;
+    }
+    let reading = AccessFs::from_read(abi);
+    let writing = AccessFs::from_all(abi) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
+    if domain.files.is_some() {
+        ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
+    } else if domain.abi < Abi::SCOPES.0 {
+        // The kernel refuses a ruleset that handles nothing. This right is granted everywhere below.
+        ruleset = ruleset.handle_access(AccessFs::Refer)?;
+    }
+    if domain.ports.is_some() {
+        ruleset = ruleset.handle_access(AccessNet::from_all(ABI::V4))?;
+    }
+    let mut created = ruleset.create()?;
+    if domain.files.is_some() {
+        created =
+            created.add_rules(path_beneath_rules(read, reading))?.add_rules(path_beneath_rules(write, writing))?;
+    } else if domain.abi < Abi::SCOPES.0 {
+        created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
+    }
+    for port in domain.ports.iter().flatten() {
+        created = created.add_rule(NetPort::new(*port, AccessNet::from_all(ABI::V4)))?;
+    }
+    Ok(created)
+}
+
+/// A filter that forbids `socket(AF_UNIX)`. `socketpair` stays: it reaches nothing outside, and runtimes use it for the pipes of their
+/// children. `io_uring` could create sockets without the system call, so it is refused, too.
+fn without_unix_sockets() -> Result<BpfProgram, seccompiler::BackendError> {
+    let family = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, UNIX)?;
+    let mut rules = BTreeMap::new();
+    for mode in MODES {
+        rules.insert(libc::SYS_socket | mode, vec![SeccompRule::new(vec![family.clone()])?]);
+        rules.insert(libc::SYS_io_uring_setup | mode, Vec::new());
+    }
+    let refusal = SeccompAction::Errno(libc::EACCES.unsigned_abs());
+    let architecture = std::env::consts::ARCH.try_into()?;
+    SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()
+}

@@ -1,0 +1,220 @@
+//! The files of a server at level `files`: the system, its own program, its own directories, and what the configuration adds.
+//!
+//! Runs in the stage: only there the server's own environment says which program runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::FileRules;
+use crate::config::ProtectedDirectories;
+use crate::server::guard::{Definition, find_in_path};
+use crate::server::start_error::StartError;
+
+/// What every program may read: the system, and how host names are resolved.
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/etc",
+    "/gnu/store",
+    "/home/linuxbrew/.linuxbrew",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/opt",
+    "/proc",
+    "/run/NetworkManager/resolv.conf",
+    "/run/current-system",
+    "/run/resolvconf",
+    "/run/systemd/resolve",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/lib/ca-certificates",
+];
+/// The devices that every program may use.
+const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"];
+/// Programs whose first argument that names a file is a script.
+const INTERPRETERS: &[&str] =
+    &["bash", "bun", "deno", "java", "node", "perl", "php", "python", "ruby", "sh", "ts-node", "tsx"];
+/// Files that mark the directory of a project. A script may load other files below it.
+const PROJECT_MARKERS: &[&str] = &["package.json", "node_modules", "pyproject.toml", "deno.json", "Gemfile"];
+/// The parts of an installation in a hidden directory of the home directory, such as `~/.cargo`, which also has other files.
+const INSTALLED: &[&str] = &["bin", "lib", "lib64", "libexec"];
+/// The maximum number of links and interpreters that lead from a command to its programs.
+const MAX_HOPS: usize = 16;
+/// The maximum length of the first line of a script.
+const MAX_SHEBANG: u64 = 4096;
+
+/// The paths that a server may use.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Paths {
+    pub(super) read: Vec<PathBuf>,
+    pub(super) write: Vec<PathBuf>,
+}
+
+/// Creates the directories of the server alone. `TMPDIR` becomes a directory of this process; those of ended processes are removed.
+pub(super) fn create_private(rules: &FileRules, env: &mut BTreeMap<String, String>) -> io::Result<()> {
+    let create = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+    create(&super::private_cwd(&rules.private))?;
+    for (name, path) in super::private_variables(&rules.private) {
+        if env.get(name).map(Path::new) == Some(&path) {
+            create(&path)?;
+            if name == "TMPDIR" {
+                remove_unused(&path);
+                let own = path.join(std::process::id().to_string());
+                create(&own)?;
+                env.insert(name.to_owned(), own.to_string_lossy().into_owned());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes the temporary directories of processes that have ended. A number that was reused delays that.
+fn remove_unused(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if !Path::new("/proc").join(entry.file_name()).exists() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The paths of the server that `program` runs.
+pub(super) fn paths(rules: &FileRules, definition: &Definition, program: &Path) -> Result<Paths, StartError> {
+    let protected = &with_canonical(&rules.protected);
+    for path in rules.read.iter().chain(&rules.write) {
+        if !path.exists() {
+            return Err(StartError::SandboxPath { path: path.clone(), opens: None });
+        }
+    }
+    let caches: Vec<_> = super::private_variables(&rules.private)
+        .into_iter()
+        .filter_map(|(name, _)| definition.env.get(name).map(PathBuf::from))
+        .filter(|path| path.is_absolute() && !path.starts_with(&rules.private))
+        .collect();
+    let own_cwd = definition.cwd.starts_with(&rules.private);
+    let cwd = (!own_cwd).then_some(&definition.cwd);
+    for path in rules.read.iter().chain(&rules.write).chain(&caches).chain(cwd) {
+        check(path, protected)?;
+    }
+    for cache in caches.iter().filter(|cache| !cache.exists()) {
+        let _ = fs::create_dir_all(cache);
+    }
+
+    let mut programs = Programs { protected, env: &definition.env, found: BTreeSet::new() };
+    programs.add(program);
+    if let Some(script) = script(definition, program) {
+        programs.add(&script);
+        programs.add_directory(project(&script));
+    }
+    let mut read: BTreeSet<_> = SYSTEM.iter().map(PathBuf::from).chain(programs.found).collect();
+    read.extend(rules.read.iter().cloned());
+    let mut write: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).chain(caches).collect();
+    write.extend(rules.write.iter().chain(cwd).chain([&rules.private]).cloned());
+    Ok(Paths { read: read.into_iter().collect(), write: write.into_iter().collect() })
+}
+
+/// Refuses a path that would open a protected directory, itself or by where it leads.
+fn check(path: &Path, protected: &ProtectedDirectories) -> Result<(), StartError> {
+    let real = fs::canonicalize(path);
+    let opens = protected.opened_by(path).or_else(|| protected.opened_by(real.as_deref().ok()?));
+    opens.map_or(Ok(()), |directory| {
+        Err(StartError::SandboxPath { path: path.to_owned(), opens: Some(directory.to_owned()) })
+    })
+}
+
+/// `protected` and where its directories lead, if they are links.
+fn with_canonical(protected: &ProtectedDirectories) -> ProtectedDirectories {
+    let mut all = protected.clone();
+    all.own.extend(protected.own.iter().filter_map(|path| fs::canonicalize(path).ok()));
+    let home = protected.home.as_ref().and_then(|home| fs::canonicalize(home).ok());
+    all.home = home.or(all.home);
+    all
+}
+
+/// The script that an interpreter is called with.
+fn script(definition: &Definition, program: &Path) -> Option<PathBuf> {
+    let name = program.file_name()?.to_str()?.trim_end_matches(|end: char| end.is_ascii_digit() || end == '.');
+    if !INTERPRETERS.contains(&name) {
+        return None;
+    }
+    let paths =
+        definition.args.iter().filter(|argument| !argument.starts_with('-')).map(|path| definition.cwd.join(path));
+    paths.into_iter().find(|path| path.is_file())
+}
+
+/// The directory of the project that a script belongs to, else the directory of the script.
+fn project(script: &Path) -> PathBuf {
+    let script = fs::canonicalize(script).unwrap_or_else(|_| script.to_owned());
+    let parents = script.ancestors().skip(1);
+    let marked = parents.into_iter().find(|parent| PROJECT_MARKERS.iter().any(|marker| parent.join(marker).exists()));
+    marked.or(script.parent()).unwrap_or(Path::new("/")).to_owned()
+}
+
+/// Collects the files and directories of the programs that a command runs.
+struct Programs<'d> {
+    protected: &'d ProtectedDirectories,
+    env: &'d BTreeMap<String, String>,
+    found: BTreeSet<PathBuf>,
+}
+
+impl Programs<'_> {
+    /// Adds `program`, the targets of its links, its interpreters, and where each of them is installed.
+    fn add(&mut self, program: &Path) {
+        let mut next = vec![program.to_owned()];
+        for _ in 0..MAX_HOPS {
+            let Some(path) = next.pop() else { return };
+            let directory = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
+            let Some(path) = directory.zip(path.file_name()).map(|(parent, name)| parent.join(name)) else { continue };
+            self.add_installation(&path);
+            match fs::read_link(&path) {
+                Ok(target) => next.push(path.parent().unwrap_or(Path::new("/")).join(target)),
+                Err(_) => next.extend(self.interpreter(&path)),
+            }
+            self.found.insert(path);
+        }
+    }
+
+    /// Adds `PREFIX` of `PREFIX/bin/PROGRAM`, or the directory of the program. Version managers have `PREFIX/shims/PROGRAM`, a script
+    /// that starts a program in another directory of theirs.
+    fn add_installation(&mut self, program: &Path) {
+        let Some(directory) = program.parent() else { return };
+        let is_named =
+            |names: &[&str]| directory.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
+        let prefix = directory.parent().unwrap_or(directory);
+        if !is_named(&["bin", "sbin"]) {
+            let installation = if is_named(&["shims"]) { prefix } else { directory };
+            return self.add_directory(installation.to_owned());
+        }
+        let is_hidden = prefix.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if is_hidden && prefix.parent() == self.protected.home.as_deref() {
+            INSTALLED.iter().for_each(|part| self.add_directory(prefix.join(part)));
+        } else {
+            self.add_directory(prefix.to_owned());
+        }
+    }
+
+    /// Adds `directory`, unless that would open a protected one.
+    fn add_directory(&mut self, directory: PathBuf) {
+        if self.protected.opened_by(&directory).is_none() {
+            self.found.insert(directory);
+        }
+    }
+
+    /// The program that the first line of a script names.
+    fn interpreter(&self, script: &Path) -> Option<PathBuf> {
+        let mut line = String::new();
+        BufReader::new(File::open(script).ok()?.take(MAX_SHEBANG)).read_line(&mut line).ok()?;
+        let mut words = line.strip_prefix("#!")?.split_whitespace();
+        let program = PathBuf::from(words.next()?);
+        if program.file_name()? != "env" {
+            return Some(program);
+        }
+        let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+        find_in_path(name, self.env.get("PATH")?)
+    }
+}

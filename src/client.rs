@@ -34,7 +34,7 @@ use crate::list_kind::ListKind;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::Access;
-use crate::server::{self, Guard, Reaper, Running, ServerContext, ServerHandle, SharedState, StopLevel};
+use crate::server::{self, GuardProgram, Reaper, Running, ServerContext, ServerHandle, SharedState, StopLevel};
 use crate::tool::Tool;
 
 /// A server process of this program's own, or its session with a server that is reached at a URL. Dropping it ends the process
@@ -147,22 +147,22 @@ impl ToolResult {
 }
 
 impl Client {
-    /// Starts the server under [`Guard::available`]. Has to be called within a tokio runtime.
+    /// Starts the server under [`GuardProgram::available`]. Has to be called within a tokio runtime.
     #[must_use]
     pub fn spawn(server: ServerConfig) -> Self {
-        Self::spawn_with(server, Guard::available())
+        Self::spawn_with(server, GuardProgram::available())
     }
 
     /// Connects to the server that is reached at `url`. Has to be called within a tokio runtime, with its timers and its I/O.
     #[must_use]
     pub fn connect(name: impl Into<Arc<str>>, url: impl Into<String>) -> Self {
-        Self::spawn_with(ServerConfig::remote(name, url), Guard::None)
+        Self::spawn_with(ServerConfig::remote(name, url), GuardProgram::None)
     }
 
     /// Starts the server under the given guard. The handshake begins at once; [`Client::initialize`] waits for it.
     #[must_use]
-    pub fn spawn_with(server: ServerConfig, guard: Guard) -> Self {
-        let host = ServerContext { restarts: false, ..ServerContext::new(guard) };
+    pub fn spawn_with(server: ServerConfig, guard: GuardProgram) -> Self {
+        let host = ServerContext { restart_on_exit: false, ..ServerContext::new(guard) };
         let (policy, settings) = (server.policy.clone(), server.settings.clone());
         let reaper = host.reaper.clone();
         let record = SharedState::new(Arc::clone(&server.name));
@@ -200,13 +200,13 @@ impl Client {
     /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`], [`ClientError::MalformedTool`].
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.ready()?;
-        self.handle().wait_for(|published| published.attempted).await;
+        self.handle().wait_for(|published| published.first_start_ended).await;
         self.connected()?;
         let tools = Arc::clone(&self.handle().published().lists[ListKind::Tools]);
         let hidden = tools.hidden(ListKind::Tools, &self.policy);
         let shown = tools.items.iter().filter(|tool| !hidden.contains_key(&*tool.key));
         let read = |tool: &Item| {
-            Tool::read(tool.definition.clone()).map_err(|malformed| ClientError::MalformedTool {
+            Tool::read(tool.json.clone()).map_err(|malformed| ClientError::MalformedTool {
                 server: Arc::clone(self.handle().name()),
                 tool: tool.key.to_string(),
                 reason: malformed.reason.to_string(),
@@ -244,7 +244,7 @@ impl Client {
     /// Ends the server: calls in flight get 2 s, then stdin is closed, after 3 s SIGTERM, after 2 s SIGKILL. Returns when
     /// no process of it is left. One at a URL is told that the session is over.
     pub async fn close(self) {
-        self.running.control.stop(StopLevel::Drain);
+        self.running.control.stop(StopLevel::FinishRunning);
         // A task that panicked has dropped its process, and so ended it.
         let _ = self.running.task.await;
         self.reaper.close().await;
@@ -277,7 +277,7 @@ impl Client {
 pub(crate) fn connected(server: &ServerHandle) -> Result<(), ClientError> {
     let published = server.published();
     let reason = match &published.state {
-        _ if published.asleep => return Ok(()),
+        _ if published.not_started_yet => return Ok(()),
         State::Failed { reason } | State::Backoff { reason, .. } => reason.to_string(),
         State::NeedsLogin { .. } => server::login_needed(server.name()),
         State::Stopping | State::Stopped => "was stopped".to_owned(),

@@ -57,7 +57,8 @@ use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
 use crate::server::{
-    self, Cgroups, Guard, Logins, ProcessAttributes, Reaper, ServerContext, StartPermits, StopControl, StopLevel, User,
+    self, Cgroups, GuardProgram, Logins, ProcessAttributes, Reaper, ServerContext, StartPermits, StopChannel,
+    StopLevel, User,
 };
 use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
@@ -100,9 +101,9 @@ struct Daemon {
     next_session: u64,
     task_token_key: Arc<TaskTokenKey>,
     /// Raised by signals, and by the daemon itself if it has lost its lock.
-    stopping: StopControl,
+    stopping: StopChannel,
     /// Raised when no server is left: sessions write their last answers and end.
-    closing: StopControl,
+    closing: StopChannel,
     /// Limits the bytes that agents leave unread or unfinished.
     budget: Arc<Budget>,
     /// Limits warnings that a peer can cause.
@@ -122,7 +123,7 @@ struct Parts {
     task_token_key: TaskTokenKey,
     logs: Logs,
     config: ConfigState,
-    stopping: StopControl,
+    stopping: StopChannel,
 }
 
 /// Requests of operators that their own tasks cannot answer.
@@ -152,7 +153,7 @@ fn server_context(
         logins,
         serves_agents: true,
         reaper: Reaper::of_subreaper(),
-        ..ServerContext::new(Guard::available())
+        ..ServerContext::new(GuardProgram::available())
     }
 }
 
@@ -202,7 +203,7 @@ pub async fn run(
         state: state.clone(),
     };
     let logs = Logs { calls, reader, log };
-    let stop = signals.stopping.order.clone();
+    let stop = signals.stopping.receiver.clone();
     let stopping = signals.stopping;
     let parts = Parts { agents, operator_listener, manager, limits, task_token_key, logs, config: state, stopping };
     let (daemon, requests) = Daemon::new(parts);
@@ -262,7 +263,7 @@ impl Daemon {
             next_session: 0,
             task_token_key: Arc::new(task_token_key),
             stopping,
-            closing: StopControl::new(),
+            closing: StopChannel::new(),
             budget,
             warnings: Arc::default(),
             operator,
@@ -280,7 +281,7 @@ impl Daemon {
         mut requests: Requests,
         mut servers_ended: JoinHandle<()>,
     ) -> Result<(), DaemonError> {
-        let (mut stop, mut kill) = (self.stopping.order.clone(), self.stopping.order.clone());
+        let (mut stop, mut kill) = (self.stopping.receiver.clone(), self.stopping.receiver.clone());
         let mut killed = pin!(kill.at_least(StopLevel::Kill));
         let mut hurried = false;
         self.serve_profiles(upkeep);
@@ -306,12 +307,12 @@ impl Daemon {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
                     if upkeep.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
                         tracing::error!("another daemon holds the lock of this runtime directory: stopping");
-                        self.stopping.raise(StopLevel::Drain);
+                        self.stopping.raise(StopLevel::FinishRunning);
                     }
                 }
-                () = stop.at_least(StopLevel::Drain), if self.agents.is_some() => {
+                () = stop.at_least(StopLevel::FinishRunning), if self.agents.is_some() => {
                     self.agents = None;
-                    self.manager.stop(StopLevel::Drain);
+                    self.manager.stop(StopLevel::FinishRunning);
                 }
                 () = &mut killed, if self.agents.is_none() && !hurried => {
                     hurried = true;
@@ -324,7 +325,7 @@ impl Daemon {
             self.agents = None;
             self.after_manager().await;
         }
-        self.closing.raise(StopLevel::Drain);
+        self.closing.raise(StopLevel::FinishRunning);
         let all_ended = async { while self.sessions.join_next().await.is_some() {} };
         if timeout(LAST_SESSIONS, all_ended).await.is_err() {
             tracing::warn!("some agents did not read their last answers in time");
@@ -367,7 +368,7 @@ impl Daemon {
         };
         let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return };
         let (pid, uid) = (peer.pid(), peer.uid());
-        let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
+        let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_other_uid: !is_own(uid) });
         if let Some(message) = self.is_full_for(&user) {
             if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {}", profile.name)) {
                 tracing::warn!(pid, uid, profile = &*profile.name, "refused an agent: {message}");
@@ -391,8 +392,8 @@ impl Daemon {
             max_message: self.limits.max_message_bytes,
             line_timeout: self.limits.line_timeout,
             first_list_wait: self.limits.first_list_wait,
-            stopping: self.stopping.order.clone(),
-            closing: self.closing.order.clone(),
+            stopping: self.stopping.receiver.clone(),
+            closing: self.closing.receiver.clone(),
             status: Arc::clone(&status),
             warnings: Arc::clone(&self.warnings),
             backlog: Arc::clone(&backlog),
@@ -437,7 +438,7 @@ impl Daemon {
         let servers = self.view.borrow().servers.clone();
         let all_ended = async {
             for server in &servers {
-                server.handle.ended().await;
+                server.handle.wait_ended().await;
             }
         };
         if timeout(LAST_SERVERS, all_ended).await.is_err() {
@@ -468,12 +469,12 @@ impl Daemon {
         if self.sessions.len() >= max {
             return Some(format!("mcpd serves {max} agents already"));
         }
-        let share = max / if user.is_guest { GUEST_SHARE } else { SHARE };
+        let share = max / if user.is_other_uid { GUEST_SHARE } else { SHARE };
         if self.connected.values().filter(|agent| *agent.user == *user).count() >= share.max(1) {
             return Some(format!("mcpd serves {share} agents of this user at this profile already"));
         }
-        let guests = self.connected.values().filter(|agent| agent.user.is_guest).count();
-        let is_full = user.is_guest && guests >= max / ALL_GUESTS_SHARE;
+        let guests = self.connected.values().filter(|agent| agent.user.is_other_uid).count();
+        let is_full = user.is_other_uid && guests >= max / ALL_GUESTS_SHARE;
         is_full.then(|| format!("mcpd serves {guests} agents of other users already"))
     }
 
@@ -522,7 +523,7 @@ impl Daemon {
 
     /// Whether every server's first start attempt has ended, or `first_list_wait` is over.
     fn has_settled(&self, view: &View) -> bool {
-        let attempted = || view.servers.iter().all(|member| member.handle.published().attempted);
+        let attempted = || view.servers.iter().all(|member| member.handle.published().first_start_ended);
         view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
     }
 

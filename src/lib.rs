@@ -52,7 +52,7 @@ pub use client::{Client, ClientError, ClientState, ToolResult};
 pub use config::ServerConfig;
 pub use jsonrpc::reply::ErrorObject;
 pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool};
-pub use server::{Guard, HealthOverride, guard};
+pub use server::{GuardProgram, HealthOverride, guard};
 pub use tool::Tool;
 
 /// Runs the `mcpd` program.

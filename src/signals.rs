@@ -8,16 +8,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook_tokio::Signals;
 use tokio::sync::Notify;
 
-use crate::server::{StopControl, StopLevel, StopOrder};
+use crate::server::{StopChannel, StopLevel, StopReceiver};
 
 /// Orders that signals give.
 #[derive(Debug)]
 pub struct SignalOrders {
-    /// The first SIGTERM or SIGINT means [`StopLevel::Drain`], a further one [`StopLevel::Kill`].
-    pub stopping: StopControl,
+    /// The first SIGTERM or SIGINT means [`StopLevel::FinishRunning`], a further one [`StopLevel::Kill`].
+    pub stopping: StopChannel,
     /// SIGHUP: read the configuration again. Several at once cause one reload.
     ///
-    /// With a terminal on stdin, stdout or stderr, SIGHUP means that the terminal is gone: [`StopLevel::Drain`], however often it is
+    /// With a terminal on stdin, stdout or stderr, SIGHUP means that the terminal is gone: [`StopLevel::FinishRunning`], however often it is
     /// received.
     pub reload: Arc<Notify>,
 }
@@ -29,9 +29,10 @@ pub struct SignalOrders {
 pub fn listen() -> io::Result<SignalOrders> {
     // The last three are ignored, as their default is to end the process. A write beyond the file size limit then fails (EFBIG).
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ])?;
-    let (sender, order) = StopOrder::channel();
+    let (sender, receiver) = StopReceiver::channel();
     let reload = Arc::new(Notify::new());
-    let orders = SignalOrders { stopping: StopControl { sender: sender.clone(), order }, reload: Arc::clone(&reload) };
+    let orders =
+        SignalOrders { stopping: StopChannel { sender: sender.clone(), receiver }, reload: Arc::clone(&reload) };
     let on_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();
     tokio::spawn(async move {
         while let Some(signal) = signals.next().await {
@@ -45,7 +46,7 @@ pub fn listen() -> io::Result<SignalOrders> {
             tracing::info!(signal, "stopping");
             sender.send_modify(|stop| {
                 *stop = match *stop {
-                    StopLevel::Run => StopLevel::Drain,
+                    StopLevel::Run => StopLevel::FinishRunning,
                     stopping if signal == SIGHUP => stopping,
                     _ => StopLevel::Kill,
                 };

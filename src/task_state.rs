@@ -17,7 +17,7 @@ const MAX_OBJECT_LEN: usize = 64 << 10;
 
 /// A request about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskAct {
+pub enum TaskOperation {
     /// `tasks/get`
     Get,
     /// `tasks/cancel`

@@ -26,7 +26,7 @@ mod mcpd {
     pub mod calls {
         mod outcome;
 
-        pub use outcome::Outcome;
+        pub use outcome::CallOutcome;
     }
 
     /// Time limits of calls.
@@ -77,8 +77,8 @@ mod mcpd {
         /// Messages between sessions and servers.
         pub mod messages {
             pub mod call;
+            pub mod resource_subscribers;
             pub mod server_notification;
-            pub mod subscriptions;
             pub mod tasks;
 
             /// The handle of a server, which no target uses.
@@ -89,7 +89,7 @@ mod mcpd {
             }
         }
 
-        pub use messages::subscriptions::Subscription;
+        pub use messages::resource_subscribers::ResourceSubscriptionChange;
 
         /// Stub: errors of servers, of which the targets see only the one of a dropped call.
         pub mod error {
@@ -115,23 +115,23 @@ mod mcpd {
         }
 
         /// The order to stop, which no target gives.
-        pub mod stop_order {
+        pub mod stop_level {
             /// The level.
             #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-            pub enum Stop {
+            pub enum StopLevel {
                 /// The daemon runs.
                 Run,
             }
 
             /// The order.
             #[derive(Debug, Clone)]
-            pub struct StopOrder;
+            pub struct StopReceiver;
 
-            impl StopOrder {
+            impl StopReceiver {
                 /// The current level.
                 #[must_use]
-                pub fn now(&self) -> Stop {
-                    Stop::Run
+                pub fn now(&self) -> StopLevel {
+                    StopLevel::Run
                 }
             }
         }

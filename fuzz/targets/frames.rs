@@ -81,7 +81,7 @@ fn check_message(line: &Bytes) {
     let (id, rest) = match &message {
         Message::Request { id, params, .. } => (Some(id), params.as_ref()),
         Message::Notification { params, .. } => (None, params.as_ref()),
-        Message::Response { id, outcome: Ok(part) | Err(part) } => (Some(id), Some(part)),
+        Message::Response { id, response: Ok(part) | Err(part) } => (Some(id), Some(part)),
     };
     for part in id.into_iter().chain(rest) {
         assert!(line.as_ptr_range().contains(&part.as_ptr()), "a part that is no slice of its line");
@@ -96,8 +96,8 @@ fn check_message(line: &Bytes) {
             let written = value.one("params");
             assert!(params.map_or(["".as_bytes(), b"null"].contains(&written), |params| params == written));
         }
-        Message::Response { outcome: Ok(result), .. } => assert_eq!(value.one("result"), result),
-        Message::Response { outcome: Err(error), .. } => assert_eq!(value.one("error"), error),
+        Message::Response { response: Ok(result), .. } => assert_eq!(value.one("result"), result),
+        Message::Response { response: Err(error), .. } => assert_eq!(value.one("error"), error),
     }
 }
 

@@ -23,8 +23,8 @@ use pure_modules::list_kind::{ListKind, PerKind};
 use pure_modules::naming::{Naming, Scheme};
 use pure_modules::policy::{self, Policy};
 use pure_modules::server::listing::{Listing, Next};
-use pure_modules::server::messages::call::{Call, CallKey, Origin, Reply, ReplySender, RequestKind};
-use pure_modules::server::stop_order::StopOrder;
+use pure_modules::server::messages::call::{Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender};
+use pure_modules::server::stop_level::StopReceiver;
 use pure_modules::session::routed_request::{RoutedMethod, RoutedRequest, Target};
 use serde_json::value::RawValue;
 
@@ -95,10 +95,10 @@ impl World {
             let route = self.catalog.route(kind, &name).expect("what is listed is routed to");
             let [before, after] = around(&item, &raw_name);
             let has_name = |own: &&Item| {
-                *own.key == *route.name && around(&own.definition, &own.raw_key) == [before.clone(), after.clone()]
+                *own.key == *route.name && around(&own.json, &own.raw_key) == [before.clone(), after.clone()]
             };
             let own = self.lists[route.server][kind].items.iter().find(has_name).expect("nothing is altered");
-            let is_permitted = self.policies[route.server].permits(kind, &route.name, Some(&own.definition));
+            let is_permitted = self.policies[route.server].permits(kind, &route.name, Some(&own.json));
             assert!(is_permitted, "{name:?} is denied");
         }
     }
@@ -139,17 +139,17 @@ impl Router {
         };
         let Some(Target::Route(route)) = request.target(&self.world.catalog) else { return false };
         let route = route.clone();
-        let (to, mut answers) = ReplySender::channel(Arc::default(), StopOrder);
+        let (to, mut answers) = SessionSender::channel(Arc::default(), StopReceiver);
         let key = CallKey { session: agent as u64, serial: 1 };
         let call = Call {
-            reply: Reply::new(key, &id, &self.world.names[route.server], &to),
+            response_handle: ResponseHandle::new(key, &id, &self.world.names[route.server], &to),
             request: RequestLine {
                 line: line.clone(),
                 id: id.clone(),
                 rename: Some(Rename { exposed: request.raw_key.clone(), own: route.raw_name.clone() }),
                 progress_token: request.progress_token.clone(),
             },
-            kind: RequestKind::Nothing,
+            kind: RequestKind::Plain,
             limit: route.limit,
             origin: Origin::Legacy(Arc::default()),
             access: None,

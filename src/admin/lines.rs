@@ -41,7 +41,7 @@ impl Source {
     }
 
     fn next_read(&self) -> Option<Moment> {
-        self.reader.next_read().filter(|_| self.reader.place() < self.until)
+        self.reader.next_read().filter(|_| self.reader.next_line_number() < self.until)
     }
 }
 
@@ -57,7 +57,8 @@ impl MergedLines {
 
     /// Skips the oldest lines across all servers, so that `last` remain.
     fn skip_all_but(&mut self, last: usize) {
-        let read = |(source, one): (usize, &Source)| one.reader.all_read().into_iter().map(move |read| (read, source));
+        let read =
+            |(source, one): (usize, &Source)| one.reader.times_of_unread().into_iter().map(move |read| (read, source));
         let mut all: Vec<(Moment, usize)> = self.sources.iter().enumerate().flat_map(read).collect();
         let surplus = all.len().saturating_sub(last);
         if surplus == 0 {

@@ -103,7 +103,7 @@ async fn send_tools(
         let is_enabled = member.enablement == Enablement::Enabled;
         let (state, has_listed) = {
             let published = member.handle.published();
-            (member.state_word(&published).to_owned(), published.has_listed)
+            (member.state_word(&published).to_owned(), published.lists_known)
         };
         let (name, truncated) = (group.server().to_string(), group.is_truncated());
         let missing = group.is_seen() && is_enabled && !has_listed;

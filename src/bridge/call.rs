@@ -16,7 +16,7 @@ use crate::era::agent_meta::AgentMeta;
 use crate::era::request;
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::Change;
-use crate::task_state::TaskAct;
+use crate::task_state::TaskOperation;
 
 /// A call whose agent and server speak different eras.
 #[derive(Debug)]
@@ -79,9 +79,9 @@ impl BridgedCall {
     pub(crate) fn for_task_at_modern_server(
         request: BridgedRequest,
         legacy_agent: &Arc<AgentMeta>,
-        act: TaskAct,
+        act: TaskOperation,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let is_cancel_pending = act == TaskAct::Cancel;
+        let is_cancel_pending = act == TaskOperation::Cancel;
         let changes = request.task_request_changes(if is_cancel_pending { CANCEL } else { GET }, legacy_agent)?;
         let task = TaskRequest { legacy_agent: Arc::clone(legacy_agent), act, is_hidden: false };
         Ok((Self { request, state: State::TaskRequestAtModernServer { task, is_cancel_pending } }, changes))
@@ -321,7 +321,7 @@ impl BridgedCall {
 impl BridgedCall {
     /// The server has made a task of the call, which `result` reports. Returns the time of the next poll; `None` means now.
     pub(crate) fn poll_hidden_task(&mut self, result: &Bytes, is_working: bool, now: Instant) -> Option<Instant> {
-        let task = TaskRequest { legacy_agent: self.legacy_agent()?, act: TaskAct::Result, is_hidden: true };
+        let task = TaskRequest { legacy_agent: self.legacy_agent()?, act: TaskOperation::Result, is_hidden: true };
         let poll_at = is_working.then(|| now + interval(result));
         self.state = match poll_at {
             Some(next_poll) => State::AwaitingNextPoll { task, next_poll },
@@ -334,7 +334,7 @@ impl BridgedCall {
     pub(crate) fn poll_later(&mut self, at: Instant) -> bool {
         match &mut self.state {
             State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. }
-                if task.act == TaskAct::Result =>
+                if task.act == TaskOperation::Result =>
             {
                 self.state = State::AwaitingNextPoll { task: task.clone(), next_poll: at };
                 true

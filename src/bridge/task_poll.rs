@@ -17,7 +17,7 @@ use crate::era::task::{Status, result_to_legacy, state_to_legacy};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::jsonrpc::splice::applied;
-use crate::task_state::TaskAct;
+use crate::task_state::TaskOperation;
 
 pub(super) const GET: &str = "tasks/get";
 pub(super) const CANCEL: &str = "tasks/cancel";
@@ -31,7 +31,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub(super) struct TaskRequest {
     pub(super) legacy_agent: Arc<AgentMeta>,
-    pub(super) act: TaskAct,
+    pub(super) act: TaskOperation,
     /// The agent waits for the result of a call and does not know that it is a task.
     pub(super) is_hidden: bool,
 }
@@ -58,21 +58,21 @@ impl TaskRequest {
         now: Instant,
     ) -> PollOutcome {
         match self.act {
-            TaskAct::Cancel if is_cancel_pending => PollOutcome::Again,
-            TaskAct::Cancel if has_ended_uncancelled(state) => {
+            TaskOperation::Cancel if is_cancel_pending => PollOutcome::Again,
+            TaskOperation::Cancel if has_ended_uncancelled(state) => {
                 // The error of a legacy server for a task that has ended (MCP 2025-11-25, "Task Cancellation").
                 let error = ErrorObject::new(INVALID_PARAMS, "the task was not cancelled: it has ended");
                 PollOutcome::Step(Step::RespondWith(Err(raw_error(&error))))
             }
             // The server may ignore a cancellation. The state is correct in any case.
-            TaskAct::Get | TaskAct::Cancel => PollOutcome::Step(match state_to_legacy(state) {
+            TaskOperation::Get | TaskOperation::Cancel => PollOutcome::Step(match state_to_legacy(state) {
                 Ok(changes) => {
                     let legacy = Bytes::from(applied(state, &changes));
                     Step::ForwardTaskResponse { changes, result: legacy }
                 }
                 Err(_) => Step::Fail(BridgeError::Malformed),
             }),
-            TaskAct::Result => self.result(state, raw_id, now),
+            TaskOperation::Result => self.result(state, raw_id, now),
         }
     }
 

@@ -165,7 +165,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::super::subscriber::EVENT_QUEUE_LEN;
-    use super::super::{Caller, CompletedCall, Filter, Moment, Outcome};
+    use super::super::{CallOutcome, Caller, CompletedCall, Filter, Moment};
     use super::*;
 
     fn record(server: &str) -> CompletedCall {
@@ -176,7 +176,7 @@ mod tests {
             caller: Arc::new(caller),
             server: Some(server.into()),
             tool: "t".into(),
-            outcome: Outcome::Ok,
+            outcome: CallOutcome::Ok,
             request_bytes: 0,
             reply_bytes: 0,
             arguments: None,

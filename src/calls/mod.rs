@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use self::filter::{Filter, ToolFilter};
 pub use self::history::{HistoryResponse, start};
-pub use self::outcome::Outcome;
+pub use self::outcome::CallOutcome;
 pub use self::ring::Log;
 pub use self::subscriber::CallEvent;
 pub use crate::clock::Moment;
@@ -64,7 +64,7 @@ pub struct CompletedCall {
     /// The server's own name for the tool. Without a server, the name that the agent sent, cut to a bounded length.
     pub tool: Arc<str>,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// Size of the request in bytes.
     pub request_bytes: usize,
     /// Size of the answer in bytes; 0 if there was none.

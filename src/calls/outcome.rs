@@ -9,7 +9,7 @@ use crate::jsonrpc::members::members;
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// With a result.
     Ok,
     /// With a result that has `isError`.
@@ -39,7 +39,7 @@ pub enum Outcome {
     UnknownTool,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// From the server's response: a raw result or a raw error object.
     #[must_use]
     pub fn of(response: Result<&Bytes, &Bytes>) -> Self {
@@ -123,26 +123,30 @@ mod tests {
     #[test]
     fn is_error_is_read_from_the_top_level_of_a_result() {
         let check = |result: &'static str, expected| {
-            assert_eq!(Outcome::of(Ok(&Bytes::from_static(result.as_bytes()))), expected, "{result}");
+            assert_eq!(CallOutcome::of(Ok(&Bytes::from_static(result.as_bytes()))), expected, "{result}");
         };
-        check(r#"{"content":[]}"#, Outcome::Ok);
-        check(r#"{"content":[],"isError":false}"#, Outcome::Ok);
-        check(r#"{"content":[],"isError":true}"#, Outcome::ToolError);
-        check(r#"{ "isError" : true , "content":[]}"#, Outcome::ToolError);
-        check(r#"{"structuredContent":{"isError":true}}"#, Outcome::Ok);
-        check(r#"{"structuredContent":{"isError":true},"isError":false}"#, Outcome::Ok);
-        check(r#"{"isError":true,"\"isError":false}"#, Outcome::ToolError);
-        check(r#"{"isError":true,"a":{"isError":false}}"#, Outcome::ToolError);
-        check(r#"{"structuredContent":{"isError":false},"isError":true}"#, Outcome::ToolError);
-        check(r#"{"content":[{"type":"text","text":"\"isError\":true"}]}"#, Outcome::Ok);
-        check(r#"{"isError":"true"}"#, Outcome::Ok);
-        check(r#""isError""#, Outcome::Ok);
+        check(r#"{"content":[]}"#, CallOutcome::Ok);
+        check(r#"{"content":[],"isError":false}"#, CallOutcome::Ok);
+        check(r#"{"content":[],"isError":true}"#, CallOutcome::ToolError);
+        check(r#"{ "isError" : true , "content":[]}"#, CallOutcome::ToolError);
+        check(r#"{"structuredContent":{"isError":true}}"#, CallOutcome::Ok);
+        check(r#"{"structuredContent":{"isError":true},"isError":false}"#, CallOutcome::Ok);
+        check(r#"{"isError":true,"\"isError":false}"#, CallOutcome::ToolError);
+        check(r#"{"isError":true,"a":{"isError":false}}"#, CallOutcome::ToolError);
+        check(r#"{"structuredContent":{"isError":false},"isError":true}"#, CallOutcome::ToolError);
+        check(r#"{"content":[{"type":"text","text":"\"isError\":true"}]}"#, CallOutcome::Ok);
+        check(r#"{"isError":"true"}"#, CallOutcome::Ok);
+        check(r#""isError""#, CallOutcome::Ok);
     }
 
     #[test]
     fn code_of_an_error_is_read_if_it_is_an_integer() {
         let check = |error: &'static str, code| {
-            assert_eq!(Outcome::of(Err(&Bytes::from_static(error.as_bytes()))), Outcome::Error { code }, "{error}");
+            assert_eq!(
+                CallOutcome::of(Err(&Bytes::from_static(error.as_bytes()))),
+                CallOutcome::Error { code },
+                "{error}"
+            );
         };
         check(r#"{"code":-32000,"message":"x"}"#, Some(-32000));
         check(r#"{"code":1.5}"#, None);

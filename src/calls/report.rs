@@ -88,7 +88,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::SystemTime;
 
-    use super::super::{Caller, CompletedCall, Moment, Outcome};
+    use super::super::{CallOutcome, Caller, CompletedCall, Moment};
     use super::*;
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
             caller: Arc::new(caller),
             server: Some(Arc::from("files")),
             tool: Arc::from("read"),
-            outcome: Outcome::Error { code: Some(-5) },
+            outcome: CallOutcome::Error { code: Some(-5) },
             request_bytes: 10,
             reply_bytes: 20,
             arguments: None,

@@ -90,13 +90,13 @@ mod tests {
     use std::sync::Arc;
     use std::task::{Context, Waker};
 
-    use super::super::{Caller, Moment, Outcome};
+    use super::super::{CallOutcome, Caller, Moment};
     use super::*;
 
     fn record(request_bytes: usize) -> CompletedCall {
         let caller = Caller { session: 1, profile: "default".into(), pid: None, uid: 0, client: None };
         let (now, caller) = (Moment::now(), Arc::new(caller));
-        let (server, tool, outcome) = (None, "t".into(), Outcome::Ok);
+        let (server, tool, outcome) = (None, "t".into(), CallOutcome::Ok);
         CompletedCall {
             began: now,
             ended: now,

@@ -7,7 +7,7 @@ use tracing::{Span, field};
 
 use super::report::milliseconds;
 use super::trace::Parent;
-use super::{Outcome, text};
+use super::{CallOutcome, text};
 
 /// Opens a span for the request `line` with this `id`. Span names are static, so exporters read `otel.name`.
 #[inline]
@@ -38,7 +38,7 @@ fn record_parent(span: &Span, line: &Bytes) {
 }
 
 /// Records the outcome and logs one line.
-pub(crate) fn close(span: &Span, outcome: Outcome, duration: Duration) {
+pub(crate) fn close(span: &Span, outcome: CallOutcome, duration: Duration) {
     span.record("outcome", outcome.word());
     span.record("duration_ms", milliseconds(duration));
     if let Some(code) = outcome.code() {

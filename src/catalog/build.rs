@@ -88,7 +88,7 @@ impl Catalog {
             _ => source.settings.request_limit(),
         };
         if kind == ListKind::Tools {
-            self.exposure[server][kind].tokens += token_estimate::of_bytes(vacant.key().len(), item.passed_on);
+            self.exposure[server][kind].tokens += token_estimate::of_bytes(vacant.key().len(), item.model_bytes);
         }
         list.add_renamed(item, vacant.key(), source.lists[kind].makes_tasks);
         vacant.insert(Route { server, raw_name: item.raw_key.clone(), name: Arc::clone(&item.key), limit });
@@ -117,7 +117,7 @@ impl Catalog {
         let exposure = &mut self.exposure[server][kind];
         match owner {
             None => {
-                list.add(&item.definition);
+                list.add(&item.json);
                 exposure.exposed += 1;
             }
             Some(owner) => exposure.shadowed += usize::from(owner != server),
@@ -148,11 +148,11 @@ impl Text {
     fn add_renamed(&mut self, item: &Item, name: &Bytes, makes_tasks: bool) {
         let quoted = [b"\"", &name[..], b"\""].concat();
         let rename = Edit { part: &item.raw_key, replacement: &quoted };
-        let may_be_task = makes_tasks.then(|| may_be_task(&item.definition)).flatten();
+        let may_be_task = makes_tasks.then(|| may_be_task(&item.json)).flatten();
         let task_support = may_be_task.iter().map(Change::edit);
         for (text, mut edits) in self.texts().zip([vec![rename], task_support.chain([rename]).collect()]) {
             separate(text);
-            splice_into(text, &item.definition, &mut edits);
+            splice_into(text, &item.json, &mut edits);
         }
     }
 

@@ -14,18 +14,18 @@ use crate::policy::{Hidden, Policy};
 pub struct Item {
     /// Its name on the server, or its URI.
     pub key: Arc<str>,
-    /// The key as raw JSON: a slice of `definition`.
+    /// The key as raw JSON: a slice of `json`.
     pub raw_key: Bytes,
     /// The whole object, raw.
-    pub definition: Bytes,
+    pub json: Bytes,
     /// Bytes of a tool that clients pass to a model beside its name ([`crate::token_estimate`]); 0 for other kinds.
-    pub passed_on: usize,
+    pub model_bytes: usize,
 }
 
 /// Compares items of the same kind, where all other fields follow from the definition.
 impl PartialEq for Item {
     fn eq(&self, other: &Self) -> bool {
-        self.definition == other.definition
+        self.json == other.json
     }
 }
 
@@ -39,7 +39,7 @@ pub struct List {
     /// The list was cut at a limit, or at a repeated cursor.
     pub truncated: bool,
     /// How long it may be cached, if the server states it.
-    pub keep: Option<CacheHint>,
+    pub cache_hint: Option<CacheHint>,
     /// For tools: the server declares task support for all its tools at once.
     pub makes_tasks: bool,
 }
@@ -50,7 +50,7 @@ impl List {
     pub(crate) fn hidden<'a>(&'a self, kind: ListKind, policy: &'a Policy) -> HashMap<&'a str, Hidden<'a>> {
         let mut hidden = HashMap::new();
         for item in &self.items {
-            if let Err(why) = policy.verdict(kind, &item.key, Some(&item.definition)) {
+            if let Err(why) = policy.verdict(kind, &item.key, Some(&item.json)) {
                 hidden.entry(&*item.key).or_insert(why);
             }
         }
@@ -59,8 +59,7 @@ impl List {
 
     /// Whether policy permits every definition of `key`. An unlisted item is checked by its key alone.
     pub(crate) fn permits(&self, kind: ListKind, policy: &Policy, key: &str) -> bool {
-        let mut definitions =
-            self.items.iter().filter(|item| *item.key == *key).map(|item| &item.definition).peekable();
+        let mut definitions = self.items.iter().filter(|item| *item.key == *key).map(|item| &item.json).peekable();
         if definitions.peek().is_none() {
             return policy.permits(kind, key, None);
         }
@@ -69,7 +68,7 @@ impl List {
 
     /// How long a list that contains this one may be cached. `None` if this list is empty.
     pub(super) fn keep(&self) -> Option<CacheHint> {
-        self.keep.or_else(|| (!self.items.is_empty()).then(CacheHint::default))
+        self.cache_hint.or_else(|| (!self.items.is_empty()).then(CacheHint::default))
     }
 }
 

@@ -64,8 +64,8 @@ mod tests {
         let item = |(key, definition): &(&str, &'static str)| Item {
             key: (*key).into(),
             raw_key: Bytes::new(),
-            definition: Bytes::from_static(definition.as_bytes()),
-            passed_on: 0,
+            json: Bytes::from_static(definition.as_bytes()),
+            model_bytes: 0,
         };
         List { items: items.iter().map(item).collect(), ..List::default() }
     }

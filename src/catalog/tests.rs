@@ -10,9 +10,9 @@ use crate::policy::pattern;
 
 fn tool(name: &str) -> Item {
     let raw = serde_json::to_string(name).expect("a string");
-    let definition = Bytes::from(format!(r#"{{"x":1.10,"name":{raw},"z":null,"a":[]}}"#));
-    let raw_name = definition.slice(17..17 + raw.len());
-    Item { key: name.into(), raw_key: raw_name, definition, passed_on: 0 }
+    let json = Bytes::from(format!(r#"{{"x":1.10,"name":{raw},"z":null,"a":[]}}"#));
+    let raw_name = json.slice(17..17 + raw.len());
+    Item { key: name.into(), raw_key: raw_name, json, model_bytes: 0 }
 }
 
 struct Server {
@@ -49,8 +49,8 @@ fn tools_of_a_server_that_makes_tasks_of_any_say_so_to_who_may_ask_for_some() {
     let makes_tasks = |server: Server, makes_tasks| {
         let mut lists = server.lists.clone();
         let mut list = List { makes_tasks, ..List::clone(&lists[ListKind::Tools]) };
-        let definition = Bytes::from_static(br#"{"name":"own","execution":{"taskSupport":"forbidden"}}"#);
-        list.items.push(Item { key: "own".into(), raw_key: definition.slice(8..13), definition, passed_on: 0 });
+        let json = Bytes::from_static(br#"{"name":"own","execution":{"taskSupport":"forbidden"}}"#);
+        list.items.push(Item { key: "own".into(), raw_key: json.slice(8..13), json, model_bytes: 0 });
         lists[ListKind::Tools] = Arc::new(list);
         Server { lists, ..server }
     };
@@ -141,8 +141,8 @@ fn of_one_name_listed_twice_the_first_stands() {
 #[test]
 fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
     let item = |reads_only: bool| {
-        let definition = Bytes::from(format!(r#"{{"name":"t","annotations":{{"readOnlyHint":{reads_only}}}}}"#));
-        Item { key: "t".into(), raw_key: definition.slice(8..11), definition, passed_on: 0 }
+        let json = Bytes::from(format!(r#"{{"name":"t","annotations":{{"readOnlyHint":{reads_only}}}}}"#));
+        Item { key: "t".into(), raw_key: json.slice(8..11), json, model_bytes: 0 }
     };
     let policy = Policy::default().read_only(true);
     for (definitions, exposed, denied) in [
@@ -172,9 +172,9 @@ fn tool_that_is_listed_twice_is_hidden_if_either_definition_is_denied() {
 /// A server whose resources and templates have these URIs.
 fn library(name: &str, resources: &[&str], templates: &[&str]) -> Server {
     let item = |key: &str, uri: &&str| {
-        let definition = Bytes::from(format!(r#"{{"{key}":"{uri}","name":"x"}}"#));
-        let raw_key = definition.slice(key.len() + 4..key.len() + 6 + uri.len());
-        Item { key: (*uri).into(), raw_key, definition, passed_on: 0 }
+        let json = Bytes::from(format!(r#"{{"{key}":"{uri}","name":"x"}}"#));
+        let raw_key = json.slice(key.len() + 4..key.len() + 6 + uri.len());
+        Item { key: (*uri).into(), raw_key, json, model_bytes: 0 }
     };
     let list = |key: &str, uris: &[&str]| {
         Arc::new(List { items: uris.iter().map(|uri| item(key, uri)).collect(), truncated: false, ..List::default() })

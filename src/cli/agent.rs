@@ -64,10 +64,10 @@ impl Agent {
         loop {
             let incoming = self.reader.next().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
             match incoming {
-                Incoming::Message { message: Message::Response { id, outcome }, .. }
+                Incoming::Message { message: Message::Response { id, response }, .. }
                     if id[..] == *expected.as_bytes() =>
                 {
-                    return outcome
+                    return response
                         .map_or_else(|error| Ok(Err(serde_json::from_slice(&error)?)), |result| Ok(Ok(result)));
                 }
                 Incoming::Message { message: Message::Notification { method, params }, .. } => {

@@ -76,8 +76,8 @@ pub(super) enum Health {
 impl From<Health> for HealthOverride {
     fn from(health: Health) -> Self {
         match health {
-            Health::Up => Self::Up,
-            Health::Down => Self::Down,
+            Health::Up => Self::ForceHealthy,
+            Health::Down => Self::ForceUnhealthy,
             Health::Auto => Self::Auto,
         }
     }

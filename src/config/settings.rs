@@ -164,7 +164,7 @@ impl Settings {
     }
 
     fn within_total(&self, silence: Duration) -> CallLimit {
-        CallLimit { silence: silence.min(self.call_timeout_max), total: self.call_timeout_max }
+        CallLimit { progress_timeout: silence.min(self.call_timeout_max), total: self.call_timeout_max }
     }
 
     /// Whether an instance with these settings also fits `other`, because they differ at most in live settings.

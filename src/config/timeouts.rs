@@ -8,7 +8,7 @@ use globset::{Glob, GlobMatcher};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallLimit {
     /// Maximum time without an answer or progress. At most `total`.
-    pub silence: Duration,
+    pub progress_timeout: Duration,
     /// Maximum total time, independent of progress.
     pub total: Duration,
 }

@@ -18,9 +18,9 @@ type ServerLists<'a> = [&'a [&'a str]; 4];
 
 fn lists(offered: ServerLists<'_>) -> Lists {
     let item = |kind: ListKind, key: &str| {
-        let definition = Bytes::from(format!(r#"{{"{}":"{key}"}}"#, kind.key()));
-        let start = definition.len() - key.len() - 3;
-        Item { key: key.into(), raw_key: definition.slice(start..definition.len() - 1), definition, passed_on: 0 }
+        let json = Bytes::from(format!(r#"{{"{}":"{key}"}}"#, kind.key()));
+        let start = json.len() - key.len() - 3;
+        Item { key: key.into(), raw_key: json.slice(start..json.len() - 1), json, model_bytes: 0 }
     };
     Lists::from_fn(|kind| {
         let items = offered[kind as usize].iter().map(|key| item(kind, key)).collect();

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::deadline_timer::DeadlineTimer;
 use crate::manager::View;
 use crate::server::lifecycle::NEEDS_LOGIN;
-use crate::server::{StopLevel, StopOrder};
+use crate::server::{StopLevel, StopReceiver};
 
 /// Minimum time between two status lines.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
@@ -26,7 +26,7 @@ const MAX_NAMES: usize = 3;
 pub(super) struct Sources {
     pub(super) view: watch::Receiver<Arc<View>>,
     pub(super) agents: watch::Receiver<usize>,
-    pub(super) stop: StopOrder,
+    pub(super) stop: StopReceiver,
 }
 
 /// Notifies the service manager for as long as the daemon runs. Writes by itself, as `sd_notify::notify` would block the whole
@@ -51,7 +51,7 @@ pub(super) async fn run(mut sources: Sources) {
         }
         tokio::select! {
             () = async { sleep(MIN_INTERVAL).await; changed.await } => {}
-            () = sources.stop.at_least(StopLevel::Drain), if !stops => (pending, stops) = (Some(NotifyState::Stopping), true),
+            () = sources.stop.at_least(StopLevel::FinishRunning), if !stops => (pending, stops) = (Some(NotifyState::Stopping), true),
             () = Watchdog::due(&mut watchdog) => pending = Some(NotifyState::Watchdog),
         }
     }

@@ -106,5 +106,5 @@ fn lists(member: &Member) -> Option<(Arc<str>, Lists)> {
 
 /// Whether a server has listed all that it offers, or sleeps and has done so before.
 fn has_listed(published: &ServerSnapshot) -> bool {
-    published.has_listed && !published.may_list_more()
+    published.lists_known && !published.may_list_more()
 }

@@ -10,7 +10,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
     // Neither speaks MCP nor leaves at the end of its input.
     std::fs::write(&file, "[servers.a]\ncommand = \"sleep\"\nargs = [\"600\"]\n").expect("its own directory");
     let config = config::load(&[file], &Process).expect("a good configuration").config;
-    let host = ServerContext::new(Guard::None);
+    let host = ServerContext::new(GuardProgram::None);
     let directory = RuntimeDir::resolve(Some(place.path().join("run")), |_| None).expect("it was given");
     let mut lock = directory.lock().expect("nobody else's");
     let agents = AgentSockets::create(&config.profiles, &mut lock, ActivatedSockets::default()).expect("free");
@@ -34,7 +34,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
         task_token_key,
         logs,
         config: config_state,
-        stopping: StopControl::new(),
+        stopping: StopChannel::new(),
     });
     // Like a manager whose task panics: its servers are stopped, and no task takes orders any more.
     let panics = async move {

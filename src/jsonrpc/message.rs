@@ -29,7 +29,7 @@ pub enum Message {
         /// Raw JSON.
         id: Bytes,
         /// Raw JSON of the result, or of the error object.
-        outcome: Result<Bytes, Bytes>,
+        response: Result<Bytes, Bytes>,
     },
 }
 
@@ -84,10 +84,10 @@ pub fn parse(line: &Bytes) -> Result<Message, MessageError> {
             })
         }
         (Some(id), None, Some(result), None) if is_versioned => {
-            Ok(Message::Response { id: slice(id), outcome: Ok(slice(result)) })
+            Ok(Message::Response { id: slice(id), response: Ok(slice(result)) })
         }
         (Some(id), None, None, Some(error)) if is_versioned && error.first() == Some(&b'{') => {
-            Ok(Message::Response { id: slice(id), outcome: Err(slice(error)) })
+            Ok(Message::Response { id: slice(id), response: Err(slice(error)) })
         }
         (Some(id), None, ..) if is_versioned || result.is_some() => Err(MessageError::BadResponse { id: slice(id) }),
         _ => Err(MessageError::NotAMessage { id: id.map(slice) }),
@@ -141,9 +141,9 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":-1.0,"method":"ping","params":null}"#, Ok(request("-1.0", None)));
         let notification = Message::Notification { method: bytes("a"), params: None };
         check(r#"{"jsonrpc":"2.0","method":"a"}"#, Ok(notification));
-        let null_result = Message::Response { id: bytes("2"), outcome: Ok(bytes("null")) };
+        let null_result = Message::Response { id: bytes("2"), response: Ok(bytes("null")) };
         check(r#"{"jsonrpc":"2.0","id":2,"result":null}"#, Ok(null_result));
-        let error = Message::Response { id: bytes("2"), outcome: Err(bytes(r#"{"code":1}"#)) };
+        let error = Message::Response { id: bytes("2"), response: Err(bytes(r#"{"code":1}"#)) };
         check(r#"{"jsonrpc":"2.0","id":2,"error":{"code":1}}"#, Ok(error));
     }
 

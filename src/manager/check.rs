@@ -54,7 +54,7 @@ struct InstanceKey {
 
 /// Whether an instance answers.
 async fn check_instance(instance: ServerHandle, limit: Duration) -> Option<(InstanceKey, bool)> {
-    let purpose = instance.purpose().map_or_else(String::new, ToString::to_string);
+    let purpose = instance.label().map_or_else(String::new, ToString::to_string);
     let key = InstanceKey { server: instance.name().to_string(), purpose, pid: instance.published().pid };
     Some((key, instance.answers(limit).await?))
 }

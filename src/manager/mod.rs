@@ -56,7 +56,7 @@ use self::enablement::ToggleResult;
 pub use self::error::ManagerError;
 pub(crate) use self::listener::ViewListener;
 pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
-use self::orders::{Order, SessionSender, check_names};
+use self::orders::{Order, OutcomeSender, check_names};
 use self::report::ServerReport;
 pub use self::resources::ResourceTool;
 pub use self::setup::Setup;
@@ -69,7 +69,7 @@ use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
 use crate::policy::pattern;
 use crate::server::lifecycle::State;
-use crate::server::{self, HealthOverride, ServerSnapshot, StopLevel, StopOrder};
+use crate::server::{self, HealthOverride, ServerSnapshot, StopLevel, StopReceiver};
 
 /// Capacity of the queue of orders. At the limit, senders wait.
 const ORDER_PLACES: usize = 16;
@@ -128,7 +128,7 @@ impl Manager {
         let task = ManagerTask::start(setup, servers, profiles);
         let (view, profiles) = (task.view(), task.profiles());
         let (orders, receiver) = mpsc::channel(ORDER_PLACES);
-        let (stop, order) = StopOrder::channel();
+        let (stop, order) = StopReceiver::channel();
         let running = tokio::spawn(task.run(receiver, order));
         Ok((Self { orders, view, profiles, stop: Arc::new(stop) }, running))
     }
@@ -161,7 +161,7 @@ impl Manager {
     /// again and the error is `ServerNotConnected`.
     pub async fn connect(&self, server: ServerConfig) -> Result<(), ManagerError> {
         let handle = self.order(|done| Order::Connect(Box::new(server), done)).await?;
-        handle.wait_for(|published| published.attempted).await;
+        handle.wait_for(|published| published.first_start_ended).await;
         let Err(error) = connected(&handle) else { return self.refresh().await };
         self.disconnect(handle.name()).await?;
         Err(error.into())
@@ -173,7 +173,7 @@ impl Manager {
     /// [`ManagerError::UnknownServer`].
     pub async fn disconnect(&self, server: &str) -> Result<(), ManagerError> {
         let handle = self.order(|done| Order::Disconnect(server.to_owned(), done)).await?;
-        handle.ended().await;
+        handle.wait_ended().await;
         Ok(())
     }
 
@@ -235,8 +235,8 @@ impl Manager {
         match of_process {
             None => return Ok(tool),
             Some(true) => {
-                let is_up = |published: &ServerSnapshot| published.asleep || !is_down(&published.state);
-                handle.wait_for(|published| is_up(published) && published.attempted).await;
+                let is_up = |published: &ServerSnapshot| published.not_started_yet || !is_down(&published.state);
+                handle.wait_for(|published| is_up(published) && published.first_start_ended).await;
             }
             Some(false) => drop(handle.wait_for(|published| published.state == State::Stopped).await),
         }
@@ -244,8 +244,8 @@ impl Manager {
         Ok(tool)
     }
 
-    /// Overrides the health of a server until the next override: [`HealthOverride::Down`] keeps calls away from it, and
-    /// [`HealthOverride::Up`] prevents restarts because of missed answers.
+    /// Overrides the health of a server until the next override: [`HealthOverride::ForceUnhealthy`] keeps calls away from it, and
+    /// [`HealthOverride::ForceHealthy`] prevents restarts because of missed answers.
     ///
     /// # Errors
     /// [`ManagerError::UnknownServer`].
@@ -276,7 +276,7 @@ impl Manager {
     /// Stops every server: calls in flight have 2 s, then stdin is closed. SIGTERM follows after 3 s, and SIGKILL after 2 s more.
     /// Returns when no process is left.
     pub async fn close(&self) {
-        self.stop(StopLevel::Drain);
+        self.stop(StopLevel::FinishRunning);
         self.orders.closed().await;
     }
 
@@ -285,7 +285,7 @@ impl Manager {
         server::raise(&self.stop, stop);
     }
 
-    async fn order<T>(&self, order: impl FnOnce(SessionSender<T>) -> Order) -> Result<T, ManagerError> {
+    async fn order<T>(&self, order: impl FnOnce(OutcomeSender<T>) -> Order) -> Result<T, ManagerError> {
         let (done, answer) = oneshot::channel();
         self.orders.send(order(done)).await.map_err(|_| ManagerError::Closed)?;
         answer.await.map_err(|_| ManagerError::Closed)?

@@ -88,7 +88,7 @@ impl ToolGroup<'_> {
         self.list.items.iter().map(move |item| {
             let is_first = before.insert(&item.key);
             let exposed_as = self.exposed_as(&item.key, hidden.get(&*item.key).copied(), is_first);
-            OfferedTool { tool: &item.key, definition: &item.definition, passed_on: item.passed_on, exposed_as }
+            OfferedTool { tool: &item.key, definition: &item.json, passed_on: item.model_bytes, exposed_as }
         })
     }
 

@@ -15,29 +15,29 @@ use crate::naming::is_server_name;
 use crate::server::{HealthOverride, ServerHandle};
 
 /// Where the task sends the answer to an order.
-pub(super) type SessionSender<T> = oneshot::Sender<Result<T, ManagerError>>;
+pub(super) type OutcomeSender<T> = oneshot::Sender<Result<T, ManagerError>>;
 
 /// An order, with the channel for its answer.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Add a server.
-    Connect(Box<ServerConfig>, SessionSender<ServerHandle>),
+    Connect(Box<ServerConfig>, OutcomeSender<ServerHandle>),
     /// Remove a server.
-    Disconnect(String, SessionSender<ServerHandle>),
+    Disconnect(String, OutcomeSender<ServerHandle>),
     /// Replace the set of servers, and the names and profiles if given.
-    Apply(DesiredState, SessionSender<Changes>),
+    Apply(DesiredState, OutcomeSender<Changes>),
     /// Replace the patterns of denied tools.
-    Deny(String, Vec<Glob>, SessionSender<()>),
+    Deny(String, Vec<Glob>, OutcomeSender<()>),
     /// Enable or disable a server or tool.
-    Toggle(String, Toggle, SessionSender<ToggleResult>),
+    Toggle(String, Toggle, OutcomeSender<ToggleResult>),
     /// Override the health of a server.
-    OverrideHealth(String, HealthOverride, SessionSender<()>),
+    OverrideHealth(String, HealthOverride, OutcomeSender<()>),
     /// Restart a server. Answers with the revision of the new instance.
-    Restart(String, SessionSender<(ServerHandle, u64)>),
+    Restart(String, OutcomeSender<(ServerHandle, u64)>),
     /// Subscribe an agent, by its session and profile, to its view.
-    Follow(u64, Arc<str>, SessionSender<watch::Receiver<Arc<View>>>),
+    Follow(u64, Arc<str>, OutcomeSender<watch::Receiver<Arc<View>>>),
     /// Publish the current state of the servers.
-    Refresh(SessionSender<()>),
+    Refresh(OutcomeSender<()>),
 }
 
 pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a Arc<str>>) -> Result<(), ManagerError> {

@@ -16,7 +16,7 @@ use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::lifecycle::State;
-use crate::server::{SandboxReport, ServerHandle, ServerSnapshot, Silence};
+use crate::server::{SandboxReport, ServerHandle, ServerSnapshot, UnansweredCounts};
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -208,7 +208,7 @@ struct Condition {
 fn condition(published: &ServerSnapshot) -> Condition {
     let up = |since: Instant| Some(millis(since.elapsed()));
     let (retry_in_ms, uptime_ms) = match &published.state {
-        State::Ready { since } | State::Unresponsive { up_since: since, .. } => (None, up(*since)),
+        State::Ready { ready_since } | State::Unresponsive { ready_since, .. } => (None, up(*ready_since)),
         State::Backoff { until, .. } => (Some(millis(until.saturating_duration_since(Instant::now()))), None),
         State::Failed { .. } | State::NeedsLogin { .. } | State::Starting | State::Stopping | State::Stopped => {
             (None, None)
@@ -222,9 +222,9 @@ fn condition(published: &ServerSnapshot) -> Condition {
 fn instance(handle: &ServerHandle) -> InstanceReport {
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, uptime_ms, .. } = condition(&published);
-    let silence = published.silence();
+    let silence = published.unanswered();
     InstanceReport {
-        purpose: handle.purpose().map_or_else(String::new, ToString::to_string),
+        purpose: handle.label().map_or_else(String::new, ToString::to_string),
         state: published.word().to_owned(),
         reason,
         code,
@@ -238,21 +238,21 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,
-        restarts: totals.restarts,
+        restarts: totals.starts_after_first,
     }
 }
 
 impl ServerReport {
     /// Consecutive unanswered pings and calls of the running instance.
-    pub(crate) fn silence(&self) -> Silence {
-        Silence { pings: self.missed_pings, calls: self.missed_calls }
+    pub(crate) fn silence(&self) -> UnansweredCounts {
+        UnansweredCounts { pings: self.missed_pings, calls: self.missed_calls }
     }
 }
 
 impl InstanceReport {
     /// Consecutive unanswered pings and calls.
-    pub(crate) fn silence(&self) -> Silence {
-        Silence { pings: self.missed_pings, calls: self.missed_calls }
+    pub(crate) fn silence(&self) -> UnansweredCounts {
+        UnansweredCounts { pings: self.missed_pings, calls: self.missed_calls }
     }
 }
 
@@ -279,8 +279,8 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         guard_pid: published.guard_pid,
         uptime_ms,
         checked_ms: published.checked.map(|(at, _)| millis(at.elapsed())),
-        missed_pings: published.silence().pings,
-        missed_calls: published.silence().calls,
+        missed_pings: published.unanswered().pings,
+        missed_calls: published.unanswered().calls,
         answers: None,
         remote: remote::of(config, published.remote),
         protocol: published.protocol.map(str::to_owned),
@@ -300,12 +300,12 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         calls: totals.calls,
         in_flight: totals.in_flight,
         errors: totals.errors,
-        restarts: totals.restarts,
-        restarts_last_hour: handle.restarts_within_an_hour(),
+        restarts: totals.starts_after_first,
+        restarts_last_hour: handle.failure_restarts_within_an_hour(),
         skipped_lines: totals.skipped_lines,
         stray_responses: totals.stray_responses,
         stray_notifications: totals.stray_notifications,
-        silent_starts: totals.silent_starts,
+        silent_starts: totals.unanswered_discovers,
         sandbox: published.sandbox.clone(),
         limits: limits::of(config, published.limits.as_ref()),
         update_error: refused.as_ref().map(ToString::to_string),
@@ -314,7 +314,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stderr: match &published.state {
             _ if uptime_ms.is_some() => Vec::new(),
             // The last attempt had no process, so stderr is older.
-            State::Backoff { reason, .. } if reason.is_not_executable() => Vec::new(),
+            State::Backoff { reason, .. } if reason.needs_config_change() => Vec::new(),
             _ => handle.stderr().last(STDERR_LINES, STDERR_LINE, STDERR_BYTES),
         },
     }

@@ -105,9 +105,9 @@ async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, Man
             Err(error) => lines.push(json!({ "server": server, "error": error.to_string() }).to_string()),
             Ok(()) => {
                 let exposed =
-                    |item: &&Item| member.config.policy.permits(ListKind::Resources, &item.key, Some(&item.definition));
+                    |item: &&Item| member.config.policy.permits(ListKind::Resources, &item.key, Some(&item.json));
                 let resources = member.lists[ListKind::Resources].items.iter().filter(exposed);
-                lines.extend(resources.map(|resource| with_server(server, &resource.definition)));
+                lines.extend(resources.map(|resource| with_server(server, &resource.json)));
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::DaemonConfig;
 use crate::naming::Naming;
-use crate::server::{Guard, ServerContext};
+use crate::server::{GuardProgram, ServerContext};
 
 /// Options of a manager, beside its servers.
 #[derive(Debug)]
@@ -16,18 +16,18 @@ pub struct Setup {
     pub(crate) first_list_wait: Duration,
 }
 
-/// With names of the form `server__tool`, messages of at most 16 MiB, and [`Guard::available`].
+/// With names of the form `server__tool`, messages of at most 16 MiB, and [`GuardProgram::available`].
 impl Default for Setup {
     fn default() -> Self {
         let first_list_wait = DaemonConfig::default().first_list_wait;
-        Self { naming: Naming::default(), host: ServerContext::new(Guard::available()), first_list_wait }
+        Self { naming: Naming::default(), host: ServerContext::new(GuardProgram::available()), first_list_wait }
     }
 }
 
 impl Setup {
     /// Runs servers under this guard.
     #[must_use]
-    pub fn guard(mut self, guard: Guard) -> Self {
+    pub fn guard(mut self, guard: GuardProgram) -> Self {
         self.host.guard = guard;
         self
     }

@@ -27,7 +27,7 @@ use super::view::{Member, ServedProfile, View};
 use crate::catalog::Lists;
 use crate::config::{Profile, ServerConfig};
 use crate::naming::Naming;
-use crate::server::{self, Running, ServerHandle, SharedState, StopLevel, StopOrder};
+use crate::server::{self, Running, ServerHandle, SharedState, StopLevel, StopReceiver};
 
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -108,7 +108,7 @@ impl ManagerTask {
     ///
     /// # Panics
     /// If the task of a server panicked, with the same panic, after all servers have stopped.
-    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopOrder) {
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, mut stop: StopReceiver) {
         let deadline = tokio::time::Instant::now() + self.setup.first_list_wait;
         let changed = Arc::clone(&self.changed);
         loop {
@@ -123,7 +123,7 @@ impl ManagerTask {
                 () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.advance(),
                 Some(order) = orders.recv() => self.handle(order),
                 () = sleep_until(deadline), if !settled => self.publish(true),
-                () = stop.at_least(StopLevel::Drain) => break,
+                () = stop.at_least(StopLevel::FinishRunning) => break,
             }
         }
         let panicked = self.stop_all(stop).await;
@@ -134,7 +134,7 @@ impl ManagerTask {
     }
 
     /// Stops all servers. Returns the error of a server task that panicked, if any.
-    async fn stop_all(&mut self, stop: StopOrder) -> Option<JoinError> {
+    async fn stop_all(&mut self, stop: StopReceiver) -> Option<JoinError> {
         self.leaving.extend(self.servers.drain(..).map(|entry| entry.running));
         self.leaving.extend(self.changing.replacements.drain(..).map(|one| one.running));
         server::stop_all(&mut self.leaving, stop).await
@@ -208,18 +208,18 @@ impl Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Guard;
+    use crate::server::GuardProgram;
 
     #[tokio::test]
     async fn panic_of_a_server_task_is_reported_after_the_other_servers_ended() {
         let mut setup = Setup::default();
-        setup.host.guard = Guard::None;
+        setup.host.guard = GuardProgram::None;
         let servers = ["a", "b"].map(|name| ServerConfig::new(name, "cat"));
         let mut task = ManagerTask::start(setup, servers.into(), Vec::new());
         let other = task.servers[1].running.handle.clone();
         task.servers[0].running.task = tokio::spawn(async { panic!("a bug") });
-        let (sender, stop) = StopOrder::channel();
-        sender.send_replace(StopLevel::Drain);
+        let (sender, stop) = StopReceiver::channel();
+        sender.send_replace(StopLevel::FinishRunning);
         let (_orders, receiver) = mpsc::channel(1);
         let ended = tokio::spawn(task.run(receiver, stop)).await;
         assert!(ended.expect_err("the task panicked").is_panic());

@@ -72,16 +72,23 @@ impl Manager {
         let exposed = Bytes::copy_from_slice(exposed.as_bytes());
         let target = AccessTarget::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
         let (version, lists) = (view.version(), identity(&member.lists));
-        let listener = ViewListener::new(&self.view);
-        Box::new(Access { listener, target, subject: TargetKind::Call, key: exposed, era: Era::Legacy, version, lists })
+        let view = ViewListener::new(&self.view);
+        Box::new(Access {
+            view,
+            target,
+            error_kind: TargetKind::Tool,
+            requested_name: exposed,
+            era: Era::Legacy,
+            version,
+            lists,
+        })
     }
 
     /// Whoever embeds mcpd has made its policy, and is told what it did.
     fn no_route(&self, view: &View, name: &str) -> ManagerError {
         for member in &view.servers {
             let published = member.handle.published();
-            let is_denied =
-                |tool: &&Item| !member.config.policy.permits(ListKind::Tools, &tool.key, Some(&tool.definition));
+            let is_denied = |tool: &&Item| !member.config.policy.permits(ListKind::Tools, &tool.key, Some(&tool.json));
             for tool in published.lists[ListKind::Tools].items.iter().filter(is_denied) {
                 if view.naming.candidates(member.handle.name(), &tool.key).any(|candidate| candidate == name) {
                     let (server, tool) = (Arc::clone(member.handle.name()), tool.key.to_string());

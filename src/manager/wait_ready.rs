@@ -42,8 +42,9 @@ impl Manager {
         let limit = self.wait_limit(server)?;
         let (handle, revision) = self.order(|done| Order::Restart(server.to_owned(), done)).await?;
         let mut view = self.view();
-        let has_settled =
-            handle.wait_for(|published| published.revision >= revision && (published.attempted || published.asleep));
+        let has_settled = handle.wait_for(|published| {
+            published.revision >= revision && (published.first_start_ended || published.not_started_yet)
+        });
         let is_enabled = |view: &View| find(view, server).is_some_and(|member| member.enablement.runs());
         let waited = timeout(limit, async {
             tokio::select! {
@@ -78,8 +79,10 @@ impl Manager {
         self.override_health(server, health_override).await?;
         let instances: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
         let goes_by_it = |published: &ServerSnapshot| match health_override {
-            HealthOverride::Down => !matches!(published.state, State::Ready { .. }),
-            HealthOverride::Up | HealthOverride::Auto => !matches!(published.state, State::Unresponsive { .. }),
+            HealthOverride::ForceUnhealthy => !matches!(published.state, State::Ready { .. }),
+            HealthOverride::ForceHealthy | HealthOverride::Auto => {
+                !matches!(published.state, State::Unresponsive { .. })
+            }
         };
         // What was said holds, however long an instance that ends just now takes for it.
         let _ = timeout(limit, join_all(instances.iter().map(|one| one.wait_for(goes_by_it)))).await;
@@ -128,7 +131,7 @@ fn state(member: &Member) -> (&'static str, Option<String>) {
     let trouble = all.iter().find_map(|one| {
         let published = one.published();
         let reason = reason(one.name(), &published.state)?;
-        let purpose = one.purpose().map_or("one", |purpose| purpose);
+        let purpose = one.label().map_or("one", |purpose| purpose);
         Some((published.word(), Some(format!("{purpose}: {reason}"))))
     });
     let published = member.handle.published();

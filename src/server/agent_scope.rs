@@ -14,7 +14,7 @@ use crate::era::Era;
 pub(super) enum AgentScope {
     /// Any agent.
     Any,
-    /// This program, which takes no requests of servers.
+    /// No agent: the embedding program, which answers no requests of servers.
     Nobody,
     /// One agent only.
     Of(Agent),

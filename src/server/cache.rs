@@ -1,8 +1,8 @@
 //! The last known lists and instructions of servers, one file each. A lazy server is listed from its file until its first
 //! call starts it, and `mcpd check` matches patterns against it.
 //!
-//! The name of a file is a hash of the server's definition, so a changed definition has no file. A file is replaced
-//! atomically. An unreadable or malformed file counts as missing. All functions but [`Cache::keep`] and [`Cache::recall`]
+//! The name of a file is a hash of the server's launch configuration, so a changed configuration has no file. A file is replaced
+//! atomically. An unreadable or malformed file counts as missing. All functions but [`ListCacheFile::store`] and [`ListCacheFile::load`]
 //! may block, and belong on another thread.
 
 use std::fs::{self, DirBuilder};
@@ -38,13 +38,13 @@ pub(super) struct Inventory {
 
 /// The file of one server.
 #[derive(Debug, Clone)]
-pub(super) struct Cache {
+pub(super) struct ListCacheFile {
     directory: PathBuf,
     file: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct CacheFile<'a> {
+struct CacheContent<'a> {
     version: u32,
     server: &'a str,
     #[serde(borrow)]
@@ -65,10 +65,10 @@ struct CacheFile<'a> {
 /// The last known lists of a server with this configuration, if it has ever listed.
 #[must_use]
 pub fn last_known(directory: &Path, config: &ServerConfig) -> Option<Lists> {
-    Cache::of(directory.to_owned(), config)?.read(&config.name).map(|known| known.lists)
+    ListCacheFile::of(directory.to_owned(), config)?.read(&config.name).map(|known| known.lists)
 }
 
-impl Cache {
+impl ListCacheFile {
     /// `None` for a server that cannot be launched.
     pub(super) fn of(directory: PathBuf, config: &ServerConfig) -> Option<Self> {
         let launch = config.launch.as_ref().ok()?;
@@ -83,12 +83,13 @@ impl Cache {
             return None;
         }
         let text = fs::read(path).ok()?;
-        let file: CacheFile<'_> = serde_json::from_slice(&text).ok()?;
+        let file: CacheContent<'_> = serde_json::from_slice(&text).ok()?;
         if file.version != VERSION || file.server != server {
             return None;
         }
         let (instructions, makes_tasks) = (file.instructions.map(Arc::from), file.makes_tasks);
-        // The file has the members of a page of each list, and gets the same checks as a page.
+        // The file has the form of one `list` result with the items of all four kinds, so each list is parsed and checked like a
+        // page.
         let text = Bytes::from(text);
         let lists = ListKind::ALL.map(|kind| match Listing::of(kind).page(&text).ok()? {
             Next::Done(list) => Some(Arc::new(List { makes_tasks: makes_tasks && kind == ListKind::Tools, ..list })),
@@ -100,12 +101,12 @@ impl Cache {
     }
 
     /// Reads the file on another thread. `None` also if the disk does not answer.
-    pub(super) async fn recall(self, server: Arc<str>) -> Option<Inventory> {
+    pub(super) async fn load(self, server: Arc<str>) -> Option<Inventory> {
         on_disk(move || self.read(&server)).await.ok().flatten()
     }
 
     /// Writes it in the background. If that fails, the next start of a lazy server has to list.
-    pub(super) fn keep(self, server: Arc<str>, known: Inventory) {
+    pub(super) fn store(self, server: Arc<str>, known: Inventory) {
         tokio::spawn(async move {
             let name = Arc::clone(&server);
             let written = on_disk(move || self.write(&server, &known)).await.map_err(io::Error::other);
@@ -118,9 +119,9 @@ impl Cache {
     /// Writes the file, unless its content is the same.
     fn write(&self, server: &str, Inventory { lists, instructions }: &Inventory) -> io::Result<()> {
         let raw = |kind: ListKind| {
-            lists[kind].items.iter().filter_map(|item| serde_json::from_slice(&item.definition).ok()).collect()
+            lists[kind].items.iter().filter_map(|item| serde_json::from_slice(&item.json).ok()).collect()
         };
-        let file = CacheFile {
+        let file = CacheContent {
             version: VERSION,
             server,
             tools: raw(ListKind::Tools),
@@ -149,8 +150,8 @@ fn is_stored(path: &Path, text: &[u8]) -> bool {
         && fs::read(path).is_ok_and(|file| file == text)
 }
 
-/// Removes the oldest files, as files of former definitions would stay otherwise. Looks at one file at a time, as the thread never
-/// returns memory that it has allocated.
+/// Removes the oldest files, as files of former configurations would stay otherwise. Remembers only the oldest file, not the whole
+/// listing, because memory that this thread allocates is never returned to the system.
 fn make_room(directory: &Path) -> io::Result<()> {
     while fs::read_dir(directory)?.count() > MAX_FILES {
         let Some(path) = first_written(directory)? else { break };
@@ -210,7 +211,7 @@ mod tests {
     fn unchanged_lists_are_not_written_again_and_the_oldest_file_is_removed() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let config = ServerConfig::new("s", "x");
-        let cache = Cache::of(place.path().to_owned(), &config).expect("it can be run");
+        let cache = ListCacheFile::of(place.path().to_owned(), &config).expect("it can be run");
         let inode =
             || std::os::unix::fs::MetadataExt::ino(&fs::metadata(place.path().join(&cache.file)).expect("file"));
         let tools =
@@ -241,7 +242,8 @@ mod tests {
     fn a_list_is_read_as_it_was_written_and_anything_else_is_none() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let config = ServerConfig::new("s", "x").args(["a"]).env("TOKEN", "secret");
-        let cache_of = |config: &ServerConfig| Cache::of(place.path().join("a/b"), config).expect("it can be run");
+        let cache_of =
+            |config: &ServerConfig| ListCacheFile::of(place.path().join("a/b"), config).expect("it can be run");
         let cache = cache_of(&config);
         assert!(cache.read("s").is_none());
         cache
@@ -255,7 +257,7 @@ mod tests {
             .expect("written");
         let read = cache.read("s").expect("it was written");
         assert_eq!(read.instructions.as_deref(), Some("Read\nthis."));
-        assert_eq!(&read.lists[ListKind::Tools].items[0].definition[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
+        assert_eq!(&read.lists[ListKind::Tools].items[0].json[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
         assert_eq!(&*read.lists[ListKind::Tools].items[1].key, "u");
         assert!(!read.lists[ListKind::Tools].makes_tasks);
         let tools = List { makes_tasks: true, ..List::clone(&read.lists[ListKind::Tools]) };

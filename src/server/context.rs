@@ -13,9 +13,9 @@ use crate::config::interpolate::Process;
 use crate::net::client::Clients;
 use crate::oauth::Logins;
 
-/// The program that kills a server's whole subtree if its owner does not, or cannot.
+/// The executable that runs as guard: it kills the server's process subtree when mcpd does not, or has died.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Guard {
+pub enum GuardProgram {
     /// This program, whose `main` calls [`guard::run_if_guard`] first.
     ThisProgram,
     /// Another executable that does so, such as `mcpd`.
@@ -25,15 +25,15 @@ pub enum Guard {
     None,
 }
 
-impl Guard {
-    /// [`Guard::ThisProgram`] if its `main` has called [`guard::run_if_guard`], else [`Guard::None`].
+impl GuardProgram {
+    /// [`GuardProgram::ThisProgram`] if its `main` has called [`guard::run_if_guard`], else [`GuardProgram::None`].
     #[must_use]
     pub fn available() -> Self {
         if guard::is_hooked() { Self::ThisProgram } else { Self::None }
     }
 }
 
-/// Attributes that this process has changed for itself, and that servers get with their original value.
+/// The original values of process attributes that mcpd has changed for itself. Servers get these values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessAttributes {
     /// File mode creation mask.
@@ -46,7 +46,7 @@ pub struct ProcessAttributes {
 #[derive(Debug, Clone)]
 pub struct ServerContext {
     /// The guard of their processes.
-    pub guard: Guard,
+    pub guard: GuardProgram,
     /// The parent of the guards.
     pub reaper: Reaper,
     /// What the sandboxes of their processes depend on.
@@ -56,7 +56,7 @@ pub struct ServerContext {
     /// Message cap in bytes, each way.
     pub max_message: usize,
     /// Whether a server that has ended is restarted.
-    pub restarts: bool,
+    pub restart_on_exit: bool,
     /// Limits how many start at once.
     pub start_permits: StartPermits,
     /// The cgroups of servers with limits.
@@ -74,17 +74,17 @@ pub struct ServerContext {
 impl ServerContext {
     /// One with this guard and the defaults of [`DaemonConfig`], without a list cache.
     #[must_use]
-    pub fn new(guard: Guard) -> Self {
+    pub fn new(guard: GuardProgram) -> Self {
         let DaemonConfig { max_message_bytes: max_message, max_starting, .. } = DaemonConfig::default();
         let start_permits = StartPermits::new(max_starting);
-        let sandbox = SandboxHost::new(guard != Guard::None, &Process);
+        let sandbox = SandboxHost::new(guard != GuardProgram::None, &Process);
         Self {
             guard,
             reaper: Reaper::default(),
             sandbox,
             inherited: ProcessAttributes::default(),
             max_message,
-            restarts: true,
+            restart_on_exit: true,
             start_permits,
             cgroups: Cgroups::default(),
             cache: None,
@@ -94,7 +94,7 @@ impl ServerContext {
         }
     }
 
-    /// The scope of an instance that serves more than one agent.
+    /// The scope of an instance that belongs to no particular agent.
     pub(super) fn scope(&self) -> AgentScope {
         if self.serves_agents { AgentScope::Any } else { AgentScope::Nobody }
     }

@@ -1,6 +1,6 @@
 //! The owner's control over a server's task.
 //!
-//! Two watch channels: the stop order, which only rises, and the desired state. The task compares the desired state with
+//! Two watch channels: the stop level, which only rises, and the desired state. The task compares the desired state with
 //! the running instance, so it needs only the latest value of several.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::era_cache::EraPreference;
-use super::stop_order::{StopLevel, StopOrder, raise};
+use super::stop_level::{StopLevel, StopReceiver, raise};
 use crate::config::ServerConfig;
 
 /// The desired state of a server, until it is stopped for good.
@@ -33,9 +33,11 @@ pub enum HealthOverride {
     #[default]
     Auto,
     /// The server counts as healthy, whatever the checks find.
-    Up,
+    #[serde(rename = "up")]
+    ForceHealthy,
     /// The server gets no calls.
-    Down,
+    #[serde(rename = "down")]
+    ForceUnhealthy,
 }
 
 impl HealthOverride {
@@ -44,8 +46,8 @@ impl HealthOverride {
     pub fn word(self) -> Option<&'static str> {
         match self {
             Self::Auto => None,
-            Self::Up => Some("up"),
-            Self::Down => Some("down"),
+            Self::ForceHealthy => Some("up"),
+            Self::ForceUnhealthy => Some("down"),
         }
     }
 }
@@ -59,16 +61,16 @@ pub struct Control {
 
 /// The task's end.
 #[derive(Debug, Clone)]
-pub(super) struct Orders {
-    pub(super) stop: StopOrder,
+pub(super) struct ControlReceiver {
+    pub(super) stop: StopReceiver,
     desired: watch::Receiver<DesiredState>,
 }
 
-pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreference) -> (Control, Orders) {
-    let (stop_sender, stop) = StopOrder::channel();
+pub(super) fn channel(config: Arc<ServerConfig>, enabled: bool, era: EraPreference) -> (Control, ControlReceiver) {
+    let (stop_sender, stop) = StopReceiver::channel();
     let (desired_sender, desired) =
         watch::channel(DesiredState { config, enabled, health_override: HealthOverride::Auto, era, revision: 0 });
-    (Control { stop: stop_sender, desired: desired_sender }, Orders { stop, desired })
+    (Control { stop: stop_sender, desired: desired_sender }, ControlReceiver { stop, desired })
 }
 
 impl Control {
@@ -77,7 +79,7 @@ impl Control {
         raise(&self.stop, stop);
     }
 
-    /// The present stop order.
+    /// The present stop level.
     #[must_use]
     pub fn stopping(&self) -> StopLevel {
         *self.stop.borrow()
@@ -119,7 +121,7 @@ impl Control {
     }
 }
 
-impl Orders {
+impl ControlReceiver {
     /// Waits for a change, and returns the desired state.
     pub(super) async fn changed(&mut self) -> DesiredState {
         if self.desired.changed().await.is_err() {
@@ -153,22 +155,22 @@ impl Orders {
     }
 
     /// Whether an instance of `revision` shall run.
-    pub(super) fn runs_revision(&self, revision: u64) -> bool {
-        self.runs() && self.desired.borrow().revision == revision
+    pub(super) fn should_run_revision(&self, revision: u64) -> bool {
+        self.should_run() && self.desired.borrow().revision == revision
     }
 
     /// Whether any instance shall run.
-    pub(super) fn runs(&self) -> bool {
+    pub(super) fn should_run(&self) -> bool {
         self.stop.now() == StopLevel::Run && self.desired.borrow().enabled
     }
 
     /// Waits until an instance of `revision` shall stop.
-    pub(super) async fn obsolete(&mut self, revision: u64) {
+    pub(super) async fn wait_obsolete(&mut self, revision: u64) {
         let replaced = self.desired.wait_for(|desired| !desired.enabled || desired.revision != revision);
         tokio::select! {
-            // Without an owner the stop order has been given.
+            // A dropped owner counts as `StopLevel::Kill`.
             Ok(_) = replaced => {}
-            () = self.stop.at_least(StopLevel::Finish) => {}
+            () = self.stop.at_least(StopLevel::FinishAll) => {}
         }
     }
 
@@ -177,7 +179,7 @@ impl Orders {
         let enabled = self.desired.wait_for(|desired| desired.enabled);
         tokio::select! {
             biased;
-            () = self.stop.at_least(StopLevel::Finish) => None,
+            () = self.stop.at_least(StopLevel::FinishAll) => None,
             desired = enabled => desired.ok().map(|desired| desired.clone()),
         }
     }

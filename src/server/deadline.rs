@@ -8,20 +8,20 @@ use crate::config::CallLimit;
 #[derive(Debug)]
 pub(super) struct Deadline {
     at: Instant,
-    last: Instant,
+    latest: Instant,
     limit: CallLimit,
 }
 
 impl Deadline {
     /// The deadline of a call that begins `now`.
     pub(super) fn new(limit: CallLimit, now: Instant) -> Self {
-        let last = now + limit.total;
-        Self { at: last.min(now + limit.silence), last, limit }
+        let latest = now + limit.total;
+        Self { at: latest.min(now + limit.progress_timeout), latest, limit }
     }
 
     /// Postpones the deadline, as the call makes progress at `now`.
-    pub(super) fn put_off(&mut self, now: Instant) {
-        self.at = self.at.max(self.last.min(now + self.limit.silence));
+    pub(super) fn extend(&mut self, now: Instant) {
+        self.at = self.at.max(self.latest.min(now + self.limit.progress_timeout));
     }
 
     /// Ends the call at `now`, as nobody waits for it.
@@ -36,17 +36,17 @@ impl Deadline {
 
     /// The start of the call.
     pub(super) fn begun(&self) -> Instant {
-        self.last - self.limit.total
+        self.latest - self.limit.total
     }
 
     /// The limits of the call.
-    pub(super) fn call_limit(&self) -> CallLimit {
+    pub(super) fn limits(&self) -> CallLimit {
         self.limit
     }
 
     /// Which limit the deadline comes from: the total or the silence.
-    pub(super) fn limit(&self) -> Duration {
-        if self.at == self.last { self.limit.total } else { self.limit.silence }
+    pub(super) fn current_limit(&self) -> Duration {
+        if self.at == self.latest { self.limit.total } else { self.limit.progress_timeout }
     }
 }
 
@@ -58,11 +58,12 @@ mod tests {
     #[test]
     fn a_call_without_progress_ends_at_the_shorter_limit() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
-        for (silence, total) in [(1, 9), (9, 1), (5, 5)] {
-            let deadline = Deadline::new(CallLimit { silence: silence * second, total: total * second }, now);
+        for (progress_timeout, total) in [(1, 9), (9, 1), (5, 5)] {
+            let deadline =
+                Deadline::new(CallLimit { progress_timeout: progress_timeout * second, total: total * second }, now);
             assert_eq!(
-                (deadline.at(), deadline.limit()),
-                (now + silence.min(total) * second, silence.min(total) * second)
+                (deadline.at(), deadline.current_limit()),
+                (now + progress_timeout.min(total) * second, progress_timeout.min(total) * second)
             );
         }
     }
@@ -75,7 +76,7 @@ mod tests {
         ) {
             let (silence, total) = (Duration::from_secs(silence), Duration::from_secs(total));
             let begin = Instant::now();
-            let mut deadline = Deadline::new(CallLimit { silence, total }, begin);
+            let mut deadline = Deadline::new(CallLimit { progress_timeout: silence, total }, begin);
             let mut now = begin;
             for step in steps {
                 now += Duration::from_secs(step);
@@ -83,11 +84,11 @@ mod tests {
                     break;
                 }
                 let before = deadline.at();
-                deadline.put_off(now);
+                deadline.extend(now);
                 prop_assert_eq!(deadline.at(), (now + silence).min(begin + total));
                 prop_assert!(deadline.at() >= before, "progress never shortens the deadline");
                 let ended_by = if begin + total <= now + silence { total } else { silence };
-                prop_assert_eq!(deadline.limit(), ended_by);
+                prop_assert_eq!(deadline.current_limit(), ended_by);
             }
         }
     }

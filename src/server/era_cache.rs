@@ -132,7 +132,7 @@ impl EraCache {
     }
 
     /// Opening in `era` has failed: the server may have been replaced by another one.
-    pub(super) fn forget(&self, config: &Arc<ServerConfig>, era: Era) {
+    pub(super) fn record_failed_opening(&self, config: &Arc<ServerConfig>, era: Era) {
         let mut support = self.of(config);
         if support.expected() == Era::ALL.into_iter().collect() {
             support.set(era, Support::Failing);
@@ -144,7 +144,7 @@ impl EraCache {
 }
 
 /// Whether a server that supports both eras has an instance for each.
-pub(super) fn has_instance_for_each_era(config: &ServerConfig) -> bool {
+pub(super) fn may_split_by_era(config: &ServerConfig) -> bool {
     let settings = &config.settings;
     is_remote(config) && settings.sharing == Sharing::Shared && settings.era == EraChoice::Auto
 }
@@ -207,7 +207,7 @@ mod tests {
             let (cache, config) = (EraCache::default(), Arc::new(ServerConfig::new("a", "x")));
             cache.learn(&config, &learned(Era::Legacy, Support::Confirmed));
             cache.learn(&config, &learned(Era::Modern, other));
-            cache.forget(&config, Era::Legacy);
+            cache.record_failed_opening(&config, Era::Legacy);
             let known = cache.of(&config);
             assert_eq!((known.legacy, known.modern), (legacy, modern));
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::exit::Exit;
-use super::health::Silence;
+use super::health::UnansweredCounts;
 use super::start_error::StartError;
 use crate::duration;
 use crate::list_kind::ListKind;
@@ -32,7 +32,7 @@ pub enum ServerError {
     /// A server at a URL cannot be reached any more.
     Disconnected(Disconnect),
     /// It did not finish its start in time.
-    Handshake(StartTimeout),
+    StartTimedOut(StartTimeout),
     /// Its response to the first request is not a valid JSON-RPC response.
     InvalidResponse {
         /// The first request.
@@ -60,7 +60,7 @@ pub enum ServerError {
     /// It is restarted to serve each era with its own instance.
     HasBothEras,
     /// It left pings or calls unanswered.
-    Unanswered(Silence),
+    Unanswered(UnansweredCounts),
     /// The operator has marked it down.
     MarkedDown,
     /// The operator has disabled it.
@@ -77,11 +77,11 @@ pub enum ServerError {
         kind: ListKind,
         /// What the response is, such as `is malformed`.
         problem: &'static str,
-        /// Items before it that are used.
+        /// The number of items of earlier pages that are used.
         used: Option<usize>,
     },
     /// It asked mcpd to retry later.
-    Paused,
+    RetryLater,
     /// It ended the stream of `subscriptions/listen`.
     ListenEnded,
     /// Its tools require other headers than it has listed; the text is its message.
@@ -143,8 +143,8 @@ impl ServerError {
 
     /// Whether the configured command cannot be executed, so that waiting for the next attempt is of no use.
     #[must_use]
-    pub fn is_not_executable(&self) -> bool {
-        matches!(self, Self::Start(error) if error.is_lasting())
+    pub fn needs_config_change(&self) -> bool {
+        matches!(self, Self::Start(error) if error.needs_config_change())
     }
 
     /// A stable word for the reason.
@@ -158,7 +158,7 @@ impl ServerError {
             Self::Exited(exit) => exit.code(),
             Self::StreamClosed(_) => "stream_closed",
             Self::Disconnected(disconnect) => disconnect.code(),
-            Self::Handshake(timeout) => timeout.code(),
+            Self::StartTimedOut(timeout) => timeout.code(),
             Self::InvalidResponse { .. } => "invalid_response",
             Self::MalformedInitialize { .. } => "malformed_initialize",
             Self::InitializeRefused { is_modern_only: true, .. } => "modern_only",
@@ -173,7 +173,7 @@ impl ServerError {
             Self::Starting => "starting",
             Self::NotListed => "not_listed",
             Self::List { .. } => "list_failed",
-            Self::Paused => "paused",
+            Self::RetryLater => "paused",
             Self::ListenEnded => "listen_ended",
             Self::HeaderMismatch(_) => "header_mismatch",
             Self::TooManyDirectories => "too_many_directories",
@@ -205,7 +205,7 @@ impl fmt::Display for ServerError {
             Self::Exited(exit) => exit.fmt(f),
             Self::StreamClosed(stream) => write!(f, "closed its {stream}"),
             Self::Disconnected(disconnect) => disconnect.fmt(f),
-            Self::Handshake(timeout) => timeout.fmt(f),
+            Self::StartTimedOut(timeout) => timeout.fmt(f),
             Self::InvalidResponse { method } => write!(f, "its answer to `{method}` is no valid response"),
             Self::MalformedInitialize { result } => write!(f, "malformed result of `initialize`: {result}"),
             Self::InitializeRefused { error, .. } => write!(f, "refused `initialize`: {error}"),
@@ -224,7 +224,7 @@ impl fmt::Display for ServerError {
                 write!(f, "its answer to `{}` {problem}", kind.method())?;
                 used.map_or(Ok(()), |used| write!(f, "; the {used} items before it are used"))
             }
-            Self::Paused => f.write_str("it asked mcpd to retry later"),
+            Self::RetryLater => f.write_str("it asked mcpd to retry later"),
             Self::ListenEnded => f.write_str("it ended the stream of `subscriptions/listen`"),
             Self::HeaderMismatch(message) => {
                 write!(

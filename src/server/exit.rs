@@ -20,13 +20,13 @@ pub struct Exit {
     pub limit: Option<ReachedLimit>,
 }
 
-/// A cgroup limit that the process had reached of a process.
+/// The cgroup limit that the process had reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReachedLimit {
     /// The kernel killed it for lack of memory: at its own limit in bytes, or, with `None`, at that of the machine or of mcpd.
     Memory(Option<u64>),
-    /// It had reached its limit of tasks.
-    Tasks(usize),
+    /// It had reached its limit of processes and threads (`pids.max`).
+    Processes(usize),
 }
 
 impl Exit {
@@ -35,7 +35,7 @@ impl Exit {
     pub fn code(&self) -> &'static str {
         match (self.limit, self.code, self.signal) {
             (Some(ReachedLimit::Memory(_)), ..) => "out_of_memory",
-            (Some(ReachedLimit::Tasks(_)), ..) => "task_limit",
+            (Some(ReachedLimit::Processes(_)), ..) => "task_limit",
             (None, Some(_), _) => "exited",
             (None, None, Some(_)) => "signaled",
             (None, None, None) => "ended",
@@ -58,7 +58,7 @@ impl fmt::Display for Exit {
             Some(ReachedLimit::Memory(None)) => {
                 return f.write_str("was killed: the machine, or mcpd as a whole, was out of memory");
             }
-            Some(ReachedLimit::Tasks(_)) | None => {}
+            Some(ReachedLimit::Processes(_)) | None => {}
         }
         match (self.code, self.signal) {
             (Some(code), _) => write!(f, "exited with code {code}")?,
@@ -66,7 +66,7 @@ impl fmt::Display for Exit {
             (None, None) => f.write_str("ended")?,
         }
         match self.limit {
-            Some(ReachedLimit::Tasks(limit)) => write!(f, "; it had reached its limit of {limit} tasks"),
+            Some(ReachedLimit::Processes(limit)) => write!(f, "; it had reached its limit of {limit} tasks"),
             _ => Ok(()),
         }
     }

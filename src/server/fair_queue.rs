@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use super::fair_share::FairShares;
+use super::fair_share::Usage;
 
 /// Calls of one session that wait at a server. One more is refused with −31003.
 pub const MAX_WAITING_PER_SESSION: usize = 1024;
@@ -65,7 +65,8 @@ impl<T> FairQueue<T> {
         entries.push_back(entry);
     }
 
-    /// Removes the first entry of the first session that `may` go on. It is the last in turn then.
+    /// Removes the oldest entry of the first session, in round-robin order, for which `may` is true. Moves that session to the end
+    /// of the order.
     pub(super) fn pop(&mut self, may: impl FnMut(&u64) -> bool) -> Option<Entry<T>> {
         let index = self.turns.iter().position(may)?;
         let session = self.turns.remove(index)?;
@@ -143,8 +144,8 @@ pub(super) fn may_wait<T>(queues: &[&FairQueue<T>], (session, bytes): (u64, usiz
     let counts = || sessions().map(|(session, entries)| (*session, entries.len()));
     let sizes = || sessions().map(|(session, entries)| (*session, entries.iter().map(|entry| entry.bytes).sum()));
     own < MAX_WAITING_PER_SESSION
-        && (len < MAX_WAITING || FairShares::of(counts()).is_due(MAX_WAITING, session, 1))
-        && (len == 0 || waiting + bytes <= max_bytes || FairShares::of(sizes()).is_due(max_bytes, session, bytes))
+        && (len < MAX_WAITING || Usage::of(counts()).is_below_share(MAX_WAITING, session, 1))
+        && (len == 0 || waiting + bytes <= max_bytes || Usage::of(sizes()).is_below_share(max_bytes, session, bytes))
 }
 
 #[cfg(test)]

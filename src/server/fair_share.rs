@@ -1,22 +1,21 @@
 //! Fair-share admission at the in-flight limit of an instance.
 //!
-//! Below the limit every call is admitted, and nothing is counted per agent. At the limit, an agent with fewer than
-//! `limit / agents` calls is still admitted, so one busy agent cannot lock out the others. Admitted calls stay: of `n`
-//! agents the `k`th largest has at most `1/k` of the limit, and all together have at most `1 + 1/2 + … + 1/n` times the limit.
+//! Below the limit every call is admitted, and nothing is counted per session. At the limit, a call of a session with fewer than
+//! `limit / sessions` calls is still admitted, so one busy agent cannot lock out the others. No admitted call is removed. So the
+//! session with the `k`th most calls has at most `limit / k`, and all `n` sessions together have at most `limit × (1 + 1/2 + … +
+//! 1/n)`.
 //!
 //! Pure: no I/O and no clock.
 
 use std::collections::HashMap;
 
-/// Calls in flight at one instance. One more waits ([`super::fair_queue`]), unless its agent has less than its equal share.
-/// Unwritten calls may together have as many bytes as the largest message. A call beyond that is refused with −31003, unless its agent
-/// has less than its share.
+/// Calls in flight at one instance. One more waits ([`super::fair_queue`]), unless its session has less than its equal share.
 pub(crate) const MAX_IN_FLIGHT: usize = 256;
 
-/// The share of each session.
-pub(super) struct FairShares(HashMap<u64, usize>);
+/// What each session uses: its number of calls, or their bytes.
+pub(super) struct Usage(HashMap<u64, usize>);
 
-impl FairShares {
+impl Usage {
     /// Sums up the sizes of each session.
     pub(super) fn of(taken: impl Iterator<Item = (u64, usize)>) -> Self {
         let mut sizes = HashMap::new();
@@ -26,8 +25,8 @@ impl FairShares {
         Self(sizes)
     }
 
-    /// Whether `session` gets `size` more although all `places` are taken.
-    pub(super) fn is_due(&self, places: usize, session: u64, size: usize) -> bool {
+    /// Whether `session` would still have less than its equal share of `places` with `size` more.
+    pub(super) fn is_below_share(&self, places: usize, session: u64, size: usize) -> bool {
         let own = self.0.get(&session);
         let sessions = self.0.len() + usize::from(own.is_none());
         sessions > 1 && own.copied().unwrap_or_default() + size <= (places / sessions).max(1)
@@ -41,7 +40,7 @@ pub(super) enum Vacancies {
     /// No session.
     None,
     /// Sessions with less than their share.
-    Due(FairShares),
+    BelowShare(Usage),
 }
 
 impl Vacancies {
@@ -49,15 +48,20 @@ impl Vacancies {
         match self {
             Self::All => true,
             Self::None => false,
-            Self::Due(shares) => shares.is_due(MAX_IN_FLIGHT, session, 1),
+            Self::BelowShare(shares) => shares.is_below_share(MAX_IN_FLIGHT, session, 1),
         }
     }
 }
 
 /// Whether a call of `size` gets a place although all `places` are taken. `taken` has each unanswered call: whose it is,
 /// and its size.
-pub(super) fn is_due(places: usize, session: u64, size: usize, taken: impl Iterator<Item = (u64, usize)>) -> bool {
-    FairShares::of(taken).is_due(places, session, size)
+pub(super) fn is_below_share(
+    places: usize,
+    session: u64,
+    size: usize,
+    taken: impl Iterator<Item = (u64, usize)>,
+) -> bool {
+    Usage::of(taken).is_below_share(places, session, size)
 }
 
 #[cfg(test)]
@@ -70,7 +74,7 @@ mod tests {
 
     /// Admits as an instance does.
     fn is_taken(taken: &[u64], session: u64) -> bool {
-        taken.len() < PLACES || is_due(PLACES, session, 1, taken.iter().map(|of| (*of, 1)))
+        taken.len() < PLACES || is_below_share(PLACES, session, 1, taken.iter().map(|of| (*of, 1)))
     }
 
     fn count(taken: &[u64], session: u64) -> usize {
@@ -92,7 +96,7 @@ mod tests {
     #[test]
     fn a_part_is_counted_in_bytes_as_well() {
         let greedy = [(1, 900), (1, 100)];
-        let is_due = |session, size| is_due(1000, session, size, greedy.into_iter());
+        let is_due = |session, size| is_below_share(1000, session, size, greedy.into_iter());
         assert!(!is_due(1, 1) && is_due(2, 500) && !is_due(2, 501));
     }
 

@@ -78,18 +78,18 @@ pub(crate) enum Report {
 }
 
 /// Set by [`run_if_guard`]: this program can act as a guard.
-static HOOKED: AtomicBool = AtomicBool::new(false);
+static CAN_GUARD: AtomicBool = AtomicBool::new(false);
 
 /// Whether [`run_if_guard`] was called, so that this program can guard its own servers.
 pub(super) fn is_hooked() -> bool {
-    HOOKED.load(Ordering::Relaxed)
+    CAN_GUARD.load(Ordering::Relaxed)
 }
 
 /// Runs this process as a guard, or as the reaper of guards, if it was started as one, and returns its exit code. Call it first in
 /// `main`, before any thread starts.
 #[must_use]
 pub fn run_if_guard() -> Option<ExitCode> {
-    HOOKED.store(true, Ordering::Relaxed);
+    CAN_GUARD.store(true, Ordering::Relaxed);
     let name = std::env::args_os().next()?;
     if name == stage::ARGV0 {
         return Some(stage::run());

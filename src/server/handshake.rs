@@ -8,7 +8,7 @@
 mod finding;
 mod info;
 mod negotiation;
-mod opening;
+mod plan;
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 pub(super) use self::info::ServerInfo;
 use self::negotiation::Negotiation;
-pub(super) use self::opening::Opening;
+pub(super) use self::plan::HandshakePlan;
 use super::era_cache::EraSupport;
 use super::instance::{Instance, PendingRequest};
 use super::link::LinkError;
@@ -56,16 +56,16 @@ pub(super) enum HandshakeError {
 }
 
 /// A raw result or error, or the reason why there is neither.
-type Outcome = Result<Result<Bytes, Bytes>, HandshakeError>;
+type HandshakeResponse = Result<Result<Bytes, Bytes>, HandshakeError>;
 
 /// The fate of a request of the handshake.
-enum Response {
+enum HandshakeEvent {
     /// A response to `server/discover`.
-    Discovered(Outcome),
+    Discovered(HandshakeResponse),
     /// `server/discover` got no response, perhaps because the server does not know it.
     DiscoverLost(HandshakeError),
     /// A response to `initialize`.
-    Initialized(Outcome),
+    Initialized(HandshakeResponse),
     /// `initialize` got no response, for a reason that does not reveal the era.
     InitializeLost(HandshakeError),
 }
@@ -78,7 +78,10 @@ pub(super) struct HandshakeResult {
 }
 
 /// Performs the handshake.
-pub(super) async fn handshake(instance: &mut Instance, opening: Opening) -> Result<HandshakeResult, HandshakeError> {
+pub(super) async fn handshake(
+    instance: &mut Instance,
+    opening: HandshakePlan,
+) -> Result<HandshakeResult, HandshakeError> {
     Negotiation::new(opening).run(instance).await
 }
 
@@ -101,7 +104,7 @@ fn initialize(instance: &mut Instance) {
 }
 
 /// One step of input and output. Returns the fate of a handshake request once it is known.
-async fn next(instance: &mut Instance) -> Result<Option<Response>, HandshakeError> {
+async fn next(instance: &mut Instance) -> Result<Option<HandshakeEvent>, HandshakeError> {
     let arrival = poll_fn(|cx| {
         while instance.wire.has_unwritten() {
             match instance.wire.poll_write(cx) {
@@ -113,13 +116,15 @@ async fn next(instance: &mut Instance) -> Result<Option<Response>, HandshakeErro
     });
     let incoming = match arrival.await? {
         Arrival::Incoming { incoming, .. } => incoming,
-        Arrival::RequestFailed { request, error } if instance.is_introducing(request) => {
+        Arrival::RequestFailed { request, error } if instance.is_handshake_request(request) => {
             let why = HandshakeError::Closed(LinkError::Disconnected(error.disconnect()));
             return match instance.wire.take(request.to_string().as_bytes()) {
-                Some(PendingRequest::Discover) if error.is_refusal() => Ok(Some(Response::Discovered(Err(why)))),
-                Some(PendingRequest::Discover) if error.may_be_legacy() => Ok(Some(Response::DiscoverLost(why))),
-                Some(PendingRequest::Initialize) if error.is_refusal() => Ok(Some(Response::Initialized(Err(why)))),
-                Some(PendingRequest::Initialize) => Ok(Some(Response::InitializeLost(why))),
+                Some(PendingRequest::Discover) if error.is_refusal() => Ok(Some(HandshakeEvent::Discovered(Err(why)))),
+                Some(PendingRequest::Discover) if error.may_be_legacy() => Ok(Some(HandshakeEvent::DiscoverLost(why))),
+                Some(PendingRequest::Initialize) if error.is_refusal() => {
+                    Ok(Some(HandshakeEvent::Initialized(Err(why))))
+                }
+                Some(PendingRequest::Initialize) => Ok(Some(HandshakeEvent::InitializeLost(why))),
                 Some(_) | None => Err(why),
             };
         }
@@ -129,9 +134,9 @@ async fn next(instance: &mut Instance) -> Result<Option<Response>, HandshakeErro
         }
     };
     match incoming {
-        Incoming::Message { message: Message::Response { id, outcome }, .. } => Ok(match instance.wire.take(&id) {
-            Some(PendingRequest::Initialize) => Some(Response::Initialized(Ok(outcome))),
-            Some(PendingRequest::Discover) => Some(Response::Discovered(Ok(outcome))),
+        Incoming::Message { message: Message::Response { id, response }, .. } => Ok(match instance.wire.take(&id) {
+            Some(PendingRequest::Initialize) => Some(HandshakeEvent::Initialized(Ok(response))),
+            Some(PendingRequest::Discover) => Some(HandshakeEvent::Discovered(Ok(response))),
             Some(_) | None => {
                 instance.stats().stray_responses.add_one();
                 None
@@ -140,13 +145,13 @@ async fn next(instance: &mut Instance) -> Result<Option<Response>, HandshakeErro
         Incoming::Malformed(MessageError::BadResponse { id }) => {
             let invalid = |method| HandshakeError::Refused(ServerError::InvalidResponse { method });
             Ok(match instance.wire.take(&id) {
-                Some(PendingRequest::Initialize) => Some(Response::Initialized(Err(invalid("initialize")))),
-                Some(PendingRequest::Discover) => Some(Response::Discovered(Err(invalid("server/discover")))),
+                Some(PendingRequest::Initialize) => Some(HandshakeEvent::Initialized(Err(invalid("initialize")))),
+                Some(PendingRequest::Discover) => Some(HandshakeEvent::Discovered(Err(invalid("server/discover")))),
                 Some(_) | None => None,
             })
         }
         other => {
-            instance.take(other);
+            instance.handle_message(other);
             Ok(None)
         }
     }

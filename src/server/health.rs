@@ -19,14 +19,14 @@ const MISSES: u32 = 3;
 
 /// The messages that an instance has left unanswered since its last message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Silence {
+pub struct UnansweredCounts {
     /// Unanswered pings, including those that are no misses.
     pub pings: u32,
     /// Calls that timed out and count as misses.
     pub calls: u32,
 }
 
-impl Silence {
+impl UnansweredCounts {
     /// Whether nothing is unanswered.
     #[must_use]
     pub fn is_empty(self) -> bool {
@@ -34,7 +34,7 @@ impl Silence {
     }
 }
 
-impl fmt::Display for Silence {
+impl fmt::Display for UnansweredCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pings = if self.pings == 1 { "1 ping" } else { &format!("{} pings", self.pings) };
         let calls = if self.calls == 1 { "1 call" } else { &format!("{} calls", self.calls) };
@@ -48,7 +48,7 @@ impl fmt::Display for Silence {
 
 /// The calls of an instance, as far as they concern its health.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Calls {
+pub(super) struct CallHealth {
     /// Some are unanswered.
     pub(super) are_pending: bool,
     /// The send time of the latest call that has timed out since the last check.
@@ -63,7 +63,7 @@ pub(super) struct Health {
     /// The time of the latest message since the last check.
     received: Option<Instant>,
     ping_pending: bool,
-    silence: Silence,
+    unanswered: UnansweredCounts,
     misses: u32,
     /// The time of the last message before this silence.
     silent_since: Instant,
@@ -74,15 +74,15 @@ pub(super) struct Health {
 
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum CheckResult {
     /// Do nothing until [`Health::due`].
     Wait,
     /// Send a ping.
     Ping,
     /// The instance is well.
-    Well,
+    Healthy,
     /// The instance has left these messages unanswered.
-    Missed(Silence),
+    Missed(UnansweredCounts),
 }
 
 impl Health {
@@ -93,7 +93,7 @@ impl Health {
             timeout,
             received: None,
             ping_pending: false,
-            silence: Silence::default(),
+            unanswered: UnansweredCounts::default(),
             misses: 0,
             silent_since: now,
             call_missed_at: None,
@@ -107,12 +107,12 @@ impl Health {
     }
 
     /// Whether anything is unanswered. Then the next message calls for an immediate check.
-    pub(super) fn is_silent(&self) -> bool {
-        !self.silence.is_empty()
+    pub(super) fn has_unanswered(&self) -> bool {
+        !self.unanswered.is_empty()
     }
 
     /// Whether the instance is ill.
-    pub(super) fn is_ill(&self) -> bool {
+    pub(super) fn is_unresponsive(&self) -> bool {
         self.misses >= MISSES
     }
 
@@ -122,40 +122,40 @@ impl Health {
     }
 
     /// Checks the instance at `now`. Nothing counts as a miss while an operator has `overruled` the checks.
-    pub(super) fn check(&mut self, now: Instant, calls: Calls, overruled: bool) -> Act {
+    pub(super) fn check(&mut self, now: Instant, calls: CallHealth, overruled: bool) -> CheckResult {
         if let Some(at) = self.received.take() {
             let is_later = |sent: &Instant| *sent >= at;
             *self = Self { silent_since: at, ..Self::new(self.interval, self.timeout, now) };
             // A call that was sent after that message and has timed out is still a miss.
             if overruled || !calls.timed_out.as_ref().is_some_and(is_later) {
-                return Act::Well;
+                return CheckResult::Healthy;
             }
         }
         if !overruled && calls.timed_out.is_some_and(|sent| self.is_miss(sent, now)) {
             self.call_missed_at = Some(now);
-            self.silence.calls = self.silence.calls.saturating_add(1);
+            self.unanswered.calls = self.unanswered.calls.saturating_add(1);
             self.misses = self.misses.saturating_add(1);
-            return Act::Missed(self.silence);
+            return CheckResult::Missed(self.unanswered);
         }
         if now < self.due {
-            return Act::Wait;
+            return CheckResult::Wait;
         }
         self.ping_pending = !self.ping_pending;
         if self.ping_pending {
             self.due = now + self.timeout;
-            return Act::Ping;
+            return CheckResult::Ping;
         }
         // The interval between pings is the same whether or not they are answered.
         self.due = now + self.interval.saturating_sub(self.timeout);
         if overruled {
-            return Act::Wait;
+            return CheckResult::Wait;
         }
-        self.silence.pings = self.silence.pings.saturating_add(1);
+        self.unanswered.pings = self.unanswered.pings.saturating_add(1);
         let is_excused = calls.are_pending && self.call_missed_at.is_none();
         if !is_excused {
             self.misses = self.misses.saturating_add(1);
         }
-        Act::Missed(self.silence)
+        CheckResult::Missed(self.unanswered)
     }
 
     /// Whether a call that was sent at `sent` and timed out at `now` is a miss.
@@ -172,15 +172,15 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(30);
     const TIMEOUT: Duration = Duration::from_secs(5);
-    const IDLE: Calls = Calls { are_pending: false, timed_out: None };
-    const BUSY: Calls = Calls { are_pending: true, timed_out: None };
+    const IDLE: CallHealth = CallHealth { are_pending: false, timed_out: None };
+    const BUSY: CallHealth = CallHealth { are_pending: true, timed_out: None };
 
     fn health() -> Health {
         Health::new(INTERVAL, TIMEOUT, Instant::now())
     }
 
     /// What is done at each due time, with whether a message is received before it and whether calls are pending then.
-    fn course(received_busy: &[(bool, bool)]) -> Vec<Act> {
+    fn course(received_busy: &[(bool, bool)]) -> Vec<CheckResult> {
         let mut health = health();
         let check = |(received, busy): &(bool, bool)| {
             if *received {
@@ -191,22 +191,25 @@ mod tests {
         received_busy.iter().map(check).collect()
     }
 
-    fn missed(pings: u32, calls: u32) -> Act {
-        Act::Missed(Silence { pings, calls })
+    fn missed(pings: u32, calls: u32) -> CheckResult {
+        CheckResult::Missed(UnansweredCounts { pings, calls })
     }
 
     #[test]
     fn instance_that_sends_messages_is_not_pinged() {
-        assert_eq!(course(&[(true, false); 4]), [Act::Well; 4]);
+        assert_eq!(course(&[(true, false); 4]), [CheckResult::Healthy; 4]);
     }
 
     #[test]
     fn three_pings_missed_in_a_row_make_it_ill_and_any_message_well() {
         let silent = (false, false);
         let ill = course(&[silent; 6]);
-        assert_eq!(ill, [Act::Ping, missed(1, 0), Act::Ping, missed(2, 0), Act::Ping, missed(3, 0)]);
+        assert_eq!(
+            ill,
+            [CheckResult::Ping, missed(1, 0), CheckResult::Ping, missed(2, 0), CheckResult::Ping, missed(3, 0)]
+        );
         let between = course(&[silent, silent, silent, silent, (true, false), silent, silent]);
-        assert_eq!(between[4..], [Act::Well, Act::Ping, missed(1, 0)]);
+        assert_eq!(between[4..], [CheckResult::Healthy, CheckResult::Ping, missed(1, 0)]);
     }
 
     #[test]
@@ -214,7 +217,7 @@ mod tests {
         let mut health = health();
         let acts: Vec<_> = (0..20).map(|_| health.check(health.due(), BUSY, false)).collect();
         assert_eq!(acts.last(), Some(&missed(10, 0)));
-        assert!(health.is_silent() && !health.is_ill());
+        assert!(health.has_unanswered() && !health.is_unresponsive());
     }
 
     #[test]
@@ -222,29 +225,29 @@ mod tests {
         let mut health = health();
         for _ in 0..20 {
             let timed_out = Some(health.due());
-            let act = health.check(health.due(), Calls { timed_out, ..BUSY }, true);
-            assert!(matches!(act, Act::Wait | Act::Ping), "{act:?}");
+            let act = health.check(health.due(), CallHealth { timed_out, ..BUSY }, true);
+            assert!(matches!(act, CheckResult::Wait | CheckResult::Ping), "{act:?}");
         }
-        assert!(!health.is_silent());
+        assert!(!health.has_unanswered());
     }
 
     #[test]
     fn after_a_call_timed_out_in_silence_pending_calls_excuse_no_ping() {
         let (mut health, start) = (health(), Instant::now() + TIMEOUT);
-        let timed_out = Calls { timed_out: Some(start), ..BUSY };
+        let timed_out = CallHealth { timed_out: Some(start), ..BUSY };
         assert_eq!(health.check(start + TIMEOUT, timed_out, false), missed(0, 1));
         let acts = [(); 4].map(|()| health.check(health.due(), BUSY, false));
-        assert_eq!(acts, [Act::Ping, missed(1, 1), Act::Ping, missed(2, 1)]);
-        assert!(health.is_ill());
+        assert_eq!(acts, [CheckResult::Ping, missed(1, 1), CheckResult::Ping, missed(2, 1)]);
+        assert!(health.is_unresponsive());
     }
 
     #[test]
     fn calls_that_time_out_within_one_ping_timeout_are_one_miss() {
         let mut health = health();
-        let timed_out = |sent| Calls { timed_out: Some(sent), ..BUSY };
+        let timed_out = |sent| CallHealth { timed_out: Some(sent), ..BUSY };
         let first = health.silent_since + TIMEOUT;
         assert_eq!(health.check(first, timed_out(first), false), missed(0, 1));
-        assert_eq!(health.check(first + TIMEOUT / 2, timed_out(first), false), Act::Wait);
+        assert_eq!(health.check(first + TIMEOUT / 2, timed_out(first), false), CheckResult::Wait);
         assert_eq!(health.check(first + TIMEOUT, timed_out(first), false), missed(0, 2));
     }
 
@@ -253,9 +256,9 @@ mod tests {
         let mut health = health();
         let sent = health.silent_since + TIMEOUT;
         health.receive(sent + Duration::from_millis(1));
-        assert_eq!(health.check(sent + TIMEOUT, BUSY, false), Act::Well);
-        let late = Calls { timed_out: Some(sent), ..BUSY };
-        assert_eq!(health.check(sent + 2 * TIMEOUT, late, false), Act::Wait);
+        assert_eq!(health.check(sent + TIMEOUT, BUSY, false), CheckResult::Healthy);
+        let late = CallHealth { timed_out: Some(sent), ..BUSY };
+        assert_eq!(health.check(sent + 2 * TIMEOUT, late, false), CheckResult::Wait);
     }
 
     #[test]
@@ -263,13 +266,13 @@ mod tests {
         let mut health = health();
         let sent = health.silent_since + TIMEOUT;
         health.receive(sent - Duration::from_millis(1));
-        let late = Calls { timed_out: Some(sent), ..BUSY };
+        let late = CallHealth { timed_out: Some(sent), ..BUSY };
         assert_eq!(health.check(sent + 2 * TIMEOUT, late, false), missed(0, 1));
     }
 
     #[test]
     fn silence_prints_the_unanswered_messages() {
-        let text = |pings, calls| Silence { pings, calls }.to_string();
+        let text = |pings, calls| UnansweredCounts { pings, calls }.to_string();
         assert_eq!(
             [text(1, 0), text(3, 0), text(0, 2), text(2, 1)],
             ["1 ping", "3 pings", "2 calls", "2 pings and 1 call"]
@@ -283,7 +286,7 @@ mod tests {
         let mut sent = Vec::new();
         while sent.len() < 4 {
             let now = health.due();
-            if health.check(now, IDLE, false) == Act::Ping {
+            if health.check(now, IDLE, false) == CheckResult::Ping {
                 sent.push((now - start).as_secs());
             }
         }
@@ -303,16 +306,16 @@ mod tests {
                     health.receive(health.due() + Duration::from_millis(1));
                 }
                 let now = health.due();
-                let calls = Calls { are_pending, timed_out: times_out.then_some(now) };
-                let before = health.silence;
+                let calls = CallHealth { are_pending, timed_out: times_out.then_some(now) };
+                let before = health.unanswered;
                 match health.check(now, calls, false) {
-                    Act::Well => (misses, excuses) = (0, true),
-                    Act::Missed(silence) if silence.calls > before.calls => (misses, excuses) = (misses + 1, false),
-                    Act::Missed(_) if are_pending && excuses => {}
-                    Act::Missed(_) => misses += 1,
-                    Act::Wait | Act::Ping => {}
+                    CheckResult::Healthy => (misses, excuses) = (0, true),
+                    CheckResult::Missed(silence) if silence.calls > before.calls => (misses, excuses) = (misses + 1, false),
+                    CheckResult::Missed(_) if are_pending && excuses => {}
+                    CheckResult::Missed(_) => misses += 1,
+                    CheckResult::Wait | CheckResult::Ping => {}
                 }
-                prop_assert_eq!(health.is_ill(), misses >= MISSES);
+                prop_assert_eq!(health.is_unresponsive(), misses >= MISSES);
             }
         }
     }

@@ -45,11 +45,11 @@ use bytes::Bytes;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use self::attribution::{Attribution, LogRecipient, Route, Within, Workload};
+use self::attribution::{Attribution, LogRecipient, RequestTarget, SourceStream, Workload};
 pub(super) use self::attribution::{LogOwner, level_of};
 use self::bridged_call::PendingBridgedCall;
 use self::bridging::{Beginning, Retry};
-use self::calls::Calls;
+use self::calls::CallCounter;
 use self::cancelled_calls::{CancelledCalls, GRACE, Until};
 pub(super) use self::effect::Effect;
 use self::health_checks::HealthChecks;
@@ -60,8 +60,10 @@ use self::pending_call::{AbandonedCall, PendingCall};
 pub(super) use self::pending_request::PendingRequest;
 use self::pending_request::ServerResponse;
 pub(super) use self::server_requests::FromAgent;
-use self::server_requests::{Admission, Answer, CallInput, Purpose, Recipient, RequestEnd, ServerRequests};
-use self::subscriptions::Subscriptions;
+use self::server_requests::{
+    AnswerUse, CallInput, InputAnswer, Recipient, RequestEnd, RequestHandling, ServerRequests,
+};
+use self::subscriptions::ServerSubscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
 use self::suspended_calls::SuspendedCalls;
 pub(super) use self::suspended_calls::{tag, tag_of_retry};
@@ -73,13 +75,13 @@ use super::link::Link;
 use super::messages::call::{Call, CallKey, Failure, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
 use super::messages::tasks::LegacyTaskRequest;
-use super::server_request::{ParsedRequest, failed};
+use super::server_request::{ParsedRequest, may_have_arrived_error};
 use super::stats::Stats;
 use crate::bridge::{
     self, BridgeError, BridgedCall, EMPTY_MODERN_RESULT, ResponseContext, ServerRequest, Step, TaskStateReport,
     TaskStep,
 };
-use crate::calls::Outcome;
+use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
 use crate::config::ServerConfig;
@@ -94,7 +96,7 @@ use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
-use crate::task_state::{TaskAct, TaskState, TaskSupport};
+use crate::task_state::{TaskOperation, TaskState, TaskSupport};
 use crate::transport::http::{RequestError, is_busy};
 use crate::transport::{Arrival, Incoming};
 
@@ -103,20 +105,20 @@ const CALL_HAS_ENDED: &str = "the call that this was for has ended";
 /// The same for a task.
 const TASK_HAS_ENDED: &str = "the task that this was for has ended";
 /// Why a call fails whose inputs are too large. The text continues the name of the server.
-const INPUTS_TOO_LARGE: &str = "wants to know more, and what it wants and was answered is too large";
+const INPUTS_TOO_LARGE: &str = "requested input, and its requests and their answers together are too large";
 
 /// A running instance of a server.
 pub(super) struct Instance {
     pub(super) wire: Wire,
     config: Arc<ServerConfig>,
-    calls: Calls,
+    calls: CallCounter,
     cancelled: CancelledCalls,
     suspended: SuspendedCalls,
     attribution: Attribution,
     pub(super) lists: ServerLists,
     pub(super) health: HealthChecks,
     pub(super) logging: Logging,
-    pub(super) subscriptions: Subscriptions,
+    pub(super) subscriptions: ServerSubscriptions,
     pub(super) server_requests: ServerRequests,
     tasks: TaskTable,
 }
@@ -126,26 +128,26 @@ pub(super) struct Setup {
     pub(super) config: Arc<ServerConfig>,
     pub(super) scope: AgentScope,
     /// Distinguishes it from other instances of the same server.
-    pub(super) purpose: Option<Arc<str>>,
+    pub(super) label: Option<Arc<str>>,
     pub(super) stats: Arc<Stats>,
     pub(super) max_message: usize,
 }
 
 impl Instance {
     pub(super) fn new(link: Link, setup: Setup) -> Self {
-        let Setup { config, scope, purpose, stats, max_message } = setup;
+        let Setup { config, scope, label, stats, max_message } = setup;
         let timeout = config.settings.handshake_timeout;
         let call_timeout = config.settings.call_timeout_max;
         Self {
             cancelled: CancelledCalls::new(link.remote().is_none()),
-            suspended: SuspendedCalls::new(purpose.as_deref()),
+            suspended: SuspendedCalls::new(label.as_deref()),
             wire: Wire::new(link, max_message),
-            calls: Calls::new(Arc::clone(&stats)),
+            calls: CallCounter::new(Arc::clone(&stats)),
             attribution: Attribution::new(scope),
             lists: ServerLists::new(timeout),
             health: HealthChecks::default(),
             logging: Logging::new(timeout),
-            subscriptions: Subscriptions::new(stats, timeout),
+            subscriptions: ServerSubscriptions::new(stats, timeout),
             server_requests: ServerRequests::new(Arc::clone(&config.name), call_timeout),
             tasks: TaskTable::default(),
             config,
@@ -171,7 +173,7 @@ impl Instance {
 
     /// The number of calls that an agent waits for.
     pub(super) fn awaited(&self) -> usize {
-        self.wire.calls().filter(|(_, call)| call.reply.to().is_some()).count()
+        self.wire.calls().filter(|(_, call)| call.response_handle.to().is_some()).count()
     }
 
     /// The sessions that may start one more call now.
@@ -211,18 +213,18 @@ impl Instance {
     pub(super) fn roots_changed(&mut self, session: u64, line: &Bytes) {
         let agent = self.attribution.agent().filter(|agent| agent.session == session);
         if agent.is_some_and(|agent| agent.capabilities.include(ClientCapability::Roots)) {
-            self.wire.try_notify(splice(line, &mut []));
+            self.wire.try_queue_line(splice(line, &mut []));
         }
     }
 
     /// Whether the request with this id opens the connection.
-    pub(super) fn is_introducing(&mut self, request: u64) -> bool {
+    pub(super) fn is_handshake_request(&mut self, request: u64) -> bool {
         let pending = self.wire.get_mut(request.to_string().as_bytes());
         matches!(pending, Some(PendingRequest::Initialize | PendingRequest::Discover))
     }
 
     /// Whether the request that opens a connection of this era is unanswered.
-    pub(super) fn awaits_opening(&self, era: Era) -> bool {
+    pub(super) fn awaits_handshake_response(&self, era: Era) -> bool {
         self.wire.has_pending(|pending| match era {
             Era::Legacy => matches!(pending, PendingRequest::Initialize),
             Era::Modern => matches!(pending, PendingRequest::Discover),
@@ -236,10 +238,10 @@ impl Instance {
         match arrival {
             Arrival::Incoming { incoming, within } => {
                 let within =
-                    within.and_then(|request| Some(Within { request, session: self.wire.session_of(request)? }));
-                self.attribution.set_within(within);
-                let effect = self.take(incoming);
-                self.attribution.set_within(None);
+                    within.and_then(|request| Some(SourceStream { request, session: self.wire.session_of(request)? }));
+                self.attribution.set_source_stream(within);
+                let effect = self.handle_message(incoming);
+                self.attribution.set_source_stream(None);
                 effect
             }
             Arrival::RequestFailed { request, error } => self.no_response(request, error),
@@ -248,10 +250,10 @@ impl Instance {
     }
 
     /// Takes a message of the server.
-    pub(super) fn take(&mut self, incoming: Incoming) -> Effect {
+    pub(super) fn handle_message(&mut self, incoming: Incoming) -> Effect {
         match incoming {
-            Incoming::Message { line, message: Message::Response { id, outcome } } => {
-                self.response(&line, &id, outcome)
+            Incoming::Message { line, message: Message::Response { id, response } } => {
+                self.response(&line, &id, response)
             }
             // A modern server sends no requests, and gets no responses (MCP 2026-07-28, `basic/transports/stdio`).
             Incoming::Message { message: Message::Request { .. }, .. } if self.wire.era() == Era::Modern => {
@@ -279,22 +281,24 @@ impl Instance {
     }
 
     fn response(&mut self, line: &Bytes, id: &Bytes, outcome: Result<Bytes, Bytes>) -> Effect {
-        let Some(pending) = self.wire.take_unless_parked(id) else { return self.stray_response(id, outcome.as_ref()) };
+        let Some(pending) = self.wire.take_with_open_request(id) else {
+            return self.stray_response(id, outcome.as_ref());
+        };
         self.cancelled.pending_answered(id);
         match pending {
             PendingRequest::Call(call) => {
-                let answer = splice(line, &mut [Edit { part: id, replacement: call.reply.id() }]);
-                self.end_call(call, answer, ServerResponse { id, line, outcome: outcome.as_ref() })
+                let answer = splice(line, &mut [Edit { part: id, replacement: call.response_handle.id() }]);
+                self.end_call(call, answer, ServerResponse { id, line, result: outcome.as_ref() })
             }
             PendingRequest::Bridged(bridged) => {
-                self.bridged_response(bridged, ServerResponse { id, line, outcome: outcome.as_ref() })
+                self.bridged_response(bridged, ServerResponse { id, line, result: outcome.as_ref() })
             }
             PendingRequest::Page { listing, .. } => {
                 let fetch = self.lists.page(&mut self.wire, listing, outcome);
                 self.fetched(fetch)
             }
-            PendingRequest::Renewal { uri, .. } if outcome.is_err() => Effect::SubscriptionEnded(uri),
-            PendingRequest::Ping | PendingRequest::Renewal { .. } | PendingRequest::Ignored { .. } => Effect::Nothing,
+            PendingRequest::Subscribe { uri, .. } if outcome.is_err() => Effect::SubscribeRefused(uri),
+            PendingRequest::Ping | PendingRequest::Subscribe { .. } | PendingRequest::Ignored { .. } => Effect::Nothing,
             PendingRequest::CancellationCheck => {
                 self.check_cancellations();
                 Effect::Nothing
@@ -308,17 +312,17 @@ impl Instance {
                 self.logging.answered(&mut self.wire);
                 Effect::Nothing
             }
-            PendingRequest::CancelTask { task, .. } => {
+            PendingRequest::CancelTask { task_key: task, .. } => {
                 self.tasks.disowned(task, outcome.as_ref());
                 Effect::Nothing
             }
-            PendingRequest::UpdateTask { task, .. } => {
+            PendingRequest::UpdateTask { task_key: task, .. } => {
                 if outcome.is_err() {
                     self.task_inputs_refused(task);
                 }
                 Effect::Nothing
             }
-            PendingRequest::TaskResult { task } => {
+            PendingRequest::TaskResult { task_id: task } => {
                 let unanswered = self.tasks.result_arrived(&task, outcome.is_ok());
                 self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
                 Effect::Nothing
@@ -340,7 +344,7 @@ impl Instance {
     /// The server has sent a response that is malformed or too large.
     fn unusable_response(&mut self, id: &Bytes, failure: Failure) -> Effect {
         self.stats().skipped_lines.add_one();
-        match self.wire.take_unless_parked(id) {
+        match self.wire.take_with_open_request(id) {
             Some(PendingRequest::Call(call)) => {
                 self.fail_call(call, failure);
                 Effect::Nothing
@@ -368,16 +372,16 @@ impl Instance {
         match self.wire.take(id.as_bytes()) {
             Some(PendingRequest::Call(call)) => {
                 let (failure, sent) = transport_errors::failure(error);
-                self.fail_sent(call, failure, sent)
+                self.fail_with(call, failure, sent)
             }
             Some(PendingRequest::Bridged(bridged)) => {
-                let call = match transport_errors::pause(&error) {
+                let call = match transport_errors::retry_delay(&error) {
                     Some(pause) => polling::repeat(&mut self.wire, bridged, Instant::now() + pause),
                     None => Some(bridged),
                 };
                 if let Some(bridged) = call {
                     let (failure, sent) = transport_errors::failure(error);
-                    self.fail_bridged_sent(bridged, failure, sent);
+                    self.fail_bridged_with(bridged, failure, sent);
                 }
                 Effect::Nothing
             }
@@ -398,12 +402,12 @@ impl Instance {
             }
             PendingRequest::Check => return Effect::Checked(self.health.checked()),
             PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
-            PendingRequest::Renewal { uri, .. } => return Effect::SubscriptionEnded(uri),
+            PendingRequest::Subscribe { uri, .. } => return Effect::SubscribeRefused(uri),
             PendingRequest::Listen { .. } => {
                 parse_own_id(id).into_iter().for_each(|id| drop(self.subscriptions.listen_ended(id, None)));
             }
-            PendingRequest::UpdateTask { task, .. } => self.task_inputs_refused(task),
-            PendingRequest::TaskResult { task } => drop(self.tasks.result_arrived(&task, false)),
+            PendingRequest::UpdateTask { task_key: task, .. } => self.task_inputs_refused(task),
+            PendingRequest::TaskResult { task_id: task } => drop(self.tasks.result_arrived(&task, false)),
             PendingRequest::Call(_)
             | PendingRequest::Bridged(_)
             | PendingRequest::Initialize
@@ -426,7 +430,7 @@ impl Instance {
             }
             Fetch::Failed { reason, partial } => {
                 let partial = partial.map(|(kind, list)| (kind, self.prepared(kind, list)));
-                Effect::NotListed { reason, partial, settled: self.lists.are_settled() }
+                Effect::ListFailed { reason, partial, settled: self.lists.are_settled() }
             }
         }
     }
@@ -452,9 +456,9 @@ impl Instance {
                     return Effect::Nothing;
                 };
                 if acknowledged.lists_may_have_changed {
-                    self.lists.have_changed();
+                    self.lists.mark_all_changed();
                 }
-                return Effect::Acknowledged { accepted: acknowledged.accepted, refused: acknowledged.refused };
+                return Effect::TopicsAnswered { accepted: acknowledged.accepted, refused: acknowledged.refused };
             }
             b"notifications/tasks" => return self.modern_task_status(&line, params.as_ref()),
             b"notifications/resources/updated" => return self.resource_updated(line, params),
@@ -494,15 +498,15 @@ impl Instance {
             return self.tasks.progress(&mut self.wire, line, &token);
         };
         let Some(agent_token) = &call.progress_token else { return };
-        call.deadline.put_off(Instant::now());
+        call.deadline.extend(Instant::now());
         let line = splice(line, &mut [Edit { part: &token, replacement: agent_token }]);
-        call.reply.notify(line);
+        call.response_handle.notify(line);
     }
 
     fn log_message(&self, line: Bytes, params: Option<Bytes>) -> Effect {
         match self.attribution.log_recipient(&self.workload(), params.as_ref(), Instant::now()) {
             LogRecipient::Session(owner) => return Effect::Logged { owner, line, params },
-            LogRecipient::Call(call) => call.reply.notify(splice(&line, &mut [])),
+            LogRecipient::Call(call) => call.response_handle.notify(splice(&line, &mut [])),
             LogRecipient::Nobody => {}
         }
         Effect::Nothing
@@ -518,13 +522,13 @@ impl Instance {
     /// Queues an agent's call, or refuses it at once. Returns whether it was queued.
     pub(super) fn call(&mut self, call: Box<Call>) -> bool {
         if let Some(left) = self.wire.paused_for() {
-            self.refuse(*call, Failure::Unavailable { reason: ServerError::Paused, retry_after: Some(left) });
+            self.refuse(*call, Failure::Unavailable { reason: ServerError::RetryLater, retry_after: Some(left) });
             return false;
         }
         if call.origin.era() != self.wire.era() {
             return self.bridge(*call);
         }
-        let Some(call) = self.admit(*call) else { return false };
+        let Some(call) = self.check_limits(*call) else { return false };
         let (call, line) = PendingCall::new(call, &[]);
         self.wire.expire_by(call.deadline.at());
         self.wire.send_call(call, line);
@@ -533,7 +537,7 @@ impl Instance {
     }
 
     /// Returns the call unless it is refused.
-    fn admit(&self, call: Call) -> Option<Call> {
+    fn check_limits(&self, call: Call) -> Option<Call> {
         let what = if matches!(call.kind, RequestKind::NewTask) && !self.tasks.have_capacity() {
             "it has too many tasks that have not ended"
         } else if self.calls.exceeds_outbox(&self.wire, &call) {
@@ -552,7 +556,7 @@ impl Instance {
 
     /// Subscribes to a resource for an agent's call.
     pub(super) fn subscribe(&mut self, call: Call) {
-        let key = call.reply.key;
+        let key = call.response_handle.key;
         if let Some(call) = self.subscriptions.subscribe(&mut self.wire, call) {
             let was_sent = self.call(Box::new(call));
             self.subscriptions.sent(key, was_sent);
@@ -568,7 +572,7 @@ impl Instance {
 
     /// Cancels a call. The server receives the cancellation if it may have received the call.
     pub(super) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
-        let is_it = |pending: &PendingRequest| pending.call().is_some_and(|call| call.reply.key == key);
+        let is_it = |pending: &PendingRequest| pending.call().is_some_and(|call| call.response_handle.key == key);
         let (id, call, abandoned, is_parked) = match self.wire.remove_where(is_it).pop() {
             Some((id, PendingRequest::Call(call))) => {
                 let abandoned = call.abandoned(id);
@@ -577,7 +581,7 @@ impl Instance {
             Some((id, PendingRequest::Bridged(mut bridged))) => {
                 self.withdraw_requests_for(id, &mut bridged);
                 let (abandoned, is_parked) = (bridged.abandoned(id), bridged.state.has_no_pending_request());
-                (id, self.released(*bridged), abandoned, is_parked)
+                (id, self.unbridge(*bridged), abandoned, is_parked)
             }
             _ => {
                 self.subscriptions.cancel_waiting(key);
@@ -588,7 +592,7 @@ impl Instance {
             }
         };
         let sent = !is_parked && !self.wire.retract(call.line);
-        call.reply.disarm();
+        call.response_handle.disarm();
         self.count_ended();
         if sent {
             let line = match words.filter(|words| words.line.len() <= MAX_SMALL_LINE) {
@@ -608,19 +612,19 @@ impl Instance {
     }
 
     fn count_started(&mut self) {
-        self.calls.started();
+        self.calls.count_started();
         self.logging.call_ended(&mut self.wire);
     }
 
     fn count_ended(&mut self) {
-        self.calls.ended();
+        self.calls.count_ended();
         self.logging.call_ended(&mut self.wire);
     }
 
     /// Sends the server a call's cancellation, and a ping behind it.
     fn abandon(&mut self, abandoned: AbandonedCall, cancellation: Bytes) {
         self.note_abandoned(abandoned);
-        self.wire.notify(cancellation);
+        self.wire.queue_line(cancellation);
         self.check_cancellations();
     }
 
@@ -629,12 +633,12 @@ impl Instance {
         let now = Instant::now();
         if self.wire.era() == Era::Legacy {
             let at = now + GRACE.min(self.config.settings.call_timeout);
-            let until = Until { at, answered: self.wire.next_id() };
+            let until = Until { at, answered_from: self.wire.next_id() };
             self.cancelled.add(id, key.session, Some(until), load, now);
         } else {
             self.cancelled.add_modern(key.session, now);
         }
-        self.wire.give_up(id);
+        self.wire.abandon_http_response(id);
         if creates_task {
             self.tasks.call_cancelled(id, key);
         }
@@ -650,33 +654,33 @@ impl Instance {
 
     /// The server has answered a call. The agent gets `answer`.
     fn end_call(&mut self, call: PendingCall, answer: Bytes, response: ServerResponse<'_>) -> Effect {
-        let outcome = response.outcome;
+        let outcome = response.result;
         if let Some(failure) = outcome.err().and_then(|error| header_params::refusal(&self.wire, error)) {
-            self.lists.has_changed(ListKind::Tools);
-            return self.fail_sent(call, failure, false);
+            self.lists.mark_changed(ListKind::Tools);
+            return self.fail_with(call, failure, false);
         }
         let tag = self.suspended.tag();
         let noted = self.tasks.response(&mut self.wire, &mut self.cancelled, &call, response, tag);
         if call.requests_task() {
             self.drop_early_tasks();
         }
-        let TaskChange { news, ended } = match noted {
+        let TaskChange { news, ended_key } = match noted {
             Ok(noted) => noted,
             Err(failure) => {
                 self.fail_call(call, failure);
                 return Effect::Nothing;
             }
         };
-        ended.into_iter().for_each(|task| self.withdraw_task_inputs(task));
-        let key = call.reply.key;
+        ended_key.into_iter().for_each(|task| self.withdraw_task_inputs(task));
+        let key = call.response_handle.key;
         if let Err(error) = outcome {
             self.stats().errors.add_one();
-            if let Some(to) = call.reply.to() {
+            if let Some(to) = call.response_handle.to() {
                 self.server_requests.call_failed(error, key.session, to);
             }
         }
         self.count_ended();
-        call.reply.answer_with(answer, Outcome::of(outcome), news);
+        call.response_handle.answer_with(answer, CallOutcome::of(outcome), news);
         let subscription = self.subscriptions.answered(&mut self.wire, key, outcome);
         subscription.map_or(Effect::Nothing, |subscription| Effect::Subscribed(Box::new(subscription)))
     }
@@ -684,16 +688,16 @@ impl Instance {
     /// Fails a call, and takes it back if the server has not begun to read it. Returns whether the server may have read it.
     fn fail_call(&mut self, call: PendingCall, failure: Failure) -> bool {
         let sent = !self.wire.retract(call.line);
-        self.fail_sent(call, failure, sent);
+        self.fail_with(call, failure, sent);
         sent
     }
 
     /// Fails a call. `sent` is whether the server may have read it.
-    fn fail_sent(&mut self, call: PendingCall, failure: Failure, sent: bool) -> Effect {
+    fn fail_with(&mut self, call: PendingCall, failure: Failure, sent: bool) -> Effect {
         self.count_ended();
         self.stats().errors.add_one();
-        self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, sent);
-        call.reply.fail(failure, sent);
+        self.subscriptions.failed(&mut self.wire, call.response_handle.key, &failure, sent);
+        call.response_handle.fail(failure, sent);
         Effect::Nothing
     }
 
@@ -703,7 +707,7 @@ impl Instance {
             match pending {
                 PendingRequest::Call(call) => self.end_hidden(call),
                 PendingRequest::Bridged(bridged) => {
-                    let call = self.released(*bridged);
+                    let call = self.unbridge(*bridged);
                     self.end_hidden(call);
                 }
                 _ => {}
@@ -717,8 +721,8 @@ impl Instance {
         self.count_ended();
         self.stats().errors.add_one();
         let failure = Failure::Unavailable { reason: ServerError::Hidden, retry_after: None };
-        self.subscriptions.failed(&mut self.wire, call.reply.key, &failure, false);
-        call.reply.answer_unknown(access);
+        self.subscriptions.failed(&mut self.wire, call.response_handle.key, &failure, false);
+        call.response_handle.refuse_unknown(access);
     }
 
     /// Ends every call and task: the server is gone, or may not be waited for any longer.
@@ -745,14 +749,14 @@ impl Instance {
     /// Takes the unwritten calls, in the form in which their sessions sent them. For an instance that has ended.
     ///
     /// A call that cannot be read again ends with `failure`.
-    pub(super) fn take_unsent(&mut self, failure: &Failure) -> Vec<Call> {
+    pub(super) fn take_unwritten(&mut self, failure: &Failure) -> Vec<Call> {
         let mut unsent = Vec::new();
-        for call in self.calls.take_unsent(&mut self.wire) {
+        for call in self.calls.take_unwritten(&mut self.wire) {
             match call {
                 Ok(call) => unsent.push(call),
                 Err(call) => {
                     self.stats().errors.add_one();
-                    call.reply.fail(failure.clone(), false);
+                    call.response_handle.fail(failure.clone(), false);
                 }
             }
         }
@@ -782,7 +786,7 @@ impl Instance {
     }
 
     fn send_bridged(&mut self, call: Call, state: BridgedCall, changes: &[Change]) -> bool {
-        let Some(call) = self.admit(call) else { return false };
+        let Some(call) = self.check_limits(call) else { return false };
         // Before the call, so that the level applies to the call.
         if let Origin::Modern { level: Some(level), .. } = &call.origin {
             self.logging.call_started(&mut self.wire, *level);
@@ -795,9 +799,9 @@ impl Instance {
     }
 
     /// A bridged call ends without a response of the server.
-    fn released(&mut self, bridged: PendingBridgedCall) -> PendingCall {
+    fn unbridge(&mut self, bridged: PendingBridgedCall) -> PendingCall {
         if bridged.state.is_for_hidden_task() {
-            self.drop_task_of(bridged.call.reply.key);
+            self.drop_task_of(bridged.call.response_handle.key);
         }
         bridged.call
     }
@@ -805,60 +809,63 @@ impl Instance {
     /// Fails a bridged call as [`Self::fail_call`] does.
     fn fail_bridged(&mut self, bridged: Box<PendingBridgedCall>, failure: Failure) -> bool {
         let sent = !self.wire.retract(bridged.call.line);
-        self.fail_bridged_sent(bridged, failure, sent);
+        self.fail_bridged_with(bridged, failure, sent);
         sent
     }
 
     /// Fails a bridged call. `sent` is whether the server may have read the latest request.
-    fn fail_bridged_sent(&mut self, bridged: Box<PendingBridgedCall>, failure: Failure, sent: bool) -> Effect {
+    fn fail_bridged_with(&mut self, bridged: Box<PendingBridgedCall>, failure: Failure, sent: bool) -> Effect {
         let sent = sent || bridged.state.was_sent_before();
-        let call = self.released(*bridged);
-        self.fail_sent(call, failure, sent)
+        let call = self.unbridge(*bridged);
+        self.fail_with(call, failure, sent)
     }
 
     /// The server has answered a bridged call.
     fn bridged_response(&mut self, mut bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>) -> Effect {
         self.refuse_requests_for(&mut bridged);
         if bridged.state.is_suspended() {
-            return match SuspendedCalls::cache(&mut self.wire, bridged, response.line) {
+            return match SuspendedCalls::store_response(&mut self.wire, bridged, response.line) {
                 Ok(()) => Effect::Nothing,
-                Err(bridged) => self.fail_bridged_sent(bridged, Failure::ResponseTooLarge, true),
+                Err(bridged) => self.fail_bridged_with(bridged, Failure::ResponseTooLarge, true),
             };
         }
-        let raw_task_id =
-            if let RequestKind::Task(ask) = &bridged.call.kind { self.tasks.raw_id(&ask.id) } else { None };
-        let is_awaited = bridged.call.reply.to().is_some();
+        let raw_task_id = if let RequestKind::LegacyTask(task_request) = &bridged.call.kind {
+            self.tasks.raw_id(&task_request.id)
+        } else {
+            None
+        };
+        let is_awaited = bridged.call.response_handle.to().is_some();
         let may_resend_as_task = self.tasks.support().declared && self.tasks.have_capacity() && is_awaited;
-        let is_unknown_or_ended_task = is_unknown(response.outcome);
+        let is_unknown_or_ended_task = is_unknown(response.result);
         let context =
             ResponseContext { now: Instant::now(), raw_task_id, is_unknown_or_ended_task, may_resend_as_task };
-        let step = bridged.state.on_response(response.outcome, &context);
+        let step = bridged.state.on_response(response.result, &context);
         self.carry_out(bridged, response, step)
     }
 
     fn carry_out(&mut self, bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>, step: Step) -> Effect {
-        let ServerResponse { outcome, .. } = response;
+        let ServerResponse { result, .. } = response;
         match step {
             Step::ForwardResponse(changes) => {
-                if outcome.is_err() && bridged.state.is_for_hidden_task() && !is_unknown(outcome) {
-                    self.drop_task_of(bridged.call.reply.key);
+                if result.is_err() && bridged.state.is_for_hidden_task() && !is_unknown(result) {
+                    self.drop_task_of(bridged.call.response_handle.key);
                 }
                 self.end_changed(bridged.call, response, &changes)
             }
             Step::ForwardTaskResponse { changes, result } => {
-                self.end_changed(bridged.call, ServerResponse { outcome: Ok(&result), ..response }, &changes)
+                self.end_changed(bridged.call, ServerResponse { result: Ok(&result), ..response }, &changes)
             }
             Step::RespondWith(answer) => {
-                self.end_with(*bridged, ServerResponse { outcome: answer.as_ref(), ..response })
+                self.end_with(*bridged, ServerResponse { result: answer.as_ref(), ..response })
             }
             Step::RequireUrls(result) => {
-                let answer = reply::result(bridged.call.reply.id(), &result);
+                let answer = reply::result(bridged.call.response_handle.id(), &result);
                 self.end_call(bridged.call, answer, response)
             }
             Step::MissingCapability(capability) => {
                 let error = era::error::missing_capability(capability.declared_by(), &self.config.name);
                 let error = Bytes::from(json!(error).to_string());
-                self.end_with(*bridged, ServerResponse { outcome: Err(&error), ..response })
+                self.end_with(*bridged, ServerResponse { result: Err(&error), ..response })
             }
             Step::Task(step) => self.carry_out_for_task(bridged, response, step),
             Step::RequestInputs(inputs) => {
@@ -879,7 +886,7 @@ impl Instance {
                     BridgeError::UnknownResult(what) => Failure::UnknownResultType { what },
                     BridgeError::Input(why) => Failure::InputUnavailable { why },
                 };
-                self.fail_bridged_sent(bridged, failure, true)
+                self.fail_bridged_with(bridged, failure, true)
             }
         }
     }
@@ -890,14 +897,14 @@ impl Instance {
         response: ServerResponse<'_>,
         step: TaskStep,
     ) -> Effect {
-        let ServerResponse { id, outcome, .. } = response;
+        let ServerResponse { id, result, .. } = response;
         match step {
             TaskStep::AnswerCompletedTask => self.complete_task(bridged, response),
             TaskStep::PollHiddenTask { task, is_working } => {
                 self.poll_hidden_task(bridged, response, &task, is_working)
             }
             TaskStep::RecordCreated(changes) => {
-                let created = match (outcome, bridged.state.modern_agent()) {
+                let created = match (result, bridged.state.modern_agent()) {
                     (Ok(result), Some(agent)) => {
                         self.tasks.created_for_profile(&mut self.wire, &bridged.call, id, result, agent)
                     }
@@ -906,7 +913,7 @@ impl Instance {
                 self.drop_early_tasks();
                 match created {
                     Ok(()) => self.end_changed(bridged.call, response, &changes),
-                    Err(failure) => self.fail_bridged_sent(bridged, failure, true),
+                    Err(failure) => self.fail_bridged_with(bridged, failure, true),
                 }
             }
             TaskStep::RecordState(seen) => self.task_seen(bridged, response, *seen),
@@ -916,7 +923,7 @@ impl Instance {
                 }
                 self.end_with(
                     *bridged,
-                    ServerResponse { outcome: Ok(&Bytes::from_static(EMPTY_MODERN_RESULT)), ..response },
+                    ServerResponse { result: Ok(&Bytes::from_static(EMPTY_MODERN_RESULT)), ..response },
                 )
             }
             TaskStep::Forget(changes) => {
@@ -933,7 +940,7 @@ impl Instance {
                 Effect::Nothing
             }
             TaskStep::RequestResult(raw_id) => {
-                bridged.call.deadline.put_off(Instant::now());
+                bridged.call.deadline.extend(Instant::now());
                 let params = tasks::about(&raw_id);
                 self.wire.send_bridged(bridged, |_, id| reply::request(id, "tasks/result", &params));
                 Effect::Nothing
@@ -948,7 +955,7 @@ impl Instance {
         response: ServerResponse<'_>,
         seen: TaskStateReport,
     ) -> Effect {
-        let load = bridged.call.reply.load_guard().cloned();
+        let load = bridged.call.response_handle.load_token().cloned();
         let unanswered = self.tasks.note_of_profile(&mut self.wire, &seen.task, load).unwrap_or_default();
         self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
         let inputs = self.tasks.inputs_of(&seen.task.id);
@@ -961,7 +968,7 @@ impl Instance {
 
     /// Ends a call with the server's line, with these changes.
     fn end_changed(&mut self, call: PendingCall, response: ServerResponse<'_>, changes: &[Change]) -> Effect {
-        let agent_id = call.reply.id().clone();
+        let agent_id = call.response_handle.id().clone();
         let id = Edit { part: response.id, replacement: &agent_id };
         let mut edits: Vec<_> = std::iter::once(id).chain(changes.iter().map(Change::edit)).collect();
         let answer = splice(response.line, &mut edits);
@@ -972,10 +979,10 @@ impl Instance {
     fn end_with(&mut self, bridged: PendingBridgedCall, response: ServerResponse<'_>) -> Effect {
         let PendingBridgedCall { call, state, .. } = bridged;
         // No agent knows of this task, so no agent will request it.
-        let hidden = if state.is_for_hidden_task() { self.tasks.created_by(call.reply.key) } else { None };
-        let answer = match response.outcome {
-            Ok(result) => reply::result(call.reply.id(), result),
-            Err(error) => reply::raw_error(call.reply.id(), error),
+        let hidden = if state.is_for_hidden_task() { self.tasks.created_by(call.response_handle.key) } else { None };
+        let answer = match response.result {
+            Ok(result) => reply::result(call.response_handle.id(), result),
+            Err(error) => reply::raw_error(call.response_handle.id(), error),
         };
         let effect = self.end_call(call, answer, response);
         hidden.into_iter().for_each(|task| self.tasks.forget(task));
@@ -985,10 +992,10 @@ impl Instance {
     /// Sends a call again that the server has ended.
     fn resend(&mut self, mut bridged: Box<PendingBridgedCall>, changes: &[Change]) {
         if bridged.call.is_hidden(&self.config.name) {
-            let call = self.released(*bridged);
+            let call = self.unbridge(*bridged);
             return self.end_hidden(call);
         }
-        bridged.call.deadline.put_off(Instant::now());
+        bridged.call.deadline.extend(Instant::now());
         self.wire.send_bridged(bridged, |bridged, id| bridged.line(id, changes));
     }
 
@@ -996,16 +1003,16 @@ impl Instance {
 
     /// Requests the inputs of the agent, or sends the call again at once if there are none.
     fn collect_inputs(&mut self, mut bridged: Box<PendingBridgedCall>, inputs: &[Input]) {
-        bridged.call.deadline.put_off(Instant::now());
-        let (session, to) = (bridged.call.reply.key.session, bridged.call.reply.to().cloned());
-        let parked = self.wire.park(bridged);
+        bridged.call.deadline.extend(Instant::now());
+        let (session, to) = (bridged.call.response_handle.key.session, bridged.call.response_handle.to().cloned());
+        let parked = self.wire.register_without_request(bridged);
         if !has_space_for_inputs(&self.wire, parked) {
             return self.fail_inputs(parked, INPUTS_TOO_LARGE.to_owned());
         }
         for (index, input) in inputs.iter().enumerate() {
             let place = CallInput { call: parked, index };
             let requested = match to.clone() {
-                Some(to) => self.request_input(&Recipient { session, to }, Purpose::Call(place), input),
+                Some(to) => self.request_input(&Recipient { session, to }, AnswerUse::Call(place), input),
                 None => Err("nobody waits for it any more".to_owned()),
             };
             if let Err(why) = requested {
@@ -1016,25 +1023,27 @@ impl Instance {
     }
 
     /// Sends the agent a request for an input, unless the configuration has it. `Err` continues the name of the server.
-    fn request_input(&mut self, recipient: &Recipient, purpose: Purpose, input: &Input) -> Result<(), String> {
-        let wish = server_requests::input_wish(input)?;
-        if wish.ability != ClientCapability::Roots || !self.has_configured_roots() {
-            let sent = self.server_requests.send_input(&mut self.wire, recipient, purpose, input, wish);
+    fn request_input(&mut self, recipient: &Recipient, purpose: AnswerUse, input: &Input) -> Result<(), String> {
+        let parsed = server_requests::read_input(input)?;
+        if parsed.capability != ClientCapability::Roots || !self.has_configured_roots() {
+            let sent = self.server_requests.send_input(&mut self.wire, recipient, purpose, input, parsed);
             return sent.map_err(|error| error.message);
         }
         let roots = Bytes::from(roots_result(self.config.roots()));
         match purpose {
-            Purpose::Call(place) => set_input_response(&mut self.wire, place, roots),
-            Purpose::Task(place) => drop(self.tasks.set_input_response(&self.wire, place, Ok(roots))),
-            Purpose::Server => {}
+            AnswerUse::Call(place) => set_input_response(&mut self.wire, place, roots),
+            AnswerUse::Task(place) => drop(self.tasks.set_input_response(&self.wire, place, Ok(roots))),
+            AnswerUse::Server => {}
         }
         Ok(())
     }
 
     /// An agent has sent a response, or progress, for a request of the server.
-    pub(super) fn agent_replied(&mut self, received: FromAgent) {
-        if let Some(Answer { purpose, response: Ok(line) }) = self.server_requests.received(&mut self.wire, received) {
-            self.input_received(purpose, bridge::input_response_of(&line));
+    pub(super) fn handle_agent_message(&mut self, received: FromAgent) {
+        if let Some(InputAnswer { answer_use, response: Ok(line) }) =
+            self.server_requests.handle_agent_message(&mut self.wire, received)
+        {
+            self.input_received(answer_use, bridge::input_response_of(&line));
         }
     }
 
@@ -1045,17 +1054,17 @@ impl Instance {
     }
 
     /// Agents will not answer these requests.
-    fn requests_ended(&mut self, ended: Vec<Answer>) {
-        for Answer { purpose, response } in ended {
+    fn requests_ended(&mut self, ended: Vec<InputAnswer>) {
+        for InputAnswer { answer_use, response } in ended {
             if let Err(why) = response {
-                self.input_received(purpose, Err(format!("wanted to know more, but {why}")));
+                self.input_received(answer_use, Err(format!("requested input, but {why}")));
             }
         }
     }
 
-    fn input_received(&mut self, purpose: Purpose, result: Result<Bytes, String>) {
+    fn input_received(&mut self, purpose: AnswerUse, result: Result<Bytes, String>) {
         match (purpose, result) {
-            (Purpose::Call(place), Ok(result)) => {
+            (AnswerUse::Call(place), Ok(result)) => {
                 set_input_response(&mut self.wire, place, result);
                 if has_space_for_inputs(&self.wire, place.call) {
                     self.resend_if_complete(place.call);
@@ -1063,14 +1072,14 @@ impl Instance {
                     self.fail_inputs(place.call, INPUTS_TOO_LARGE.to_owned());
                 }
             }
-            (Purpose::Call(place), Err(why)) => self.fail_inputs(place.call, why),
-            (Purpose::Task(place), result) => {
+            (AnswerUse::Call(place), Err(why)) => self.fail_inputs(place.call, why),
+            (AnswerUse::Task(place), result) => {
                 if let Err(why) = self.tasks.set_input_response(&self.wire, place, result) {
                     self.fail_results(place.creating_call, &why);
                 }
                 self.send_task_inputs(place.creating_call);
             }
-            (Purpose::Server, _) => {}
+            (AnswerUse::Server, _) => {}
         }
     }
 
@@ -1085,13 +1094,13 @@ impl Instance {
     fn fail_inputs(&mut self, parked: u64, why: String) {
         self.withdraw_inputs(parked);
         if let Some(bridged) = self.wire.take_bridged(parked) {
-            self.fail_bridged_sent(bridged, Failure::InputUnavailable { why }, true);
+            self.fail_bridged_with(bridged, Failure::InputUnavailable { why }, true);
         }
     }
 
     /// The inputs of this call are no longer needed.
     fn withdraw_inputs(&mut self, call: u64) {
-        let is_of_call = |purpose| matches!(purpose, Purpose::Call(place) if place.call == call);
+        let is_of_call = |purpose| matches!(purpose, AnswerUse::Call(place) if place.call == call);
         self.server_requests.withdraw(is_of_call, CALL_HAS_ENDED);
     }
 
@@ -1099,25 +1108,25 @@ impl Instance {
 
     /// The server has sent a request. The server gets an error at once if no agent will answer.
     fn server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
-        let refused = match server_requests::admit(method, params, self.attribution.scope()) {
-            Admission::Ping => {
-                self.wire.try_notify(reply::result(id, b"{}"));
+        let refused = match server_requests::classify(method, params, self.attribution.scope()) {
+            RequestHandling::Ping => {
+                self.wire.try_queue_line(reply::result(id, b"{}"));
                 return;
             }
-            Admission::Roots => match self.config.roots() {
+            RequestHandling::Roots => match self.config.roots() {
                 [] => Err(server_requests::no_roots()),
                 roots => {
-                    self.wire.try_notify(reply::result(id, &roots_result(roots)));
+                    self.wire.try_queue_line(reply::result(id, &roots_result(roots)));
                     return;
                 }
             },
-            Admission::Forward(wish) => {
-                self.route_request(line, &ServerRequest { id, method, params, capability: wish.ability }, wish)
+            RequestHandling::Forward(parsed) => {
+                self.route_request(line, &ServerRequest { id, method, params, capability: parsed.capability }, parsed)
             }
-            Admission::Refused(error) => Err(error),
+            RequestHandling::Refused(error) => Err(error),
         };
         if let Err(error) = refused {
-            self.wire.try_notify(reply::error(Some(id), &error));
+            self.wire.try_queue_line(reply::error(Some(id), &error));
         }
     }
 
@@ -1131,10 +1140,10 @@ impl Instance {
         &mut self,
         line: &Bytes,
         request: &ServerRequest<'_>,
-        wish: ParsedRequest,
+        parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
         let unavailable = |why| server_requests::unavailable(why, &self.config.name);
-        if wish.ability != ClientCapability::Tasks
+        if parsed.capability != ClientCapability::Tasks
             && let Some(task) = self.tasks.related(request.params)
         {
             let refused = self.tasks.server_request(&task, request, self.wire.max_message());
@@ -1143,17 +1152,18 @@ impl Instance {
         if self.wire.protocol().is_none() {
             return Err(unavailable("the handshake is not over"));
         }
-        match self.attribution.route(&self.workload(), Instant::now()).map_err(unavailable)? {
-            Route::Agent(_) if self.server_requests.has(request.id) => {
+        match self.attribution.request_target(&self.workload(), Instant::now()).map_err(unavailable)? {
+            RequestTarget::Agent(_) if self.server_requests.has(request.id) => {
                 Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"))
             }
-            Route::Agent(recipient) => {
+            RequestTarget::Agent(recipient) => {
                 // Only the agent of its own instance may be asked about a task: the task was created for that instance.
-                let wish = ParsedRequest { task: wish.task.filter(|_| self.attribution.agent().is_some()), ..wish };
+                let parsed =
+                    ParsedRequest { task: parsed.task.filter(|_| self.attribution.agent().is_some()), ..parsed };
                 let (line, id) = (line.clone(), request.id.clone());
-                self.server_requests.send(&mut self.wire, &recipient, line, id, Purpose::Server, wish)
+                self.server_requests.send(&mut self.wire, &recipient, line, id, AnswerUse::Server, parsed)
             }
-            Route::Call(call) => SuspendedCalls::collect(&mut self.wire, call, request).map_err(unavailable),
+            RequestTarget::Call(call) => SuspendedCalls::collect(&mut self.wire, call, request).map_err(unavailable),
         }
     }
 
@@ -1163,7 +1173,7 @@ impl Instance {
             Ok(resumed) => {
                 match resumed.response {
                     Some(line) => self.end_cached(resumed.id, &line),
-                    None => self.suspended.present(&mut self.wire, resumed.id, Instant::now()),
+                    None => self.suspended.answer_input_required(&mut self.wire, resumed.id, Instant::now()),
                 }
                 self.send_answers(resumed.answered);
             }
@@ -1173,17 +1183,20 @@ impl Instance {
 
     /// Ends a resumed call with the response that was cached for it.
     fn end_cached(&mut self, id: u64, line: &Bytes) {
-        if let (Some(bridged), Ok(Message::Response { id, outcome })) = (self.wire.take_bridged(id), parse(line)) {
-            self.bridged_response(bridged, ServerResponse { id: &id, line, outcome: outcome.as_ref() });
+        if let (Some(bridged), Ok(Message::Response { id, response })) = (self.wire.take_bridged(id), parse(line)) {
+            self.bridged_response(bridged, ServerResponse { id: &id, line, result: response.as_ref() });
         }
     }
 
     /// Sends the server these responses to its requests.
     fn send_answers(&mut self, answered: Vec<(Bytes, Bytes)>) {
         for (id, line) in answered {
-            if !self.wire.try_notify(line) {
+            if !self.wire.try_queue_line(line) {
                 let why = "the answer was dropped, because the server does not read its input";
-                self.wire.try_notify(reply::error(Some(&id), &failed(ErrorCode::Overloaded, why, &self.config.name)));
+                self.wire.try_queue_line(reply::error(
+                    Some(&id),
+                    &may_have_arrived_error(ErrorCode::Overloaded, why, &self.config.name),
+                ));
             }
         }
     }
@@ -1202,19 +1215,22 @@ impl Instance {
 
     fn refuse_unanswered(&mut self, unanswered: &[Bytes], why: &str) {
         for id in unanswered {
-            self.wire.try_notify(reply::error(Some(id), &failed(ErrorCode::Died, why, &self.config.name)));
+            self.wire.try_queue_line(reply::error(
+                Some(id),
+                &may_have_arrived_error(ErrorCode::Died, why, &self.config.name),
+            ));
         }
     }
 
     // ── Tasks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Forwards a request of a legacy agent about a task, if this instance has created the task for the agent.
-    pub(super) fn ask_about_task(&mut self, call: Box<Call>) {
-        let RequestKind::Task(ask) = &call.kind else { return };
-        match self.tasks.look_up(call.reply.key.session, ask) {
+    pub(super) fn request_about_task(&mut self, call: Box<Call>) {
+        let RequestKind::LegacyTask(task_request) = &call.kind else { return };
+        match self.tasks.look_up(call.response_handle.key.session, task_request) {
             Lookup::Unknown => call.refuse_unknown_task(),
             Lookup::Completed(completed) => {
-                let act = ask.act;
+                let act = task_request.operation;
                 answer_completed(completed, *call, act);
             }
             Lookup::NotCancellable => call.refuse_with(&self.tasks.cancellation_refusal(&self.config.name)),
@@ -1248,7 +1264,7 @@ impl Instance {
         if ended {
             self.subscriptions.task_ended(&id);
         }
-        Effect::TaskStatus { line: applied(line, &without_subscription(params)).into(), id, ended }
+        Effect::ModernTaskStatus { line: applied(line, &without_subscription(params)).into(), id, ended }
     }
 
     /// Whether a call may be answered with a task that is not known yet.
@@ -1294,19 +1310,19 @@ impl Instance {
 
     /// A legacy agent has requested a task, and the server has answered with the result: the task has ended.
     fn complete_task(&mut self, bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>) -> Effect {
-        let Ok(result) = response.outcome else {
-            return self.fail_bridged_sent(bridged, Failure::MalformedResponse, true);
+        let Ok(result) = response.result else {
+            return self.fail_bridged_with(bridged, Failure::MalformedResponse, true);
         };
         let (call, params) = (&bridged.call, bridged.state.request().params());
         let completed = self.tasks.complete(&mut self.wire, &mut self.cancelled, call, response.id, params, result);
         match completed {
             Ok((answer, news)) => {
-                let answer = reply::result(call.reply.id(), &answer);
+                let answer = reply::result(call.response_handle.id(), &answer);
                 self.count_ended();
-                bridged.call.reply.answer_with(answer, Outcome::of(Ok(result)), news);
+                bridged.call.response_handle.answer_with(answer, CallOutcome::of(Ok(result)), news);
                 Effect::Nothing
             }
-            Err(failure) => self.fail_bridged_sent(bridged, failure, true),
+            Err(failure) => self.fail_bridged_with(bridged, failure, true),
         }
     }
 
@@ -1318,12 +1334,13 @@ impl Instance {
         task: &Bytes,
         is_working: bool,
     ) -> Effect {
-        let task = match self.tasks.follow(&mut self.wire, &mut self.cancelled, &bridged.call, response.id, task) {
+        let task = match self.tasks.await_task(&mut self.wire, &mut self.cancelled, &bridged.call, response.id, task) {
             Ok(task) => task,
-            Err(failure) => return self.fail_bridged_sent(bridged, failure, true),
+            Err(failure) => return self.fail_bridged_with(bridged, failure, true),
         };
-        bridged.call.kind = RequestKind::Task(Box::new(LegacyTaskRequest { id: task, act: TaskAct::Result }));
-        let Ok(result) = response.outcome else { return Effect::Nothing };
+        bridged.call.kind =
+            RequestKind::LegacyTask(Box::new(LegacyTaskRequest { id: task, operation: TaskOperation::Result }));
+        let Ok(result) = response.result else { return Effect::Nothing };
         match bridged.state.poll_hidden_task(result, is_working, Instant::now()) {
             Some(at) => self.wait_for_poll(bridged, at, None),
             None => polling::poll(&mut self.wire, bridged),
@@ -1333,22 +1350,22 @@ impl Instance {
 
     /// Parks a request for the result of a task until the next poll. The agent is sent requests for these raw `inputRequests`.
     fn wait_for_poll(&mut self, mut bridged: Box<PendingBridgedCall>, at: Instant, inputs: Option<&Bytes>) {
-        let RequestKind::Task(ask) = &bridged.call.kind else { return };
-        let (id, task) = (ask.id.clone(), self.tasks.request_of(&ask.id));
-        let (session, to) = (bridged.call.reply.key.session, bridged.call.reply.to().cloned());
+        let RequestKind::LegacyTask(task_request) = &bridged.call.kind else { return };
+        let (id, task) = (task_request.id.clone(), self.tasks.request_of(&task_request.id));
+        let (session, to) = (bridged.call.response_handle.key.session, bridged.call.response_handle.to().cloned());
         let (legacy_agent, is_known) = (bridged.state.legacy_agent(), !bridged.state.is_for_hidden_task());
         // Its time limit starts at the next poll.
-        bridged.call.deadline.put_off(at);
+        bridged.call.deadline.extend(at);
         self.wire.expire_by(at);
-        self.wire.park(bridged);
-        self.wire.put_off_results(&id);
+        self.wire.register_without_request(bridged);
+        self.wire.extend_results(&id);
         let (Some(inputs), Some(task), Some(to), Some(legacy_agent)) = (inputs, task, to, legacy_agent) else { return };
         match self.tasks.require(task, legacy_agent, inputs, is_known) {
             Some(InputRequirement::Request(inputs)) => {
                 let recipient = Recipient { session, to };
                 for (place, input) in inputs {
-                    if let Err(why) = self.request_input(&recipient, Purpose::Task(place), &input) {
-                        self.input_received(Purpose::Task(place), Err(why));
+                    if let Err(why) = self.request_input(&recipient, AnswerUse::Task(place), &input) {
+                        self.input_received(AnswerUse::Task(place), Err(why));
                     }
                 }
                 self.send_task_inputs(task);
@@ -1365,7 +1382,7 @@ impl Instance {
 
     fn task_inputs_refused(&mut self, task: u64) {
         if self.tasks.inputs_refused(task).is_some() {
-            self.fail_results(task, "wanted to know more for the task, and did not take the answer");
+            self.fail_results(task, "requested input for the task, and did not accept the answer");
         }
     }
 
@@ -1379,7 +1396,7 @@ impl Instance {
             let was_sent = match pending {
                 PendingRequest::Call(call) => self.fail_call(call, failure),
                 PendingRequest::Bridged(bridged) if bridged.state.has_no_pending_request() => {
-                    self.fail_bridged_sent(bridged, failure, true);
+                    self.fail_bridged_with(bridged, failure, true);
                     false
                 }
                 PendingRequest::Bridged(bridged) => self.fail_bridged(bridged, failure),
@@ -1391,7 +1408,7 @@ impl Instance {
 
     /// The task has ended: requests for its inputs are not needed any more.
     fn withdraw_task_inputs(&mut self, task: u64) {
-        let is_of_task = |purpose| matches!(purpose, Purpose::Task(place) if place.creating_call == task);
+        let is_of_task = |purpose| matches!(purpose, AnswerUse::Task(place) if place.creating_call == task);
         self.server_requests.withdraw(is_of_task, TASK_HAS_ENDED);
     }
 
@@ -1408,7 +1425,7 @@ impl Instance {
     pub(super) fn expire(&mut self, now: Instant) -> Effect {
         self.suspended.present_due(&mut self.wire, now);
         SuspendedCalls::check_agents(&mut self.wire, now);
-        let expired = self.wire.remove_where(|pending| pending.expires_at().is_some_and(|at| at <= now));
+        let expired = self.wire.remove_where(|pending| pending.deadline().is_some_and(|at| at <= now));
         let unanswered = self.tasks.expire(now);
         self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
         let expired_requests = self.server_requests.expire(&mut self.wire, now);
@@ -1427,12 +1444,12 @@ impl Instance {
                     effect = self.fetched(fetch);
                 }
                 PendingRequest::Listen { .. } => {
-                    self.wire.give_up(id);
-                    self.wire.notify(reply::cancelled(id, "it was not acknowledged in time"));
+                    self.wire.abandon_http_response(id);
+                    self.wire.queue_line(reply::cancelled(id, "it was not acknowledged in time"));
                     self.subscriptions.listen_ended(id, None);
                 }
                 PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
-                PendingRequest::UpdateTask { task, .. } => self.task_inputs_refused(task),
+                PendingRequest::UpdateTask { task_key: task, .. } => self.task_inputs_refused(task),
                 // A server that does not confirm a cancellation may still work on the task.
                 PendingRequest::CancelTask { .. }
                 | PendingRequest::Initialize
@@ -1440,7 +1457,7 @@ impl Instance {
                 | PendingRequest::Ping
                 | PendingRequest::CancellationCheck
                 | PendingRequest::Check
-                | PendingRequest::Renewal { .. }
+                | PendingRequest::Subscribe { .. }
                 | PendingRequest::TaskResult { .. }
                 | PendingRequest::Ignored { .. } => {}
             }
@@ -1449,7 +1466,8 @@ impl Instance {
     }
 
     fn expire_call(&mut self, id: u64, call: PendingCall) {
-        let (abandoned, session, after) = (call.abandoned(id), call.reply.key.session, call.deadline.limit());
+        let (abandoned, session, after) =
+            (call.abandoned(id), call.response_handle.key.session, call.deadline.current_limit());
         self.health.call_timed_out(call.deadline.begun());
         if self.fail_call(call, Failure::TimedOut { after }) {
             self.abandon(abandoned, reply::cancelled(id, "the call timed out"));
@@ -1460,10 +1478,11 @@ impl Instance {
     fn expire_bridged(&mut self, id: u64, mut bridged: Box<PendingBridgedCall>) {
         self.withdraw_requests_for(id, &mut bridged);
         let call = &bridged.call;
-        let (session, after, is_away) = (call.reply.key.session, call.deadline.limit(), call.reply.to().is_none());
+        let (session, after, is_away) =
+            (call.response_handle.key.session, call.deadline.current_limit(), call.response_handle.to().is_none());
         if bridged.state.has_no_pending_request() {
             // It waits for its agent, which says nothing about the server.
-            self.fail_bridged_sent(bridged, Failure::TimedOut { after }, true);
+            self.fail_bridged_with(bridged, Failure::TimedOut { after }, true);
         } else {
             self.health.call_timed_out(call.deadline.begun());
             let abandoned = bridged.abandoned(id);

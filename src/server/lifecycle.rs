@@ -4,20 +4,23 @@
 //!              ┌────────── due ──────────┐
 //!              ▼                         │
 //! start ─► Starting ─── ended ───────► Backoff{attempt, until, reason}
-//!              │ up                      ▲ ▲
+//!              │ started                 ▲ ▲
 //!              ▼                         │ │
-//!            Ready ───── ended ──────────┘ │      Failed{reason}: cannot be started as configured
-//!         ill │ ▲ well                     │
+//!            Ready ───── ended ──────────┘ │
+//!   unhealthy │ ▲ healthy                  │
 //!             ▼ │                          │
 //!         Unresponsive ─── ended ──────────┘
 //!
-//! login needed, from Starting, Ready or Unresponsive ─► NeedsLogin{reason}: waits for a person
-//! stop, from any of them ─► Stopping ─ ended ─► Stopped ─ start ─► Starting, or Failed
+//! from Starting, Ready or Unresponsive:  ended, no retry possible ─► Failed{reason}
+//!                                        ended, login needed ─────► NeedsLogin{reason}: waits for a person
+//!                                        stop ─► Stopping ─ ended ─► Stopped
+//! from Backoff, Failed or NeedsLogin:    stop, without an instance ─► Stopped
+//! from Stopped:                          start ─► Starting, or Failed if it cannot be started as configured
 //! ```
 //!
-//! Whatever is retried is in `Backoff`; a server is never given up, unless its owner wants no restarts: then it is
-//! `Failed` once it has ended. The delay doubles with each attempt that ends early
-//! and begins anew once an instance was up for the server's `backoff_reset`. A server that sends
+//! A server in `Backoff` is retried without limit. A server in `Failed` is not retried, because its configuration has to change, or
+//! because its owner has turned restarts off. The delay doubles with each attempt that ends early. It begins anew once an instance
+//! was ready for the server's `backoff_reset`. A server that sends
 //! `Retry-After` is not started earlier. A server that needs a login is not started until a person logs in. If the command cannot be
 //! executed, the start is retried, but calls do not wait for it.
 //!
@@ -30,7 +33,7 @@ use crate::backoff::Backoff;
 
 /// First delay before a restart.
 const FIRST_DELAY: Duration = Duration::from_millis(200);
-/// Longest delay before a restart: a repaired command is picked up within it.
+/// Longest delay before a restart. A command that was missing and is now installed is started at most this much later.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Cap on the `Retry-After` of a server.
 pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
@@ -46,12 +49,12 @@ pub enum State {
     /// Takes calls.
     Ready {
         /// Since the handshake.
-        since: Instant,
+        ready_since: Instant,
     },
-    /// Receives calls, but fails its health checks, or is marked down by the operator.
+    /// Fails its health checks, but still receives calls; or is marked down by the operator, and receives none.
     Unresponsive {
         /// Since the handshake.
-        up_since: Instant,
+        ready_since: Instant,
         /// Why it counts as unresponsive.
         reason: ServerError,
     },
@@ -86,7 +89,7 @@ impl State {
     pub fn may_be_ready_by(&self, time: Instant) -> bool {
         match self {
             Self::Starting | Self::Ready { .. } | Self::Unresponsive { .. } | Self::Stopping => true,
-            Self::Backoff { until, reason, .. } => !reason.is_not_executable() && *until <= time,
+            Self::Backoff { until, reason, .. } => !reason.needs_config_change() && *until <= time,
             Self::Stopped | Self::Failed { .. } | Self::NeedsLogin { .. } => false,
         }
     }
@@ -123,11 +126,11 @@ impl State {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The handshake succeeded.
-    Up,
+    Started,
     /// The health checks failed.
-    Ill(ServerError),
+    Unhealthy(ServerError),
     /// The instance has answered again.
-    Well,
+    Healthy,
     /// The instance has ended, or could not be started.
     Ended(ServerError),
     /// The delay is over.
@@ -148,16 +151,21 @@ pub enum Event {
 pub struct Lifecycle {
     state: State,
     backoff: Backoff,
-    restarts: bool,
+    restart_on_exit: bool,
     backoff_reset: Duration,
 }
 
 impl Lifecycle {
-    /// A server that is about to start, or has failed with the reason in `startable`. Without `restarts`, a server that ends has
+    /// A server that is about to start, or has failed with the reason in `startable`. Without `restart_on_exit`, a server that ends has
     /// failed. After an instance was up for `backoff_reset`, the delays start again with the shortest.
     #[must_use]
-    pub fn new(startable: Result<(), ServerError>, restarts: bool, backoff_reset: Duration) -> Self {
-        Self { state: first_state(startable), backoff: Backoff::new(FIRST_DELAY, MAX_DELAY), restarts, backoff_reset }
+    pub fn new(startable: Result<(), ServerError>, restart_on_exit: bool, backoff_reset: Duration) -> Self {
+        Self {
+            state: first_state(startable),
+            backoff: Backoff::new(FIRST_DELAY, MAX_DELAY),
+            restart_on_exit,
+            backoff_reset,
+        }
     }
 
     /// The same for a server that starts later.
@@ -175,18 +183,18 @@ impl Lifecycle {
     /// Applies an event. Events without an arrow in the diagram change nothing. `random` is from 0 to 1, for [`Backoff::next`].
     pub fn on(&mut self, event: Event, now: Instant, random: f64) {
         self.state = match (&self.state, event) {
-            (State::Starting, Event::Up) => State::Ready { since: now },
-            (State::Ready { since: up_since } | State::Unresponsive { up_since, .. }, Event::Ill(reason)) => {
-                State::Unresponsive { up_since: *up_since, reason }
+            (State::Starting, Event::Started) => State::Ready { ready_since: now },
+            (State::Ready { ready_since } | State::Unresponsive { ready_since, .. }, Event::Unhealthy(reason)) => {
+                State::Unresponsive { ready_since: *ready_since, reason }
             }
-            (State::Unresponsive { up_since, .. }, Event::Well) => State::Ready { since: *up_since },
-            (State::Ready { since } | State::Unresponsive { up_since: since, .. }, Event::Ended(reason)) => {
-                if now.duration_since(*since) >= self.backoff_reset {
+            (State::Unresponsive { ready_since, .. }, Event::Healthy) => State::Ready { ready_since: *ready_since },
+            (State::Ready { ready_since } | State::Unresponsive { ready_since, .. }, Event::Ended(reason)) => {
+                if now.duration_since(*ready_since) >= self.backoff_reset {
                     self.backoff.reset();
                 }
-                self.down(reason, now, random)
+                self.state_after_end(reason, now, random)
             }
-            (State::Starting, Event::Ended(reason)) => self.down(reason, now, random),
+            (State::Starting, Event::Ended(reason)) => self.state_after_end(reason, now, random),
             (State::Backoff { .. }, Event::Due) => State::Starting,
             (State::Starting | State::Ready { .. } | State::Unresponsive { .. }, Event::Stop) => State::Stopping,
             (State::Backoff { .. } | State::Failed { .. } | State::NeedsLogin { .. }, Event::Stop)
@@ -201,11 +209,11 @@ impl Lifecycle {
     }
 
     /// The state after an end. It depends on what can bring the server back.
-    fn down(&mut self, reason: ServerError, now: Instant, random: f64) -> State {
+    fn state_after_end(&mut self, reason: ServerError, now: Instant, random: f64) -> State {
         match reason.recovery() {
             Recovery::Login => State::NeedsLogin { reason },
             Recovery::Reconfigure => State::Failed { reason },
-            Recovery::Retry if !self.restarts => State::Failed { reason },
+            Recovery::Retry if !self.restart_on_exit => State::Failed { reason },
             Recovery::Retry => {
                 let retry_after = reason.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
                 let until = now + self.backoff.next(random).max(retry_after);

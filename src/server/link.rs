@@ -81,8 +81,9 @@ impl Link {
         }
     }
 
-    /// The line of this number in the outbox is a request with this id.
-    pub(super) fn announce(&mut self, line: u64, request: u64) {
+    /// Tells the HTTP transport that this line of the outbox is the request with this id, so that the transport can match the
+    /// response. Does nothing on pipes.
+    pub(super) fn register_request(&mut self, line: u64, request: u64) {
         if let Self::Http(http) = self {
             http.announce(line, request);
         }
@@ -101,7 +102,7 @@ impl Link {
     }
 
     /// Switches the connection to the modern era: requests open no session.
-    pub(super) fn discovered(&mut self) {
+    pub(super) fn switch_to_modern(&mut self) {
         if let Self::Http(http) = self {
             http.discovered();
         }

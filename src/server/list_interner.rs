@@ -46,9 +46,8 @@ mod tests {
     use crate::catalog::Item;
 
     fn list(name: &str, truncated: bool) -> Arc<List> {
-        let definition = Bytes::from(format!("{{\"name\":{name:?}}}"));
-        let item =
-            Item { key: name.into(), raw_key: definition.slice(8..definition.len() - 1), definition, passed_on: 0 };
+        let json = Bytes::from(format!("{{\"name\":{name:?}}}"));
+        let item = Item { key: name.into(), raw_key: json.slice(8..json.len() - 1), json, model_bytes: 0 };
         Arc::new(List { items: vec![item], truncated, ..List::default() })
     }
 

@@ -69,7 +69,8 @@ impl Listing {
         let Ok([Some(items), cursor]) = members(result, [self.kind.member(), "nextCursor"]) else { return Err(self) };
         let Ok(definitions) = serde_json::from_slice::<Vec<&RawValue>>(&items) else { return Err(self) };
         let hint = CacheHint::read(result);
-        self.list.keep = if self.cursors.is_empty() { hint } else { hint.zip(self.list.keep).map(|(a, b)| a.and(b)) };
+        self.list.cache_hint =
+            if self.cursors.is_empty() { hint } else { hint.zip(self.list.cache_hint).map(|(a, b)| a.and(b)) };
         for definition in definitions {
             self.add(definition.get().as_bytes());
         }
@@ -100,8 +101,8 @@ impl Listing {
             return;
         }
         // Copied, so that it does not keep the whole message in memory.
-        let definition = Bytes::copy_from_slice(definition);
-        let Ok([Some(raw_key), schema]) = members(&definition, [self.kind.key(), "inputSchema"]) else { return };
+        let json = Bytes::copy_from_slice(definition);
+        let Ok([Some(raw_key), schema]) = members(&json, [self.kind.key(), "inputSchema"]) else { return };
         let is_tool = schema.is_some_and(|schema| schema.starts_with(b"{"));
         if self.kind == ListKind::Tools && !is_tool {
             return;
@@ -111,10 +112,10 @@ impl Listing {
             return;
         }
         let Some(key) = text(&raw_key).and_then(|key| Some(std::str::from_utf8(&key).ok()?.into())) else { return };
-        self.bytes += definition.len();
+        self.bytes += json.len();
         // Counted here, as a list is read once, but catalogs are built from it many times.
-        let passed_on = if self.kind == ListKind::Tools { token_estimate::sent_bytes(&definition) } else { 0 };
-        self.list.items.push(Item { key, raw_key, definition, passed_on });
+        let model_bytes = if self.kind == ListKind::Tools { token_estimate::sent_bytes(&json) } else { 0 };
+        self.list.items.push(Item { key, raw_key, json, model_bytes });
     }
 }
 

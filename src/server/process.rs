@@ -5,9 +5,9 @@
 
 mod activity;
 pub(crate) mod cgroup;
-mod grouped;
 mod guarded;
 mod reaper_handle;
+mod unguarded;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,15 +19,15 @@ use tokio::net::unix::pipe;
 
 pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
-use self::grouped::GroupProcess;
 use self::guarded::GuardedProcess;
 pub use self::reaper_handle::Reaper;
-use super::context::{Guard, ProcessAttributes};
+use self::unguarded::UnguardedProcess;
+use super::context::{GuardProgram, ProcessAttributes};
 use super::exit::{Exit, ReachedLimit};
 use super::guard::Definition;
 use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
-use super::stop_order::{StopLevel, StopOrder};
+use super::stop_level::{StopLevel, StopReceiver};
 use crate::config::{Limits, Program, ServerConfig, environment};
 
 /// From closing stdin to SIGTERM (MCP, `basic/lifecycle`, "Shutdown"; real servers take up to 2.6 s).
@@ -53,7 +53,7 @@ pub(super) struct Process {
 #[derive(Debug)]
 enum Supervisor {
     Guard(GuardedProcess),
-    Group(GroupProcess),
+    ProcessGroup(UnguardedProcess),
 }
 
 /// The end of a server.
@@ -84,30 +84,30 @@ pub(super) struct Pipes {
 }
 
 /// The supervisor and streams of a server that has not started.
-pub(super) struct UnstartedProcess {
+pub(super) struct SpawnedProcess {
     pipes: Pipes,
     process: Process,
 }
 
 /// Creates the streams and the supervisor. Dropping the future ends the guard, if one was started.
 pub(super) async fn spawn(
-    guard: &Guard,
+    guard: &GuardProgram,
     reaper: &Reaper,
     definition: &Definition,
-) -> Result<UnstartedProcess, SpawnError> {
+) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
     let program = match guard {
         // The running executable, even if an upgrade has replaced the file.
-        Guard::ThisProgram => Some(Path::new("/proc/self/exe")),
-        Guard::Program(path) => Some(path.as_path()),
-        Guard::None => None,
+        GuardProgram::ThisProgram => Some(Path::new("/proc/self/exe")),
+        GuardProgram::Program(path) => Some(path.as_path()),
+        GuardProgram::None => None,
     };
     let supervisor = match program {
         Some(program) => Supervisor::Guard(guarded::spawn(reaper, program, servers).await?),
-        None => Supervisor::Group(grouped::start(definition, servers)?),
+        None => Supervisor::ProcessGroup(unguarded::start(definition, servers)?),
     };
-    Ok(UnstartedProcess { pipes, process: Process { supervisor, cgroup: None, seen: None, ended: None } })
+    Ok(SpawnedProcess { pipes, process: Process { supervisor, cgroup: None, seen: None, ended: None } })
 }
 
 /// Both ends of a server's standard streams: those of mcpd, and those of the server.
@@ -130,12 +130,12 @@ fn large_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
-impl UnstartedProcess {
+impl SpawnedProcess {
     /// Process id of the guard, if there is one.
     pub(super) fn guard_pid(&self) -> Option<u32> {
         match &self.process.supervisor {
             Supervisor::Guard(guarded) => Some(guarded.guard_pid()),
-            Supervisor::Group(_) => None,
+            Supervisor::ProcessGroup(_) => None,
         }
     }
 
@@ -157,13 +157,13 @@ impl UnstartedProcess {
     pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, SpawnError> {
         let started = match &mut self.process.supervisor {
             Supervisor::Guard(guarded) => guarded.start(definition).await,
-            Supervisor::Group(grouped) => Ok(grouped.pid()),
+            Supervisor::ProcessGroup(grouped) => Ok(grouped.pid()),
         };
         if !matches!(started, Err(SpawnError::GuardLost)) {
             return started;
         }
         self.process.seen = Some(ProcessEnd::GuardLost);
-        match self.process.ended().await {
+        match self.process.wait_ended().await {
             ProcessEnd::Exited(exit) => Err(SpawnError::Exited(exit)),
             ProcessEnd::GuardLost => Err(SpawnError::GuardLost),
         }
@@ -187,21 +187,21 @@ impl ProcessEnd {
             (Some(_), Self::Exited(exit)) => Self::Exited(Exit { limit, ..exit.clone() }),
             // The kernel has killed the guard, too.
             (Some(ReachedLimit::Memory(_)), Self::GuardLost) => Self::Exited(Exit { limit, ..Exit::default() }),
-            (Some(ReachedLimit::Tasks(_)), Self::GuardLost) | (None, _) => self.clone(),
+            (Some(ReachedLimit::Processes(_)), Self::GuardLost) | (None, _) => self.clone(),
         }
     }
 }
 
 impl Process {
     /// Waits for the end of the server. Cancel-safe.
-    pub(super) async fn ended(&mut self) -> ProcessEnd {
+    pub(super) async fn wait_ended(&mut self) -> ProcessEnd {
         if let Some(ended) = &self.ended {
             return ended.clone();
         }
         let seen = match (&self.seen, &mut self.supervisor) {
             (Some(seen), _) => seen.clone(),
-            (None, Supervisor::Guard(guarded)) => guarded.ended().await,
-            (None, Supervisor::Group(grouped)) => grouped.ended().await,
+            (None, Supervisor::Guard(guarded)) => guarded.wait_ended().await,
+            (None, Supervisor::ProcessGroup(grouped)) => grouped.wait_ended().await,
         };
         let seen = self.seen.insert(seen);
         let limit = match &self.cgroup {
@@ -213,18 +213,18 @@ impl Process {
 
     /// Stops the server with its subtree: waits after the caller has closed its stdin, then SIGTERM, then
     /// [`Process::kill`].
-    pub(super) async fn stop(mut self, stop: &mut StopOrder) {
+    pub(super) async fn stop(mut self, stop: &mut StopReceiver) {
         tokio::select! {
-            _ = self.ended() => return self.kill().await,
+            _ = self.wait_ended() => return self.kill().await,
             () = tokio::time::sleep(EOF_GRACE) => {}
             () = stop.at_least(StopLevel::Kill) => return self.kill().await,
         }
         match &self.supervisor {
             Supervisor::Guard(guarded) => guarded.terminate(),
-            Supervisor::Group(grouped) => grouped.terminate(),
+            Supervisor::ProcessGroup(grouped) => grouped.terminate(),
         }
         tokio::select! {
-            _ = self.ended() => {}
+            _ = self.wait_ended() => {}
             () = tokio::time::sleep(TERM_GRACE) => {}
             () = stop.at_least(StopLevel::Kill) => {}
         }
@@ -236,7 +236,7 @@ impl Process {
     pub(super) async fn kill(mut self) {
         match &mut self.supervisor {
             Supervisor::Guard(guarded) => guarded.kill().await,
-            Supervisor::Group(grouped) => grouped.kill().await,
+            Supervisor::ProcessGroup(grouped) => grouped.kill().await,
         }
         if let Some(cgroup) = self.cgroup.take() {
             cgroup.remove().await;
@@ -284,7 +284,7 @@ mod tests {
         let exited = Exit { code: Some(1), ..Exit::default() };
         for (end, limit, expected) in [
             (ProcessEnd::GuardLost, None, ProcessEnd::GuardLost),
-            (ProcessEnd::GuardLost, Some(ReachedLimit::Tasks(64)), ProcessEnd::GuardLost),
+            (ProcessEnd::GuardLost, Some(ReachedLimit::Processes(64)), ProcessEnd::GuardLost),
             (ProcessEnd::GuardLost, Some(ReachedLimit::Memory(None)), killed(Exit::default())),
             (ProcessEnd::Exited(exited.clone()), Some(ReachedLimit::Memory(None)), killed(exited.clone())),
             (ProcessEnd::Exited(exited.clone()), None, ProcessEnd::Exited(exited)),

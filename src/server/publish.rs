@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::cache::Inventory;
 use super::era_cache::EraCache;
-use super::health::Silence;
+use super::health::UnansweredCounts;
 use super::lifecycle::State;
 use super::link::RemoteTransport;
 use super::list_interner::ListInterner;
@@ -35,17 +35,17 @@ pub struct ServerSnapshot {
     /// Its lifecycle state.
     pub state: State,
     /// The first start of this revision has ended: it has listed, or it failed.
-    pub attempted: bool,
+    pub first_start_ended: bool,
     /// The revision of the last start: rises with each restart by an operator.
     pub revision: u64,
     /// It has no instance until a call starts one.
-    pub asleep: bool,
+    pub not_started_yet: bool,
     /// Its last known lists.
     pub lists: Lists,
     /// Its lists are known: from an instance since it was enabled, or from the cache.
-    pub has_listed: bool,
+    pub lists_known: bool,
     /// The running instance has listed completely, so names that are not listed do not exist.
-    pub is_listed: bool,
+    pub lists_complete: bool,
     /// The lists of agents with their own instance.
     pub agent_lists: Arc<AgentLists>,
     /// Process id of the running server.
@@ -67,7 +67,7 @@ pub struct ServerSnapshot {
     /// Its last known instructions, in bounded length.
     pub instructions: Option<Arc<str>>,
     /// The last health check of the running instance: its time, and the messages left unanswered.
-    pub checked: Option<(Instant, Silence)>,
+    pub checked: Option<(Instant, UnansweredCounts)>,
     /// Whether the limits of the latest instance are enforced; `None` if it has none.
     pub limits: Option<Enforcement>,
     /// What is enforced for the latest instance; `None` before the first start.
@@ -80,25 +80,25 @@ impl ServerSnapshot {
     /// The word for its state in `mcpd status`.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        if self.asleep { "idle" } else { self.state.word() }
+        if self.not_started_yet { "idle" } else { self.state.word() }
     }
 
     /// The messages that the running instance has left unanswered.
     #[must_use]
-    pub fn silence(&self) -> Silence {
-        self.checked.map_or_else(Silence::default, |(_, silence)| silence)
+    pub fn unanswered(&self) -> UnansweredCounts {
+        self.checked.map_or_else(UnansweredCounts::default, |(_, silence)| silence)
     }
 
-    fn settle(&mut self, settled: bool) {
-        self.attempted |= settled;
-        self.has_listed |= settled;
-        self.is_listed |= settled;
+    fn complete_if(&mut self, settled: bool) {
+        self.first_start_ended |= settled;
+        self.lists_known |= settled;
+        self.lists_complete |= settled;
     }
 
     /// Whether unknown names may still appear: no instance has listed, and the server is not idle.
     #[must_use]
     pub fn may_list_more(&self) -> bool {
-        !self.is_listed && !self.asleep
+        !self.lists_complete && !self.not_started_yet
     }
 
     /// The lists of the agent's own instance, if that has listed.
@@ -125,12 +125,12 @@ pub(super) fn channel(
 ) -> (Publisher, watch::Receiver<ServerSnapshot>) {
     let first = ServerSnapshot {
         state: if enabled { State::Starting } else { State::Stopped },
-        attempted: false,
+        first_start_ended: false,
         revision: 0,
-        asleep: false,
+        not_started_yet: false,
         lists: Lists::default(),
-        has_listed: false,
-        is_listed: false,
+        lists_known: false,
+        lists_complete: false,
         agent_lists: Arc::default(),
         pid: None,
         guard_pid: None,
@@ -160,7 +160,7 @@ impl Drop for Publisher {
 
 impl Publisher {
     /// The shared state of one instance, with its own counters.
-    pub(super) fn record_of_instance(&self, stderr: stderr::Writer) -> SharedState {
+    pub(super) fn shared_state_of_instance(&self, stderr: stderr::Writer) -> SharedState {
         let (interner, eras) = (self.interner.clone(), self.eras.clone());
         SharedState { stderr, interner, eras, stats: Arc::new(self.stats.of_instance()) }
     }
@@ -172,34 +172,34 @@ impl Publisher {
     }
 
     /// Records one list of the running instance. `settled`: all its lists are recorded.
-    pub(super) fn listed(&self, kind: ListKind, list: List, settled: bool) {
+    pub(super) fn publish_list(&self, kind: ListKind, list: List, settled: bool) {
         let list = self.interner.intern(kind, Arc::new(list));
         self.update(|published| {
             published.lists[kind] = list;
-            published.settle(settled);
+            published.complete_if(settled);
         });
     }
 
     /// If `settled`, marks the lists of the running instance as complete.
-    pub(super) fn settled(&self, settled: bool) {
-        self.update(|published| published.settle(settled));
+    pub(super) fn publish_complete_if(&self, settled: bool) {
+        self.update(|published| published.complete_if(settled));
     }
 
     /// Records the cached lists and instructions of a server that does not run.
-    pub(super) fn recalled(&self, Inventory { lists, instructions }: Inventory) {
+    pub(super) fn publish_cached(&self, Inventory { lists, instructions }: Inventory) {
         let lists = PerKind::from_fn(|kind| self.interner.intern(kind, Arc::clone(&lists[kind])));
         self.update(|published| {
-            (published.lists, published.instructions, published.has_listed) = (lists, instructions, true);
+            (published.lists, published.instructions, published.lists_known) = (lists, instructions, true);
         });
     }
 
     /// Records that the server is disabled, so that it lists nothing.
-    pub(super) fn disabled(&self) {
-        self.update(|published| (published.lists, published.has_listed) = (Lists::default(), false));
+    pub(super) fn publish_disabled(&self) {
+        self.update(|published| (published.lists, published.lists_known) = (Lists::default(), false));
     }
 
     /// Records a health check of the running instance.
-    pub(super) fn checked(&self, silence: Silence) {
+    pub(super) fn publish_check(&self, silence: UnansweredCounts) {
         self.update(|published| published.checked = Some((Instant::now(), silence)));
     }
 
@@ -220,7 +220,7 @@ impl Publisher {
     }
 
     /// Records a failure that does not change the state.
-    pub(super) fn error(&self, error: ServerError) {
+    pub(super) fn publish_error(&self, error: ServerError) {
         self.update(|published| published.last_error = Some(error));
     }
 }

@@ -7,7 +7,7 @@ use tokio::task::{JoinError, JoinHandle};
 use super::control::Control;
 use super::messages::handle::ServerHandle;
 use super::shared_state::SharedState;
-use super::stop_order::{StopLevel, StopOrder};
+use super::stop_level::{StopLevel, StopReceiver};
 
 /// A server's task, with the means to reach, control and await it.
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub struct Running {
     /// Ends when no process of the server is left.
     pub task: JoinHandle<()>,
     /// State that a replacement task takes over.
-    pub record: SharedState,
+    pub shared: SharedState,
 }
 
 /// Stops all tasks in parallel, and returns when none of their processes is left. Follows `stop` as it rises. Returns the error of a
 /// task that panicked.
-pub(crate) async fn stop_all(all: &mut [Running], mut stop: StopOrder) -> Option<JoinError> {
+pub(crate) async fn stop_all(all: &mut [Running], mut stop: StopReceiver) -> Option<JoinError> {
     let pass_on = |all: &[Running], stop| all.iter().for_each(|running| running.control.stop(stop));
     pass_on(all, stop.now());
     let mut stop_now = pin!(stop.at_least(StopLevel::Kill));

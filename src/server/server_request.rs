@@ -1,6 +1,6 @@
 //! A request of a server on its way to an agent, and the agent's answer.
 //!
-//! Each request gets exactly one answer: a dropped [`Responder`] sends an error, so a session that ends answers everything.
+//! Each request gets exactly one answer: a dropped [`ServerResponseHandle`] sends an error, so a session that ends answers everything.
 //! The server may withdraw its request, or end.
 
 mod tasks;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::tasks::{TaskAction, TaskContext, TaskRequester};
+pub use self::tasks::{ClientTaskRequest, TaskContext, TaskNotificationSender};
 use super::messages::cancellation::Cancellation;
 use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
@@ -20,16 +20,16 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND}
 use crate::progress_token;
 
 /// Pending progress notifications of one request; more are dropped.
-const PROGRESS_PLACES: usize = 8;
+const PROGRESS_CAPACITY: usize = 8;
 
 /// A parsed request of a server. The parts are slices of its params.
 #[derive(Debug)]
 pub(super) struct ParsedRequest {
-    pub(super) ability: ClientCapability,
+    pub(super) capability: ClientCapability,
     pub(super) progress_token: Option<Bytes>,
     /// The id of a URL elicitation, as text.
     pub(super) elicitation: Option<Bytes>,
-    pub(super) task: Option<TaskAction>,
+    pub(super) task: Option<ClientTaskRequest>,
 }
 
 impl ParsedRequest {
@@ -43,8 +43,8 @@ impl ParsedRequest {
             _ => return None,
         };
         let none = Bytes::from_static(b"{}");
-        let wish = Self::of(ability, method, params.unwrap_or(&none));
-        Some(wish.map_err(|what| ErrorObject::new(INVALID_PARAMS, what)))
+        let parsed = Self::of(ability, method, params.unwrap_or(&none));
+        Some(parsed.map_err(|what| ErrorObject::new(INVALID_PARAMS, what)))
     }
 
     fn of(ability: ClientCapability, method: &[u8], params: &Bytes) -> Result<Self, &'static str> {
@@ -52,18 +52,18 @@ impl ParsedRequest {
             members(params, ["_meta", "mode", "elicitationId", "task", "taskId"])
                 .map_err(|_| "`params` is no object")?;
         let task = match ability {
-            ClientCapability::Tasks => Some(TaskAction::about(method, task_id.as_ref())?),
-            _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| TaskAction::Make),
+            ClientCapability::Tasks => Some(ClientTaskRequest::about(method, task_id.as_ref())?),
+            _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| ClientTaskRequest::Make),
         };
         let progress_token = progress_token::read(meta)?;
-        let ability = match (ability, mode.as_ref().and_then(text).as_deref()) {
+        let capability = match (ability, mode.as_ref().and_then(text).as_deref()) {
             (ClientCapability::Form, Some(b"url")) => ClientCapability::Url,
             (ClientCapability::Form, Some(b"form")) => ClientCapability::Form,
             (ClientCapability::Form, _) if mode.is_some() => return Err("`mode` is neither `form` nor `url`"),
             (other, _) => other,
         };
-        let elicitation = elicitation.as_ref().and_then(text).filter(|_| ability == ClientCapability::Url);
-        Ok(Self { ability, progress_token, elicitation, task })
+        let elicitation = elicitation.as_ref().and_then(text).filter(|_| capability == ClientCapability::Url);
+        Ok(Self { capability, progress_token, elicitation, task })
     }
 }
 
@@ -77,11 +77,11 @@ pub struct ForwardedRequest {
     /// The server's raw progress token.
     pub progress_token: Option<Bytes>,
     /// The capability that the agent must have declared.
-    pub ability: ClientCapability,
+    pub capability: ClientCapability,
     /// Set if the request is about tasks of the agent, or may become one.
     pub task: Option<TaskContext>,
     /// Sends the answer to the server.
-    pub back: Responder,
+    pub response_handle: ServerResponseHandle,
     /// Ends when the server withdraws the request; without a value, when the server has ended.
     pub withdrawn: oneshot::Receiver<Withdrawal>,
 }
@@ -104,25 +104,25 @@ pub enum Withdrawal {
 
 /// A whole line of the agent for the server.
 #[derive(Debug)]
-pub(super) enum AgentReply {
+pub(super) enum FromAgentMessage {
     Progress(Bytes),
-    Answer(Bytes),
+    Response(Bytes),
 }
 
 /// Sends the one answer to a server. Dropping it sends the error that the agent has gone.
 #[derive(Debug)]
-pub struct Responder {
+pub struct ServerResponseHandle {
     id: Bytes,
     server: Arc<str>,
     /// The reserved place of the answer; `None` once it was sent.
-    answer: Option<mpsc::OwnedPermit<AgentReply>>,
-    progress: mpsc::Sender<AgentReply>,
+    answer: Option<mpsc::OwnedPermit<FromAgentMessage>>,
+    progress: mpsc::Sender<FromAgentMessage>,
 }
 
-impl Responder {
+impl ServerResponseHandle {
     /// A responder for the request with the raw id `id` of `server`, and the receiver of the replies.
-    pub(super) fn new(id: &Bytes, server: &Arc<str>) -> (Self, mpsc::Receiver<AgentReply>) {
-        let (progress, replies) = mpsc::channel(PROGRESS_PLACES + 1);
+    pub(super) fn new(id: &Bytes, server: &Arc<str>) -> (Self, mpsc::Receiver<FromAgentMessage>) {
+        let (progress, replies) = mpsc::channel(PROGRESS_CAPACITY + 1);
         // The channel is empty, so this does not fail.
         let answer = progress.clone().try_reserve_owned().ok();
         // Copied, so that a small id does not keep a large line in memory.
@@ -159,20 +159,23 @@ impl Responder {
 
     /// Sends progress to the server, or drops it if too much is pending.
     pub fn progress(&self, line: Bytes) {
-        let _ = self.progress.try_send(AgentReply::Progress(line));
+        let _ = self.progress.try_send(FromAgentMessage::Progress(line));
     }
 
     fn send(&mut self, line: Bytes) {
         if let Some(place) = self.answer.take() {
-            place.send(AgentReply::Answer(line));
+            place.send(FromAgentMessage::Response(line));
         }
     }
 }
 
-impl Drop for Responder {
+impl Drop for ServerResponseHandle {
     fn drop(&mut self) {
         if self.answer.is_some() {
-            self.send(reply::error(Some(&self.id), &failed(ErrorCode::Died, "the agent has gone", &self.server)));
+            self.send(reply::error(
+                Some(&self.id),
+                &may_have_arrived_error(ErrorCode::Died, "the agent has gone", &self.server),
+            ));
         }
     }
 }
@@ -190,7 +193,7 @@ pub(super) fn not_delivered(code: ErrorCode, why: &str, server: &str) -> ErrorOb
 }
 
 /// An error for a server whose request the agent may have received.
-pub(super) fn failed(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
+pub(super) fn may_have_arrived_error(code: ErrorCode, why: &str, server: &str) -> ErrorObject {
     ErrorObject::of_mcpd(code, why, Delivery::Unknown).about_server(server)
 }
 
@@ -200,8 +203,8 @@ mod tests {
 
     fn check(method: &str, params: Option<&'static str>, expected: Result<(ClientCapability, Option<&str>), &str>) {
         let params = params.map(|params| Bytes::from_static(params.as_bytes()));
-        let wish = ParsedRequest::read(method.as_bytes(), params.as_ref()).expect("a method for agents");
-        let found = wish.as_ref().map(|wish| (wish.ability, wish.elicitation.as_deref()));
+        let parsed = ParsedRequest::read(method.as_bytes(), params.as_ref()).expect("a method for agents");
+        let found = parsed.as_ref().map(|parsed| (parsed.capability, parsed.elicitation.as_deref()));
         let expected = expected.map(|(ability, elicitation)| (ability, elicitation.map(str::as_bytes)));
         assert_eq!(found.map_err(|error| error.message.as_str()), expected, "{params:?}");
     }
@@ -234,19 +237,19 @@ mod tests {
     #[test]
     fn task_action_follows_from_method_and_params() {
         let found = |method: &str, params: &'static str| {
-            let wish = ParsedRequest::read(method.as_bytes(), Some(&Bytes::from_static(params.as_bytes())));
-            wish.expect("a method for agents").expect("well-formed").task
+            let parsed = ParsedRequest::read(method.as_bytes(), Some(&Bytes::from_static(params.as_bytes())));
+            parsed.expect("a method for agents").expect("well-formed").task
         };
-        let one = |id: &'static str| Some(TaskAction::One(Bytes::from_static(id.as_bytes())));
+        let one = |id: &'static str| Some(ClientTaskRequest::One(Bytes::from_static(id.as_bytes())));
         for (method, params, expected) in [
-            ("sampling/createMessage", r#"{"task":{"ttl":1}}"#, Some(TaskAction::Make)),
-            ("elicitation/create", r#"{"task":{}}"#, Some(TaskAction::Make)),
+            ("sampling/createMessage", r#"{"task":{"ttl":1}}"#, Some(ClientTaskRequest::Make)),
+            ("elicitation/create", r#"{"task":{}}"#, Some(ClientTaskRequest::Make)),
             ("sampling/createMessage", r#"{"task":null}"#, None),
             ("sampling/createMessage", r#"{"taskId":"t"}"#, None),
             ("tasks/get", r#"{"taskId":"\u0074"}"#, one("t")),
             ("tasks/result", r#"{"taskId":"t","task":{}}"#, one("t")),
             ("tasks/cancel", r#"{"taskId":""}"#, one("")),
-            ("tasks/list", r#"{"taskId":"t"}"#, Some(TaskAction::List)),
+            ("tasks/list", r#"{"taskId":"t"}"#, Some(ClientTaskRequest::List)),
         ] {
             assert_eq!(found(method, params), expected, "{method} {params}");
         }
@@ -254,15 +257,15 @@ mod tests {
 
     #[test]
     fn responder_sends_one_answer_also_when_dropped() {
-        let pay = |how: fn(Responder)| {
-            let (back, mut replies) = Responder::new(&Bytes::from_static(b"\"q\""), &Arc::from("s"));
-            (0..2 * PROGRESS_PLACES).for_each(|_| back.progress(Bytes::from_static(b"p")));
+        let pay = |how: fn(ServerResponseHandle)| {
+            let (back, mut replies) = ServerResponseHandle::new(&Bytes::from_static(b"\"q\""), &Arc::from("s"));
+            (0..2 * PROGRESS_CAPACITY).for_each(|_| back.progress(Bytes::from_static(b"p")));
             how(back);
             let mut answers = Vec::new();
             while let Ok(next) = replies.try_recv() {
                 answers.extend(match next {
-                    AgentReply::Answer(line) => Some(line),
-                    AgentReply::Progress(_) => None,
+                    FromAgentMessage::Response(line) => Some(line),
+                    FromAgentMessage::Progress(_) => None,
                 });
             }
             String::from_utf8(answers.concat()).expect("text")

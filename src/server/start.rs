@@ -22,17 +22,17 @@ pub fn start(
     enabled: bool,
     context: ServerContext,
     changed: ChangeSignal,
-    record: SharedState,
+    shared: SharedState,
 ) -> Running {
     let (is_shared, scope) = (config.settings.sharing == Sharing::Shared, context.scope());
-    let Wiring { mut inner, control, orders, commands, publisher } =
-        Wiring::new(config, enabled, EraPreference::Shared, changed, &record);
+    let Wiring { mut inner, control, control_receiver, commands, publisher } =
+        Wiring::new(config, enabled, EraPreference::Shared, changed, &shared);
     let (instances, receiver) = watch::channel(Arc::from([]));
     inner.instances = Some(receiver);
-    let parts = Parts { context, stderr: record.stderr.clone(), orders, commands, publisher };
+    let parts = Parts { context, stderr: shared.stderr.clone(), control: control_receiver, commands, publisher };
     let task = if is_shared {
         tokio::spawn(async move {
-            // A server at a URL that supports both eras has an instance for each.
+            // `run` returns a handover if the server turned out to need one instance for each era.
             if let Some(task) = task::run(parts, None, scope).await {
                 Box::pin(group::Group::in_place_of(task, instances).run()).await;
             }
@@ -40,5 +40,5 @@ pub fn start(
     } else {
         tokio::spawn(group::Group::new(parts, instances).run())
     };
-    Running { handle: ServerHandle(Arc::new(inner)), control, task, record }
+    Running { handle: ServerHandle(Arc::new(inner)), control, task, shared }
 }

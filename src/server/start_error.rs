@@ -23,14 +23,14 @@ pub enum StartError {
     /// The configured command has its arguments in it. The text explains that.
     CommandLine(String),
     /// The system cannot execute the file: it is not a program, or not permitted.
-    NotExecutable {
+    ExecRefused {
         /// The file.
         program: PathBuf,
         /// The system's message.
         error: String,
     },
     /// The system did not execute the file this time.
-    NotExecuted {
+    ExecFailed {
         /// The file.
         program: PathBuf,
         /// The system's message.
@@ -63,16 +63,16 @@ impl StartError {
         let lasting = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::ACCESS, Errno::PERM, Errno::NOEXEC];
         let is_lasting = Errno::from_io_error(error).is_some_and(|errno| lasting.contains(&errno));
         let (program, error) = (program.to_owned(), error.to_string());
-        if is_lasting { Self::NotExecutable { program, error } } else { Self::NotExecuted { program, error } }
+        if is_lasting { Self::ExecRefused { program, error } } else { Self::ExecFailed { program, error } }
     }
 
     /// Whether a person has to change something before the command can be executed.
-    pub(super) fn is_lasting(&self) -> bool {
+    pub(super) fn needs_config_change(&self) -> bool {
         matches!(
             self,
             Self::CommandNotFound { .. }
                 | Self::CommandLine(_)
-                | Self::NotExecutable { .. }
+                | Self::ExecRefused { .. }
                 | Self::Unenforceable(_)
                 | Self::SandboxPath { .. }
         )
@@ -84,8 +84,8 @@ impl StartError {
         match self {
             Self::CommandNotFound { .. } => "command_not_found",
             Self::CommandLine(_) => "command_line",
-            Self::NotExecutable { .. } => "not_executable",
-            Self::NotExecuted { .. } => "not_executed",
+            Self::ExecRefused { .. } => "not_executable",
+            Self::ExecFailed { .. } => "not_executed",
             Self::NoWorkingDirectory(_) => "no_working_directory",
             Self::Unenforceable(_) => "sandbox_unenforceable",
             Self::Sandbox(_) => "sandbox_failed",
@@ -102,10 +102,8 @@ impl StartError {
                 Self::CommandNotFound { command: mask(&command), path: path.map(|path| mask(&path)) }
             }
             Self::CommandLine(text) => Self::CommandLine(mask(&text)),
-            Self::NotExecutable { program, error } => {
-                Self::NotExecutable { program: path(program), error: mask(&error) }
-            }
-            Self::NotExecuted { program, error } => Self::NotExecuted { program: path(program), error: mask(&error) },
+            Self::ExecRefused { program, error } => Self::ExecRefused { program: path(program), error: mask(&error) },
+            Self::ExecFailed { program, error } => Self::ExecFailed { program: path(program), error: mask(&error) },
             Self::NoWorkingDirectory(directory) => Self::NoWorkingDirectory(path(directory)),
             Self::Unenforceable(_) => self,
             Self::Sandbox(error) => Self::Sandbox(mask(&error)),
@@ -123,7 +121,7 @@ impl fmt::Display for StartError {
             }
             Self::CommandNotFound { command, path: None } => write!(f, "command `{command}` does not exist"),
             Self::CommandLine(text) => f.write_str(text),
-            Self::NotExecutable { program, error } | Self::NotExecuted { program, error } => {
+            Self::ExecRefused { program, error } | Self::ExecFailed { program, error } => {
                 write!(f, "cannot run `{}`: {error}", program.display())
             }
             Self::NoWorkingDirectory(path) => write!(f, "working directory `{}` does not exist", path.display()),
@@ -158,9 +156,9 @@ mod tests {
             (Errno::TXTBSY, false),
         ] {
             let error = StartError::of_execution(Path::new("x"), &errno.into());
-            assert_eq!(error.is_lasting(), expected, "{errno:?}");
+            assert_eq!(error.needs_config_change(), expected, "{errno:?}");
         }
-        assert!(!StartError::of_execution(Path::new("x"), &io::Error::other("no errno")).is_lasting());
+        assert!(!StartError::of_execution(Path::new("x"), &io::Error::other("no errno")).needs_config_change());
     }
 
     #[test]
@@ -170,8 +168,8 @@ mod tests {
         for error in [
             StartError::CommandNotFound { command: secret(), path: Some(secret()) },
             StartError::CommandLine(secret()),
-            StartError::NotExecutable { program: path(), error: secret() },
-            StartError::NotExecuted { program: path(), error: secret() },
+            StartError::ExecRefused { program: path(), error: secret() },
+            StartError::ExecFailed { program: path(), error: secret() },
             StartError::NoWorkingDirectory(path()),
             StartError::System(secret()),
         ] {

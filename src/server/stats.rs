@@ -19,9 +19,9 @@ pub struct Stats {
     /// Calls that ended in a JSON-RPC error.
     pub errors: Counter,
     /// Instances started after the first.
-    pub restarts: Counter,
+    pub starts_after_first: Counter,
     /// Starts after a failure within the last hour. Shared by all instances of a server.
-    pub recovered: Arc<LastHour>,
+    pub failure_restarts: Arc<LastHour>,
     /// Lines on stdout that were not messages.
     pub skipped_lines: Counter,
     /// Responses without a pending request.
@@ -29,7 +29,7 @@ pub struct Stats {
     /// Status notifications of unknown tasks.
     pub stray_notifications: Counter,
     /// Instances that answered `initialize`, but not the `server/discover` sent 2 s earlier.
-    pub silent_starts: Counter,
+    pub unanswered_discovers: Counter,
 }
 
 /// The values of [`Stats`] at one moment.
@@ -38,11 +38,11 @@ pub struct Totals {
     pub calls: u64,
     pub in_flight: u64,
     pub errors: u64,
-    pub restarts: u64,
+    pub starts_after_first: u64,
     pub skipped_lines: u64,
     pub stray_responses: u64,
     pub stray_notifications: u64,
-    pub silent_starts: u64,
+    pub unanswered_discovers: u64,
 }
 
 impl Totals {
@@ -52,11 +52,11 @@ impl Totals {
             calls: self.calls - before.calls,
             in_flight: self.in_flight,
             errors: self.errors - before.errors,
-            restarts: self.restarts - before.restarts,
+            starts_after_first: self.starts_after_first - before.starts_after_first,
             skipped_lines: self.skipped_lines - before.skipped_lines,
             stray_responses: self.stray_responses - before.stray_responses,
             stray_notifications: self.stray_notifications - before.stray_notifications,
-            silent_starts: self.silent_starts - before.silent_starts,
+            unanswered_discovers: self.unanswered_discovers - before.unanswered_discovers,
         }
     }
 
@@ -67,11 +67,11 @@ impl Totals {
             calls: self.calls + other.calls,
             in_flight: self.in_flight + other.in_flight,
             errors: self.errors + other.errors,
-            restarts: self.restarts + other.restarts,
+            starts_after_first: self.starts_after_first + other.starts_after_first,
             skipped_lines: self.skipped_lines + other.skipped_lines,
             stray_responses: self.stray_responses + other.stray_responses,
             stray_notifications: self.stray_notifications + other.stray_notifications,
-            silent_starts: self.silent_starts + other.silent_starts,
+            unanswered_discovers: self.unanswered_discovers + other.unanswered_discovers,
         }
     }
 }
@@ -79,7 +79,7 @@ impl Totals {
 impl Stats {
     /// New counters for one of several instances.
     pub(super) fn of_instance(&self) -> Self {
-        Self { recovered: Arc::clone(&self.recovered), ..Self::default() }
+        Self { failure_restarts: Arc::clone(&self.failure_restarts), ..Self::default() }
     }
 
     /// The present values.
@@ -89,11 +89,11 @@ impl Stats {
             calls: self.calls.get(),
             in_flight: self.in_flight.get(),
             errors: self.errors.get(),
-            restarts: self.restarts.get(),
+            starts_after_first: self.starts_after_first.get(),
             skipped_lines: self.skipped_lines.get(),
             stray_responses: self.stray_responses.get(),
             stray_notifications: self.stray_notifications.get(),
-            silent_starts: self.silent_starts.get(),
+            unanswered_discovers: self.unanswered_discovers.get(),
         }
     }
 
@@ -102,11 +102,11 @@ impl Stats {
         let pairs = [
             (&self.calls, other.calls),
             (&self.errors, other.errors),
-            (&self.restarts, other.restarts),
+            (&self.starts_after_first, other.starts_after_first),
             (&self.skipped_lines, other.skipped_lines),
             (&self.stray_responses, other.stray_responses),
             (&self.stray_notifications, other.stray_notifications),
-            (&self.silent_starts, other.silent_starts),
+            (&self.unanswered_discovers, other.unanswered_discovers),
         ];
         for (counter, count) in pairs {
             counter.add(count);

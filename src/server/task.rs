@@ -26,10 +26,10 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
 use self::failure_log::LastProcess;
-use self::parked_calls::ParkedCall;
+use self::parked_calls::WaitingCall;
 use super::agent_scope::AgentScope;
 use super::context::ServerContext;
-use super::control::{DesiredState, Orders};
+use super::control::{ControlReceiver, DesiredState};
 use super::fair_queue::FairQueue;
 use super::lifecycle::{Event, Lifecycle, State};
 use super::messages::agents::Agents;
@@ -46,14 +46,14 @@ pub(super) struct Parts {
     pub(super) context: ServerContext,
     /// One for all instances.
     pub(super) stderr: stderr::Writer,
-    pub(super) orders: Orders,
+    pub(super) control: ControlReceiver,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) publisher: Publisher,
 }
 
 pub(super) struct ServerTask {
     context: ServerContext,
-    orders: Orders,
+    control: ControlReceiver,
     /// The configuration of the present or last instance.
     config: Arc<ServerConfig>,
     /// The revision of that configuration.
@@ -63,13 +63,13 @@ pub(super) struct ServerTask {
     lifecycle: Lifecycle,
     stderr: stderr::Writer,
     /// Its label, if it is one of several instances.
-    purpose: Option<Arc<str>>,
+    label: Option<Arc<str>>,
     /// The agents that it serves.
     scope: AgentScope,
     /// Calls that wait for an instance, or for its lists.
-    parked: FairQueue<ParkedCall>,
+    parked: FairQueue<WaitingCall>,
     /// Calls that wait at the in-flight limit of the instance.
-    queued: FairQueue<ParkedCall>,
+    queued: FairQueue<WaitingCall>,
     /// When the lists of a server that is down are removed.
     forget_at: Option<Instant>,
     /// Since when a lazy instance has had no calls.
@@ -92,20 +92,20 @@ pub(super) struct Handover {
 }
 
 /// Runs until the server is stopped. If several instances are needed, returns the handover for their group.
-pub(super) async fn run(parts: Parts, purpose: Option<Arc<str>>, scope: AgentScope) -> Option<Handover> {
-    let Parts { context, stderr, orders, commands, publisher } = parts;
-    let DesiredState { config, revision, .. } = orders.desired();
-    let lifecycle = Lifecycle::new(startable(&config), context.restarts, config.settings.backoff_reset);
+pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope) -> Option<Handover> {
+    let Parts { context, stderr, control, commands, publisher } = parts;
+    let DesiredState { config, revision, .. } = control.desired();
+    let lifecycle = Lifecycle::new(startable(&config), context.restart_on_exit, config.settings.backoff_reset);
     let mut task = ServerTask {
         context,
-        orders,
+        control,
         config,
         revision,
         commands,
         publisher,
         lifecycle,
         stderr,
-        purpose,
+        label,
         scope,
         parked: FairQueue::default(),
         queued: FairQueue::default(),
@@ -117,8 +117,8 @@ pub(super) async fn run(parts: Parts, purpose: Option<Arc<str>>, scope: AgentSco
         died_opening: None,
         last_process: LastProcess::default(),
     };
-    task.recall_lists().await;
-    if !task.orders.runs() || (task.is_lazy() && task.publisher.knows_lists()) {
+    task.load_lists().await;
+    if !task.control.should_run() || (task.is_lazy() && task.publisher.knows_lists()) {
         task.lifecycle = task.lifecycle.not_yet_started();
     }
     task.publish_state(None);
@@ -136,8 +136,8 @@ impl ServerTask {
         self.publisher.stats.calls.change((self.parked.len() + self.queued.len()) as u64, 0);
         let waiting = self.parked.drain().into_iter().chain(self.queued.drain());
         let calls = waiting.map(|waiting| *waiting.item.call).collect();
-        let Self { context, stderr, orders, commands, publisher, agents, .. } = self;
-        Handover { parts: Parts { context, stderr, orders, commands, publisher }, calls, agents }
+        let Self { context, stderr, control, commands, publisher, agents, .. } = self;
+        Handover { parts: Parts { context, stderr, control, commands, publisher }, calls, agents }
     }
 
     async fn run(&mut self) {
@@ -147,7 +147,7 @@ impl ServerTask {
                 State::Starting => {
                     // Reopening for legacy calls is not a restart.
                     if !std::mem::take(&mut first) && !std::mem::take(&mut self.is_to_reopen) {
-                        self.publisher.stats.restarts.add_one();
+                        self.publisher.stats.starts_after_first.add_one();
                     }
                     if self.needs_both_eras() {
                         return;
@@ -159,17 +159,17 @@ impl ServerTask {
                     self.on(event);
                 }
                 State::Backoff { until, reason, .. } => {
-                    if reason.is_not_executable() {
-                        self.refuse_parked();
+                    if reason.needs_config_change() {
+                        self.refuse_waiting();
                     }
                     let due = self.unless_stopped(sleep_until(until.into())).await.is_some();
                     if due {
-                        self.publisher.stats.recovered.add(Instant::now());
+                        self.publisher.stats.failure_restarts.add(Instant::now());
                     }
                     self.on(if due { Event::Due } else { Event::Stop });
                 }
                 State::Failed { .. } | State::NeedsLogin { .. } => {
-                    self.refuse_parked();
+                    self.refuse_waiting();
                     self.unless_stopped(std::future::pending::<()>()).await;
                     self.on(Event::Stop);
                 }
@@ -183,7 +183,7 @@ impl ServerTask {
         while let Ok(command) = self.commands.try_recv() {
             self.park_command(command);
         }
-        self.refuse_parked();
+        self.refuse_waiting();
     }
 
     /// Runs one instance. If it exits at its first request, runs another in the other era. Returns the event for the lifecycle.
@@ -200,7 +200,7 @@ impl ServerTask {
     /// Starts, serves and ends one instance. Returns the event for the lifecycle.
     async fn attempt(&mut self) -> Event {
         let permits = self.context.start_permits.clone();
-        let Some(permit) = self.unless_stopped(permits.acquire()).await else { return self.stopped() };
+        let Some(permit) = self.unless_stopped(permits.acquire()).await else { return self.apply_stop() };
         let config = Arc::clone(&self.config);
         self.last_process = LastProcess::default();
         let event = match &config.launch {
@@ -213,14 +213,15 @@ impl ServerTask {
             (published.remote, published.protocol, published.software) = (None, None, None);
             published.eras = Eras::default();
             (published.extensions, published.makes_tasks) = (None, false);
-            published.is_listed = false;
+            published.lists_complete = false;
             published.checked = None;
         });
         event
     }
 
-    /// Records a stop outside of [`ServerTask::serve`], which applies the event itself.
-    pub(super) fn stopped(&mut self) -> Event {
+    /// Applies [`Event::Stop`] outside of [`ServerTask::serve`], which has applied the event already. Returns the event of the
+    /// ended instance.
+    pub(super) fn apply_stop(&mut self) -> Event {
         self.on(Event::Stop);
         Event::Ended(ServerError::Stopped)
     }
@@ -246,9 +247,9 @@ impl ServerTask {
             }
             if let State::Backoff { reason, .. } | State::Failed { reason } = &state {
                 published.last_error = Some(reason.clone());
-                published.attempted = true;
+                published.first_start_ended = true;
             }
-            published.attempted |= matches!(state, State::NeedsLogin { .. });
+            published.first_start_ended |= matches!(state, State::NeedsLogin { .. });
             published.state = state;
         });
     }

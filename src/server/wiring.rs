@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::agent_scope::AgentScope;
 use super::context::ServerContext;
-use super::control::{self, Control, Orders};
+use super::control::{self, Control, ControlReceiver};
 use super::era_cache::EraPreference;
 use super::messages::command::Command;
 use super::messages::command_queue::CommandQueue;
@@ -22,7 +22,7 @@ use crate::era::Era;
 pub(super) struct Wiring {
     pub(super) inner: Inner,
     pub(super) control: Control,
-    pub(super) orders: Orders,
+    pub(super) control_receiver: ControlReceiver,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) publisher: Publisher,
 }
@@ -37,7 +37,7 @@ impl Wiring {
     ) -> Self {
         let name = Arc::clone(&config.name);
         let (command_queue, commands) = CommandQueue::new();
-        let (control, orders) = control::channel(config, enabled, era);
+        let (control, control_receiver) = control::channel(config, enabled, era);
         let (publisher, published) = publish::channel(changed, enabled, record);
         let inner = Inner {
             name,
@@ -45,11 +45,11 @@ impl Wiring {
             published,
             stderr: record.stderr.log(),
             stats: Arc::clone(&record.stats),
-            own_requests: Default::default(),
+            embedder_requests: Default::default(),
             instances: None,
-            purpose: None,
+            label: None,
         };
-        Self { inner, control, orders, commands, publisher }
+        Self { inner, control, control_receiver, commands, publisher }
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) struct InstanceSpec {
     pub(super) enabled: bool,
     pub(super) era: Era,
     /// Its label in reports.
-    pub(super) purpose: Arc<str>,
+    pub(super) label: Arc<str>,
     pub(super) scope: AgentScope,
 }
 
@@ -68,15 +68,15 @@ pub(super) fn start_instance(
     spec: InstanceSpec,
     context: ServerContext,
     changed: ChangeSignal,
-    record: SharedState,
+    shared: SharedState,
 ) -> Running {
-    let InstanceSpec { config, enabled, era, purpose, scope } = spec;
-    let Wiring { mut inner, control, orders, commands, publisher } =
-        Wiring::new(config, enabled, EraPreference::Of(era), changed, &record);
-    inner.purpose = Some(Arc::clone(&purpose));
-    let parts = Parts { context, stderr: record.stderr.clone(), orders, commands, publisher };
+    let InstanceSpec { config, enabled, era, label, scope } = spec;
+    let Wiring { mut inner, control, control_receiver, commands, publisher } =
+        Wiring::new(config, enabled, EraPreference::Of(era), changed, &shared);
+    inner.label = Some(Arc::clone(&label));
+    let parts = Parts { context, stderr: shared.stderr.clone(), control: control_receiver, commands, publisher };
     let task = tokio::spawn(async move {
-        task::run(parts, Some(purpose), scope).await;
+        task::run(parts, Some(label), scope).await;
     });
-    Running { handle: ServerHandle(Arc::new(inner)), control, task, record }
+    Running { handle: ServerHandle(Arc::new(inner)), control, task, shared }
 }

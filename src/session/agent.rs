@@ -238,11 +238,11 @@ fn is_implementation(info: &Bytes) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::StopOrder;
+    use crate::server::StopReceiver;
 
     fn agent() -> AgentInfo {
-        let (replies, _) = SessionSender::channel(Arc::default(), StopOrder::channel().1);
-        let user = User { profile: "p".into(), uid: 1, is_guest: false };
+        let (replies, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+        let user = User { profile: "p".into(), uid: 1, is_other_uid: false };
         AgentInfo::new(1, Arc::new(user), replies, Arc::default())
     }
 

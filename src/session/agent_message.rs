@@ -82,8 +82,8 @@ impl From<Incoming> for AgentMessage {
                 let subject = subject(&method, params.as_ref());
                 Self::Notification(Notification { line, method, subject })
             }
-            Incoming::Message { line, message: Message::Response { id, outcome } } => {
-                Self::Response { line, id, result: outcome.ok() }
+            Incoming::Message { line, message: Message::Response { id, response } } => {
+                Self::Response { line, id, result: response.ok() }
             }
             Incoming::Batch(members) => Self::Batch(members.into_iter().map(Self::from).collect()),
             Incoming::Malformed(malformed) => Self::Malformed(malformed),

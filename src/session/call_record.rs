@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Span;
 
 use super::routed_request::RoutedRequest;
-use crate::calls::{Caller, CompletedCall, Log, Moment, Outcome, span, text};
+use crate::calls::{CallOutcome, Caller, CompletedCall, Log, Moment, span, text};
 use crate::server::ServerHandle;
 use crate::server::messages::call::TargetKind;
 
@@ -74,7 +74,13 @@ impl CallRecorder {
     }
 
     /// Writes the record of a call. `server` is `None` if the call reached none.
-    pub(super) fn end(&self, record: CallRecord, server: Option<&ServerHandle>, outcome: Outcome, reply_bytes: usize) {
+    pub(super) fn end(
+        &self,
+        record: CallRecord,
+        server: Option<&ServerHandle>,
+        outcome: CallOutcome,
+        reply_bytes: usize,
+    ) {
         let CallRecord { began, tool: Some(tool), request_bytes, rare } = record else { return };
         let ended = Moment::now();
         let arguments = rare.and_then(|rare| {
@@ -98,8 +104,8 @@ impl CallRecorder {
     }
 
     /// Records a request that ends without having reached a server.
-    pub(super) fn unrouted(&self, request: &RoutedRequest, outcome: Outcome, reply_bytes: usize) {
-        if request.subject != TargetKind::Call {
+    pub(super) fn unrouted(&self, request: &RoutedRequest, outcome: CallOutcome, reply_bytes: usize) {
+        if request.subject != TargetKind::Tool {
             return;
         }
         let tool = text::unknown_tool(&request.key);

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::Change;
-use crate::server::server_request::TaskRequester;
+use crate::server::server_request::TaskNotificationSender;
 
 /// Maximum number of tasks per instance. One more removes the oldest; mcpd then answers the instance's requests about it as for an
 /// unknown task.
@@ -19,7 +19,7 @@ const MAX_TASKS: usize = 256;
 pub(super) struct ClientTask {
     /// As text.
     pub(super) id: Bytes,
-    pub(super) asker: TaskRequester,
+    pub(super) asker: TaskNotificationSender,
     pub(super) progress_token: Option<ProgressToken>,
 }
 
@@ -61,25 +61,29 @@ impl ClientTasks {
     }
 
     /// Whether the task was made for this instance.
-    pub(super) fn is_of(&self, id: &[u8], asker: &TaskRequester) -> bool {
+    pub(super) fn is_of(&self, id: &[u8], asker: &TaskNotificationSender) -> bool {
         self.asker_of(id).is_some_and(|own| own.is_same(asker))
     }
 
     /// The instance for which the task was made.
-    pub(super) fn asker_of(&self, id: &[u8]) -> Option<&TaskRequester> {
+    pub(super) fn asker_of(&self, id: &[u8]) -> Option<&TaskNotificationSender> {
         let asker = self.all.iter().find(|made| made.id == id).map(|made| &made.asker);
         asker.filter(|asker| asker.is_there())
     }
 
     /// The instance that receives progress with this token, and its own token.
-    pub(super) fn of_token(&self, token: &[u8]) -> Option<(&TaskRequester, &Bytes)> {
+    pub(super) fn of_token(&self, token: &[u8]) -> Option<(&TaskNotificationSender, &Bytes)> {
         let own = |made: &ClientTask| made.progress_token.as_ref().is_some_and(|known| known.sent == token);
         let made = self.all.iter().find(|made| own(made))?;
         Some((&made.asker, &made.progress_token.as_ref()?.own))
     }
 
     /// Removes tasks of other instances from the agent's raw result of `tasks/list`. Returns the change, if one is needed.
-    pub(super) fn narrow(&self, result: &Bytes, asker: &TaskRequester) -> Result<Option<Change>, NotATaskList> {
+    pub(super) fn narrow(
+        &self,
+        result: &Bytes,
+        asker: &TaskNotificationSender,
+    ) -> Result<Option<Change>, NotATaskList> {
         let Ok([Some(part)]) = members(result, ["tasks"]) else { return Err(NotATaskList) };
         let all: Vec<&RawValue> = serde_json::from_slice(&part).map_err(|_| NotATaskList)?;
         let is_own = |task: &&&RawValue| {
@@ -99,7 +103,7 @@ impl ClientTasks {
 mod tests {
     use super::*;
 
-    fn add(tasks: &mut ClientTasks, id: &str, asker: &TaskRequester) -> bool {
+    fn add(tasks: &mut ClientTasks, id: &str, asker: &TaskNotificationSender) -> bool {
         let id = Bytes::copy_from_slice(id.as_bytes());
         tasks.add(ClientTask { id, asker: asker.clone(), progress_token: None })
     }
@@ -107,7 +111,7 @@ mod tests {
     #[test]
     fn a_task_belongs_to_its_instance_as_long_as_that_runs() {
         let (mut tasks, [(one, way), (other, _other_way)]) =
-            (ClientTasks::default(), [(); 2].map(|()| TaskRequester::new()));
+            (ClientTasks::default(), [(); 2].map(|()| TaskNotificationSender::new()));
         assert!(add(&mut tasks, "a", &one) && add(&mut tasks, "b", &other) && add(&mut tasks, "a", &one));
         assert!(tasks.is_of(b"a", &one) && !tasks.is_of(b"a", &other) && !tasks.is_of(b"c", &one));
         assert!(!add(&mut tasks, "a", &other), "the ids would be ambiguous");
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn an_instance_with_too_many_tasks_loses_its_oldest() {
         let (mut tasks, [(one, _way), (other, _other_way)]) =
-            (ClientTasks::default(), [(); 2].map(|()| TaskRequester::new()));
+            (ClientTasks::default(), [(); 2].map(|()| TaskNotificationSender::new()));
         add(&mut tasks, "x", &other);
         (0..=MAX_TASKS).for_each(|n| assert!(add(&mut tasks, &n.to_string(), &one)));
         assert!(tasks.is_of(b"x", &other) && !tasks.is_of(b"0", &one) && tasks.is_of(b"1", &one));
@@ -130,7 +134,7 @@ mod tests {
     #[test]
     fn tasks_of_others_are_removed_from_a_list() {
         let (mut tasks, [(one, _way), (other, _other_way)]) =
-            (ClientTasks::default(), [(); 2].map(|()| TaskRequester::new()));
+            (ClientTasks::default(), [(); 2].map(|()| TaskNotificationSender::new()));
         add(&mut tasks, "a", &one);
         add(&mut tasks, "b", &one);
         let narrow = |tasks: &ClientTasks, asker, result: &'static str| {

@@ -32,7 +32,7 @@ use super::task_directory::{PageContext, TaskDirectory, TaskLocation};
 use super::task_token::{TaskToken, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
 use super::view::AgentView;
-use crate::calls::{Caller, Log, Outcome};
+use crate::calls::{CallOutcome, Caller, Log};
 use crate::catalog::identity;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
@@ -51,13 +51,13 @@ use crate::logging::Limiter;
 use crate::manager::{AgentViews, Member, View};
 use crate::printable::one_line;
 use crate::server::messages::call::{
-    Access, AccessTarget, Call, CallError, CallKey, MAX_PER_SESSION, RequestKind, ResponseHandle, SessionSender,
-    TargetKind, ToAgent,
+    Access, AccessTarget, Call, CallError, CallKey, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
+    SessionSender, TargetKind, ToAgent,
 };
 use crate::server::messages::cancellation::Cancellation;
-use crate::server::messages::server_notification::{ResourceUpdate, ServerNotification, TaskStatus};
-use crate::server::messages::tasks::{ModernTaskRequest, TaskAct, TaskEvent, unknown_task};
-use crate::server::{self, START_WAIT, ServerHandle, StopOrder, SubscriptionChange, User};
+use crate::server::messages::server_notification::{LegacyTaskStatus, ResourceUpdate, ServerNotification};
+use crate::server::messages::tasks::{ModernTaskRequest, TaskEvent, TaskOperation, unknown_task};
+use crate::server::{self, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User};
 
 /// Number of agent messages that are handled in a row.
 const BURST: usize = 64;
@@ -92,9 +92,9 @@ pub(crate) struct Setup {
     pub(crate) first_list_wait: Duration,
     pub(crate) calls: Log,
     /// Signals that the daemon begins to stop.
-    pub(crate) stopping: StopOrder,
+    pub(crate) stopping: StopReceiver,
     /// Signals that the daemon has stopped its servers.
-    pub(crate) closing: StopOrder,
+    pub(crate) closing: StopReceiver,
     pub(crate) status: Arc<SessionStatus>,
     pub(crate) warnings: Arc<Limiter>,
     pub(crate) backlog: Arc<Backlog>,
@@ -220,7 +220,7 @@ impl<T: Transport> Session<T> {
             self.record_cancelled(&parked);
         }
         for (_, InFlightCall { key, server, record, .. }) in self.calls.take_calls() {
-            self.recorder.end(record, Some(&server), Outcome::Cancelled, 0);
+            self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             server.cancel(key, None).await;
         }
         ended
@@ -396,7 +396,7 @@ impl<T: Transport> Session<T> {
         self.deliver_arrived();
         for (id, InFlightCall { key, server, record, .. }) in self.calls.take_calls() {
             let line = reply::error(Some(&id), &profile_removed(Delivery::Unknown).about_server(server.name()));
-            self.recorder.end(record, Some(&server), Outcome::ShuttingDown, line.len());
+            self.recorder.end(record, Some(&server), CallOutcome::ShuttingDown, line.len());
             self.io.respond(&id, [line]);
             server.cancel(key, None).await;
         }
@@ -434,7 +434,7 @@ impl<T: Transport> Session<T> {
 
     fn refuse_parked(&mut self, error: &ErrorObject) {
         for parked in self.calls.take_parked() {
-            self.end_parked(&parked, error, Outcome::ShuttingDown);
+            self.end_parked(&parked, error, CallOutcome::ShuttingDown);
         }
         self.tasks.refuse_pages(error, &mut self.io);
     }
@@ -524,7 +524,7 @@ impl<T: Transport> Session<T> {
         let interests = self.subscriptions.unlisten(id, &self.calls);
         self.set_interests(interests);
         if let Some(InFlightCall { key, server, record, .. }) = self.calls.remove(id) {
-            self.recorder.end(record, Some(&server), Outcome::Cancelled, 0);
+            self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             let words = Cancellation { line, request: id.clone() };
             self.command = Some(ServerCommand::Cancel(server, key, words));
         }
@@ -533,7 +533,7 @@ impl<T: Transport> Session<T> {
 
     fn record_cancelled(&self, parked: &ParkableRequest) {
         if let ParkableRequest::Forward { request, .. } = parked {
-            self.recorder.unrouted(request, Outcome::Cancelled, 0);
+            self.recorder.unrouted(request, CallOutcome::Cancelled, 0);
         }
     }
 
@@ -681,7 +681,7 @@ impl<T: Transport> Session<T> {
                 self.forward(request, Instant::now() + START_WAIT, &view);
             }
             waiting => match self.parking_limit() {
-                Some(limit) => self.end_parked(&waiting, &overloaded(limit), Outcome::Overloaded),
+                Some(limit) => self.end_parked(&waiting, &overloaded(limit), CallOutcome::Overloaded),
                 None => self.calls.park(waiting),
             },
         }
@@ -692,20 +692,20 @@ impl<T: Transport> Session<T> {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
         }
-        let name = matches!(request.subject, TargetKind::Call | TargetKind::Prompt).then_some(&request.key[..]);
+        let name = matches!(request.subject, TargetKind::Tool | TargetKind::Prompt).then_some(&request.key[..]);
         let unlisted: Vec<&Member> = view.may_still_list(name).collect();
         let Some(first) = unlisted.first().map(|member| &member.handle) else { return self.unknown(&request) };
         let may_come = unlisted.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
         let error = if !may_come || until <= Instant::now() {
             let failure = server::failure_in(&first.published().state);
-            CallError { server: Arc::clone(first.name()), failure, sent: false }.to_object()
+            CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false }.to_object()
         } else if let Some(limit) = self.parking_limit() {
             overloaded(limit)
         } else {
             self.view.await_lists(view, until, &mut self.events);
             return self.calls.park(ParkableRequest::Forward { request, until: Some(until) });
         };
-        let outcome = Outcome::Error { code: Some(error.code.into()) };
+        let outcome = CallOutcome::Error { code: Some(error.code.into()) };
         self.end_unrouted(&request, &error, outcome);
     }
 
@@ -724,7 +724,7 @@ impl<T: Transport> Session<T> {
         let Some(member) = view.servers.get(target.server()) else { return self.unknown(&request) };
         let (tool, rename, limit) = match target {
             Target::Route(route) => {
-                let tool = (request.subject == TargetKind::Call).then_some(&route.name);
+                let tool = (request.subject == TargetKind::Tool).then_some(&route.name);
                 (tool, Some((request.raw_key.clone(), route.raw_name.clone())), route.limit)
             }
             Target::Server(_) => (None, None, member.config.settings.request_limit()),
@@ -735,15 +735,15 @@ impl<T: Transport> Session<T> {
     }
 
     /// Sends a request about a task to the instance that runs the task.
-    fn send_task(&mut self, request: RoutedRequest, act: TaskAct) {
+    fn send_task(&mut self, request: RoutedRequest, act: TaskOperation) {
         let view = self.view.of(Era::Legacy);
         let Some((located, instance)) = self.tasks.locate(&request.key, &view) else {
-            return self.end_unrouted(&request, &unknown_task(&request.key), Outcome::UnknownTool);
+            return self.end_unrouted(&request, &unknown_task(&request.key), CallOutcome::UnknownTool);
         };
         let TaskLocation { member, route, .. } = located;
         let limit = match act {
-            TaskAct::Result => route.limit,
-            TaskAct::Get | TaskAct::Cancel => member.config.settings.request_limit(),
+            TaskOperation::Result => route.limit,
+            TaskOperation::Get | TaskOperation::Cancel => member.config.settings.request_limit(),
         };
         let (access, kind) = (Some(located.access()), request.kind());
         let server = &instance;
@@ -754,15 +754,16 @@ impl<T: Transport> Session<T> {
     fn send_modern_task(&mut self, request: RoutedRequest) {
         if !request.takes_tasks() {
             let error = missing_task_support();
-            return self.end_unrouted(&request, &error, Outcome::Error { code: Some(error.code.into()) });
+            return self.end_unrouted(&request, &error, CallOutcome::Error { code: Some(error.code.into()) });
         }
         let view = self.view.of(Era::Modern);
-        let Some((located, TaskToken { maker, id, .. })) = self.tasks.locate_token(&request.key, &view) else {
+        let Some((located, TaskToken { maker: instance_tag, id, .. })) = self.tasks.locate_token(&request.key, &view)
+        else {
             return self.unknown(&request);
         };
         let rename = Some((request.raw_key.clone(), Bytes::from(json!(id).to_string())));
-        let [token, task] = [&request.key, id.as_bytes()].map(Bytes::copy_from_slice);
-        let kind = RequestKind::ModernTask(Box::new(ModernTaskRequest { id: token, task, maker }));
+        let [token, task_id] = [&request.key, id.as_bytes()].map(Bytes::copy_from_slice);
+        let kind = RequestKind::ModernTask(Box::new(ModernTaskRequest { id: token, task_id, instance_tag }));
         let (access, member) = (Some(located.access()), located.member);
         let (server, limit) = (&member.handle, member.config.settings.request_limit());
         self.send(request, Destination { member, server, tool: None, rename, access, limit, kind }, &view);
@@ -774,16 +775,16 @@ impl<T: Transport> Session<T> {
         let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
         if let Some(limit) = self.limit_reached(&request, &kind) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
-            self.recorder.end(record, Some(server), Outcome::Overloaded, line.len());
+            self.recorder.end(record, Some(server), CallOutcome::Overloaded, line.len());
             return self.io.respond(&request.id, [line]);
         }
         let access = access.map(|target| self.access(&request, target, member, view));
         let key = self.calls.next_key();
         self.agent.count_call();
-        let reply = ResponseHandle::new(key, &request.id, server.name(), self.agent.replies());
-        let id = reply.id().clone();
+        let response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.replies());
+        let id = response_handle.id().clone();
         let purpose = match &kind {
-            RequestKind::Subscription(subscription) => Purpose::Subscription(subscription.clone()),
+            RequestKind::ResourceSubscription(subscription) => Purpose::Subscription(subscription.clone()),
             // Copied, so that a small name does not keep a large line in memory.
             RequestKind::NewTask => Purpose::NewTask { tool: Bytes::copy_from_slice(&request.key) },
             _ => self.tasks.tokens().reference(&request).map_or(Purpose::Nothing, Purpose::ModernTask),
@@ -796,7 +797,7 @@ impl<T: Transport> Session<T> {
         let RoutedRequest { line, id: request_id, progress_token, .. } = request;
         let rename = rename.map(|(exposed, own)| Rename { exposed, own });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let call = Box::new(Call { request, kind, limit, origin, access, reply });
+        let call = Box::new(Call { request, kind, limit, origin, access, response_handle });
         let unsent = record.in_scope(|| server.try_call(call));
         self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
         self.calls.insert(id, InFlightCall { key, server: server.clone(), record, purpose });
@@ -804,11 +805,11 @@ impl<T: Transport> Session<T> {
 
     /// The permission of a request that `view` leads to `member`.
     fn access(&self, request: &RoutedRequest, target: AccessTarget, member: &Member, view: &View) -> Box<Access> {
-        let (subject, era) = (request.subject, request.era());
+        let (error_kind, era) = (request.subject, request.era());
         // Copied, so that a small name does not keep a large line in memory.
-        let key = Bytes::copy_from_slice(&request.key);
-        let (listener, lists) = (self.view.listener(era), identity(&member.lists));
-        Box::new(Access { listener, target, subject, key, era, version: view.version(), lists })
+        let requested_name = Bytes::copy_from_slice(&request.key);
+        let (current, lists) = (self.view.listener(era), identity(&member.lists));
+        Box::new(Access { view: current, target, error_kind, requested_name, era, version: view.version(), lists })
     }
 
     /// The limit that this request would exceed, as the text of the error.
@@ -820,7 +821,7 @@ impl<T: Transport> Session<T> {
             return Some(TOO_MANY);
         }
         match kind {
-            RequestKind::Subscription(subscription)
+            RequestKind::ResourceSubscription(subscription)
                 if !self.subscriptions.resources().has_room_for(subscription, &self.calls) =>
             {
                 Some(TOO_MANY_SUBSCRIPTIONS)
@@ -847,18 +848,18 @@ impl<T: Transport> Session<T> {
     /// Unknown and denied names get the same bytes.
     fn unknown(&mut self, request: &RoutedRequest) {
         let error = request.subject.unknown(&request.key, request.era());
-        self.end_unrouted(request, &error, Outcome::UnknownTool);
+        self.end_unrouted(request, &error, CallOutcome::UnknownTool);
     }
 
     /// Answers a request that reaches no server with an error.
-    fn end_unrouted(&mut self, request: &RoutedRequest, error: &ErrorObject, outcome: Outcome) {
+    fn end_unrouted(&mut self, request: &RoutedRequest, error: &ErrorObject, outcome: CallOutcome) {
         let line = reply::error(Some(&request.id), error);
         self.recorder.unrouted(request, outcome, line.len());
         self.io.respond(&request.id, [line]);
     }
 
     /// Answers a request that is parked, or would have to be, with an error.
-    fn end_parked(&mut self, parked: &ParkableRequest, error: &ErrorObject, outcome: Outcome) {
+    fn end_parked(&mut self, parked: &ParkableRequest, error: &ErrorObject, outcome: CallOutcome) {
         match parked {
             ParkableRequest::Forward { request, .. } => self.end_unrouted(request, error, outcome),
             ParkableRequest::List { id, .. } | ParkableRequest::Listen { id, .. } => self.io.respond_error(id, error),
@@ -876,14 +877,14 @@ impl<T: Transport> Session<T> {
     }
 
     fn is_full(&self) -> bool {
-        self.calls.len() + self.tasks.pages() + self.subscriptions.len() >= MAX_PER_SESSION
+        self.calls.len() + self.tasks.pages() + self.subscriptions.len() >= MAX_UNANSWERED_PER_SESSION
     }
 
     // Messages of servers.
 
     fn deliver(&mut self, message: ToAgent) {
         match message {
-            ToAgent::Answer { key, line, outcome, task } => self.response(key, line, outcome, task),
+            ToAgent::Response { key, line, outcome, task } => self.response(key, line, outcome, task),
             ToAgent::CallNotification { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.server_notification(notification),
             ToAgent::Request(request) => {
@@ -894,7 +895,7 @@ impl<T: Transport> Session<T> {
 
     /// Answers the agent with the response of a server. A cancelled call gets nothing. Its id may be in use again, so the call is found
     /// by its key.
-    fn response(&mut self, key: CallKey, line: Bytes, outcome: Outcome, task: Option<Box<TaskEvent>>) {
+    fn response(&mut self, key: CallKey, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
         let (io, is_current) = self.notifier();
         io.end_notifications(key, is_current);
         let Some((id, call)) = self.calls.remove_key(key) else {
@@ -913,18 +914,18 @@ impl<T: Transport> Session<T> {
                 }
                 (line, outcome)
             }
-            Err(error) => (reply::error(Some(&id), &error), Outcome::Malformed),
+            Err(error) => (reply::error(Some(&id), &error), CallOutcome::Malformed),
         };
         let InFlightCall { server, record, purpose, .. } = call;
         if let Purpose::Subscription(subscription) = purpose
-            && matches!(outcome, Outcome::Ok | Outcome::ToolError)
+            && matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError)
             && self.subscriptions.resources_mut().accepted(*subscription, &server)
         {
             // The server may have been replaced meanwhile, or may have ended the subscription for others, too.
             self.renew_subscriptions();
         }
-        let (line, outcome) = if matches!(outcome, Outcome::Error { .. }) && speaks_for_daemon(&line) {
-            (reply::error(Some(&id), &reserved(server.name())), Outcome::Malformed)
+        let (line, outcome) = if matches!(outcome, CallOutcome::Error { .. }) && speaks_for_daemon(&line) {
+            (reply::error(Some(&id), &reserved(server.name())), CallOutcome::Malformed)
         } else {
             (line, outcome)
         };
@@ -939,18 +940,18 @@ impl<T: Transport> Session<T> {
             ServerNotification::Logged { level: Some(level), .. }
                 if self.agent.level().is_some_and(|least| level < least) => {}
             ServerNotification::Logged { line, .. } => self.notify_line(line),
-            ServerNotification::Completed(line) => {
+            ServerNotification::ElicitationCompleted(line) => {
                 if self.agent.has("notifications/elicitation/complete") {
                     self.notify_line(line);
                 }
             }
-            ServerNotification::Task(status) => {
-                let TaskStatus { state, line } = *status;
+            ServerNotification::LegacyTaskStatus(status) => {
+                let LegacyTaskStatus { state, line } = *status;
                 if self.tasks.update(state, &self.view.of(Era::Legacy)) && self.agent.has(TASK_STATUS) {
                     self.notify_line(line);
                 }
             }
-            ServerNotification::Followed(update) => {
+            ServerNotification::ModernTaskStatus(update) => {
                 let notifications = self.subscriptions.task_updated(&update, &self.view.of(Era::Modern));
                 notifications.into_iter().for_each(|notification| self.notify(notification));
             }
@@ -1061,7 +1062,7 @@ fn invalid(why: impl Into<String>) -> ErrorObject {
 /// Whether an error of a server claims that the daemon is stopping: `mcpd connect` would resend requests because of it.
 fn speaks_for_daemon(line: &Bytes) -> bool {
     let response = parse(&line.slice(..line.len().saturating_sub(1)));
-    matches!(response, Ok(Message::Response { outcome: Err(error), .. }) if is_refusal_of_stopping_daemon(&error))
+    matches!(response, Ok(Message::Response { response: Err(error), .. }) if is_refusal_of_stopping_daemon(&error))
 }
 
 fn reserved(server: &str) -> ErrorObject {

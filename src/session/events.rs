@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::manager::View;
 use crate::server::messages::call::ToAgent;
 use crate::server::server_request::Withdrawal;
-use crate::server::{StopLevel, StopOrder};
+use crate::server::{StopLevel, StopReceiver};
 
 /// Rare events: each is awaited by a future of its own.
 pub(super) enum Event {
@@ -69,9 +69,9 @@ impl Events {
     }
 
     /// Waits for the daemon to have stopped its servers.
-    pub(super) fn watch_closing(&mut self, mut order: StopOrder) {
+    pub(super) fn watch_closing(&mut self, mut order: StopReceiver) {
         self.push(async move {
-            order.at_least(StopLevel::Drain).await;
+            order.at_least(StopLevel::FinishRunning).await;
             Event::Closing
         });
     }

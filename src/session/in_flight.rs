@@ -88,7 +88,7 @@ pub(super) struct InFlight {
     session: u64,
     /// Of the last call.
     serial: u64,
-    /// By the agent's raw ids. There are usually a few, and at most [`crate::server::messages::call::MAX_PER_SESSION`], so a linear
+    /// By the agent's raw ids. There are usually a few, and at most [`crate::server::messages::call::MAX_UNANSWERED_PER_SESSION`], so a linear
     /// search is faster than a hash map.
     calls: Vec<(Bytes, InFlightCall)>,
     /// Bytes of their requests.

@@ -14,7 +14,7 @@ use crate::jsonrpc::members::{members, text};
 use crate::list_kind::ListKind;
 use crate::server::ResourceSubscriptionChange;
 use crate::server::messages::call::{AccessTarget, RequestKind, TargetKind};
-use crate::server::messages::tasks::{LegacyTaskRequest, TaskAct};
+use crate::server::messages::tasks::{LegacyTaskRequest, TaskOperation};
 
 const NOT_READABLE: &str = "`params` is missing, no object, or has a duplicate member";
 
@@ -68,7 +68,7 @@ pub enum RoutedMethod {
     /// `completion/complete`
     Complete,
     /// `tasks/get`, `tasks/cancel`, `tasks/result`
-    Task(TaskAct),
+    Task(TaskOperation),
     /// `tasks/update`
     UpdateTask,
 }
@@ -92,9 +92,9 @@ impl RoutedMethod {
             b"resources/subscribe" => Some(Self::Subscribe),
             b"resources/unsubscribe" => Some(Self::Unsubscribe),
             b"completion/complete" => Some(Self::Complete),
-            b"tasks/get" => Some(Self::Task(TaskAct::Get)),
-            b"tasks/cancel" => Some(Self::Task(TaskAct::Cancel)),
-            b"tasks/result" => Some(Self::Task(TaskAct::Result)),
+            b"tasks/get" => Some(Self::Task(TaskOperation::Get)),
+            b"tasks/cancel" => Some(Self::Task(TaskOperation::Cancel)),
+            b"tasks/result" => Some(Self::Task(TaskOperation::Result)),
             b"tasks/update" => Some(Self::UpdateTask),
             _ => None,
         }
@@ -106,7 +106,7 @@ impl RoutedMethod {
             Self::Call => {
                 let [key, meta, task] = members(params, ["name", "_meta", "task"]).map_err(|_| NOT_READABLE)?;
                 let makes_task = task.is_some_and(|raw| raw[..] != b"null"[..]);
-                return Ok(Params { makes_task, ..plain(TargetKind::Call, key, meta) });
+                return Ok(Params { makes_task, ..plain(TargetKind::Tool, key, meta) });
             }
             Self::Task(_) | Self::UpdateTask => (TargetKind::Task, "taskId"),
             Self::Get => (TargetKind::Prompt, "name"),
@@ -145,7 +145,7 @@ impl RoutedRequest {
         let Meta { progress_token, modern } = Meta::read(meta.as_ref())?;
         let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
             return Err(MetaError::Malformed(match subject {
-                TargetKind::Call | TargetKind::Prompt => "`name` is missing or not a string",
+                TargetKind::Tool | TargetKind::Prompt => "`name` is missing or not a string",
                 TargetKind::Resource => "`uri` is missing or not a string",
                 TargetKind::Task => "`taskId` is missing or not a string",
             }));
@@ -159,7 +159,7 @@ impl RoutedRequest {
     #[must_use]
     pub fn target<'a>(&self, catalog: &'a Catalog) -> Option<Target<'a>> {
         match self.subject {
-            TargetKind::Call => catalog.route(ListKind::Tools, &self.key).map(Target::Route),
+            TargetKind::Tool => catalog.route(ListKind::Tools, &self.key).map(Target::Route),
             TargetKind::Prompt => catalog.route(ListKind::Prompts, &self.key).map(Target::Route),
             TargetKind::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Target::Server),
             // The catalog has no tasks.
@@ -175,7 +175,7 @@ impl RoutedRequest {
             Some(AccessTarget::Named { kind, exposed, name: Arc::clone(&route.name) })
         };
         match (self.subject, target) {
-            (TargetKind::Call, Target::Route(route)) => named(ListKind::Tools, route),
+            (TargetKind::Tool, Target::Route(route)) => named(ListKind::Tools, route),
             (TargetKind::Prompt, Target::Route(route)) => named(ListKind::Prompts, route),
             // An agent may end a subscription to a resource that is not exposed any more.
             (TargetKind::Resource, _) if self.method == RoutedMethod::Unsubscribe => None,
@@ -193,8 +193,11 @@ impl RoutedRequest {
         let begins = match self.method {
             RoutedMethod::Call if self.makes_task => return RequestKind::NewTask,
             RoutedMethod::Call if self.takes_tasks() => return RequestKind::MayBeTask,
-            RoutedMethod::Task(act) => {
-                return RequestKind::Task(Box::new(LegacyTaskRequest { id: Bytes::copy_from_slice(&self.key), act }));
+            RoutedMethod::Task(operation) => {
+                return RequestKind::LegacyTask(Box::new(LegacyTaskRequest {
+                    id: Bytes::copy_from_slice(&self.key),
+                    operation,
+                }));
             }
             RoutedMethod::Subscribe => true,
             RoutedMethod::Unsubscribe => false,
@@ -202,11 +205,11 @@ impl RoutedRequest {
             | RoutedMethod::Get
             | RoutedMethod::Read
             | RoutedMethod::Complete
-            | RoutedMethod::UpdateTask => return RequestKind::Nothing,
+            | RoutedMethod::UpdateTask => return RequestKind::Plain,
         };
         // Copied, because it outlives the line.
         let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
-        RequestKind::Subscription(Box::new(ResourceSubscriptionChange { uri, raw, begins }))
+        RequestKind::ResourceSubscription(Box::new(ResourceSubscriptionChange { uri, raw, begins }))
     }
 
     /// Whether its agent declares support for modern tasks.
@@ -248,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_request_has_the_subject_of_its_method() {
-        check("tools/call", r#"{"name":"a\u0062"}"#, Ok((TargetKind::Call, "ab")));
+        check("tools/call", r#"{"name":"a\u0062"}"#, Ok((TargetKind::Tool, "ab")));
         check("tasks/get", r#"{"taskId":"\u0074"}"#, Ok((TargetKind::Task, "t")));
         check("prompts/get", r#"{"name":"p"}"#, Ok((TargetKind::Prompt, "p")));
         check("resources/read", r#"{"uri":"x://y"}"#, Ok((TargetKind::Resource, "x://y")));

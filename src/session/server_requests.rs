@@ -1,7 +1,7 @@
 //! Requests of servers to the agent: sampling, elicitation, roots, and the tasks that the agent makes for them.
 //!
 //! The agent receives them under ids that the session assigns, because two servers may use the same id. Each request has a
-//! [`Responder`], which sends an error if the session drops it, and a channel that ends once the server needs no response.
+//! [`ServerResponseHandle`], which sends an error if the session drops it, and a channel that ends once the server needs no response.
 //!
 //! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`, `progress` and
 //! `tasks`.
@@ -22,7 +22,9 @@ use crate::jsonrpc::pending::{Match, Pending};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::server::messages::tasks::{TaskState, unknown_task};
-use crate::server::server_request::{ForwardedRequest, Responder, TaskAction, TaskContext, TaskRequester, Withdrawal};
+use crate::server::server_request::{
+    ClientTaskRequest, ForwardedRequest, ServerResponseHandle, TaskContext, TaskNotificationSender, Withdrawal,
+};
 
 /// Maximum number of unanswered requests from all servers to one agent. One more is refused with −31003. It is higher than the limit of one
 /// instance.
@@ -44,7 +46,7 @@ pub(super) struct ServerRequests {
 
 /// A request that the agent has received.
 struct Open {
-    back: Responder,
+    back: ServerResponseHandle,
     /// The server's token, raw.
     progress_token: Option<Bytes>,
     task: Option<TaskContext>,
@@ -64,21 +66,21 @@ impl ServerRequests {
     /// Forwards a server's request to the agent, or refuses it.
     pub(super) fn receive(&mut self, request: ForwardedRequest, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
         self.early.retain_mut(ForwardedRequest::is_pending);
-        if !agent.supports(request.ability) {
-            request.back.unable(request.ability);
+        if !agent.supports(request.capability) {
+            request.response_handle.unable(request.capability);
         } else if let Some(id) = self.task_of_another(&request) {
-            request.back.refuse(&unknown_task(&id));
+            request.response_handle.refuse(&unknown_task(&id));
         } else if agent.protocol().is_none() {
-            request.back.not_delivered(
+            request.response_handle.not_delivered(
                 ErrorCode::Unavailable,
                 "the agent uses MCP 2026-07-28, so it can get only requests that belong to one of its calls",
             );
         } else if self.is_closed {
-            request.back.not_delivered(ErrorCode::Unavailable, "the agent has closed its sending side");
+            request.response_handle.not_delivered(ErrorCode::Unavailable, "the agent has closed its sending side");
         } else if self.open.len() + self.early.len() >= MAX_REQUESTS {
-            request.back.not_delivered(ErrorCode::Overloaded, "the agent has too many unanswered requests");
+            request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent has too many unanswered requests");
         } else if !io.has_room() {
-            request.back.not_delivered(ErrorCode::Overloaded, "the agent does not read");
+            request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent does not read");
         } else if agent.is_ready() {
             self.send(request, agent, io, events);
         } else {
@@ -89,8 +91,8 @@ impl ServerRequests {
     /// The id of the task that the request is about, unless the task was made for this instance.
     fn task_of_another(&self, request: &ForwardedRequest) -> Option<Bytes> {
         match &request.task {
-            Some(TaskContext { wish: TaskAction::One(id), asker }) => {
-                (!self.client_tasks.is_of(id, asker)).then(|| id.clone())
+            Some(TaskContext { request: ClientTaskRequest::One(id), channel }) => {
+                (!self.client_tasks.is_of(id, channel)).then(|| id.clone())
             }
             _ => None,
         }
@@ -102,7 +104,7 @@ impl ServerRequests {
         if !request.is_pending() {
             return;
         }
-        let ForwardedRequest { line, id, progress_token, task, back, withdrawn, .. } = request;
+        let ForwardedRequest { line, id, progress_token, task, response_handle, withdrawn, .. } = request;
         let task = task.filter(|_| agent.supports(ClientCapability::Tasks));
         self.open.register(|own| {
             let mut digits = itoa::Buffer::new();
@@ -113,7 +115,7 @@ impl ServerRequests {
             io.send([splice(&line, edits)]);
             events.push(withdrawn.map(move |withdrawal| Event::Withdrawn(own, withdrawal.ok())));
             let progress_token = progress_token.as_deref().map(Bytes::copy_from_slice);
-            Open { back, progress_token, task }
+            Open { back: response_handle, progress_token, task }
         });
     }
 
@@ -128,16 +130,16 @@ impl ServerRequests {
     pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes, result: Option<&Bytes>) {
         let Some(Open { back, progress_token, task }) = self.take(id) else { return };
         let narrowed = match (task, result) {
-            (Some(TaskContext { wish: TaskAction::Make, asker }), Some(result)) => {
+            (Some(TaskContext { request: ClientTaskRequest::Make, channel }), Some(result)) => {
                 let token = progress_token.map(|own| ProgressToken { sent: Bytes::copy_from_slice(id), own });
-                if !self.keep_task(result, asker, token) {
+                if !self.keep_task(result, channel, token) {
                     let message = "the agent has made a task with an id that a task of another server has";
                     return back.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
                 }
                 None
             }
-            (Some(TaskContext { wish: TaskAction::List, asker }), Some(result)) => {
-                match self.client_tasks.narrow(result, &asker) {
+            (Some(TaskContext { request: ClientTaskRequest::List, channel }), Some(result)) => {
+                match self.client_tasks.narrow(result, &channel) {
                     Ok(narrowed) => narrowed,
                     Err(NotATaskList) => {
                         let message = "the answer of the agent is no list of tasks";
@@ -157,7 +159,12 @@ impl ServerRequests {
 
     /// Remembers for which instance the agent has made a task, if this result contains one; `false` if another instance has a task
     /// of the same id.
-    fn keep_task(&mut self, result: &Bytes, asker: TaskRequester, progress_token: Option<ProgressToken>) -> bool {
+    fn keep_task(
+        &mut self,
+        result: &Bytes,
+        asker: TaskNotificationSender,
+        progress_token: Option<ProgressToken>,
+    ) -> bool {
         let task = TaskState::created(result).map(|state| ClientTask { id: state.id, asker, progress_token });
         task.is_none_or(|task| self.client_tasks.add(task))
     }
@@ -187,14 +194,14 @@ impl ServerRequests {
         if let Some(Open { back, progress_token: Some(own), .. }) = self.open.get_mut(token) {
             back.progress(splice(line, &mut [Edit { part: token, replacement: own }]));
         } else if let Some((asker, own)) = self.client_tasks.of_token(token) {
-            asker.tell(splice(line, &mut [Edit { part: token, replacement: own }]));
+            asker.send(splice(line, &mut [Edit { part: token, replacement: own }]));
         }
     }
 
     /// Forwards the status of a task of the agent's to the server that it was made for.
     pub(super) fn task_status(&mut self, line: &Bytes, id: Option<&Bytes>) {
         match id.and_then(text).and_then(|id| self.client_tasks.asker_of(&id)) {
-            Some(asker) if line.len() <= MAX_NOTIFICATION => asker.tell(splice(line, &mut [])),
+            Some(asker) if line.len() <= MAX_NOTIFICATION => asker.send(splice(line, &mut [])),
             Some(_) => {}
             None => self.status.stray_notifications.add_one(),
         }

@@ -25,7 +25,7 @@ use crate::jsonrpc::{Message, parse};
 use crate::list_kind::ListKind;
 use crate::manager::View;
 use crate::server::messages::call::CallKey;
-use crate::server::messages::server_notification::FollowedTask;
+use crate::server::messages::server_notification::ModernTaskStatus;
 use crate::server::{ResourceSubscriptionChange, ServerHandle, SubscriptionChange, TaskSubscriptionChange, is_part};
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl ListenedTask {
     }
 
     /// Whether `update` is about the task, and its tool can still be called.
-    fn is_updated_by(&self, update: &FollowedTask, view: &View) -> bool {
+    fn is_updated_by(&self, update: &ModernTaskStatus, view: &View) -> bool {
         let is_it = self.id == update.id && *self.server.name() == update.server;
         is_it && view.catalog.route(ListKind::Tools, &self.tool).is_some()
     }
@@ -193,7 +193,7 @@ impl Subscriptions {
     }
 
     /// The notifications for a task whose status has changed.
-    pub(super) fn task_updated(&self, update: &FollowedTask, view: &View) -> Vec<OutgoingNotification> {
+    pub(super) fn task_updated(&self, update: &ModernTaskStatus, view: &View) -> Vec<OutgoingNotification> {
         let line = &update.line;
         let Ok(Message::Notification { params: Some(params), .. }) = parse(line) else { return Vec::new() };
         let Ok([Some(id)]) = members(&params, ["taskId"]) else { return Vec::new() };

@@ -18,7 +18,7 @@ use super::io::Io;
 use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskToken, TaskTokens};
 use super::tasks::{Lifetime, MAX_TASKS, Place, Task, Tasks, cursor};
-use crate::calls::Outcome;
+use crate::calls::CallOutcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
 use crate::jsonrpc::members::{members, text};
@@ -29,7 +29,7 @@ use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::ServerHandle;
 use crate::server::messages::call::{AccessTarget, Call, CallError, CallKey, Failure, RequestKind, ResponseHandle};
-use crate::server::messages::tasks::{CreatedTask, LegacyTaskRequest, TaskAct, TaskEvent, TaskState};
+use crate::server::messages::tasks::{CreatedTask, LegacyTaskRequest, TaskEvent, TaskOperation, TaskState};
 
 /// Tasks on one page of a list.
 const PAGE: usize = 32;
@@ -116,17 +116,17 @@ impl TaskDirectory {
         match (report, purpose) {
             (TaskEvent::Status(state), _) => self.tasks.update(state),
             (TaskEvent::Gone { id }, _) => self.tasks.forget(&id),
-            (TaskEvent::Created(CreatedTask { state, instance, early, life }), Purpose::NewTask { tool }) => {
+            (TaskEvent::Created(CreatedTask { state, instance, early, instance_alive }), Purpose::NewTask { tool }) => {
                 let (id, instance) = (state.id.clone(), instance.unwrap_or_else(|| server.clone()));
                 let place = Place { server: server.clone(), instance: instance.clone(), tool: tool.clone() };
                 let until = state.ttl.and_then(|ttl| Instant::now().checked_add(ttl));
-                let lifetime = Lifetime { instance: life, until };
+                let lifetime = Lifetime { instance: instance_alive, until };
                 if self.tasks.add(*key, state, place, lifetime, |other| !other.is_same(&instance)) {
                     return Ok(early);
                 }
                 instance.drop_task(key.session, id);
                 let server = server.name().clone();
-                return Err(CallError { server, failure: Failure::TaskIdTaken, sent: true }.to_object());
+                return Err(CallError { server, failure: Failure::TaskIdTaken, may_have_arrived: true }.to_object());
             }
             (TaskEvent::Created(_), _) | (TaskEvent::Modern { .. }, _) => {}
         }
@@ -193,7 +193,7 @@ impl TaskDirectory {
     pub(super) fn polled(
         &mut self,
         key: CallKey,
-        outcome: Outcome,
+        outcome: CallOutcome,
         report: Option<TaskEvent>,
         context: PageContext<'_>,
     ) {
@@ -280,12 +280,12 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let line = reply::request(key.serial, "tasks/get", &json!({ "taskId": raw_id }));
     let line = line.slice(..line.len() - 1);
     let (Ok(Message::Request { id, .. }), Some(task_id)) = (parse(&line), text(&task.raw_id)) else { return None };
-    let reply = ResponseHandle::new(key, &id, task.place.instance.name(), agent.replies());
-    let kind = RequestKind::Task(Box::new(LegacyTaskRequest { id: task_id, act: TaskAct::Get }));
-    let limit = CallLimit { silence: POLL_TIMEOUT, total: POLL_TIMEOUT };
+    let response_handle = ResponseHandle::new(key, &id, task.place.instance.name(), agent.replies());
+    let kind = RequestKind::LegacyTask(Box::new(LegacyTaskRequest { id: task_id, operation: TaskOperation::Get }));
+    let limit = CallLimit { progress_timeout: POLL_TIMEOUT, total: POLL_TIMEOUT };
     let origin = agent.origin(None);
     let request = RequestLine { line, id, rename: None, progress_token: None };
     // Not checked at the server: `gather` polls only tasks whose tool is callable, and `send_page` checks that again.
-    let call = Call { request, kind, limit, origin, access: None, reply };
+    let call = Call { request, kind, limit, origin, access: None, response_handle };
     Some(Box::new(call))
 }

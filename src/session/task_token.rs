@@ -106,7 +106,7 @@ impl TaskTokens {
         }
         // Copied, so that a small name does not keep a large line in memory.
         match request.subject {
-            TargetKind::Call => Some(TaskReference { tool: Bytes::copy_from_slice(&request.key), maker: None }),
+            TargetKind::Tool => Some(TaskReference { tool: Bytes::copy_from_slice(&request.key), maker: None }),
             TargetKind::Task => {
                 let task = self.verify(&request.key)?;
                 Some(TaskReference { tool: Bytes::copy_from_slice(task.tool.as_bytes()), maker: Some(task.maker) })
@@ -119,7 +119,7 @@ impl TaskTokens {
     pub(super) fn replace_id(&self, reference: &TaskReference, response: Option<&TaskEvent>, line: Bytes) -> Bytes {
         let (report, maker) = match (reference.maker, response) {
             (Some(maker), _) => (TaskReport::State, maker),
-            (None, Some(TaskEvent::Modern { maker })) => (TaskReport::Created, *maker),
+            (None, Some(TaskEvent::Modern { instance_tag })) => (TaskReport::Created, *instance_tag),
             (None, _) => return line,
         };
         if memchr::memmem::find(&line, b"\"taskId\"").is_none() {
@@ -127,7 +127,7 @@ impl TaskTokens {
         }
         let bare = line.slice(..line.len() - 1);
         let replaced = || {
-            let Ok(Message::Response { outcome: Ok(result), .. }) = parse(&bare) else { return None };
+            let Ok(Message::Response { response: Ok(result), .. }) = parse(&bare) else { return None };
             let raw = reported_task_id(&result, report)?;
             let id = text(&raw)?;
             let task = TaskToken { tool: from_utf8(&reference.tool).ok()?, maker, id: from_utf8(&id).ok()? };

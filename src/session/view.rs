@@ -197,11 +197,11 @@ impl AgentView {
         }
         let seen = |server: &ServerHandle| {
             let published = server.published();
-            (published.is_listed, published.state.word())
+            (published.lists_complete, published.state.word())
         };
         let changed = |member: &Member| {
             let (server, before) = (member.handle.clone(), seen(&member.handle));
-            async move { server.wait_for(|now| (now.is_listed, now.state.word()) != before).await }.boxed()
+            async move { server.wait_for(|now| (now.lists_complete, now.state.word()) != before).await }.boxed()
         };
         let changed = select_all(view.may_still_list(None).map(changed));
         events.push(timeout_at(until.into(), changed).map(|_| Event::MayBeListed));
@@ -241,7 +241,7 @@ impl AgentView {
             // Known lists are shown at once, unless they depend on where the agent works. If the lists of the agent's own
             // instance differ, the agent is notified.
             let is_by_directory = member.config.launch.as_ref().is_ok_and(Launch::needs_agent_cwd);
-            let is_known = member.handle.published().has_listed && !is_by_directory;
+            let is_known = member.handle.published().lists_known && !is_by_directory;
             self.unlisted += 1;
             self.unknown += usize::from(!is_known);
             let in_view = in_view(listed, member.handle.clone(), self.agent_views.clone(), agent.session);

@@ -43,7 +43,7 @@ const PURE: &[&str] = &[
     "server/lifecycle",
     "server/listing",
     "server/messages/server_notification",
-    "server/messages/subscriptions",
+    "server/messages/resource_subscribers",
     "server/messages/tasks",
     "server/process/cgroup/events",
     "server/agent_scope",

@@ -87,9 +87,9 @@ fn item(kind: ListKind, key: &str, reads_only: bool) -> Item {
     let raw = serde_json::to_string(key).expect("a string");
     let member = kind.key();
     let definition = format!(r#"{{"{member}":{raw},"annotations":{{"readOnlyHint":{reads_only}}}}}"#);
-    let definition = Bytes::from(definition);
+    let json = Bytes::from(definition);
     let begin = member.len() + 4;
-    Item { key: key.into(), raw_key: definition.slice(begin..begin + raw.len()), definition, passed_on: 0 }
+    Item { key: key.into(), raw_key: json.slice(begin..begin + raw.len()), json, model_bytes: 0 }
 }
 
 /// The names, URIs or templates that agents see.
@@ -125,7 +125,7 @@ fn check_names(catalog: &Catalog, parts: &Parts, requested: &[String]) -> Result
             let (policy, lists) = &parts[route.server];
             // The first of that name, if there are several.
             let offered = lists[kind].items.iter().find(|item| item.key == route.name).expect("offered");
-            prop_assert!(policy.permits(kind, &route.name, Some(&offered.definition)));
+            prop_assert!(policy.permits(kind, &route.name, Some(&offered.json)));
             prop_assert_eq!(&route.raw_name, &offered.raw_key);
         }
         let own = parts.iter().flat_map(|(_, lists)| &lists[kind].items).map(|item| item.key.to_string());

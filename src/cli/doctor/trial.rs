@@ -10,7 +10,7 @@ use super::servers::{ServerState, Trial};
 use crate::config::{Launch, ServerConfig, Sharing, Start};
 use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
-use crate::server::{Guard, ServerContext, StartPermits};
+use crate::server::{GuardProgram, ServerContext, StartPermits};
 
 /// Until all servers have to be ready.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(25);
@@ -28,16 +28,17 @@ pub(super) async fn run(
     let configs = servers.iter().map(|server| trial_config(server, cwd));
     let (start_permits, logins) = (StartPermits::new(at_once), daemon::logins());
     let host = ServerContext {
-        restarts: false,
+        restart_on_exit: false,
         start_permits,
         logins: logins.clone(),
-        ..ServerContext::new(Guard::available())
+        ..ServerContext::new(GuardProgram::available())
     };
     let manager = Manager::start_with(Setup { host, ..Setup::default() }, configs)?;
     let begin = Instant::now();
     let handles: Vec<_> = manager.view().borrow().servers.iter().map(|member| member.handle.clone()).collect();
     let waits = handles.iter().map(async |handle| {
-        let _ = timeout_at((begin + TRIAL_TIMEOUT).into(), handle.wait_for(|published| published.attempted)).await;
+        let _ =
+            timeout_at((begin + TRIAL_TIMEOUT).into(), handle.wait_for(|published| published.first_start_ended)).await;
         begin.elapsed()
     });
     let took = join_all(waits).await;

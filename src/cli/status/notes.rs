@@ -11,7 +11,7 @@ use crate::cli::style::OutputStyle;
 use crate::cli::text::{one_line, shorten, wrap};
 use crate::config_lints::shadowed_resources;
 use crate::policy::MAX_NAME_LEN;
-use crate::server::{SandboxReport, Silence};
+use crate::server::{SandboxReport, UnansweredCounts};
 
 /// Maximum number of disabled tools that are named; `--json` has all of them.
 const MAX_TOOLS: usize = 10;
@@ -71,7 +71,7 @@ fn of_server(server: &ServerReport) -> Vec<String> {
 /// Messages that a server, or each of its instances, has not answered since its last message.
 fn unanswered(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
-    let note = |who: String, silence: Silence, pending: u64| {
+    let note = |who: String, silence: UnansweredCounts, pending: u64| {
         let calls = if pending == 0 { String::new() } else { format!(" (calls in progress: {pending})") };
         (!silence.is_empty()).then(|| format!("{who}: has not answered {silence} in a row{calls}"))
     };

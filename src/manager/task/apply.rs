@@ -26,7 +26,7 @@ use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::manager::changes::{Changes, DesiredState, ViewConfig};
 use crate::manager::enablement::Enablement;
-use crate::manager::orders::{SessionSender, check_names};
+use crate::manager::orders::{OutcomeSender, check_names};
 use crate::server::{Running, ServerHandle, StopLevel};
 
 /// Maximum time between the arrival of a set and the moment when it is in force.
@@ -67,7 +67,7 @@ impl Changing {
 
 impl ManagerTask {
     /// Stages `desired`, starts its replacements, and answers `done` when it is in force.
-    pub(super) fn apply(&mut self, desired: DesiredState, done: SessionSender<Changes>) {
+    pub(super) fn apply(&mut self, desired: DesiredState, done: OutcomeSender<Changes>) {
         if let Err(error) = check_names(desired.servers.iter().map(|config| &config.name)) {
             // The caller may have dropped its future.
             return drop(done.send(Err(error)));
@@ -96,7 +96,7 @@ impl ManagerTask {
         let before = std::mem::take(&mut self.changing.replacements);
         let (mut started, unneeded): (Vec<_>, Vec<_>) = before.into_iter().partition(is_needed);
         // First, because a new replacement may have to wait for their end.
-        self.changing.gone.extend(unneeded.into_iter().map(|one| (one.running, StopLevel::Drain)));
+        self.changing.gone.extend(unneeded.into_iter().map(|one| (one.running, StopLevel::FinishRunning)));
         self.stop_gone();
         for config in separate {
             let index = started.iter().position(|one| one.config.name == config.name);
@@ -185,7 +185,7 @@ impl ManagerTask {
             };
             self.servers.push(entry);
         }
-        self.changing.gone.extend(before.into_iter().map(|entry| (entry.running, StopLevel::Drain)));
+        self.changing.gone.extend(before.into_iter().map(|entry| (entry.running, StopLevel::FinishRunning)));
         if let Some(exposed) = exposed {
             self.expose(exposed);
         }
@@ -214,7 +214,7 @@ impl ManagerTask {
                 self.put_in_place(&mut entry, one, now);
                 self.servers.insert(index, entry);
             }
-            None => self.changing.gone.push((one.running, StopLevel::Drain)),
+            None => self.changing.gone.push((one.running, StopLevel::FinishRunning)),
         }
     }
 
@@ -225,14 +225,14 @@ impl ManagerTask {
             let mut entry = self.servers.remove(index);
             if entry.config.settings.sharing != one.config.settings.sharing {
                 let old = entry.replace(one, self.leaving(name));
-                self.changing.gone.push((old, StopLevel::Finish));
+                self.changing.gone.push((old, StopLevel::FinishAll));
                 return self.servers.insert(index, entry);
             }
             let config = Arc::new(one.config.with_live_settings(&entry.config));
             let waits_for = self.predecessors(&config);
             self.servers.insert(index, entry.reconfigured(config, waits_for));
         }
-        self.changing.gone.push((one.running, StopLevel::Drain));
+        self.changing.gone.push((one.running, StopLevel::FinishRunning));
     }
 
     /// Stops the servers in `gone`.

@@ -57,7 +57,7 @@ impl ManagerTask {
         let handle = self.find(name)?.running.handle.clone();
         self.cancel_replacement(name);
         let gone = self.servers.extract_if(.., |entry| *entry.config.name == *name);
-        self.changing.gone.extend(gone.map(|entry| (entry.running, StopLevel::Drain)));
+        self.changing.gone.extend(gone.map(|entry| (entry.running, StopLevel::FinishRunning)));
         self.publish(false);
         self.stop_gone();
         Ok(handle)

@@ -7,7 +7,7 @@ use super::{Entry, ManagerTask};
 use crate::config::{ServerConfig, Start};
 use crate::manager::changes::{Changes, FailureReason, ServerFailure};
 use crate::manager::enablement::Enablement;
-use crate::manager::orders::SessionSender;
+use crate::manager::orders::OutcomeSender;
 use crate::server::ServerError;
 use crate::server::ServerHandle;
 use crate::server::lifecycle::State;
@@ -15,7 +15,7 @@ use crate::server::lifecycle::State;
 /// A set whose caller still waits for the outcome.
 #[derive(Debug)]
 pub(super) struct PendingSet {
-    pub(super) done: SessionSender<Changes>,
+    pub(super) done: OutcomeSender<Changes>,
     /// The expected changes. Failures are moved out before the answer.
     pub(super) changes: Changes,
     /// The whole set. All but the unchanged servers must start first.
@@ -107,14 +107,14 @@ pub(super) fn outcome(server: &ServerHandle) -> Option<Result<(), FailureReason>
         return Some(Err(FailureReason::Server(ServerError::Stopped)));
     }
     let published = server.published();
-    if !published.attempted && !published.asleep {
+    if !published.first_start_ended && !published.not_started_yet {
         return None;
     }
     Some(match &published.state {
         State::Backoff { reason, .. } | State::Failed { reason } => Err(FailureReason::Server(reason.clone())),
         State::NeedsLogin { .. } => Err(FailureReason::LoginNeeded { server: Arc::clone(server.name()) }),
         // A further attempt is running already.
-        State::Starting if !published.asleep => {
+        State::Starting if !published.not_started_yet => {
             let error = published.last_error.clone();
             Err(FailureReason::Server(error.unwrap_or(ServerError::Starting)))
         }

@@ -99,7 +99,7 @@ impl ProfileView {
             .collect();
         let is_known = |member: &Member| {
             let published = member.handle.published();
-            published.attempted || published.has_listed
+            published.first_start_ended || published.lists_known
         };
         let settled = settled || last.settled || members.iter().all(is_known);
         let same = members.len() == last.servers.len() && members.iter().zip(&last.servers).all(|(a, b)| a.is_as(b));

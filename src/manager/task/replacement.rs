@@ -113,12 +113,12 @@ impl ManagerTask {
             !self.predecessors(config).is_empty() || before.is_some() && config.settings.replace == Replace::StopFirst;
         let enabled = before.is_none_or(|entry| entry.enablement.runs()) && !waits;
         let record =
-            before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.record.clone());
+            before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.shared.clone());
         let running = self.start_running(Arc::clone(config), enabled, record);
         if let Some(entry) = before {
             running.control.override_health(entry.running.control.health_override());
         }
-        let first_line = running.handle.stderr().reader(0).place();
+        let first_line = running.handle.stderr().reader(0).next_line_number();
         let is_alone = !enabled || !before.is_some_and(Entry::is_up);
         let until = Instant::now() + wait_limit(config, count);
         Replacement { running, config: Arc::clone(config), enabled, is_alone, until, first_line }
@@ -133,12 +133,12 @@ impl ManagerTask {
                 let failed = ServerFailure::beside(&entry.running.handle, &one.running.handle, one.first_line, &reason);
                 tracing::warn!(server = %failed.name, "goes on as it was, for the new instance failed: {}", failed.reason);
                 entry.refused = Some((one.config, failed));
-                self.changing.gone.push((one.running, StopLevel::Drain));
+                self.changing.gone.push((one.running, StopLevel::FinishRunning));
             }
             _ => {
                 let waits_for = self.leaving(&one.config.name);
                 let old = entry.replace(one, waits_for);
-                self.changing.gone.push((old, StopLevel::Finish));
+                self.changing.gone.push((old, StopLevel::FinishAll));
             }
         }
     }
@@ -157,7 +157,7 @@ impl Entry {
             waits_for.push(old.handle.clone());
         }
         self.wait_for(waits_for);
-        self.running.record.stats().restarts.add_one();
+        self.running.shared.stats().starts_after_first.add_one();
         old
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Group;
-use super::slots::Purpose;
+use super::slots::InstanceRole;
 use crate::config::Sharing;
 use crate::era::Eras;
 use crate::server::messages::agents::Agent;
@@ -13,34 +13,34 @@ use crate::server::messages::task_subscribers::SubscriptionChange;
 impl Group {
     /// Attaches an agent to its own instance or that of its directory. Starts the instance if it is absent, unless the agent's user
     /// has too many.
-    pub(super) fn attach(&mut self, agent: &Agent, cwd: Option<Arc<str>>) {
+    pub(super) fn assign_instance(&mut self, agent: &Agent, cwd: Option<Arc<str>>) {
         let session = agent.session;
         let sharing = self.config().settings.sharing;
-        if !sharing.is_by_agent() || self.slots.iter().any(|slot| slot.purpose.belongs_to(session)) {
+        if !sharing.is_by_agent() || self.slots.iter().any(|slot| slot.instance_role.belongs_to(session)) {
             return;
         }
         for slot in &mut self.slots {
-            match &mut slot.purpose {
-                Purpose::Session { agent: own, cwd: of, has_left } if own.session == session && *of == cwd => {
+            match &mut slot.instance_role {
+                InstanceRole::Session { agent: own, cwd: of, has_left } if own.session == session && *of == cwd => {
                     *has_left = false;
                     return;
                 }
-                Purpose::Workspace { cwd: of, agents, eras, .. } if *of == cwd => {
+                InstanceRole::Workspace { cwd: of, agents, eras, .. } if *of == cwd => {
                     agents.insert(session);
                     eras.insert(agent.era);
-                    return self.follow_eras();
+                    return self.apply_eras();
                 }
                 _ => {}
             }
         }
         let purpose = match sharing {
-            Sharing::Session => Purpose::Session { agent: agent.clone(), cwd, has_left: false },
+            Sharing::Session => InstanceRole::Session { agent: agent.clone(), cwd, has_left: false },
             _ if !self.make_room_for_directory(agent.user.as_ref()) => {
                 // Its next call tries again, as other agents of its user may be gone by then.
                 self.refused.insert(session, (agent.clone(), cwd));
                 return;
             }
-            _ => Purpose::Workspace {
+            _ => InstanceRole::Workspace {
                 cwd,
                 agents: [session].into(),
                 eras: Eras::from_iter([agent.era]),
@@ -51,16 +51,16 @@ impl Group {
     }
 
     /// Detaches an agent, and stops instances that are no longer needed.
-    pub(super) fn detach(&mut self, session: u64) {
+    pub(super) fn release_instance(&mut self, session: u64) {
         for slot in &mut self.slots {
-            match &mut slot.purpose {
-                Purpose::Session { agent, has_left, .. } => *has_left |= agent.session == session,
-                Purpose::Workspace { agents, .. } => {
+            match &mut slot.instance_role {
+                InstanceRole::Session { agent, has_left, .. } => *has_left |= agent.session == session,
+                InstanceRole::Workspace { agents, .. } => {
                     if agents.remove(&session) {
                         slot.used = Instant::now();
                     }
                 }
-                Purpose::Listing | Purpose::Pool | Purpose::Era(_) => {}
+                InstanceRole::Listing | InstanceRole::Pool | InstanceRole::Era(_) => {}
             }
         }
         self.retire_idle(Instant::now());
@@ -72,21 +72,21 @@ impl Group {
         settings.sharing != Sharing::Pool || settings.broadcast_logs || agent.level.is_some()
     }
 
-    /// Attaches an agent to its instances, or replaces its requirements there.
-    pub(super) async fn announce(&mut self, agent: Agent) {
-        for slot in self.slots.iter().filter(|slot| slot.purpose.is_for(agent.session)) {
+    /// Attaches an agent to its instances, or replaces its data there.
+    pub(super) async fn attach_at_instances(&mut self, agent: Agent) {
+        for slot in self.slots.iter().filter(|slot| slot.instance_role.is_for(agent.session)) {
             slot.running.handle.attach_agent(agent.clone()).await;
         }
         self.agents.insert(agent.session, agent);
     }
 
     /// Detaches an agent from its instances.
-    pub(super) fn forget_agent(&mut self, session: u64) {
+    pub(super) fn detach_at_instances(&mut self, session: u64) {
         self.agents.remove(&session);
         self.refused.remove(&session);
         for slot in self.slots.iter_mut().filter(|slot| slot.may_have_calls_of(session)) {
             slot.running.handle.detach(session);
-            slot.guests.remove(&session);
+            slot.other_sessions.remove(&session);
         }
     }
 
@@ -94,11 +94,11 @@ impl Group {
     pub(super) async fn subscribe(&self, agent: Agent, interest: Box<SubscriptionChange>) {
         let index = match self.config().settings.sharing {
             Sharing::Shared if matches!(*interest, SubscriptionChange::Task(_)) => {
-                self.second().or_else(|| self.first())
+                self.modern_instance().or_else(|| self.permanent())
             }
-            Sharing::Shared | Sharing::Pool => self.first(),
+            Sharing::Shared | Sharing::Pool => self.permanent(),
             Sharing::Session | Sharing::Workspace => {
-                self.slots.iter().position(|slot| slot.purpose.belongs_to(agent.session))
+                self.slots.iter().position(|slot| slot.instance_role.belongs_to(agent.session))
             }
         };
         if let Some(slot) = index.and_then(|index| self.slots.get(index)) {
@@ -107,7 +107,7 @@ impl Group {
     }
 
     /// The instance that lives as long as the group.
-    pub(super) fn first(&self) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.stays)
+    pub(super) fn permanent(&self) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.is_permanent)
     }
 }

@@ -4,11 +4,11 @@
 //! when idle. The lists come from the legacy instance, as that one declares the capabilities of agents.
 
 use super::Group;
-use super::slots::{Purpose, Slot};
+use super::slots::{InstanceRole, Slot};
 use crate::catalog::is_same;
 use crate::config::EraChoice;
 use crate::era::{Era, Eras};
-use crate::server::era_cache::{EraPreference, Support, has_instance_for_each_era};
+use crate::server::era_cache::{EraPreference, Support, may_split_by_era};
 use crate::server::instance;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
@@ -20,13 +20,13 @@ fn shared_by(eras: Eras) -> Era {
 
 impl Group {
     /// The era of an instance, if the server has it.
-    pub(super) fn preferred(&self, purpose: &Purpose) -> Era {
+    pub(super) fn preferred(&self, purpose: &InstanceRole) -> Era {
         match purpose {
-            Purpose::Listing => Era::Modern,
-            Purpose::Pool => shared_by(self.eras),
-            Purpose::Era(era) => *era,
-            Purpose::Session { agent, .. } => agent.era,
-            Purpose::Workspace { eras, .. } => shared_by(*eras),
+            InstanceRole::Listing => Era::Modern,
+            InstanceRole::Pool => shared_by(self.eras),
+            InstanceRole::Era(era) => *era,
+            InstanceRole::Session { agent, .. } => agent.era,
+            InstanceRole::Workspace { eras, .. } => shared_by(*eras),
         }
     }
 
@@ -34,23 +34,23 @@ impl Group {
     pub(super) fn note_era(&mut self, era: Era) {
         if !self.eras.contains(era) {
             self.eras.insert(era);
-            self.follow_eras();
+            self.apply_eras();
         }
     }
 
     /// Reopens modern instances that are now shared with legacy agents. Each is reopened once, when it has no calls and no tasks. Until
     /// then, legacy calls are bridged.
-    pub(super) fn follow_eras(&mut self) {
+    pub(super) fn apply_eras(&mut self) {
         if self.config().settings.era != EraChoice::Auto {
             return;
         }
         for index in 0..self.slots.len() {
-            let era = self.preferred(&self.slots[index].purpose);
+            let era = self.preferred(&self.slots[index].instance_role);
             let slot = &self.slots[index];
             slot.running.control.prefer(EraPreference::Of(era));
             if self.is_to_switch(slot) && slot.load() == 0 {
                 let slot = &mut self.slots[index];
-                slot.due = slot.running.control.restart();
+                slot.target_revision = slot.running.control.restart();
                 slot.has_switched = true;
             }
         }
@@ -63,27 +63,27 @@ impl Group {
     }
 
     fn is_to_switch(&self, slot: &Slot) -> bool {
-        let config = slot.purpose.config(self.config());
+        let config = slot.instance_role.config(self.config());
         let has_legacy = self.publisher.eras.of(&config).legacy != Support::Absent;
-        has_legacy && slot.is_to_switch_to(self.preferred(&slot.purpose))
+        has_legacy && slot.is_to_switch_to(self.preferred(&slot.instance_role))
     }
 
     /// The instance for calls of this era, if each era may have its own. If one instance is down, the other takes its calls.
-    pub(super) fn of_era(&mut self, era: Era) -> Option<usize> {
-        let second = self.second();
+    pub(super) fn instance_for_era_or_start(&mut self, era: Era) -> Option<usize> {
+        let second = self.modern_instance();
         match era {
             Era::Legacy => {
                 let is_up = |index: usize| matches!(self.slots[index].state(), State::Ready { .. });
-                let stands_in = second.filter(|index| is_up(*index) && self.is_first_down());
-                stands_in.or_else(|| self.first())
+                let stands_in = second.filter(|index| is_up(*index) && self.is_permanent_down());
+                stands_in.or_else(|| self.permanent())
             }
             Era::Modern => match second {
                 Some(index) if !self.slots[index].speaks(Era::Legacy) => Some(index),
-                None if self.has_second_era() => {
-                    self.start(Purpose::Era(Era::Modern), false);
+                None if self.may_have_modern_instance() => {
+                    self.start(InstanceRole::Era(Era::Modern), false);
                     Some(self.slots.len() - 1)
                 }
-                _ => self.first(),
+                _ => self.permanent(),
             },
         }
     }
@@ -91,45 +91,51 @@ impl Group {
     /// The instance that created a task, by the tag in the task's id. Tasks of the modern instance of a server with both eras outlive
     /// the instance.
     pub(super) fn instance_of_task(&mut self, tag: u64) -> Option<usize> {
-        let label = Purpose::Era(Era::Modern).label(0);
+        let label = InstanceRole::Era(Era::Modern).label(0);
         let is_of_modern = || [None, Some(&*label)].into_iter().any(|label| instance::tag(label) == tag);
         match self.with_tag(tag) {
-            None if has_instance_for_each_era(self.config()) && is_of_modern() => self.of_era(Era::Modern),
+            None if may_split_by_era(self.config()) && is_of_modern() => self.instance_for_era_or_start(Era::Modern),
             found => found,
         }
     }
 
     /// Starts the modern instance while the first one is down, to serve modern agents.
-    pub(super) fn stand_in(&mut self) {
-        if self.desired.enabled && self.is_first_down() && self.second().is_none() && self.has_second_era() {
-            self.start(Purpose::Era(Era::Modern), false);
+    pub(super) fn start_modern_fallback(&mut self) {
+        if self.desired.enabled
+            && self.is_permanent_down()
+            && self.modern_instance().is_none()
+            && self.may_have_modern_instance()
+        {
+            self.start(InstanceRole::Era(Era::Modern), false);
         }
     }
 
     /// Rereads the lists of the first instance if the modern one's have changed: a server may report changes only to modern clients.
-    pub(super) fn note_second_lists(&mut self, published: &[ServerSnapshot]) {
-        let Some(now) = self.second().map(|index| &published[index]).filter(|one| one.has_listed) else { return };
-        let before = self.second_lists.replace(now.lists.clone());
+    pub(super) fn note_modern_lists(&mut self, published: &[ServerSnapshot]) {
+        let Some(now) = self.modern_instance().map(|index| &published[index]).filter(|one| one.lists_known) else {
+            return;
+        };
+        let before = self.modern_lists.replace(now.lists.clone());
         if before.is_some_and(|before| !is_same(&before, &now.lists))
-            && let Some(first) = self.first()
+            && let Some(first) = self.permanent()
         {
             self.slots[first].running.handle.relist();
         }
     }
 
     /// The instance for modern calls, if each era has its own.
-    pub(super) fn second(&self) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.purpose.is_second_era())
+    pub(super) fn modern_instance(&self) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.instance_role.is_modern_of_both())
     }
 
-    fn has_second_era(&self) -> bool {
+    fn may_have_modern_instance(&self) -> bool {
         let has_modern = || self.publisher.eras.of(self.config()).modern == Support::Confirmed;
-        let is_first_modern = || self.first().is_some_and(|index| self.slots[index].speaks(Era::Modern));
-        has_instance_for_each_era(self.config()) && has_modern() && !is_first_modern()
+        let is_first_modern = || self.permanent().is_some_and(|index| self.slots[index].speaks(Era::Modern));
+        may_split_by_era(self.config()) && has_modern() && !is_first_modern()
     }
 
-    fn is_first_down(&self) -> bool {
-        let state = self.first().map(|index| self.slots[index].state());
+    fn is_permanent_down(&self) -> bool {
+        let state = self.permanent().map(|index| self.slots[index].state());
         state.is_some_and(|state| matches!(state, State::Backoff { .. } | State::Failed { .. }))
     }
 
@@ -137,7 +143,7 @@ impl Group {
     pub(super) fn spoken(&self) -> Eras {
         let eras = |slot: &Slot| slot.running.handle.published().eras;
         let mut all: Eras = self.slots.iter().flat_map(|slot| eras(slot).iter()).collect();
-        if all.contains(Era::Legacy) && self.has_second_era() {
+        if all.contains(Era::Legacy) && self.may_have_modern_instance() {
             all.insert(Era::Modern);
         }
         all
@@ -145,7 +151,7 @@ impl Group {
 
     /// The extensions of the instance for modern calls, if each era has its own.
     pub(super) fn modern_extensions(&self) -> Option<bytes::Bytes> {
-        if !has_instance_for_each_era(self.config()) {
+        if !may_split_by_era(self.config()) {
             return None;
         }
         self.publisher.eras.of(self.config()).extensions
@@ -167,6 +173,6 @@ impl Slot {
 
     /// Whether it was started for an era that the server does not have.
     pub(super) fn is_redundant(&self) -> bool {
-        self.purpose.is_second_era() && self.speaks(Era::Legacy)
+        self.instance_role.is_modern_of_both() && self.speaks(Era::Legacy)
     }
 }

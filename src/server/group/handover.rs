@@ -8,7 +8,7 @@ use super::Group;
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::Call;
 use crate::server::messages::handle::ServerHandle;
-use crate::server::messages::subscriptions::ResourceSubscriptionChange;
+use crate::server::messages::resource_subscribers::ResourceSubscriptionChange;
 use crate::server::messages::task_subscribers::SubscriptionChange;
 use crate::server::task::Handover;
 

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::handover::PendingHandover;
-use self::slots::{Purpose, Slot};
+use self::slots::{InstanceRole, Slot};
 use self::summary::MovedTotals;
 use super::context::ServerContext;
-use super::control::{DesiredState, Orders};
+use super::control::{ControlReceiver, DesiredState};
 use super::messages::agents::Agent;
 use super::messages::call::{Call, Failure, RequestKind};
 use super::messages::command::Command;
@@ -29,7 +29,7 @@ use super::messages::handle::ServerHandle;
 use super::publish::{ChangeSignal, Publisher};
 use super::running::{Running, stop_all};
 use super::stderr;
-use super::stop_order::StopLevel;
+use super::stop_level::StopLevel;
 use super::task::Parts;
 use super::wiring::{InstanceSpec, start_instance};
 use crate::catalog::{Identity, Lists};
@@ -39,14 +39,14 @@ use crate::era::{Era, Eras};
 use crate::server::error::ServerError;
 
 /// Interval of the checks whether an instance that had calls is idle.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The task of a server with several instances.
 pub(super) struct Group {
     context: ServerContext,
     /// One for all instances.
     stderr: stderr::Writer,
-    orders: Orders,
+    control: ControlReceiver,
     desired: DesiredState,
     commands: mpsc::Receiver<Command>,
     publisher: Publisher,
@@ -70,7 +70,7 @@ pub(super) struct Group {
     /// The last known lists.
     lists: Lists,
     /// The lists of the instance for modern calls, if each era has its own instance.
-    second_lists: Option<Lists>,
+    modern_lists: Option<Lists>,
     /// The lists that were stored for the next start.
     stored: Option<Identity>,
     /// Instances started so far.
@@ -79,12 +79,12 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn new(parts: Parts, instances: watch::Sender<Arc<[ServerHandle]>>) -> Self {
-        let Parts { context, stderr, orders, commands, publisher } = parts;
-        let desired = orders.desired();
+        let Parts { context, stderr, control, commands, publisher } = parts;
+        let desired = control.desired();
         Self {
             context,
             stderr,
-            orders,
+            control,
             desired,
             commands,
             publisher,
@@ -98,40 +98,40 @@ impl Group {
             leaving: Vec::new(),
             instances,
             lists: Lists::default(),
-            second_lists: None,
+            modern_lists: None,
             stored: None,
             started: 0,
         }
     }
 
     pub(super) async fn run(mut self) {
-        let mut stop = self.orders.stop.clone();
+        let mut stop = self.control.stop.clone();
         tokio::select! {
-            () = self.recall_lists() => {}
-            () = stop.at_least(StopLevel::Finish) => {}
+            () = self.load_lists() => {}
+            () = stop.at_least(StopLevel::FinishAll) => {}
         }
-        self.start_standing();
+        self.start_permanent();
         self.take_up_handover().await;
         self.gather();
-        let mut orders = self.orders.clone();
+        let mut control = self.control.clone();
         let changed = Arc::clone(&self.changed);
         let mut timer = DeadlineTimer::new();
         loop {
             if let Ok(timer) = &mut timer {
-                timer.set(self.next_look());
+                timer.set(self.next_check());
             }
             tokio::select! {
-                Some(command) = self.commands.recv() => self.take(command).await,
+                Some(command) = self.commands.recv() => self.handle_command(command).await,
                 () = changed.notified() => {
                     self.gather();
-                    self.follow_eras();
+                    self.apply_eras();
                 }
-                desired = orders.changed() => self.change(desired),
+                desired = control.changed() => self.change(desired),
                 () = elapsed(timer.as_ref().ok()) => {
                     self.retire_idle(Instant::now());
-                    self.follow_eras();
+                    self.apply_eras();
                 }
-                () = stop.at_least(StopLevel::Finish) => break,
+                () = stop.at_least(StopLevel::FinishAll) => break,
             }
         }
         self.end().await;
@@ -139,15 +139,15 @@ impl Group {
 
     /// Stops every instance. Calls that arrive meanwhile are refused.
     async fn end(mut self) {
-        if self.orders.stop.now() == StopLevel::Finish {
+        if self.control.stop.now() == StopLevel::FinishAll {
             while let Ok(command) = self.commands.try_recv() {
-                self.take(command).await;
+                self.handle_command(command).await;
             }
         }
         let slots = self.slots.drain(..).map(|slot| slot.running);
         let mut all: Vec<Running> = slots.chain(self.leaving.drain(..)).collect();
         let moved = MovedTotals::of(&all, Arc::clone(&self.publisher.stats));
-        let stop = self.orders.stop.clone();
+        let stop = self.control.stop.clone();
         let mut ended = std::pin::pin!(stop_all(&mut all, stop));
         let panicked = loop {
             tokio::select! {
@@ -166,11 +166,11 @@ impl Group {
     }
 
     /// Starts the instance that needs no agent: the first one of a pool, or the one that lists.
-    fn start_standing(&mut self) {
+    fn start_permanent(&mut self) {
         let purpose = match self.config().settings.sharing {
-            Sharing::Shared => Purpose::Era(Era::Legacy),
-            Sharing::Pool => Purpose::Pool,
-            Sharing::Session | Sharing::Workspace => Purpose::Listing,
+            Sharing::Shared => InstanceRole::Era(Era::Legacy),
+            Sharing::Pool => InstanceRole::Pool,
+            Sharing::Session | Sharing::Workspace => InstanceRole::Listing,
         };
         let needs_agent = self.config().launch.as_ref().is_ok_and(crate::config::Launch::needs_agent_cwd);
         if !needs_agent {
@@ -178,14 +178,14 @@ impl Group {
         }
     }
 
-    fn start(&mut self, purpose: Purpose, stays: bool) {
+    fn start(&mut self, purpose: InstanceRole, stays: bool) {
         self.started += 1;
         let config = Arc::new(purpose.config(self.config()));
         let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
-        let record = self.publisher.record_of_instance(stderr);
+        let record = self.publisher.shared_state_of_instance(stderr);
         let mut context = self.context.clone();
-        if purpose.is_second_era() {
+        if purpose.is_modern_of_both() {
             // The instance of the other era stores the lists.
             context.cache = None;
         }
@@ -193,7 +193,7 @@ impl Group {
             config,
             enabled: self.desired.enabled,
             era: self.preferred(&purpose),
-            purpose: label,
+            label,
             scope: purpose.scope().unwrap_or_else(|| self.context.scope()),
         };
         let running = start_instance(spec, context, changed, record);
@@ -207,36 +207,36 @@ impl Group {
 
     fn retire(&mut self, is_done: impl Fn(&Slot) -> bool) {
         for slot in self.slots.extract_if(.., |slot| is_done(slot)) {
-            slot.running.control.stop(StopLevel::Drain);
+            slot.running.control.stop(StopLevel::FinishRunning);
             self.leaving.push(slot.running);
         }
         self.publish_instances();
     }
 
-    async fn take(&mut self, command: Command) {
+    async fn handle_command(&mut self, command: Command) {
         match command {
-            Command::Attach { agent, cwd, unlisted } => {
-                self.attach(&agent, cwd);
+            Command::Attach { agent, cwd, listed_signal } => {
+                self.assign_instance(&agent, cwd);
                 self.note_era(agent.era);
-                self.unlisted.push((agent.session, unlisted));
+                self.unlisted.push((agent.session, listed_signal));
                 if self.needs_agent(&agent) {
-                    self.announce(*agent).await;
+                    self.attach_at_instances(*agent).await;
                 }
                 self.gather();
             }
             Command::Detach { session } => {
-                self.forget_agent(session);
-                self.detach(session);
+                self.detach_at_instances(session);
+                self.release_instance(session);
             }
             Command::Subscribe { agent, change } => self.subscribe(*agent, change).await,
-            Command::Cancel { key, words } => {
+            Command::Cancel { key, notification } => {
                 for slot in self.slots.iter().filter(|slot| slot.may_have_calls_of(key.session)) {
-                    slot.running.handle.cancel(key, words.as_deref().cloned()).await;
+                    slot.running.handle.cancel(key, notification.as_deref().cloned()).await;
                 }
             }
             Command::Call(call) => self.call(call).await,
             Command::RootsChanged { session, line } => {
-                if let Some(slot) = self.slots.iter().find(|slot| slot.purpose.belongs_to(session)) {
+                if let Some(slot) = self.slots.iter().find(|slot| slot.instance_role.belongs_to(session)) {
                     slot.running.handle.roots_changed(session, line).await;
                 }
             }
@@ -246,32 +246,36 @@ impl Group {
     }
 
     async fn call(&mut self, mut call: Box<Call>) {
-        let (session, era) = (call.reply.key.session, call.origin.era());
+        let (session, era) = (call.response_handle.key.session, call.origin.era());
         self.note_era(era);
         let index = match self.config().settings.sharing {
-            _ if let Some(index) = self.suspended_at(&call) => Some(index),
-            _ if let RequestKind::ModernTask(ask) = &call.kind => match self.instance_of_task(ask.maker) {
-                Some(index) => Some(index),
-                None => return call.refuse_unknown_task(),
-            },
+            _ if let Some(index) = self.instance_that_suspended(&call) => Some(index),
+            _ if let RequestKind::ModernTask(task_request) = &call.kind => {
+                match self.instance_of_task(task_request.instance_tag) {
+                    Some(index) => Some(index),
+                    None => return call.refuse_unknown_task(),
+                }
+            }
             // Only one instance subscribes.
-            Sharing::Shared | Sharing::Pool if matches!(call.kind, RequestKind::Subscription(_)) => self.first(),
-            Sharing::Shared => self.of_era(era),
-            Sharing::Pool => self.least_busy(era, session),
+            Sharing::Shared | Sharing::Pool if matches!(call.kind, RequestKind::ResourceSubscription(_)) => {
+                self.permanent()
+            }
+            Sharing::Shared => self.instance_for_era_or_start(era),
+            Sharing::Pool => self.pool_instance_or_start(era, session),
             Sharing::Session | Sharing::Workspace => {
                 if let Some((agent, cwd)) = self.refused.remove(&session) {
-                    self.attach(&agent, cwd);
-                } else if let Some(to) = call.reply.to() {
+                    self.assign_instance(&agent, cwd);
+                } else if let Some(to) = call.response_handle.to() {
                     // The agent called before it was attached.
-                    self.attach(&Agent::unknown(session, to, era), None);
+                    self.assign_instance(&Agent::from_call(session, to, era), None);
                 }
-                self.slots.iter().position(|slot| slot.purpose.belongs_to(session))
+                self.slots.iter().position(|slot| slot.instance_role.belongs_to(session))
             }
         };
         match index.and_then(|index| self.slots.get_mut(index)) {
             Some(slot) => {
                 slot.record_use(session);
-                call.reply.set_load_guard(slot.load_guard(session));
+                call.response_handle.set_load_token(slot.load_token(session));
                 slot.running.handle.call(call).await;
             }
             None => {
@@ -289,7 +293,8 @@ impl Group {
         }
         for slot in &mut self.slots {
             if before.revision != self.desired.revision {
-                slot.due = slot.running.control.reconfigure(Arc::new(slot.purpose.config(&self.desired.config)));
+                slot.target_revision =
+                    slot.running.control.reconfigure(Arc::new(slot.instance_role.config(&self.desired.config)));
             }
             slot.running.control.enable(self.desired.enabled);
             slot.running.control.override_health(self.desired.health_override);

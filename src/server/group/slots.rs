@@ -4,25 +4,25 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Group, LOOK_AGAIN};
+use super::{Group, IDLE_CHECK_INTERVAL};
 use crate::config::ServerConfig;
 use crate::era::{self, Era, Eras};
 use crate::server::agent_scope::AgentScope;
 use crate::server::instance;
 use crate::server::lifecycle::State;
 use crate::server::messages::agents::{Agent, User};
-use crate::server::messages::call::{Call, LoadGuard};
+use crate::server::messages::call::{Call, LoadToken};
 use crate::server::running::Running;
 
 /// Directories for which a user of a profile may have instances of one server at once. For one more, an instance without
 /// agents is stopped; if there is none, calls are refused with −31004.
 const MAX_DIRECTORIES: usize = 256;
 /// The same for a guest.
-const MAX_GUEST_DIRECTORIES: usize = 16;
+const MAX_OTHER_UID_DIRECTORIES: usize = 16;
 
 /// The purpose of an instance.
 #[derive(Debug)]
-pub(super) enum Purpose {
+pub(super) enum InstanceRole {
     /// Listing only.
     Listing,
     /// Calls of any agent.
@@ -48,7 +48,7 @@ pub(super) enum Purpose {
     },
 }
 
-impl Purpose {
+impl InstanceRole {
     /// The label of the instance in reports.
     pub(super) fn label(&self, number: u64) -> Arc<str> {
         match self {
@@ -77,7 +77,7 @@ impl Purpose {
     }
 
     /// Whether the instance takes the modern calls of a server with an instance for each era.
-    pub(super) fn is_second_era(&self) -> bool {
+    pub(super) fn is_modern_of_both(&self) -> bool {
         matches!(self, Self::Era(Era::Modern))
     }
 
@@ -112,90 +112,90 @@ impl Purpose {
 
 /// An instance with its purpose.
 pub(super) struct Slot {
-    pub(super) purpose: Purpose,
+    pub(super) instance_role: InstanceRole,
     pub(super) running: Running,
     /// The time of its last call, of the last check that found it busy, or of the end of its last agent.
     pub(super) used: Instant,
     /// It is never stopped for being idle.
-    pub(super) stays: bool,
+    pub(super) is_permanent: bool,
     /// The revision that it is being restarted to.
-    pub(super) due: u64,
+    pub(super) target_revision: u64,
     /// It was reopened in another era.
     pub(super) has_switched: bool,
     /// Other agents that have continued a call here.
-    pub(super) guests: HashSet<u64>,
+    pub(super) other_sessions: HashSet<u64>,
     /// One for each session. Each unanswered call and each unfinished task has a clone.
-    load_guards: BTreeMap<u64, LoadGuard>,
+    load_tokens: BTreeMap<u64, LoadToken>,
 }
 
 impl Slot {
-    pub(super) fn new(purpose: Purpose, running: Running, stays: bool) -> Self {
+    pub(super) fn new(instance_role: InstanceRole, running: Running, is_permanent: bool) -> Self {
         Self {
-            purpose,
+            instance_role,
             running,
             used: Instant::now(),
-            stays,
-            due: 0,
+            is_permanent,
+            target_revision: 0,
             has_switched: false,
-            guests: HashSet::new(),
-            load_guards: BTreeMap::new(),
+            other_sessions: HashSet::new(),
+            load_tokens: BTreeMap::new(),
         }
     }
 
     /// Records a call of this agent.
     pub(super) fn record_use(&mut self, agent: u64) {
         self.used = Instant::now();
-        if !self.purpose.is_for(agent) {
-            self.guests.insert(agent);
+        if !self.instance_role.is_for(agent) {
+            self.other_sessions.insert(agent);
         }
     }
 
     /// Whether it may have calls of this agent.
     pub(super) fn may_have_calls_of(&self, agent: u64) -> bool {
-        self.purpose.is_for(agent) || self.guests.contains(&agent)
+        self.instance_role.is_for(agent) || self.other_sessions.contains(&agent)
     }
 
     /// The tag in its request states and task ids.
     fn tag(&self) -> u64 {
-        instance::tag(self.running.handle.purpose().map(|label| &**label))
+        instance::tag(self.running.handle.label().map(|label| &**label))
     }
 
     /// The load guard for a call of this session.
-    pub(super) fn load_guard(&mut self, session: u64) -> LoadGuard {
-        self.load_guards.retain(|_, load_guard| is_in_use(load_guard));
-        let load_guard = self.load_guards.entry(session).or_insert_with(|| LoadGuard::new(self.running.handle.clone()));
-        LoadGuard::clone(load_guard)
+    pub(super) fn load_token(&mut self, session: u64) -> LoadToken {
+        self.load_tokens.retain(|_, load_guard| is_in_use(load_guard));
+        let load_guard = self.load_tokens.entry(session).or_insert_with(|| LoadToken::new(self.running.handle.clone()));
+        LoadToken::clone(load_guard)
     }
 
     /// The number of unanswered calls and unfinished tasks.
     pub(super) fn load(&self) -> usize {
-        self.load_guards.values().map(|load_guard| Arc::strong_count(load_guard) - 1).sum()
+        self.load_tokens.values().map(|load_guard| Arc::strong_count(load_guard) - 1).sum()
     }
 
     /// Whether the server works for another session, too, so that the recipient of its requests would be ambiguous.
     fn is_used_beside(&self, session: u64) -> bool {
-        self.load_guards.iter().any(|(of, load_guard)| *of != session && is_in_use(load_guard))
+        self.load_tokens.iter().any(|(of, load_guard)| *of != session && is_in_use(load_guard))
     }
 
     /// Whether the first start of the desired revision has ended, or the instance sleeps.
     pub(super) fn has_settled(&self) -> bool {
         let published = self.running.handle.published();
-        published.revision >= self.due && (published.attempted || published.asleep)
+        published.revision >= self.target_revision && (published.first_start_ended || published.not_started_yet)
     }
 
     /// Whether it may be stopped when it is idle.
     fn is_spare(&self) -> bool {
-        match &self.purpose {
-            Purpose::Listing => false,
-            Purpose::Session { has_left, .. } => *has_left,
-            Purpose::Pool | Purpose::Era(_) => !self.stays,
-            Purpose::Workspace { agents, .. } => agents.is_empty(),
+        match &self.instance_role {
+            InstanceRole::Listing => false,
+            InstanceRole::Session { has_left, .. } => *has_left,
+            InstanceRole::Pool | InstanceRole::Era(_) => !self.is_permanent,
+            InstanceRole::Workspace { agents, .. } => agents.is_empty(),
         }
     }
 
     /// When it is stopped if it stays idle. An instance of one agent cannot be reused.
     fn spare_until(&self, idle: Duration) -> Instant {
-        let is_of_no_use = matches!(self.purpose, Purpose::Session { .. }) || self.is_redundant();
+        let is_of_no_use = matches!(self.instance_role, InstanceRole::Session { .. }) || self.is_redundant();
         if is_of_no_use { self.used } else { self.used + idle }
     }
 
@@ -205,14 +205,14 @@ impl Slot {
 }
 
 /// Whether a call or task holds this guard: strongly, or weakly after its cancellation.
-fn is_in_use(load_guard: &LoadGuard) -> bool {
+fn is_in_use(load_guard: &LoadToken) -> bool {
     Arc::strong_count(load_guard) > 1 || Arc::weak_count(load_guard) > 0
 }
 
 impl Group {
     /// The instance that has suspended the call which `call` retries. Modern instances are excluded: they would take the retry for a new
     /// call.
-    pub(super) fn suspended_at(&self, call: &Call) -> Option<usize> {
+    pub(super) fn instance_that_suspended(&self, call: &Call) -> Option<usize> {
         let tag = instance::tag_of_retry(call)?;
         let holds = |protocol: Option<&str>| protocol.is_some_and(|version| era::of(version) == Era::Legacy);
         self.slots.iter().position(|slot| slot.tag() == tag && holds(slot.running.handle.published().protocol))
@@ -229,10 +229,10 @@ impl Group {
     ///   is down, no new one is started.
     /// - A legacy call goes to an instance in the modern era only if there is no other.
     /// - An agent that can receive requests of the server gets an instance without other agents, if there is one.
-    pub(super) fn least_busy(&mut self, era: Era, session: u64) -> Option<usize> {
+    pub(super) fn pool_instance_or_start(&mut self, era: Era, session: u64) -> Option<usize> {
         let is_up = |slot: &Slot| {
             let published = slot.running.handle.published();
-            published.asleep || matches!(published.state, State::Starting | State::Ready { .. })
+            published.not_started_yet || matches!(published.state, State::Starting | State::Ready { .. })
         };
         let all_up = self.slots.iter().all(is_up);
         let candidates = self.slots.iter().enumerate().filter(|(_, slot)| is_up(slot));
@@ -247,7 +247,7 @@ impl Group {
         let best = best.map(|(index, slot)| (index, slot.load()));
         match best {
             Some((_, load)) if load > 0 && all_up && self.slots.len() < self.config().settings.max_instances => {
-                self.start(Purpose::Pool, false);
+                self.start(InstanceRole::Pool, false);
                 Some(self.slots.len() - 1)
             }
             Some((index, _)) => Some(index),
@@ -258,9 +258,8 @@ impl Group {
     /// Whether an instance for one more directory may be started for this user. Stops an idle one of the user if needed.
     pub(super) fn make_room_for_directory(&mut self, user: Option<&Arc<User>>) -> bool {
         let Some(user) = user else { return true };
-        let max = if user.is_guest { MAX_GUEST_DIRECTORIES } else { MAX_DIRECTORIES };
-        let is_theirs =
-            |slot: &&Slot| matches!(&slot.purpose, Purpose::Workspace { user: Some(one), .. } if one == user);
+        let max = if user.is_other_uid { MAX_OTHER_UID_DIRECTORIES } else { MAX_DIRECTORIES };
+        let is_theirs = |slot: &&Slot| matches!(&slot.instance_role, InstanceRole::Workspace { user: Some(one), .. } if one == user);
         if self.slots.iter().filter(is_theirs).count() < max {
             return true;
         }
@@ -271,9 +270,9 @@ impl Group {
     }
 
     /// When to look for idle instances.
-    pub(super) fn next_look(&self) -> Option<Instant> {
+    pub(super) fn next_check(&self) -> Option<Instant> {
         let idle = self.config().settings.idle_timeout;
-        let look_again = Instant::now() + LOOK_AGAIN.min(idle);
+        let look_again = Instant::now() + IDLE_CHECK_INTERVAL.min(idle);
         let due = |slot: &Slot| if slot.load() == 0 { slot.spare_until(idle) } else { look_again };
         let switch = self.has_switches().then_some(look_again);
         self.slots.iter().filter(|slot| slot.is_spare()).map(due).chain(switch).min()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Group;
 use super::slots::Slot;
 use crate::catalog::{identity, offer_any};
-use crate::server::cache::{Cache, Inventory};
+use crate::server::cache::{Inventory, ListCacheFile};
 use crate::server::lifecycle::State;
 use crate::server::messages::handle::ServerHandle;
 use crate::server::publish::{AgentLists, ServerSnapshot};
@@ -14,12 +14,12 @@ use crate::server::stats::{Stats, Totals};
 
 impl Group {
     /// Reads the lists from the cache. They are published until an instance has listed.
-    pub(super) async fn recall_lists(&mut self) {
+    pub(super) async fn load_lists(&mut self) {
         let (config, cache) = (Arc::clone(&self.desired.config), self.context.cache.clone());
-        let Some(cache) = cache.and_then(|directory| Cache::of(directory, &config)) else { return };
-        if let Some(known) = cache.recall(Arc::clone(&config.name)).await {
+        let Some(cache) = cache.and_then(|directory| ListCacheFile::of(directory, &config)) else { return };
+        if let Some(known) = cache.load(Arc::clone(&config.name)).await {
             self.lists = known.lists.clone();
-            self.publisher.recalled(known);
+            self.publisher.publish_cached(known);
         }
     }
 
@@ -31,39 +31,39 @@ impl Group {
         self.publish_instances();
         let published: Vec<ServerSnapshot> =
             self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
-        let standing = self.slots.iter().position(|slot| slot.stays);
+        let standing = self.slots.iter().position(|slot| slot.is_permanent);
         let shown = shown(&published, standing);
         // Until an instance has listed or failed, the last known lists stay.
-        let offers = |one: &&ServerSnapshot| one.attempted && offer_any(&one.lists);
+        let offers = |one: &&ServerSnapshot| one.first_start_ended && offer_any(&one.lists);
         let first = standing.map(|index| &published[index]);
-        let stands_in = first.is_none_or(|one| one.attempted && !offer_any(&one.lists));
+        let stands_in = first.is_none_or(|one| one.first_start_ended && !offer_any(&one.lists));
         let source = published.iter().find(offers).filter(|_| stands_in).or(first);
-        if let Some(source) = source.filter(|one| self.desired.enabled && (one.has_listed || one.attempted)) {
+        if let Some(source) = source.filter(|one| self.desired.enabled && (one.lists_known || one.first_start_ended)) {
             self.lists = source.lists.clone();
         }
-        let has_listed = source.is_some_and(|one| one.has_listed);
+        let has_listed = source.is_some_and(|one| one.lists_known);
         let instructions = source.and_then(|one| one.instructions.clone());
         let attempted = match standing {
-            Some(index) => published[index].attempted,
-            None => published.is_empty() || published.iter().any(|one| one.attempted),
+            Some(index) => published[index].first_start_ended,
+            None => published.is_empty() || published.iter().any(|one| one.first_start_ended),
         };
         let lists = self.lists.clone();
         let agent_lists = self.agent_lists(&published);
         let (eras, extensions) = (self.spoken(), self.modern_extensions());
         let enabled = self.desired.enabled;
         let settled = self.slots.iter().all(Slot::has_settled).then_some(self.desired.revision);
-        if let Some(source) = source.filter(|one| one.has_listed && settled.is_some()) {
-            self.keep(source);
+        if let Some(source) = source.filter(|one| one.lists_known && settled.is_some()) {
+            self.store_lists(source);
         }
         self.publisher.update(|all| {
-            (all.attempted, all.lists) = (attempted, lists);
-            all.is_listed = enabled && published.iter().any(|one| one.is_listed);
-            all.has_listed = enabled && (all.has_listed || has_listed);
+            (all.first_start_ended, all.lists) = (attempted, lists);
+            all.lists_complete = enabled && published.iter().any(|one| one.lists_complete);
+            all.lists_known = enabled && (all.lists_known || has_listed);
             all.agent_lists = agent_lists;
             all.last_error = published.iter().find_map(|one| one.last_error.clone()).or(all.last_error.take());
             all.revision = settled.unwrap_or(all.revision);
             all.state = shown.map_or(State::Stopped, |one| one.state.clone());
-            all.asleep = enabled && shown.is_none_or(|one| one.asleep);
+            all.not_started_yet = enabled && shown.is_none_or(|one| one.not_started_yet);
             all.checked = shown.and_then(|one| one.checked);
             all.remote = shown.and_then(|one| one.remote);
             all.protocol = shown.and_then(|one| one.protocol);
@@ -74,21 +74,21 @@ impl Group {
             all.instructions = instructions.or(all.instructions.take());
             all.limits = shown.and_then(|one| one.limits.clone());
         });
-        self.release_listed_agents(&published);
-        self.note_second_lists(&published);
-        self.stand_in();
+        self.notify_listed_agents(&published);
+        self.note_modern_lists(&published);
+        self.start_modern_fallback();
     }
 
     /// Stores the lists for the next start, if the caches of the instances depend on directories.
-    fn keep(&mut self, source: &ServerSnapshot) {
+    fn store_lists(&mut self, source: &ServerSnapshot) {
         let now = identity(&source.lists);
         let config = self.config();
         if !config.settings.sharing.is_by_agent() || self.stored == Some(now) {
             return;
         }
-        if let Some(cache) = self.context.cache.clone().and_then(|directory| Cache::of(directory, config)) {
+        if let Some(cache) = self.context.cache.clone().and_then(|directory| ListCacheFile::of(directory, config)) {
             let known = Inventory { lists: source.lists.clone(), instructions: source.instructions.clone() };
-            cache.keep(Arc::clone(&config.name), known);
+            cache.store(Arc::clone(&config.name), known);
         }
         self.stored = Some(now);
     }
@@ -98,16 +98,20 @@ impl Group {
         if !self.desired.enabled || !self.config().settings.sharing.is_by_agent() {
             return Arc::default();
         }
-        let listed = self.slots.iter().zip(published).filter(|(_, one)| one.has_listed);
-        Arc::new(listed.flat_map(|(slot, one)| slot.purpose.agents().map(|agent| (agent, one.lists.clone()))).collect())
+        let listed = self.slots.iter().zip(published).filter(|(_, one)| one.lists_known);
+        Arc::new(
+            listed
+                .flat_map(|(slot, one)| slot.instance_role.agents().map(|agent| (agent, one.lists.clone())))
+                .collect(),
+        )
     }
 
     /// Releases agents whose lists are published now, or will not be.
-    fn release_listed_agents(&mut self, published: &[ServerSnapshot]) {
+    fn notify_listed_agents(&mut self, published: &[ServerSnapshot]) {
         let (enabled, slots) = (self.desired.enabled, &self.slots);
         let is_to_come = |session| {
-            let own = slots.iter().position(|slot| slot.purpose.belongs_to(session));
-            own.is_some_and(|index| !published[index].attempted)
+            let own = slots.iter().position(|slot| slot.instance_role.belongs_to(session));
+            own.is_some_and(|index| !published[index].first_start_ended)
         };
         self.unlisted.retain(|(session, waits)| enabled && !waits.is_closed() && is_to_come(*session));
     }

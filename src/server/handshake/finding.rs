@@ -12,10 +12,10 @@ use crate::jsonrpc::members::members;
 pub(super) enum DiscoverOutcome {
     Modern(Box<ServerInfo>),
     Legacy,
-    /// The server is modern. It lists the requested version as supported, but refused it.
-    Again,
+    /// The server has refused the version that it lists as supported: send `server/discover` once more.
+    Retry,
     /// The server is modern, but mcpd supports none of its versions.
-    Neither {
+    NoCommonVersion {
         /// The versions of the server, shortened.
         versions: String,
     },
@@ -23,15 +23,15 @@ pub(super) enum DiscoverOutcome {
 
 /// Interprets the response. Only the unsupported-version error of the modern era shows a modern server. All other errors show a
 /// legacy one.
-pub(super) fn finding(outcome: Result<Bytes, Bytes>) -> DiscoverOutcome {
+pub(super) fn interpret_discover(outcome: Result<Bytes, Bytes>) -> DiscoverOutcome {
     match outcome {
-        Ok(result) => ServerInfo::discovered(&result)
+        Ok(result) => ServerInfo::from_discover(&result)
             .map_or(DiscoverOutcome::Legacy, |info| DiscoverOutcome::Modern(Box::new(info))),
         Err(error) => match supported(&error) {
-            Some(versions) if versions.iter().any(|version| version == era::MODERN) => DiscoverOutcome::Again,
+            Some(versions) if versions.iter().any(|version| version == era::MODERN) => DiscoverOutcome::Retry,
             Some(versions) if !versions.iter().any(|version| era::known(version).is_some()) => {
                 let versions = shortened(versions.join(", ").as_bytes());
-                DiscoverOutcome::Neither { versions }
+                DiscoverOutcome::NoCommonVersion { versions }
             }
             _ => DiscoverOutcome::Legacy,
         },
@@ -62,11 +62,11 @@ mod tests {
     fn response_to_discover_decides_the_era() {
         let found = |answer: Result<&'static str, &'static str>| {
             let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
-            match finding(answer.map(raw).map_err(raw)) {
+            match interpret_discover(answer.map(raw).map_err(raw)) {
                 DiscoverOutcome::Modern(info) => info.protocol.to_owned(),
                 DiscoverOutcome::Legacy => "legacy".to_owned(),
-                DiscoverOutcome::Again => "again".to_owned(),
-                DiscoverOutcome::Neither { versions } => versions,
+                DiscoverOutcome::Retry => "again".to_owned(),
+                DiscoverOutcome::NoCommonVersion { versions } => versions,
             }
         };
         assert_eq!(found(Ok(r#"{"supportedVersions":["2026-07-28"],"capabilities":{}}"#)), "2026-07-28");

@@ -41,7 +41,7 @@ impl ServerInfo {
     ///
     /// # Errors
     /// The result is malformed, or its version is unsupported.
-    pub(super) fn introduced(result: &Bytes) -> Result<Self, ServerError> {
+    pub(super) fn from_initialize(result: &Bytes) -> Result<Self, ServerError> {
         let malformed = || ServerError::MalformedInitialize { result: shortened(result) };
         let [version, capabilities, info] =
             members(result, ["protocolVersion", "capabilities", "serverInfo"]).map_err(|_| malformed())?;
@@ -53,7 +53,7 @@ impl ServerInfo {
     }
 
     /// Reads the raw result of `server/discover`; `None` if that does not list the version of the modern era.
-    pub(super) fn discovered(result: &Bytes) -> Option<Self> {
+    pub(super) fn from_discover(result: &Bytes) -> Option<Self> {
         let [versions, capabilities, meta] = members(result, ["supportedVersions", "capabilities", "_meta"]).ok()?;
         let versions: Vec<String> = serde_json::from_slice(&versions?).ok()?;
         if !versions.iter().any(|version| version == era::MODERN) {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn check(result: &'static str, expected: Result<(&str, Option<&str>, bool), &str>) {
-        let found = ServerInfo::introduced(&Bytes::from_static(result.as_bytes()));
+        let found = ServerInfo::from_initialize(&Bytes::from_static(result.as_bytes()));
         match (found, expected) {
             (Ok(info), Ok(expected)) => {
                 assert_eq!(
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn discover_result_is_read() {
-        let found = |result: &'static str| ServerInfo::discovered(&Bytes::from_static(result.as_bytes()));
+        let found = |result: &'static str| ServerInfo::from_discover(&Bytes::from_static(result.as_bytes()));
         let full = r#"{"supportedVersions":["2025-11-25","2026-07-28"],"capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"tasks":{},"extensions":{"a/b":{}}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"a","version":"1"}},"instructions":"be kind"}"#;
         let info = found(full).expect("a modern server");
         assert_eq!((info.protocol, info.software.as_deref()), ("2026-07-28", Some("a 1")));

@@ -7,10 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, timeout_at};
 
-use super::finding::{DiscoverOutcome, finding, is_version_refused};
-use super::opening::{Fallback, Opening};
+use super::finding::{DiscoverOutcome, interpret_discover, is_version_refused};
+use super::plan::{Fallback, HandshakePlan};
 use super::{
-    HandshakeError, HandshakeResult, Outcome, Response, ServerInfo, discover, initialize, next, set_protocol, shortened,
+    HandshakeError, HandshakeEvent, HandshakeResponse, HandshakeResult, ServerInfo, discover, initialize, next,
+    set_protocol, shortened,
 };
 use crate::era::{self, Era};
 use crate::server::era_cache::{EraSupport, Support};
@@ -19,13 +20,13 @@ use crate::server::instance::Instance;
 
 /// Time to answer the first request, before the request of the other era is sent too. A slow server loses nothing: its first
 /// response decides.
-const SILENCE: Duration = Duration::from_secs(2);
+const FALLBACK_DELAY: Duration = Duration::from_secs(2);
 /// Time for a server that has refused `initialize` to answer `server/discover`.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The state of the request of one era.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum RequestState {
     NotSent,
     Sent,
     Answered,
@@ -35,13 +36,13 @@ enum Step {
 
 /// A handshake that has not ended.
 pub(super) struct Negotiation {
-    opening: Opening,
-    initialize: Step,
-    discover: Step,
+    opening: HandshakePlan,
+    initialize: RequestState,
+    discover: RequestState,
     /// `server/discover` was sent a second time.
     has_retried: bool,
     /// The end of the time that the server has to answer.
-    look_at: Option<Instant>,
+    answer_deadline: Option<Instant>,
     /// Why `initialize` has no result.
     refusal: Option<HandshakeError>,
     /// The result of `server/discover`, while `initialize` is unanswered.
@@ -55,14 +56,14 @@ pub(super) struct Negotiation {
 type Progress = Result<Option<ServerInfo>, HandshakeError>;
 
 impl Negotiation {
-    pub(super) fn new(opening: Opening) -> Self {
+    pub(super) fn new(opening: HandshakePlan) -> Self {
         let looks = matches!(opening.fallback, Fallback::IfSilent | Fallback::Always);
         Self {
             opening,
-            initialize: Step::NotSent,
-            discover: Step::NotSent,
+            initialize: RequestState::NotSent,
+            discover: RequestState::NotSent,
             has_retried: false,
-            look_at: looks.then(|| Instant::now() + SILENCE),
+            answer_deadline: looks.then(|| Instant::now() + FALLBACK_DELAY),
             refusal: None,
             modern: None,
             learned: EraSupport::default(),
@@ -73,16 +74,16 @@ impl Negotiation {
     pub(super) async fn run(mut self, instance: &mut Instance) -> Result<HandshakeResult, HandshakeError> {
         self.send(self.opening.first, instance);
         let info = loop {
-            let received = match self.look_at {
+            let received = match self.answer_deadline {
                 Some(at) => timeout_at(at, next(instance)).await,
                 None => Ok(next(instance).await),
             };
             let progress = match received {
                 Ok(received) => match received? {
-                    Some(Response::Initialized(outcome)) => self.initialized(outcome, instance),
-                    Some(Response::InitializeLost(why)) => self.initialize_lost(why),
-                    Some(Response::Discovered(outcome)) => self.discovered(outcome, instance),
-                    Some(Response::DiscoverLost(why)) => self.discover_lost(why, instance),
+                    Some(HandshakeEvent::Initialized(outcome)) => self.initialized(outcome, instance),
+                    Some(HandshakeEvent::InitializeLost(why)) => self.initialize_lost(why),
+                    Some(HandshakeEvent::Discovered(outcome)) => self.discovered(outcome, instance),
+                    Some(HandshakeEvent::DiscoverLost(why)) => self.discover_lost(why, instance),
                     None => Ok(None),
                 },
                 Err(_) => self.silent(instance),
@@ -94,20 +95,20 @@ impl Negotiation {
         let era = era::of(info.protocol);
         self.learned.set(era, Support::Confirmed);
         // The server answered the second request and left the first one unanswered.
-        let is_first_unanswered = self.opening.first != era && self.step(self.opening.first) == Step::Sent;
-        let is_known = self.opening.expected.contains(era.other());
+        let is_first_unanswered = self.opening.first != era && self.step(self.opening.first) == RequestState::Sent;
+        let is_known = self.opening.known.contains(era.other());
         if is_first_unanswered && !is_known && self.learned.of(era.other()) == Support::Unknown {
             self.learned.set(era.other(), Support::Absent);
         }
         // A server that only starts slowly answers both.
         if is_first_unanswered && self.was_silent && era == Era::Legacy {
-            instance.stats().silent_starts.add_one();
+            instance.stats().unanswered_discovers.add_one();
         }
         set_protocol(instance, info.protocol);
         Ok(HandshakeResult { info, learned: self.learned })
     }
 
-    fn step(&self, era: Era) -> Step {
+    fn step(&self, era: Era) -> RequestState {
         match era {
             Era::Legacy => self.initialize,
             Era::Modern => self.discover,
@@ -117,11 +118,11 @@ impl Negotiation {
     fn send(&mut self, era: Era, instance: &mut Instance) {
         match era {
             Era::Legacy => {
-                self.initialize = Step::Sent;
+                self.initialize = RequestState::Sent;
                 initialize(instance);
             }
             Era::Modern => {
-                self.discover = Step::Sent;
+                self.discover = RequestState::Sent;
                 discover(instance);
             }
         }
@@ -133,7 +134,7 @@ impl Negotiation {
 
     /// Handles a server that has not answered in time.
     fn silent(&mut self, instance: &mut Instance) -> Progress {
-        self.look_at = None;
+        self.answer_deadline = None;
         if let Some(modern) = self.modern.take() {
             self.learned.legacy = Support::Doubtful;
             return Ok(Some(*modern));
@@ -146,10 +147,10 @@ impl Negotiation {
         Ok(None)
     }
 
-    fn initialized(&mut self, outcome: Outcome, instance: &mut Instance) -> Progress {
-        self.initialize = Step::Answered;
+    fn initialized(&mut self, outcome: HandshakeResponse, instance: &mut Instance) -> Progress {
+        self.initialize = RequestState::Answered;
         let why = match outcome {
-            Ok(Ok(result)) => match ServerInfo::introduced(&result) {
+            Ok(Ok(result)) => match ServerInfo::from_initialize(&result) {
                 Ok(info) => return Ok(Some(info)),
                 Err(why) => HandshakeError::Refused(why),
             },
@@ -162,15 +163,15 @@ impl Negotiation {
         }
         match self.discover {
             _ if self.is_only(Era::Legacy) => Err(why),
-            Step::Answered | Step::Lost => Err(why),
+            RequestState::Answered | RequestState::Lost => Err(why),
             // The server may be modern and slow.
-            Step::Sent => {
+            RequestState::Sent => {
                 self.refusal = Some(why);
                 Ok(None)
             }
-            Step::NotSent => {
+            RequestState::NotSent => {
                 self.refusal = Some(why);
-                self.look_at = Some(Instant::now() + REFUSAL_TIMEOUT);
+                self.answer_deadline = Some(Instant::now() + REFUSAL_TIMEOUT);
                 self.send(Era::Modern, instance);
                 Ok(None)
             }
@@ -178,14 +179,14 @@ impl Negotiation {
     }
 
     fn initialize_lost(&mut self, why: HandshakeError) -> Progress {
-        self.initialize = Step::Lost;
+        self.initialize = RequestState::Lost;
         let is_login_needed = matches!(&why, HandshakeError::Closed(closed) if closed.is_login_needed());
         match self.modern.take() {
-            Some(modern) if !is_login_needed && !self.opening.expected.contains(Era::Legacy) => {
+            Some(modern) if !is_login_needed && !self.opening.known.contains(Era::Legacy) => {
                 self.learned.legacy = Support::Doubtful;
                 Ok(Some(*modern))
             }
-            None if self.discover == Step::Sent => {
+            None if self.discover == RequestState::Sent => {
                 self.refusal = Some(why);
                 Ok(None)
             }
@@ -193,47 +194,47 @@ impl Negotiation {
         }
     }
 
-    fn discovered(&mut self, outcome: Outcome, instance: &mut Instance) -> Progress {
+    fn discovered(&mut self, outcome: HandshakeResponse, instance: &mut Instance) -> Progress {
         let finding = match outcome {
-            Ok(answer) => finding(answer),
+            Ok(answer) => interpret_discover(answer),
             Err(why) if self.is_only(Era::Modern) => return Err(why),
             Err(_) => DiscoverOutcome::Legacy,
         };
         match finding {
-            DiscoverOutcome::Again if !self.has_retried => {
+            DiscoverOutcome::Retry if !self.has_retried => {
                 self.has_retried = true;
                 discover(instance);
                 return Ok(None);
             }
-            DiscoverOutcome::Neither { versions } => {
+            DiscoverOutcome::NoCommonVersion { versions } => {
                 return Err(HandshakeError::Refused(ServerError::UnsupportedVersion { versions }));
             }
             DiscoverOutcome::Modern(info) => {
-                self.discover = Step::Answered;
+                self.discover = RequestState::Answered;
                 (self.learned.modern, self.learned.extensions) = (Support::Confirmed, info.extensions.clone());
                 if self.opening.fallback == Fallback::Always && self.refusal.is_none() {
                     self.modern = Some(info);
-                    let is_expected = self.opening.expected.contains(Era::Legacy);
-                    self.look_at = (!is_expected).then(|| Instant::now() + SILENCE);
+                    let is_expected = self.opening.known.contains(Era::Legacy);
+                    self.answer_deadline = (!is_expected).then(|| Instant::now() + FALLBACK_DELAY);
                     instance.wire.note_modern_support();
-                    if self.initialize == Step::NotSent {
+                    if self.initialize == RequestState::NotSent {
                         self.send(Era::Legacy, instance);
                     }
                     return Ok(None);
                 }
                 match self.initialize {
-                    Step::Answered => self.learned.legacy = Support::Absent,
-                    Step::Lost if !self.opening.expected.contains(Era::Legacy) => {
+                    RequestState::Answered => self.learned.legacy = Support::Absent,
+                    RequestState::Lost if !self.opening.known.contains(Era::Legacy) => {
                         self.learned.legacy = Support::Doubtful;
                     }
                     _ => {}
                 }
                 return Ok(Some(*info));
             }
-            DiscoverOutcome::Legacy | DiscoverOutcome::Again if self.is_only(Era::Modern) => {
+            DiscoverOutcome::Legacy | DiscoverOutcome::Retry if self.is_only(Era::Modern) => {
                 return Err(HandshakeError::Refused(ServerError::NoModernEra));
             }
-            DiscoverOutcome::Legacy | DiscoverOutcome::Again => {}
+            DiscoverOutcome::Legacy | DiscoverOutcome::Retry => {}
         }
         self.learned.modern = Support::Absent;
         self.go_on_without_modern(instance)
@@ -243,7 +244,7 @@ impl Negotiation {
         if self.is_only(Era::Modern) {
             return Err(why);
         }
-        let is_expected = self.opening.expected.contains(Era::Modern);
+        let is_expected = self.opening.known.contains(Era::Modern);
         if is_expected && self.opening.first == Era::Modern && self.opening.fallback == Fallback::IfSilent {
             return Err(why);
         }
@@ -254,12 +255,12 @@ impl Negotiation {
     }
 
     fn go_on_without_modern(&mut self, instance: &mut Instance) -> Progress {
-        self.discover = Step::Answered;
+        self.discover = RequestState::Answered;
         if let Some(why) = self.refusal.take() {
             return Err(why);
         }
-        self.look_at = None;
-        if self.initialize == Step::NotSent {
+        self.answer_deadline = None;
+        if self.initialize == RequestState::NotSent {
             self.send(Era::Legacy, instance);
         }
         Ok(None)

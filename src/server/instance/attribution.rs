@@ -23,19 +23,19 @@ use crate::server::messages::call::SessionSender;
 /// The agents that the instance serves, and the call on whose stream the current message has arrived.
 pub(super) struct Attribution {
     scope: AgentScope,
-    within: Option<Within>,
+    source_stream: Option<SourceStream>,
 }
 
 /// A call on whose own stream a message has arrived.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Within {
+pub(super) struct SourceStream {
     /// The id of the call at the server.
     pub(super) request: u64,
     pub(super) session: u64,
 }
 
 /// Where a request of the server goes.
-pub(super) enum Route {
+pub(super) enum RequestTarget {
     /// To an agent that can be sent requests.
     Agent(Recipient),
     /// To the agent of this modern call, which can only be answered.
@@ -51,9 +51,10 @@ pub(super) struct Workload<'a> {
 }
 
 impl<'a> Workload<'a> {
-    /// The sessions of calls and tasks that have not ended, and where each can be reached if the call or task says so.
+    /// The sessions of calls and tasks that have not ended, each with the channel to it if the call or task has one.
     fn calls_and_tasks(&self) -> impl Iterator<Item = (u64, Option<&'a SessionSender>)> {
-        let calls = self.wire.unanswered_calls().map(|(_, call)| (call.reply.key.session, call.reply.to()));
+        let calls =
+            self.wire.unanswered_calls().map(|(_, call)| (call.response_handle.key.session, call.response_handle.to()));
         calls.chain(self.tasks.open())
     }
 
@@ -67,7 +68,8 @@ impl<'a> Workload<'a> {
 pub(super) enum LogRecipient<'a> {
     /// To the agent of this modern call.
     Call(&'a PendingCall),
-    /// To the agent of this session, if it is known; see `broadcast_logs` for the other case.
+    /// To the agent of this session. `None` if no session certainly owns it: it is then delivered only with `broadcast_logs` or
+    /// `sharing = "session"`.
     Session(Option<LogOwner>),
     /// To no agent.
     Nobody,
@@ -82,7 +84,7 @@ pub(in crate::server) struct LogOwner {
 
 impl Attribution {
     pub(super) fn new(scope: AgentScope) -> Self {
-        Self { scope, within: None }
+        Self { scope, source_stream: None }
     }
 
     pub(super) fn scope(&self) -> &AgentScope {
@@ -98,27 +100,27 @@ impl Attribution {
     }
 
     /// The current message has arrived on the stream of this call.
-    pub(super) fn set_within(&mut self, within: Option<Within>) {
-        self.within = within;
+    pub(super) fn set_source_stream(&mut self, within: Option<SourceStream>) {
+        self.source_stream = within;
     }
 
     /// Whether the message may be about the call with this id.
     fn may_be_about(&self, request: u64) -> bool {
-        self.within.is_none_or(|within| within.request == request)
+        self.source_stream.is_none_or(|within| within.request == request)
     }
 
     /// The owner of the message. A message on the stream of a request is about that request (MCP 2025-11-25, `basic/transports`,
     /// "Sending Messages to the Server").
     fn owner(&self, work: &Workload<'_>, now: Instant) -> Ownership {
-        match self.within {
+        match self.source_stream {
             Some(within) => Ownership::One(within.session),
             None => work.cancelled.owner(work.sessions(), now),
         }
     }
 
     /// Where the owner of the message can be reached, if a call or task of it is open.
-    fn way_to_owner(&self, work: &Workload<'_>) -> Option<SessionSender> {
-        let is_owner = |session| self.within.is_none_or(|within| within.session == session);
+    fn owner_channel(&self, work: &Workload<'_>) -> Option<SessionSender> {
+        let is_owner = |session| self.source_stream.is_none_or(|within| within.session == session);
         work.calls_and_tasks().filter(|(session, _)| is_owner(*session)).find_map(|(_, to)| to.cloned())
     }
 
@@ -138,8 +140,8 @@ impl Attribution {
         let calls = || work.wire.calls().filter(move |(id, call)| may_log(*id, call)).map(|(_, call)| call);
         let in_transit = work.cancelled.in_transit_for(now);
         let is_any_stateless = calls().any(|call| call.origin.is_stateless());
-        if self.within.is_none() && in_transit != Ownership::Nobody {
-            // It may be about a cancelled call. That matters unless all calls are of one legacy agent.
+        if self.source_stream.is_none() && in_transit != Ownership::Nobody {
+            // It may be about a cancelled call. Then drop it, unless all work is of one session and that is legacy.
             let owner = work.sessions().fold(in_transit, Ownership::and);
             if is_any_stateless || owner == Ownership::Several {
                 return LogRecipient::Nobody;
@@ -148,7 +150,7 @@ impl Attribution {
         let owner = self.owner(work, now);
         if !is_any_stateless {
             let Ownership::One(session) = owner else { return LogRecipient::Session(None) };
-            return LogRecipient::Session(Some(LogOwner { session, to: self.way_to_owner(work) }));
+            return LogRecipient::Session(Some(LogOwner { session, to: self.owner_channel(work) }));
         }
         let is_certain = era == Era::Modern || matches!(owner, Ownership::One(_));
         match (calls().next(), calls().nth(1), level_of(params)) {
@@ -165,8 +167,8 @@ impl Attribution {
     ///
     /// # Errors
     /// Why no agent receives it.
-    pub(super) fn route(&self, work: &Workload<'_>, now: Instant) -> Result<Route, &'static str> {
-        let owner = match self.within {
+    pub(super) fn request_target(&self, work: &Workload<'_>, now: Instant) -> Result<RequestTarget, &'static str> {
+        let owner = match self.source_stream {
             Some(within) => Ownership::One(within.session),
             None => work.cancelled.owner_of_request(work.sessions(), now),
         };
@@ -187,20 +189,21 @@ impl Attribution {
                 return Err("no agent has a call at this server, so mcpd cannot know whom this is for");
             }
         };
-        // Of several calls, the latest that an agent waits for: most servers send requests soon after they have read a call. The
-        // answer reaches the server in any case, which knows the call that it is for.
+        // Of several calls, the latest that an agent waits for: most servers send requests soon after they have read a call. A
+        // wrong choice among the calls of one agent is harmless: the server matches the answer by its request id.
         let candidates = work.wire.unanswered_calls();
-        let candidates = candidates.filter(|(id, call)| call.reply.key.session == session && self.may_be_about(*id));
-        if let Some((id, call)) = candidates.max_by_key(|(id, call)| (call.reply.to().is_some(), *id))
+        let candidates =
+            candidates.filter(|(id, call)| call.response_handle.key.session == session && self.may_be_about(*id));
+        if let Some((id, call)) = candidates.max_by_key(|(id, call)| (call.response_handle.to().is_some(), *id))
             && call.origin.is_stateless()
         {
-            return Ok(Route::Call(id));
+            return Ok(RequestTarget::Call(id));
         }
         if let Some(agent) = self.agent().filter(|agent| agent.session == session) {
-            return Ok(Route::Agent(Recipient { session, to: agent.to.clone() }));
+            return Ok(RequestTarget::Agent(Recipient { session, to: agent.to.clone() }));
         }
-        let to = self.way_to_owner(work).ok_or("no agent waits any more for the call that this may be for")?;
-        Ok(Route::Agent(Recipient { session, to }))
+        let to = self.owner_channel(work).ok_or("no agent waits any more for the call that this may be for")?;
+        Ok(RequestTarget::Agent(Recipient { session, to }))
     }
 }
 

@@ -49,7 +49,9 @@ pub(super) fn begin(call: Call, tasks: &mut TaskTable, wire: &Wire, config: &Ser
     match call.origin.clone() {
         Origin::Legacy(legacy_agent) => {
             let begun = match &call.kind {
-                RequestKind::Task(ask) => BridgedCall::for_task_at_modern_server(request, &legacy_agent, ask.act),
+                RequestKind::LegacyTask(task_request) => {
+                    BridgedCall::for_task_at_modern_server(request, &legacy_agent, task_request.operation)
+                }
                 kind => {
                     let task = tasks.use_for(kind, &request);
                     BridgedCall::for_modern_server(request, &legacy_agent, task)

@@ -6,17 +6,17 @@ use super::pending_call::PendingCall;
 use super::pending_request::PendingRequest;
 use super::wire::{MAX_LINES, Wire};
 use crate::catalog::Lists;
-use crate::server::fair_share::{self, FairShares, MAX_IN_FLIGHT, Vacancies};
+use crate::server::fair_share::{self, MAX_IN_FLIGHT, Usage, Vacancies};
 use crate::server::messages::call::{Call, Exposure};
 use crate::server::stats::Stats;
 
 /// Admission and counters of calls.
-pub(super) struct Calls {
+pub(super) struct CallCounter {
     count: usize,
     stats: Arc<Stats>,
 }
 
-impl Calls {
+impl CallCounter {
     pub(super) fn new(stats: Arc<Stats>) -> Self {
         Self { count: 0, stats }
     }
@@ -30,12 +30,12 @@ impl Calls {
         self.count
     }
 
-    pub(super) fn started(&mut self) {
+    pub(super) fn count_started(&mut self) {
         self.stats.in_flight.change(self.count as u64, self.count as u64 + 1);
         self.count += 1;
     }
 
-    pub(super) fn ended(&mut self) {
+    pub(super) fn count_ended(&mut self) {
         self.stats.in_flight.change(self.count as u64, self.count as u64 - 1);
         self.count -= 1;
     }
@@ -46,17 +46,20 @@ impl Calls {
             Some(max) if self.count + cancelled < max => Vacancies::All,
             Some(_) => Vacancies::None,
             None if self.count < MAX_IN_FLIGHT => Vacancies::All,
-            None => Vacancies::Due(FairShares::of(wire.calls().map(|(_, call)| (call.reply.key.session, 1)))),
+            None => {
+                Vacancies::BelowShare(Usage::of(wire.calls().map(|(_, call)| (call.response_handle.key.session, 1))))
+            }
         }
     }
 
-    /// Whether this call must not be queued, because the server does not read its input.
+    /// Whether this call must not be queued, because the server does not read its input. Unwritten calls may together have as many
+    /// bytes as the largest message. A call beyond that is refused with −31003, unless its session has less than its share.
     pub(super) fn exceeds_outbox(&self, wire: &Wire, call: &Call) -> bool {
-        let (session, bytes) = (call.reply.key.session, call.request.line.len());
+        let (session, bytes) = (call.response_handle.key.session, call.request.line.len());
         let unread = |call: &PendingCall| if wire.has_begun(call.line) { 0 } else { call.bytes };
-        let unread = || wire.calls().map(|(_, call)| (call.reply.key.session, unread(call)));
+        let unread = || wire.calls().map(|(_, call)| (call.response_handle.key.session, unread(call)));
         wire.unwritten_lines() >= MAX_LINES
-            || wire.is_full_with(bytes) && !fair_share::is_due(wire.max_message(), session, bytes, unread())
+            || wire.is_full_with(bytes) && !fair_share::is_below_share(wire.max_message(), session, bytes, unread())
     }
 
     /// Removes unwritten calls that their listener hides by now.
@@ -73,7 +76,7 @@ impl Calls {
     }
 
     /// Removes unwritten calls, in the form in which their sessions sent them. `Err` has calls that cannot be read again.
-    pub(super) fn take_unsent(&mut self, wire: &mut Wire) -> Vec<Result<Call, Box<PendingCall>>> {
+    pub(super) fn take_unwritten(&mut self, wire: &mut Wire) -> Vec<Result<Call, Box<PendingCall>>> {
         let unsent = wire.retract_where(|pending| match pending {
             PendingRequest::Call(call) => call.fits_any_instance(),
             PendingRequest::Bridged(bridged) => bridged.fits_any_instance(),
@@ -85,7 +88,7 @@ impl Calls {
             _ => None,
         });
         let calls: Vec<_> = calls.collect();
-        calls.iter().for_each(|_| self.ended());
+        calls.iter().for_each(|_| self.count_ended());
         calls
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! - A cancelled call counts until the server answers it. Servers need not do so (MCP 2025-11-25, `basic/utilities/cancellation`). So
 //!   it stops counting [`GRACE`] after the cancellation, if the server has answered a request that was sent after the cancellation.
-//! - For requests of the server, it counts only until such a later response arrives: a server that has read the cancellation has to stop.
+//! - When the recipient of a *request of the server* is chosen, it counts only until such a later response arrives: a server that
+//!   has read the cancellation has to stop.
 //!   Two cases also wait for [`GRACE`]: HTTP, where messages may overtake each other, and servers that once answered a call although they
 //!   had read its cancellation.
 
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::ownership::Ownership;
 use crate::jsonrpc::pending::parse_own_id;
-use crate::server::messages::call::WeakLoadGuard;
+use crate::server::messages::call::WeakLoadToken;
 
 /// Maximum number of calls. Of older ones only the sessions are known.
 const CAPACITY: usize = 1024;
@@ -33,12 +34,12 @@ pub(super) struct Until {
     /// This time has come.
     pub(super) at: Instant,
     /// The server has answered a request with this id or a later one.
-    pub(super) answered: u64,
+    pub(super) answered_from: u64,
 }
 
 impl Until {
     fn and(self, other: Self) -> Self {
-        Self { at: self.at.max(other.at), answered: self.answered.max(other.answered) }
+        Self { at: self.at.max(other.at), answered_from: self.answered_from.max(other.answered_from) }
     }
 }
 
@@ -49,7 +50,7 @@ struct CancelledCall {
     /// `None` if only a response ends it.
     until: Option<Until>,
     /// Keeps the session at the instance while the server may send requests for the call.
-    load: Option<WeakLoadGuard>,
+    load: Option<WeakLoadToken>,
 }
 
 /// The cancelled calls of one instance that had reached the server.
@@ -63,9 +64,9 @@ pub(in crate::server) struct CancelledCalls {
     forgotten_until: Option<Until>,
     /// The highest id of a request that the server has answered while this table was not empty. Requests are written in the order of
     /// their ids.
-    answered: u64,
+    highest_answered_id: u64,
     /// The server may work on a call after it has read the cancellation.
-    works_on: bool,
+    waits_full_grace: bool,
     /// Modern era: how long messages about cancelled calls may arrive, and the sessions of these calls.
     in_transit: Option<(Instant, Ownership)>,
 }
@@ -73,7 +74,7 @@ pub(in crate::server) struct CancelledCalls {
 impl CancelledCalls {
     /// `in_order` is whether the transport keeps the order of messages.
     pub(super) fn new(in_order: bool) -> Self {
-        Self { works_on: !in_order, ..Self::default() }
+        Self { waits_full_grace: !in_order, ..Self::default() }
     }
 
     /// Adds a call that was cancelled or has timed out `now`.
@@ -82,7 +83,7 @@ impl CancelledCalls {
         id: u64,
         session: u64,
         until: Option<Until>,
-        load: Option<WeakLoadGuard>,
+        load: Option<WeakLoadToken>,
         now: Instant,
     ) {
         self.sweep(now);
@@ -112,14 +113,14 @@ impl CancelledCalls {
     pub(super) fn answered(&mut self, id: &[u8]) {
         let found = parse_own_id(id).and_then(|id| self.known.binary_search_by_key(&id, |own| own.id).ok());
         if let Some(one) = found.and_then(|index| self.known.remove(index)) {
-            self.works_on |= self.is_read(one.until);
+            self.waits_full_grace |= self.is_read(one.until);
         }
     }
 
     /// The server has answered a pending request.
     pub(super) fn pending_answered(&mut self, id: &[u8]) {
         if !self.is_empty() {
-            self.answered = self.answered.max(parse_own_id(id).unwrap_or_default());
+            self.highest_answered_id = self.highest_answered_id.max(parse_own_id(id).unwrap_or_default());
             let mut known = std::mem::take(&mut self.known);
             let now = Instant::now();
             known.iter_mut().filter(|one| self.has_stopped(one.until, now)).for_each(|one| one.load = None);
@@ -133,7 +134,7 @@ impl CancelledCalls {
 
     /// Whether the server has read the cancellation.
     fn is_read(&self, until: Option<Until>) -> bool {
-        until.is_some_and(|until| until.answered <= self.answered)
+        until.is_some_and(|until| until.answered_from <= self.highest_answered_id)
     }
 
     fn is_over(&self, until: Option<Until>, now: Instant) -> bool {
@@ -142,7 +143,7 @@ impl CancelledCalls {
 
     /// Whether the server sends no more requests for the call.
     fn has_stopped(&self, until: Option<Until>, now: Instant) -> bool {
-        if self.works_on { self.is_over(until, now) } else { self.is_read(until) }
+        if self.waits_full_grace { self.is_over(until, now) } else { self.is_read(until) }
     }
 
     /// Removes calls that no longer count.
@@ -157,10 +158,11 @@ impl CancelledCalls {
 
     /// Whether the server may not have read a cancellation yet.
     pub(super) fn has_unread(&self) -> bool {
-        self.known.iter().any(|one| one.until.is_some_and(|until| until.answered > self.answered))
+        self.known.iter().any(|one| one.until.is_some_and(|until| until.answered_from > self.highest_answered_id))
     }
 
-    /// Number of cancelled calls that the server may be working on, without tasks.
+    /// Number of cancelled calls that still count towards `max_concurrent`. Cancelled tasks do not count. All cancelled calls of
+    /// the modern era together count as one.
     pub(super) fn len(&self, now: Instant) -> usize {
         let known = self.known.iter().filter(|one| one.until.is_some() && !self.is_over(one.until, now)).count();
         known + usize::from(self.in_transit_for(now) != Ownership::Nobody)
@@ -168,7 +170,7 @@ impl CancelledCalls {
 
     /// When the next call stops counting without a further message of the server, if one will.
     pub(super) fn next_over(&self) -> Option<Instant> {
-        let by_time = |until: &Until| until.answered <= self.answered && until.at > Instant::now();
+        let by_time = |until: &Until| until.answered_from <= self.highest_answered_id && until.at > Instant::now();
         let known = self.known.iter().filter_map(|one| one.until).filter(by_time).map(|until| until.at);
         let in_transit = self.in_transit.map(|(until, _)| until).filter(|at| *at > Instant::now());
         known.chain(in_transit).min()

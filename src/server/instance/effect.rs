@@ -19,7 +19,7 @@ pub(in crate::server) enum Effect {
         settled: bool,
     },
     /// One of its lists could not be followed to its end; `reason` says why.
-    NotListed {
+    ListFailed {
         reason: ServerError,
         /// The pages before the one that failed, if the list was never fetched before.
         partial: Option<(ListKind, List)>,
@@ -30,18 +30,18 @@ pub(in crate::server) enum Effect {
     /// The server has accepted a subscription.
     Subscribed(Box<NewSubscription>),
     /// The server has accepted and refused these subscriptions.
-    Acknowledged {
+    TopicsAnswered {
         accepted: Vec<NewSubscription>,
         refused: Vec<Topic>,
     },
     /// The server reports the status of the task with this id, as text.
-    TaskStatus {
+    ModernTaskStatus {
         line: Bytes,
         id: Bytes,
         ended: bool,
     },
     /// The server has refused to renew the subscription to this resource.
-    SubscriptionEnded(Bytes),
+    SubscribeRefused(Bytes),
     /// The server reports that a resource has changed.
     Updated {
         line: Bytes,
@@ -59,6 +59,6 @@ pub(in crate::server) enum Effect {
 impl Effect {
     /// The server refuses these topics, if there are any.
     pub(super) fn refused(refused: Vec<Topic>) -> Self {
-        if refused.is_empty() { Self::Nothing } else { Self::Acknowledged { accepted: Vec::new(), refused } }
+        if refused.is_empty() { Self::Nothing } else { Self::TopicsAnswered { accepted: Vec::new(), refused } }
     }
 }

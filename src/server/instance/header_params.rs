@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::wire::Wire;
-use crate::calls::Outcome;
+use crate::calls::CallOutcome;
 use crate::catalog::List;
 use crate::era::HEADER_MISMATCH;
 use crate::jsonrpc::members::{members, text};
@@ -26,7 +26,7 @@ pub(super) fn without_unfit(wire: &mut Wire, server: &str, mut list: List) -> Li
     }
     let (mut params, mut left_out) = (HeaderParams::default(), 0);
     list.items.retain(|tool| {
-        let Err(why) = params.note(&tool.key, &tool.definition) else { return true };
+        let Err(why) = params.note(&tool.key, &tool.json) else { return true };
         left_out += 1;
         if left_out <= MAX_NAMED {
             let tool = excerpt(&tool.key, MAX_EXCERPT_LEN);
@@ -44,7 +44,7 @@ pub(super) fn without_unfit(wire: &mut Wire, server: &str, mut list: List) -> Li
 /// The failure of a call that the server has refused for its headers, if this error means that. The server has not acted on the call.
 /// Its tools have changed, so they are listed again and the agent has to call again.
 pub(super) fn refusal(wire: &Wire, error: &Bytes) -> Option<Failure> {
-    if !wire.has_headers() || Outcome::of(Err(error)).code() != Some(HEADER_MISMATCH.into()) {
+    if !wire.has_headers() || CallOutcome::of(Err(error)).code() != Some(HEADER_MISMATCH.into()) {
         return None;
     }
     let message = members(error, ["message"]).ok().and_then(|[raw]| text(&raw?)).unwrap_or_default();

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::pending_request::PendingRequest;
 use super::wire::Wire;
-use crate::calls::Outcome;
+use crate::calls::CallOutcome;
 use crate::catalog::List;
 use crate::jsonrpc::reply::METHOD_NOT_FOUND;
 use crate::list_kind::{ListKind, PerKind};
@@ -89,19 +89,19 @@ impl ServerLists {
         ListKind::ALL
             .into_iter()
             .filter(|kind| kind.change_notification().as_bytes() == method)
-            .for_each(|kind| self.has_changed(kind));
+            .for_each(|kind| self.mark_changed(kind));
     }
 
     /// Marks this list as changed.
-    pub(super) fn has_changed(&mut self, kind: ListKind) {
+    pub(super) fn mark_changed(&mut self, kind: ListKind) {
         if let Some(state) = &mut self.states[kind] {
             state.has_changed = true;
         }
     }
 
     /// Marks all lists as changed.
-    pub(in crate::server) fn have_changed(&mut self) {
-        ListKind::ALL.into_iter().for_each(|kind| self.has_changed(kind));
+    pub(in crate::server) fn mark_all_changed(&mut self) {
+        ListKind::ALL.into_iter().for_each(|kind| self.mark_changed(kind));
     }
 
     fn fetch(&mut self, wire: &mut Wire, kind: ListKind) {
@@ -172,7 +172,7 @@ impl ServerLists {
 }
 
 fn is_unknown_method(error: &Bytes) -> bool {
-    Outcome::of(Err(error)).code() == Some(METHOD_NOT_FOUND.into())
+    CallOutcome::of(Err(error)).code() == Some(METHOD_NOT_FOUND.into())
 }
 
 impl ListState {

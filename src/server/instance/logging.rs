@@ -31,12 +31,12 @@ impl Logging {
         Self { is_supported: false, of_agents: None, of_calls: None, requested: None, is_unanswered: false, timeout }
     }
 
-    /// Whether the server has the capability.
+    /// Records whether the server has the capability.
     pub(in crate::server) fn declare(&mut self, is_supported: bool) {
         self.is_supported = is_supported;
     }
 
-    /// The lowest level that an agent requests. `None` changes nothing.
+    /// Sets the lowest level that an agent requests. `None` changes nothing.
     pub(in crate::server) fn set_level(&mut self, wire: &mut Wire, level: Option<LogLevel>) {
         self.of_agents = level.or(self.of_agents);
         self.request(wire);

@@ -9,12 +9,12 @@ use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::{Change, Edit, splice};
 use crate::server::deadline::Deadline;
-use crate::server::messages::call::{Access, Call, CallKey, Origin, RequestKind, ResponseHandle, WeakLoadGuard};
-use crate::task_state::TaskAct;
+use crate::server::messages::call::{Access, Call, CallKey, Origin, RequestKind, ResponseHandle, WeakLoadToken};
+use crate::task_state::TaskOperation;
 
 /// A call that is queued for the server or was written to it.
 pub(in crate::server) struct PendingCall {
-    pub(super) reply: ResponseHandle,
+    pub(super) response_handle: ResponseHandle,
     pub(super) kind: RequestKind,
     pub(super) progress_token: Option<Bytes>,
     pub(super) deadline: Deadline,
@@ -34,15 +34,15 @@ pub(super) struct AbandonedCall {
     pub(super) key: CallKey,
     /// The server may make a task of it.
     pub(super) creates_task: bool,
-    pub(super) load: Option<WeakLoadGuard>,
+    pub(super) load: Option<WeakLoadToken>,
 }
 
 impl PendingCall {
     /// The call, and its line for the server as a function of its id.
     pub(super) fn new(call: Call, changes: &[Change]) -> (Self, impl FnOnce(u64) -> Bytes) {
-        let Call { request, reply, kind, origin, access, limit, .. } = call;
+        let Call { request, response_handle, kind, origin, access, limit, .. } = call;
         let pending = Self {
-            reply,
+            response_handle,
             kind,
             progress_token: request.progress_token.as_deref().map(Bytes::copy_from_slice),
             deadline: Deadline::new(limit, Instant::now()),
@@ -66,21 +66,21 @@ impl PendingCall {
 
     /// Whether it waits for the result of this task.
     pub(super) fn awaits(&self, task: &[u8]) -> bool {
-        matches!(&self.kind, RequestKind::Task(ask) if ask.act == TaskAct::Result && ask.id == task)
+        matches!(&self.kind, RequestKind::LegacyTask(task_request) if task_request.operation == TaskOperation::Result && task_request.id == task)
     }
 
     /// What remains of it at the server, which knows it by `id`.
     pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {
-        let load = self.reply.load_guard().map(Arc::downgrade);
-        AbandonedCall { id, key: self.reply.key, creates_task: self.requests_task(), load }
+        let load = self.response_handle.load_token().map(Arc::downgrade);
+        AbandonedCall { id, key: self.response_handle.key, creates_task: self.requests_task(), load }
     }
 }
 
 /// Calls that were not written when their instance ended. No server has seen any byte of them, so another instance can send them.
 impl PendingCall {
-    /// Whether it depends on nothing that only its own instance has.
+    /// Whether another instance could execute it: it is no subscription and concerns no existing task.
     pub(super) fn fits_any_instance(&self) -> bool {
-        matches!(self.kind, RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask)
+        matches!(self.kind, RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask)
     }
 
     /// The call as its session sent it. `line` was queued for the server.
@@ -92,15 +92,15 @@ impl PendingCall {
     }
 
     pub(super) fn with_request(self, request: RequestLine) -> Call {
-        let Self { reply, kind, deadline, origin, access, .. } = self;
-        Call { request, kind, limit: deadline.call_limit(), origin, access, reply }
+        let Self { response_handle, kind, deadline, origin, access, .. } = self;
+        Call { request, kind, limit: deadline.limits(), origin, access, response_handle }
     }
 
     /// The line with the id and the progress token of the agent. The name stays the server's own.
     fn original(&self, line: &Bytes) -> Result<RequestLine, NotAnObject> {
         let (id, token) = id_and_token(line)?;
         let own = self.progress_token.as_ref();
-        let mut edits = vec![Edit { part: &id, replacement: self.reply.id() }];
+        let mut edits = vec![Edit { part: &id, replacement: self.response_handle.id() }];
         edits.extend(token.iter().zip(own).map(|(part, replacement)| Edit { part, replacement }));
         let line = splice(line, &mut edits);
         let line = line.slice(..line.len() - 1);

@@ -15,7 +15,7 @@ pub(super) struct ServerResponse<'a> {
     pub(super) id: &'a Bytes,
     pub(super) line: &'a Bytes,
     /// The raw result or error.
-    pub(super) outcome: Result<&'a Bytes, &'a Bytes>,
+    pub(super) result: Result<&'a Bytes, &'a Bytes>,
 }
 
 /// A request that the server has not answered.
@@ -37,29 +37,29 @@ pub(in crate::server) enum PendingRequest {
     /// An agent's call from the other era.
     Bridged(Box<PendingBridgedCall>),
     /// Subscribes again to a resource that the previous instance was subscribed to.
-    Renewal { uri: Bytes, deadline: Instant },
+    Subscribe { uri: Bytes, deadline: Instant },
     /// Sets the log level.
     LogLevel { deadline: Instant },
     /// `subscriptions/listen`. Stays open once it is acknowledged.
     Listen { acknowledge_by: Option<Instant> },
     /// Cancels a task without an owner.
-    CancelTask { task: u64, deadline: Instant },
+    CancelTask { task_key: u64, deadline: Instant },
     /// Sends the server the inputs for an agent's task.
-    UpdateTask { task: u64, deadline: Instant },
+    UpdateTask { task_key: u64, deadline: Instant },
     /// `tasks/result` for a modern agent's task with this id, as text. While it is unanswered the server may send requests for the
     /// task.
-    TaskResult { task: Bytes },
+    TaskResult { task_id: Bytes },
     /// The response is ignored.
     Ignored { deadline: Instant },
 }
 
 impl PendingRequest {
     /// When [`Instance::expire`](super::Instance::expire) has to look at it.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(super) fn next_check_at(&self) -> Option<Instant> {
         match self {
             Self::Initialize | Self::Discover | Self::Ping | Self::CancellationCheck | Self::Check => None,
             Self::TaskResult { .. } => None,
-            Self::Page { deadline, .. } | Self::Renewal { deadline, .. } => Some(*deadline),
+            Self::Page { deadline, .. } | Self::Subscribe { deadline, .. } => Some(*deadline),
             Self::LogLevel { deadline } | Self::Ignored { deadline } => Some(*deadline),
             Self::CancelTask { deadline, .. } | Self::UpdateTask { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
@@ -69,8 +69,8 @@ impl PendingRequest {
     }
 
     /// When it ends without a response.
-    pub(super) fn expires_at(&self) -> Option<Instant> {
-        if let Self::Bridged(bridged) = self { Some(bridged.call.deadline.at()) } else { self.deadline() }
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        if let Self::Bridged(bridged) = self { Some(bridged.call.deadline.at()) } else { self.next_check_at() }
     }
 
     /// The call of an agent, of either era.
@@ -100,7 +100,7 @@ impl PendingRequest {
     }
 
     /// Whether it belongs to the handshake.
-    pub(super) fn is_of_handshake(&self) -> bool {
+    pub(super) fn is_handshake_request(&self) -> bool {
         matches!(self, Self::Initialize | Self::Discover)
     }
 

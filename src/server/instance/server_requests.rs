@@ -30,8 +30,8 @@ use crate::server::messages::call::{SessionSender, ToAgent};
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::ServerNotification;
 use crate::server::server_request::{
-    AgentReply, ForwardedRequest, ParsedRequest, Responder, TaskContext, TaskRequester, Withdrawal, failed,
-    not_delivered,
+    ForwardedRequest, FromAgentMessage, ParsedRequest, ServerResponseHandle, TaskContext, TaskNotificationSender,
+    Withdrawal, may_have_arrived_error, not_delivered,
 };
 
 /// Maximum number of unanswered requests of one instance. One more is refused with −31003, and so is a request that exceeds
@@ -46,11 +46,11 @@ pub(in crate::server) struct ServerRequests {
     open: Vec<OpenRequest>,
     /// Number of requests so far.
     count: u64,
-    /// Futures that the server's task has to poll. It passes their output to [`ServerRequests::received`].
+    /// Futures that the server's task has to poll. It passes their output to [`ServerRequests::handle_agent_message`].
     waits: Vec<BoxFuture<'static, FromAgent>>,
     elicitations: Elicitations<SessionSender>,
     /// The channel for notifications about tasks of agents, once the server has requested a task.
-    asker: Option<TaskRequester>,
+    task_channel: Option<TaskNotificationSender>,
 }
 
 /// A request that an agent has not answered.
@@ -60,7 +60,7 @@ struct OpenRequest {
     id: Bytes,
     session: u64,
     bytes: usize,
-    purpose: Purpose,
+    answer_use: AnswerUse,
     /// Calls of the agent were unanswered when it arrived. It ends when the last of them is cancelled.
     is_for_call: bool,
     deadline: Instant,
@@ -69,7 +69,7 @@ struct OpenRequest {
 
 /// The use of the agent's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum AnswerUse {
     /// The server, which has sent the request.
     Server,
     /// A call that is sent again with the answer.
@@ -95,14 +95,14 @@ pub(super) struct Recipient {
 /// A message of an agent about a request of the server.
 pub(in crate::server) enum FromAgent {
     /// For the request with this number, with the channel for more messages.
-    Reply(u64, Option<AgentReply>, mpsc::Receiver<AgentReply>),
+    Reply(u64, Option<FromAgentMessage>, mpsc::Receiver<FromAgentMessage>),
     /// A line about a task of the agent.
-    TaskContext(Option<Bytes>, mpsc::Receiver<Bytes>),
+    TaskNotification(Option<Bytes>, mpsc::Receiver<Bytes>),
 }
 
 /// The answer of an agent, or why there is none, for a call or a task.
-pub(super) struct Answer {
-    pub(super) purpose: Purpose,
+pub(super) struct InputAnswer {
+    pub(super) answer_use: AnswerUse,
     /// The whole response line.
     pub(super) response: Result<Bytes, &'static str>,
 }
@@ -115,7 +115,7 @@ pub(super) struct RequestEnd {
 }
 
 /// What happens with a request of a legacy server.
-pub(super) enum Admission {
+pub(super) enum RequestHandling {
     /// It is a ping.
     Ping,
     /// It is answered with the roots of the configuration.
@@ -126,25 +126,25 @@ pub(super) enum Admission {
 }
 
 /// Decides what happens with a request of a legacy server whose instance has this scope.
-pub(super) fn admit(method: &Bytes, params: Option<&Bytes>, scope: &AgentScope) -> Admission {
+pub(super) fn classify(method: &Bytes, params: Option<&Bytes>, scope: &AgentScope) -> RequestHandling {
     if method[..] == *b"ping" {
-        return Admission::Ping;
+        return RequestHandling::Ping;
     }
-    let refused = |message: String| Admission::Refused(ErrorObject::new(METHOD_NOT_FOUND, message));
+    let refused = |message: String| RequestHandling::Refused(ErrorObject::new(METHOD_NOT_FOUND, message));
     let serves_one_agent = matches!(scope, AgentScope::Of(_));
     match ParsedRequest::read(method, params) {
         None => refused(format!("mcpd does not pass `{}` on", one_line(&String::from_utf8_lossy(method)))),
-        Some(Ok(wish)) if wish.ability == ClientCapability::Roots && !serves_one_agent => Admission::Roots,
+        Some(Ok(parsed)) if parsed.capability == ClientCapability::Roots && !serves_one_agent => RequestHandling::Roots,
         Some(Ok(_)) if matches!(scope, AgentScope::Nobody) => {
             refused("there are no agents here that could be asked".to_owned())
         }
-        Some(Ok(wish)) if wish.ability == ClientCapability::Tasks && !serves_one_agent => {
+        Some(Ok(parsed)) if parsed.capability == ClientCapability::Tasks && !serves_one_agent => {
             let why =
                 "mcpd has not declared `tasks` here: they are for an agent's own instance (`sharing = \"session\"`)";
             refused(why.to_owned())
         }
-        Some(Ok(wish)) => Admission::Forward(wish),
-        Some(Err(error)) => Admission::Refused(error),
+        Some(Ok(parsed)) => RequestHandling::Forward(parsed),
+        Some(Err(error)) => RequestHandling::Refused(error),
     }
 }
 
@@ -159,32 +159,33 @@ pub(super) fn unavailable(why: &str, server: &Arc<str>) -> ErrorObject {
 }
 
 /// Reads an input that a modern server requires. The error continues the name of the server.
-pub(super) fn input_wish(Input { method, params, .. }: &Input) -> Result<ParsedRequest, String> {
+pub(super) fn read_input(Input { method, params, .. }: &Input) -> Result<ParsedRequest, String> {
     let named = one_line(&String::from_utf8_lossy(method));
     match ParsedRequest::read(method, params.as_ref()) {
         None => Err(format!("wants `{named}`, which mcpd does not pass on")),
-        // Neither may be required (MCP 2026-07-28, `basic/patterns/mrtr`); tasks may be another server's.
-        Some(Ok(wish)) if wish.ability == ClientCapability::Tasks || wish.task.is_some() => {
+        // A modern server may not require either (MCP 2026-07-28, `basic/patterns/mrtr`). Besides, the task could be another
+        // server's.
+        Some(Ok(parsed)) if parsed.capability == ClientCapability::Tasks || parsed.task.is_some() => {
             Err(format!("wants `{named}` of tasks, which mcpd does not pass on"))
         }
         Some(Err(error)) => Err(format!("wants `{named}` that is malformed: {}", error.message)),
-        Some(Ok(wish)) => Ok(wish),
+        Some(Ok(parsed)) => Ok(parsed),
     }
 }
 
-async fn reply_of(number: u64, mut replies: mpsc::Receiver<AgentReply>) -> FromAgent {
+async fn reply_of(number: u64, mut replies: mpsc::Receiver<FromAgentMessage>) -> FromAgent {
     FromAgent::Reply(number, replies.recv().await, replies)
 }
 
 async fn of_task(mut lines: mpsc::Receiver<Bytes>) -> FromAgent {
-    FromAgent::TaskContext(lines.recv().await, lines)
+    FromAgent::TaskNotification(lines.recv().await, lines)
 }
 
 impl ServerRequests {
     /// `timeout` is the time limit for answers of agents.
     pub(super) fn new(server: Arc<str>, timeout: Duration) -> Self {
         let elicitations = Elicitations::default();
-        Self { server, timeout, open: Vec::new(), count: 0, waits: Vec::new(), elicitations, asker: None }
+        Self { server, timeout, open: Vec::new(), count: 0, waits: Vec::new(), elicitations, task_channel: None }
     }
 
     /// The sessions with unanswered requests.
@@ -204,7 +205,7 @@ impl ServerRequests {
 
     /// Whether a request of the server with this raw id is unanswered.
     pub(super) fn has(&self, id: &Bytes) -> bool {
-        self.open.iter().any(|open| open.purpose == Purpose::Server && open.id == id)
+        self.open.iter().any(|open| open.answer_use == AnswerUse::Server && open.id == id)
     }
 
     /// Futures that the server's task has to poll from now on.
@@ -217,13 +218,13 @@ impl ServerRequests {
         &mut self,
         wire: &mut Wire,
         recipient: &Recipient,
-        purpose: Purpose,
+        purpose: AnswerUse,
         Input { method, params, .. }: &Input,
-        wish: ParsedRequest,
+        parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
         let number = self.count + 1;
         let params = params.as_ref().map(|raw| match elicitation_to_legacy(raw, &number.to_string()) {
-            Some(change) if wish.ability == ClientCapability::Url => applied(raw, &[change]),
+            Some(change) if parsed.capability == ClientCapability::Url => applied(raw, &[change]),
             _ => raw.to_vec(),
         });
         let params: Option<&RawValue> = params.as_deref().and_then(|raw| serde_json::from_slice(raw).ok());
@@ -233,7 +234,7 @@ impl ServerRequests {
         // The token was read from the server's line, but the token to replace has to be a slice of this line.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
         let progress_token = progress_token::read(meta).unwrap_or_default();
-        self.send(wire, recipient, line, id, purpose, ParsedRequest { progress_token, ..wish })
+        self.send(wire, recipient, line, id, purpose, ParsedRequest { progress_token, ..parsed })
     }
 
     /// Sends an agent a request, and restarts the time limits of the agent's calls.
@@ -243,8 +244,8 @@ impl ServerRequests {
         Recipient { session, to }: &Recipient,
         line: Bytes,
         id: Bytes,
-        purpose: Purpose,
-        wish: ParsedRequest,
+        answer_use: AnswerUse,
+        parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
         let bytes: usize = self.open.iter().map(|open| open.bytes).sum();
         let is_full = bytes > 0 && bytes + line.len() > wire.max_message();
@@ -255,13 +256,13 @@ impl ServerRequests {
                 &self.server,
             ));
         }
-        let (back, replies) = Responder::new(&id, &self.server);
-        let own_id = back.id().clone();
+        let (response_handle, replies) = ServerResponseHandle::new(&id, &self.server);
+        let own_id = response_handle.id().clone();
         let (withdraw, withdrawn) = oneshot::channel();
-        let ParsedRequest { ability, progress_token, elicitation, task } = wish;
-        let task = task.map(|wish| TaskContext { wish, asker: self.asker() });
+        let ParsedRequest { capability, progress_token, elicitation, task } = parsed;
+        let task = task.map(|request| TaskContext { request, channel: self.task_channel() });
         let bytes = line.len();
-        let request = ForwardedRequest { line, id, progress_token, ability, task, back, withdrawn };
+        let request = ForwardedRequest { line, id, progress_token, capability, task, response_handle, withdrawn };
         if !to.send_request(Box::new(request)) {
             return Err(not_delivered(ErrorCode::Unavailable, "the agent has gone, or does not keep up", &self.server));
         }
@@ -271,17 +272,17 @@ impl ServerRequests {
         let deadline = Instant::now() + self.timeout;
         wire.expire_by(deadline);
         self.count += 1;
-        let (number, is_for_call) = (self.count, wire.put_off_calls(*session));
+        let (number, is_for_call) = (self.count, wire.extend_calls(*session));
         let session = *session;
-        self.open.push(OpenRequest { number, id: own_id, session, bytes, purpose, is_for_call, deadline, withdraw });
+        self.open.push(OpenRequest { number, id: own_id, session, bytes, answer_use, is_for_call, deadline, withdraw });
         self.waits.push(reply_of(number, replies).boxed());
         Ok(())
     }
 
-    fn asker(&mut self) -> TaskRequester {
+    fn task_channel(&mut self) -> TaskNotificationSender {
         let waits = &mut self.waits;
-        let asker = self.asker.get_or_insert_with(|| {
-            let (asker, lines) = TaskRequester::new();
+        let asker = self.task_channel.get_or_insert_with(|| {
+            let (asker, lines) = TaskNotificationSender::new();
             waits.push(of_task(lines).boxed());
             asker
         });
@@ -289,12 +290,12 @@ impl ServerRequests {
     }
 
     /// Forwards a message of an agent to the server. Returns an answer that is for a call or a task.
-    pub(super) fn received(&mut self, wire: &mut Wire, received: FromAgent) -> Option<Answer> {
+    pub(super) fn handle_agent_message(&mut self, wire: &mut Wire, received: FromAgent) -> Option<InputAnswer> {
         match received {
             FromAgent::Reply(number, reply, replies) => self.replied(wire, number, reply, replies),
-            FromAgent::TaskContext(line, lines) => {
+            FromAgent::TaskNotification(line, lines) => {
                 // This table has a sender, so the channel stays open.
-                wire.try_notify(line?);
+                wire.try_queue_line(line?);
                 self.waits.push(of_task(lines).boxed());
                 None
             }
@@ -305,29 +306,32 @@ impl ServerRequests {
         &mut self,
         wire: &mut Wire,
         number: u64,
-        reply: Option<AgentReply>,
-        replies: mpsc::Receiver<AgentReply>,
-    ) -> Option<Answer> {
+        reply: Option<FromAgentMessage>,
+        replies: mpsc::Receiver<FromAgentMessage>,
+    ) -> Option<InputAnswer> {
         let index = self.open.iter().position(|open| open.number == number)?;
         // A person may be typing.
-        wire.put_off_calls(self.open[index].session);
+        wire.extend_calls(self.open[index].session);
         // An answer always precedes the end of the channel.
         match reply? {
-            AgentReply::Progress(line) => {
-                if self.open[index].purpose == Purpose::Server {
-                    wire.try_notify(line);
+            FromAgentMessage::Progress(line) => {
+                if self.open[index].answer_use == AnswerUse::Server {
+                    wire.try_queue_line(line);
                 }
                 self.waits.push(reply_of(number, replies).boxed());
                 None
             }
-            AgentReply::Answer(line) => {
-                let OpenRequest { id, purpose, .. } = self.open.swap_remove(index);
-                if purpose != Purpose::Server {
-                    return Some(Answer { purpose, response: Ok(line) });
+            FromAgentMessage::Response(line) => {
+                let OpenRequest { id, answer_use, .. } = self.open.swap_remove(index);
+                if answer_use != AnswerUse::Server {
+                    return Some(InputAnswer { answer_use, response: Ok(line) });
                 }
-                if !wire.try_notify(line) {
+                if !wire.try_queue_line(line) {
                     let why = "the answer was dropped, because the server does not read its input";
-                    wire.try_notify(reply::error(Some(&id), &failed(ErrorCode::Overloaded, why, &self.server)));
+                    wire.try_queue_line(reply::error(
+                        Some(&id),
+                        &may_have_arrived_error(ErrorCode::Overloaded, why, &self.server),
+                    ));
                 }
                 None
             }
@@ -338,7 +342,7 @@ impl ServerRequests {
     pub(super) fn cancelled_by_server(&mut self, line: Bytes, params: Option<&Bytes>) -> Option<Bytes> {
         let [request] = members(params?, ["requestId"]).ok()?;
         let request = request?;
-        let is_it = |open: &OpenRequest| open.purpose == Purpose::Server && open.id == request;
+        let is_it = |open: &OpenRequest| open.answer_use == AnswerUse::Server && open.id == request;
         let Some(index) = self.open.iter().position(is_it) else { return Some(request) };
         let withdrawal = if line.len() > MAX_SMALL_LINE {
             Withdrawal::Reason("the server cancelled")
@@ -351,15 +355,15 @@ impl ServerRequests {
     }
 
     /// A call of this session was cancelled or has timed out. If it was the last call, requests for the session's calls end.
-    pub(super) fn call_ended(&mut self, wire: &mut Wire, session: u64, end: RequestEnd) -> Vec<Answer> {
-        if self.open.is_empty() || wire.calls().any(|(_, call)| call.reply.key.session == session) {
+    pub(super) fn call_ended(&mut self, wire: &mut Wire, session: u64, end: RequestEnd) -> Vec<InputAnswer> {
+        if self.open.is_empty() || wire.calls().any(|(_, call)| call.response_handle.key.session == session) {
             return Vec::new();
         }
         self.end(wire, |open| open.is_for_call && open.session == session, end)
     }
 
     /// Ends requests whose time limit has passed.
-    pub(super) fn expire(&mut self, wire: &mut Wire, now: Instant) -> Vec<Answer> {
+    pub(super) fn expire(&mut self, wire: &mut Wire, now: Instant) -> Vec<InputAnswer> {
         let end = RequestEnd { code: ErrorCode::TimedOut, reason: "the agent did not answer in time" };
         self.end(wire, |open| open.deadline <= now, end)
     }
@@ -369,22 +373,22 @@ impl ServerRequests {
         wire: &mut Wire,
         is_over: impl Fn(&OpenRequest) -> bool,
         RequestEnd { code, reason }: RequestEnd,
-    ) -> Vec<Answer> {
+    ) -> Vec<InputAnswer> {
         let mut answers = Vec::new();
-        for OpenRequest { id, purpose, withdraw, .. } in self.open.extract_if(.., |open| is_over(open)) {
+        for OpenRequest { id, answer_use, withdraw, .. } in self.open.extract_if(.., |open| is_over(open)) {
             let _ = withdraw.send(Withdrawal::Reason(reason));
-            if purpose == Purpose::Server {
-                wire.try_notify(reply::error(Some(&id), &failed(code, reason, &self.server)));
+            if answer_use == AnswerUse::Server {
+                wire.try_queue_line(reply::error(Some(&id), &may_have_arrived_error(code, reason, &self.server)));
             } else {
-                answers.push(Answer { purpose, response: Err(reason) });
+                answers.push(InputAnswer { answer_use, response: Err(reason) });
             }
         }
         answers
     }
 
     /// Ends requests of this purpose, because their answers are no longer needed.
-    pub(super) fn withdraw(&mut self, is_it: impl Fn(Purpose) -> bool, why: &'static str) {
-        for OpenRequest { withdraw, .. } in self.open.extract_if(.., |open| is_it(open.purpose)) {
+    pub(super) fn withdraw(&mut self, is_it: impl Fn(AnswerUse) -> bool, why: &'static str) {
+        for OpenRequest { withdraw, .. } in self.open.extract_if(.., |open| is_it(open.answer_use)) {
             let _ = withdraw.send(Withdrawal::Reason(why));
         }
     }
@@ -404,7 +408,10 @@ impl ServerRequests {
         let Some(Ok([Some(id)])) = params.map(|params| members(params, ["elicitationId"])) else { return };
         let Some(id) = text(&id) else { return };
         for to in self.elicitations.complete(&id) {
-            to.send_notification(ToAgent::ServerNotification(ServerNotification::Completed(splice(line, &mut []))));
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::ElicitationCompleted(splice(
+                line,
+                &mut [],
+            ))));
         }
     }
 }

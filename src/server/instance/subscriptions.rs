@@ -2,13 +2,13 @@
 //!
 //! In the legacy era the first agent's call is forwarded, and calls of other agents for the same resource wait for its response. mcpd
 //! unsubscribes after the last agent ([`resources`]). In the modern era mcpd keeps one `subscriptions/listen` open for all agents
-//! ([`listen`], [`stream`]).
+//! ([`listen`], [`listen_state`]).
 //!
 //! Source: MCP 2025-11-25, `server/resources`, "Subscriptions"; MCP 2026-07-28, `basic/patterns/subscriptions`.
 
 mod listen;
+mod listen_state;
 mod resources;
-mod stream;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::json;
 
+use self::listen_state::ListenState;
+pub(in crate::server) use self::listen_state::Topic;
 use self::resources::Request;
-use self::stream::Stream;
-pub(in crate::server) use self::stream::Topic;
 use super::pending_request::PendingRequest;
 use super::wire::Wire;
 use crate::era::Era;
@@ -29,11 +29,11 @@ use crate::server::messages::task_subscribers::TaskSubscriptionChange;
 use crate::server::stats::Stats;
 
 /// Subscriptions at one instance.
-pub(in crate::server) struct Subscriptions {
+pub(in crate::server) struct ServerSubscriptions {
     /// Legacy era: `resources/subscribe` requests that the server has not answered.
     requests: Vec<Request>,
     /// Modern era.
-    stream: Stream,
+    listen_state: ListenState,
     stats: Arc<Stats>,
     /// Time limit for requests of mcpd.
     timeout: Duration,
@@ -68,24 +68,24 @@ pub(super) struct Acknowledgement {
     pub(super) lists_may_have_changed: bool,
 }
 
-impl Subscriptions {
+impl ServerSubscriptions {
     pub(super) fn new(stats: Arc<Stats>, timeout: Duration) -> Self {
-        Self { requests: Vec::new(), stream: Stream::default(), stats, timeout }
+        Self { requests: Vec::new(), listen_state: ListenState::default(), stats, timeout }
     }
 
     /// The server has declared its notifications.
     pub(in crate::server) fn declare(&mut self, support: NotificationSupport) {
-        self.stream.declare(support);
+        self.listen_state.declare(support);
     }
 
     /// Whether calls wait for a subscription to begin.
     pub(super) fn are_waited_for(&self) -> bool {
-        self.stream.waiting().next().is_some()
+        self.listen_state.waiting().next().is_some()
     }
 
     /// When the next call that waits expires.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.stream.next_end()
+        self.listen_state.next_end()
     }
 
     /// Subscribes for a call. Returns the call if it is to be sent to the server; see [`sent`](Self::sent).
@@ -102,8 +102,8 @@ impl Subscriptions {
     /// An agent withdraws its subscription, which may not have begun. Returns whether other agents wait for the same resource.
     pub(in crate::server) fn withdraw(&mut self, agent: u64, uri: &Bytes) -> bool {
         let is_it = |call: &Call| call.subscription().is_some_and(|own| own.uri == *uri);
-        let is_own = |call: &Call| call.reply.key.session == agent && is_it(call);
-        self.stream.take_waiting(is_own).into_iter().for_each(Call::grant);
+        let is_own = |call: &Call| call.response_handle.key.session == agent && is_it(call);
+        self.listen_state.take_waiting(is_own).into_iter().for_each(Call::answer_empty);
         self.leave_request(agent, uri)
     }
 
@@ -113,32 +113,32 @@ impl Subscriptions {
             return Some(call);
         }
         if let Some(subscription) = call.subscription() {
-            self.stream.remove(&Topic::Resource(subscription.uri.clone()));
+            self.listen_state.remove(&Topic::Resource(subscription.uri.clone()));
         }
-        call.grant();
+        call.answer_empty();
         None
     }
 
     /// Unsubscribes from a resource without subscribed agents.
     pub(in crate::server) fn unsubscribe(&mut self, wire: &mut Wire, raw: &Bytes) {
         if wire.era() == Era::Modern {
-            return text(raw).into_iter().for_each(|uri| self.stream.remove(&Topic::Resource(uri)));
+            return text(raw).into_iter().for_each(|uri| self.listen_state.remove(&Topic::Resource(uri)));
         }
         let deadline = Instant::now() + self.timeout;
         request_about(wire, "resources/unsubscribe", raw, PendingRequest::Ignored { deadline });
     }
 
     /// Subscribes to a resource that no call waits for, such as one that the previous instance was subscribed to.
-    pub(in crate::server) fn renew(&mut self, wire: &mut Wire, uri: &Bytes, raw: &Bytes) {
+    pub(in crate::server) fn subscribe_quietly(&mut self, wire: &mut Wire, uri: &Bytes, raw: &Bytes) {
         if wire.era() == Era::Modern {
-            return self.stream.add(Topic::Resource(uri.clone()), raw);
+            return self.listen_state.add(Topic::Resource(uri.clone()), raw);
         }
         let deadline = Instant::now() + self.timeout;
-        request_about(wire, "resources/subscribe", raw, PendingRequest::Renewal { uri: uri.clone(), deadline });
+        request_about(wire, "resources/subscribe", raw, PendingRequest::Subscribe { uri: uri.clone(), deadline });
     }
 
     /// The first agent subscribes to a task, or the last one unsubscribes. Only modern servers report the status of tasks.
-    pub(in crate::server) fn follow(
+    pub(in crate::server) fn subscribe_task(
         &mut self,
         wire: &Wire,
         TaskSubscriptionChange { id, begins }: TaskSubscriptionChange,
@@ -149,22 +149,22 @@ impl Subscriptions {
         let raw = json!(String::from_utf8_lossy(&id)).to_string();
         let topic = Topic::Task(id);
         if begins {
-            self.stream.add(topic, &raw.into());
+            self.listen_state.add(topic, &raw.into());
         } else {
-            self.stream.remove(&topic);
+            self.listen_state.remove(&topic);
         }
     }
 
     /// The server reports that this task has ended: nothing more follows about it.
     pub(super) fn task_ended(&mut self, id: &Bytes) {
-        self.stream.has_ended(&Topic::Task(id.clone()));
+        self.listen_state.end_topic(&Topic::Task(id.clone()));
     }
 
     /// An agent has cancelled a call that may wait for its subscription.
     pub(super) fn cancel_waiting(&mut self, key: CallKey) {
-        let waiting = self.stream.take_waiting(|call| call.reply.key == key);
+        let waiting = self.listen_state.take_waiting(|call| call.response_handle.key == key);
         let waiting = waiting.into_iter().chain(self.take_joined(key));
-        waiting.for_each(|call| call.reply.disarm());
+        waiting.for_each(|call| call.response_handle.disarm());
     }
 
     /// The server is gone, or may not be waited for any longer.

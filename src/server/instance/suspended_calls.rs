@@ -77,13 +77,13 @@ impl SuspendedCalls {
             return Err("too many calls wait for the retries of their agents");
         }
         let Some(bridged) = wire.bridged_mut(call) else {
-            return Err("the call that this is for is of a server's own era");
+            return Err("the call that this is for is not bridged");
         };
         match bridged.state.on_server_request(request, max_message, now) {
-            None => Err("the call that this is for is of a server's own era"),
+            None => Err("the call that this is for is not bridged"),
             Some(false) => Err("too many requests for agents are unanswered"),
             Some(true) => {
-                bridged.call.deadline.put_off(now);
+                bridged.call.deadline.extend(now);
                 let at = bridged.next_event();
                 wire.expire_by(at);
                 Ok(())
@@ -95,26 +95,26 @@ impl SuspendedCalls {
     pub(super) fn present_due(&self, wire: &mut Wire, now: Instant) {
         let due = wire.bridged_calls().filter(|(_, bridged)| bridged.state.is_input_required_due(now));
         let due: Vec<_> = due.map(|(id, _)| id).collect();
-        due.into_iter().for_each(|id| self.present(wire, id, now));
+        due.into_iter().for_each(|id| self.answer_input_required(wire, id, now));
     }
 
     /// Answers the call with this id with the collected requests, if its agent waits.
-    pub(super) fn present(&self, wire: &mut Wire, id: u64, now: Instant) {
+    pub(super) fn answer_input_required(&self, wire: &mut Wire, id: u64, now: Instant) {
         let Some(bridged) = wire.bridged_mut(id) else { return };
         let call = &mut bridged.call;
         // Without random numbers there is no state that an agent could retry with.
-        let random = call.reply.to().and_then(|_| random::token().ok());
+        let random = call.response_handle.to().and_then(|_| random::token().ok());
         let state = random.map(|random| format!("{:x}.{random}", self.tag));
         let answer = bridged.state.answer_input_required(state, now);
         if let Some(result) = answer.result {
-            bridged.absent_agent = call.reply.to().cloned();
-            let line = reply::result(call.reply.id(), &result);
-            call.reply.suspend(line);
+            bridged.absent_agent = call.response_handle.to().cloned();
+            let line = reply::result(call.response_handle.id(), &result);
+            call.response_handle.suspend(line);
         }
         let at = bridged.next_event();
         wire.expire_by(at);
         for (id, capability) in answer.refused {
-            wire.try_notify(reply::error(Some(&id), &undeclared(capability)));
+            wire.try_queue_line(reply::error(Some(&id), &undeclared(capability)));
         }
     }
 
@@ -130,7 +130,7 @@ impl SuspendedCalls {
 
     /// Caches the server's response to a suspended call until its agent retries. `Err` has the call if the response is too large
     /// together with all others.
-    pub(super) fn cache(
+    pub(super) fn store_response(
         wire: &mut Wire,
         mut bridged: Box<PendingBridgedCall>,
         line: &Bytes,
@@ -139,7 +139,7 @@ impl SuspendedCalls {
             return Err(bridged);
         }
         bridged.state.cache_response(line);
-        wire.park(bridged);
+        wire.register_without_request(bridged);
         Ok(())
     }
 
@@ -158,9 +158,9 @@ impl SuspendedCalls {
         let id = wire.bridged_calls().find(|(_, bridged)| is_it(bridged)).map(|(id, _)| id);
         let Some((id, bridged)) = id.and_then(|id| Some((id, wire.bridged_mut(id)?))) else { return Err(retry) };
         let call = &mut bridged.call;
-        call.deadline.put_off(Instant::now());
+        call.deadline.extend(Instant::now());
         call.progress_token = retry.request.progress_token.as_deref().map(Bytes::copy_from_slice);
-        call.reply = retry.reply;
+        call.response_handle = retry.response_handle;
         // Every modern request identifies its agent.
         call.origin = retry.origin;
         bridged.absent_agent = None;

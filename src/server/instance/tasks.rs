@@ -10,12 +10,12 @@
 //!
 //! Source: MCP 2025-11-25, `basic/utilities/tasks`; extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
+mod legacy_task_only_tools;
+mod modern_task_only_tools;
 mod modern_tasks;
 pub(super) mod polling;
 mod profile_tasks;
-mod required_tools;
 mod session_tasks;
-mod task_only_tools;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,11 +24,11 @@ use bytes::Bytes;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use self::legacy_task_only_tools::LegacyTaskOnlyTools;
+use self::modern_task_only_tools::ModernTaskOnlyTools;
 use self::modern_tasks::ModernTasks;
 use self::profile_tasks::{ProfileTask, ProfileTasks};
-use self::required_tools::RequiredTools;
-use self::session_tasks::{EarlyNotification, Open, SessionTask, SessionTasks};
-use self::task_only_tools::TaskOnlyTools;
+use self::session_tasks::{EarlyNotification, OpenSessionTask, SessionTask, SessionTasks};
 use super::cancelled_calls::CancelledCalls;
 use super::pending_call::PendingCall;
 use super::pending_request::{PendingRequest, ServerResponse};
@@ -37,7 +37,7 @@ use super::wire::Wire;
 use crate::bridge::{
     self, BridgedRequest, CompletedTask, MAX_RETAINED_MEMORY, ServerRequest, TaskInputId, TaskUse, task_params,
 };
-use crate::calls::Outcome;
+use crate::calls::CallOutcome;
 use crate::catalog::List;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::agent_meta::AgentMeta;
@@ -52,11 +52,11 @@ use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{Edit, applied, splice};
 use crate::random;
-use crate::server::messages::call::{Call, CallKey, Failure, LoadGuard, RequestKind, SessionSender, ToAgent};
-use crate::server::messages::server_notification::{ServerNotification, TaskStatus};
+use crate::server::messages::call::{Call, CallKey, Failure, LoadToken, RequestKind, SessionSender, ToAgent};
+use crate::server::messages::server_notification::{LegacyTaskStatus, ServerNotification};
 use crate::server::messages::tasks::{CreatedTask, LegacyTaskRequest, TaskEvent};
 use crate::server::server_request::undeclared;
-use crate::task_state::{TaskAct, TaskState, TaskSupport};
+use crate::task_state::{TaskOperation, TaskState, TaskSupport};
 
 /// The tasks of one instance.
 #[derive(Default)]
@@ -65,8 +65,8 @@ pub(super) struct TaskTable {
     of_profiles: ProfileTasks,
     modern: ModernTasks,
     support: TaskSupport,
-    required_tools: RequiredTools,
-    task_only_tools: TaskOnlyTools,
+    legacy_task_only_tools: LegacyTaskOnlyTools,
+    modern_task_only_tools: ModernTaskOnlyTools,
 }
 
 /// The effect of a response on tasks.
@@ -74,14 +74,14 @@ pub(super) struct TaskTable {
 pub(super) struct TaskChange {
     pub(super) news: Option<Box<TaskEvent>>,
     /// The id of the call whose task has ended. Requests to its agent have to be withdrawn.
-    pub(super) ended: Option<u64>,
+    pub(super) ended_key: Option<u64>,
 }
 
 /// The answer to a request of a legacy agent about a task.
 pub(super) enum Lookup<'a> {
     /// The agent has no such task.
     Unknown,
-    /// The task had ended before the agent learned of it.
+    /// mcpd made up this task, because the modern server answered the call directly. The result is cached.
     Completed(&'a CompletedTask),
     /// The server cancels no tasks.
     NotCancellable,
@@ -114,27 +114,28 @@ impl TaskTable {
 
     /// Reads the task requirements of the tools of a legacy server.
     pub(super) fn note_tools(&mut self, tools: &List) {
-        self.required_tools = if self.support.of_calls { RequiredTools::of(tools) } else { RequiredTools::default() };
+        self.legacy_task_only_tools =
+            if self.support.of_calls { LegacyTaskOnlyTools::of(tools) } else { LegacyTaskOnlyTools::default() };
     }
 
     /// Whether this tool of a legacy server can only be called as a task.
     pub(super) fn requires_task(&self, tool: &[u8]) -> bool {
-        self.required_tools.include(tool)
+        self.legacy_task_only_tools.include(tool)
     }
 
     /// What mcpd does with the task if a modern server answers this call of a legacy agent with one.
     pub(super) fn use_for(&self, kind: &RequestKind, request: &BridgedRequest) -> TaskUse {
-        let is_task_only = || request.tool().is_some_and(|tool| self.task_only_tools.include(&tool));
+        let is_task_only = || request.tool().is_some_and(|tool| self.modern_task_only_tools.include(&tool));
         match kind {
             RequestKind::NewTask if self.support.declared => TaskUse::Returned,
-            RequestKind::Nothing if self.support.declared && is_task_only() => TaskUse::Hidden,
+            RequestKind::Plain if self.support.declared && is_task_only() => TaskUse::Hidden,
             _ => TaskUse::None,
         }
     }
 
     /// The server runs this tool only as a task.
     pub(super) fn remember_task_only(&mut self, tool: &Bytes) {
-        self.task_only_tools.remember(tool);
+        self.modern_task_only_tools.remember(tool);
     }
 }
 
@@ -194,11 +195,11 @@ impl TaskTable {
 /// Tasks of legacy agents.
 impl TaskTable {
     /// Looks up the task of a request of this session.
-    pub(super) fn look_up(&self, session: u64, ask: &LegacyTaskRequest) -> Lookup<'_> {
-        let Some((_, task)) = self.of_sessions.of(session, &ask.id) else { return Lookup::Unknown };
+    pub(super) fn look_up(&self, session: u64, task_request: &LegacyTaskRequest) -> Lookup<'_> {
+        let Some((_, task)) = self.of_sessions.of(session, &task_request.id) else { return Lookup::Unknown };
         match &task.completed {
             Some(completed) => Lookup::Completed(completed),
-            None if ask.act == TaskAct::Cancel && !self.support.cancels => Lookup::NotCancellable,
+            None if task_request.operation == TaskOperation::Cancel && !self.support.cancels => Lookup::NotCancellable,
             None => Lookup::Forward,
         }
     }
@@ -222,18 +223,20 @@ impl TaskTable {
         wire: &mut Wire,
         cancelled: &mut CancelledCalls,
         call: &PendingCall,
-        ServerResponse { id, outcome, .. }: ServerResponse<'_>,
+        ServerResponse { id, result, .. }: ServerResponse<'_>,
         tag: u64,
     ) -> Result<TaskChange, Failure> {
-        match (&call.kind, outcome) {
-            (RequestKind::Nothing | RequestKind::Subscription(_), _) => Ok(TaskChange::default()),
+        match (&call.kind, result) {
+            (RequestKind::Plain | RequestKind::ResourceSubscription(_), _) => Ok(TaskChange::default()),
             (RequestKind::NewTask, Ok(result)) => {
-                self.created(wire, cancelled, call, id, result).map(|news| TaskChange { news, ended: None })
+                self.created(wire, cancelled, call, id, result).map(|news| TaskChange { news, ended_key: None })
             }
             (RequestKind::NewTask, Err(_)) => Ok(TaskChange::default()),
-            (RequestKind::Task(ask), response) => Ok(self.seen(wire, call.reply.key.session, ask, response)),
+            (RequestKind::LegacyTask(task_request), response) => {
+                Ok(self.seen(wire, call.response_handle.key.session, task_request, response))
+            }
             (RequestKind::MayBeTask | RequestKind::ModernTask(_), response) => {
-                Ok(TaskChange { news: self.modern_news(wire, call, response, tag), ended: None })
+                Ok(TaskChange { news: self.modern_news(wire, call, response, tag), ended_key: None })
             }
         }
     }
@@ -251,10 +254,16 @@ impl TaskTable {
         let Some((request, mut state)) = parse_own_id(id).zip(state) else { return Ok(None) };
         let (has_ended, early) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
-        let open =
-            (!state.ended).then(|| Open::new(Self::expires_at(wire, state.ttl), call.reply.load_guard().cloned()));
-        let task =
-            SessionTask::new(&state, call.reply.key, call.reply.to().cloned(), call.progress_token.clone(), open);
+        let open = (!state.ended).then(|| {
+            OpenSessionTask::new(Self::expires_at(wire, state.ttl), call.response_handle.load_token().cloned())
+        });
+        let task = SessionTask::new(
+            &state,
+            call.response_handle.key,
+            call.response_handle.to().cloned(),
+            call.progress_token.clone(),
+            open,
+        );
         if self.of_profiles.has_open(&state.id) || !self.add(cancelled, request, task) {
             return Err(Failure::TaskIdTaken);
         }
@@ -262,8 +271,8 @@ impl TaskTable {
     }
 
     fn made(&self, call: &PendingCall, state: TaskState, early: Vec<Bytes>) -> Box<TaskEvent> {
-        let instance = call.reply.load_guard().map(|load| (**load).clone());
-        Box::new(TaskEvent::Created(CreatedTask { state, instance, early, life: self.of_sessions.life() }))
+        let instance = call.response_handle.load_token().map(|load| (**load).clone());
+        Box::new(TaskEvent::Created(CreatedTask { state, instance, early, instance_alive: self.of_sessions.life() }))
     }
 
     /// `false` if an open task has its id.
@@ -275,7 +284,7 @@ impl TaskTable {
     }
 
     /// The server has made a task of a call whose agent waits for the result: this legacy result says which.
-    pub(super) fn follow(
+    pub(super) fn await_task(
         &mut self,
         wire: &mut Wire,
         cancelled: &mut CancelledCalls,
@@ -286,9 +295,9 @@ impl TaskTable {
         let Some((state, request)) = TaskState::created(result).zip(parse_own_id(id)) else {
             return Err(Failure::MalformedResponse);
         };
-        let open = Open::new(Self::expires_at(wire, state.ttl), None);
-        let (to, token) = (call.reply.to().cloned(), call.progress_token.clone());
-        let task = SessionTask::new(&state, call.reply.key, to, token, Some(open));
+        let open = OpenSessionTask::new(Self::expires_at(wire, state.ttl), None);
+        let (to, token) = (call.response_handle.to().cloned(), call.progress_token.clone());
+        let task = SessionTask::new(&state, call.response_handle.key, to, token, Some(open));
         if self.add(cancelled, request, task) { Ok(state.id) } else { Err(Failure::TaskIdTaken) }
     }
 
@@ -306,10 +315,11 @@ impl TaskTable {
         let completed = random::token().ok().and_then(|name| CompletedTask::ended_now(&name, result, ttl).ok());
         let completed = completed.and_then(|task| Some((TaskState::read(&task.task_object)?, task, parse_own_id(id)?)));
         let Some((state, completed, request)) = completed else { return Err(Failure::MalformedResponse) };
-        self.of_sessions.evict_cached(call.reply.key.session, completed.bytes(), wire.max_message());
+        self.of_sessions.evict_cached(call.response_handle.key.session, completed.bytes(), wire.max_message());
         wire.expire_by(completed.until);
         let answer = [&br#"{"task":"#[..], &completed.task_object[..], b"}"].concat();
-        let mut task = SessionTask::new(&state, call.reply.key, call.reply.to().cloned(), None, None);
+        let mut task =
+            SessionTask::new(&state, call.response_handle.key, call.response_handle.to().cloned(), None, None);
         task.completed = Some(Box::new(completed));
         if !self.add(cancelled, request, task) {
             return Err(Failure::TaskIdTaken);
@@ -322,46 +332,50 @@ impl TaskTable {
         &mut self,
         wire: &mut Wire,
         session: u64,
-        ask: &LegacyTaskRequest,
+        task_request: &LegacyTaskRequest,
         response: Result<&Bytes, &Bytes>,
     ) -> TaskChange {
-        let Some((request, task)) = self.of_sessions.of(session, &ask.id) else { return TaskChange::default() };
-        let (raw_id, id) = (task.raw_id.clone(), ask.id.clone());
-        match (ask.act, response) {
-            (TaskAct::Get, Err(_)) if is_unknown(response) => {
+        let Some((request, task)) = self.of_sessions.of(session, &task_request.id) else {
+            return TaskChange::default();
+        };
+        let (raw_id, id) = (task.raw_id.clone(), task_request.id.clone());
+        match (task_request.operation, response) {
+            (TaskOperation::Get, Err(_)) if is_unknown(response) => {
                 self.of_sessions.forget(request);
-                return TaskChange { news: Some(Box::new(TaskEvent::Gone { id })), ended: None };
+                return TaskChange { news: Some(Box::new(TaskEvent::Gone { id })), ended_key: None };
             }
             // The task has ended, or the server does not know it.
-            (TaskAct::Cancel, Err(_)) if is_unknown(response) => {}
-            (TaskAct::Get | TaskAct::Cancel, Err(_)) => return TaskChange::default(),
-            (TaskAct::Get | TaskAct::Cancel, Ok(result)) => {
+            (TaskOperation::Cancel, Err(_)) if is_unknown(response) => {}
+            (TaskOperation::Get | TaskOperation::Cancel, Err(_)) => return TaskChange::default(),
+            (TaskOperation::Get | TaskOperation::Cancel, Ok(result)) => {
                 let Some(state) = TaskState::read(result).filter(|state| state.id == id) else {
                     return TaskChange::default();
                 };
-                let ended = self.note(wire, request, &state);
-                return TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended };
+                let ended_key = self.note(wire, request, &state);
+                return TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended_key };
             }
             // The response arrives when the task has ended. It may be an error.
-            (TaskAct::Result, _) => {}
+            (TaskOperation::Result, _) => {}
         }
         self.of_sessions.end(request);
         let state = TaskState { id, raw_id, ended: true, ttl: None, object: None };
-        TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended: Some(request) }
+        TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended_key: Some(request) }
     }
 
-    /// The server reports the state of a task. Returns the task if it has ended; else requests for its result get their full time.
+    /// The server reports the state of a task. Returns the task if it has ended; otherwise restarts the time limit of pending
+    /// `tasks/result` requests.
     fn note(&mut self, wire: &mut Wire, request: u64, state: &TaskState) -> Option<u64> {
         if state.ended {
             self.of_sessions.end(request);
             return Some(request);
         }
-        wire.put_off_results(&state.id);
+        wire.extend_results(&state.id);
         None
     }
 
-    /// A legacy server reports the state of a task in a notification. Returns the task if it has ended; `Err` has the number of dropped
-    /// notifications. With `may_create`, an unanswered call may name the task.
+    /// A legacy server reports the state of a task in a notification. `Ok` has the task if it has ended. `Err` means that the task
+    /// is unknown, and has the number of dropped notifications: 0 if this one is stored, because with `may_create` a pending call
+    /// may create the task.
     pub(super) fn status(
         &mut self,
         wire: &mut Wire,
@@ -379,8 +393,8 @@ impl TaskTable {
         let to = task.to.clone();
         let ended = self.note(wire, request, &state);
         if let Some(to) = to {
-            let status = TaskStatus { state, line: splice(line, &mut []) };
-            to.send_notification(ToAgent::ServerNotification(ServerNotification::Task(Box::new(status))));
+            let status = LegacyTaskStatus { state, line: splice(line, &mut []) };
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::LegacyTaskStatus(Box::new(status))));
         }
         Ok(ended)
     }
@@ -397,7 +411,7 @@ impl TaskTable {
             let line = splice(line, &mut [Edit { part: token, replacement: own }]);
             to.send_notification(ToAgent::CallNotification { key: task.key, line });
         }
-        wire.put_off_results(task.id());
+        wire.extend_results(task.id());
     }
 
     /// A call that may create a task was cancelled after it may have reached the server.
@@ -419,7 +433,7 @@ impl TaskTable {
         if state.ended || has_ended {
             return None;
         }
-        let open = Some(Open::new(Self::expires_at(wire, state.ttl), None));
+        let open = Some(OpenSessionTask::new(Self::expires_at(wire, state.ttl), None));
         self.add(cancelled, request, SessionTask::new(&state, key, None, None, open)).then_some(request)
     }
 
@@ -450,7 +464,7 @@ impl TaskTable {
         if wire.era() == Era::Modern {
             params["_meta"] = era::own_task_params()["_meta"].take();
         }
-        wire.request("tasks/cancel", &params, PendingRequest::CancelTask { task: request, deadline });
+        wire.request("tasks/cancel", &params, PendingRequest::CancelTask { task_key: request, deadline });
     }
 
     /// The server has answered the cancellation. A server that refuses may still work on the task.
@@ -468,7 +482,8 @@ impl TaskTable {
 
 /// Inputs that a modern server requires for tasks of legacy agents.
 impl TaskTable {
-    /// The server requires these raw `inputRequests` for a task. The agent learns which task it is if it knows the task.
+    /// The server requires these raw `inputRequests` for a task. If the agent knows the task (`is_known`), the requests to it carry
+    /// the task's id.
     pub(super) fn require(
         &mut self,
         request: u64,
@@ -479,7 +494,7 @@ impl TaskTable {
         let task = self.of_sessions.get_mut(request)?;
         task.legacy_agent = Some(legacy_agent);
         let raw_id = is_known.then(|| task.raw_id.clone());
-        let required = inputs(requests).map_err(|why| format!("wants to know more for the task, but {why}"));
+        let required = inputs(requests).map_err(|why| format!("requested input for the task, but {why}"));
         Some(match required.and_then(|inputs| task.inputs.begin_requests(request, inputs)) {
             Ok(inputs) => {
                 let named = |(place, input)| (place, named_for(input, raw_id.as_ref()));
@@ -496,7 +511,7 @@ impl TaskTable {
         input: TaskInputId,
         result: Result<Bytes, String>,
     ) -> Result<(), String> {
-        let too_large = "wants to know more for the task, and what it was answered is too large";
+        let too_large = "requested input for the task, and the answers are too large";
         let result = result.and_then(|result| {
             let is_too_large = self.of_sessions.answer_bytes() + result.len() > wire.max_message();
             if is_too_large { Err(too_large.to_owned()) } else { Ok(result) }
@@ -524,7 +539,7 @@ impl TaskTable {
         let params = task_params(&task.raw_id, &legacy_agent);
         let params = applied(&params, &[with_inputs(&params, &answers, None)]);
         let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
-        wire.request("tasks/update", &params, PendingRequest::UpdateTask { task: request, deadline });
+        wire.request("tasks/update", &params, PendingRequest::UpdateTask { task_key: request, deadline });
     }
 
     /// The server has refused the answers. Returns the id of the task, as text.
@@ -563,9 +578,10 @@ impl TaskTable {
         let (request, mut state) = created.ok_or(Failure::MalformedResponse)?;
         let (has_ended, _) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
-        let key = call.reply.key;
+        let key = call.response_handle.key;
         let (profile, capabilities) = (Arc::clone(&agent.profile), agent.capabilities.clone().bare());
-        let mut task = ProfileTask::new(&state, request, key, profile, capabilities, call.reply.load_guard().cloned());
+        let mut task =
+            ProfileTask::new(&state, request, key, profile, capabilities, call.response_handle.load_token().cloned());
         task.note(&state, Instant::now(), None).into_iter().for_each(|until| wire.expire_by(until));
         let is_taken = self.of_sessions.find(&state.id).is_some_and(|(_, task)| task.open.is_some());
         if is_taken || !self.of_profiles.add(state.id, task) { Err(Failure::TaskIdTaken) } else { Ok(()) }
@@ -577,7 +593,7 @@ impl TaskTable {
         &mut self,
         wire: &mut Wire,
         state: &TaskState,
-        load: Option<LoadGuard>,
+        load: Option<LoadToken>,
     ) -> Option<Vec<Bytes>> {
         let task = self.of_profiles.find(&state.id)?;
         match task.note(state, Instant::now(), load) {
@@ -598,7 +614,7 @@ impl TaskTable {
     pub(super) fn request_inputs(&mut self, wire: &mut Wire, state: &TaskState) {
         if let Some(task) = self.of_profiles.find(&state.id).filter(|task| !task.awaits_result) {
             task.awaits_result = true;
-            let entry = PendingRequest::TaskResult { task: state.id.clone() };
+            let entry = PendingRequest::TaskResult { task_id: state.id.clone() };
             wire.request("tasks/result", &about(&state.raw_id), entry);
         }
     }
@@ -708,18 +724,21 @@ impl TaskTable {
         if wire.era() == Era::Modern && (may_report || response.is_err()) {
             self.note_modern(wire, call, response);
         }
-        may_report.then(|| Box::new(TaskEvent::Modern { maker: tag }))
+        may_report.then(|| Box::new(TaskEvent::Modern { instance_tag: tag }))
     }
 
     fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {
         let (result, report) = match (&call.kind, response) {
-            (RequestKind::ModernTask(ask), Err(_)) if is_unknown(response) => return self.modern.end(&ask.task),
+            (RequestKind::ModernTask(task_request), Err(_)) if is_unknown(response) => {
+                return self.modern.end(&task_request.task_id);
+            }
             (RequestKind::ModernTask(_), Ok(result)) => (result, TaskReport::State),
             (RequestKind::MayBeTask, Ok(result)) => (result, TaskReport::Created),
             _ => return,
         };
         let Some(state) = modern_tasks::read(result, report) else { return };
-        let until = self.modern.note(&state, call.reply.key, call.reply.load_guard(), Instant::now());
+        let until =
+            self.modern.note(&state, call.response_handle.key, call.response_handle.load_token(), Instant::now());
         until.into_iter().for_each(|until| wire.expire_by(until));
     }
 
@@ -762,16 +781,18 @@ pub(super) fn about(raw_id: &Bytes) -> serde_json::Value {
     json!({ "taskId": id })
 }
 
-/// Answers a request about a task that had ended before its agent learned of it.
-pub(super) fn answer_completed(task: &CompletedTask, call: Call, act: TaskAct) {
-    let id = call.reply.id().clone();
+/// Answers a request about a task that mcpd made up for a result that it caches.
+pub(super) fn answer_completed(task: &CompletedTask, call: Call, act: TaskOperation) {
+    let id = call.response_handle.id().clone();
     match act {
-        TaskAct::Get => {
+        TaskOperation::Get => {
             let news = TaskState::read(&task.task_object).map(|state| Box::new(TaskEvent::Status(state)));
-            call.reply.answer_with(reply::result(&id, &task.task_object), Outcome::Ok, news);
+            call.response_handle.answer_with(reply::result(&id, &task.task_object), CallOutcome::Ok, news);
         }
-        TaskAct::Result => call.reply.answer(reply::result(&id, &task.result), Outcome::of(Ok(&task.result))),
-        TaskAct::Cancel => {
+        TaskOperation::Result => {
+            call.response_handle.answer(reply::result(&id, &task.result), CallOutcome::of(Ok(&task.result)))
+        }
+        TaskOperation::Cancel => {
             call.refuse_with(&ErrorObject::new(INVALID_PARAMS, "the task was not cancelled: it has ended"));
         }
     }
@@ -779,5 +800,5 @@ pub(super) fn answer_completed(task: &CompletedTask, call: Call, act: TaskAct) {
 
 /// Whether the server does not know a task or, asked to cancel it, says that it has ended.
 pub(super) fn is_unknown(response: Result<&Bytes, &Bytes>) -> bool {
-    Outcome::of(response).code() == Some(INVALID_PARAMS.into())
+    CallOutcome::of(response).code() == Some(INVALID_PARAMS.into())
 }

@@ -11,7 +11,7 @@ use crate::transport::http::{RequestError, is_busy, unprocessed};
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The delay before a request without effects may be repeated; `None` if a repetition does not help.
-pub(super) fn pause(error: &RequestError) -> Option<Duration> {
+pub(super) fn retry_delay(error: &RequestError) -> Option<Duration> {
     match error {
         RequestError::Interrupted { .. } => Some(RETRY),
         RequestError::Status { status, retry_after, .. } if is_busy(*status) => {

@@ -77,12 +77,12 @@ impl Wire {
         self.protocol = Some(protocol);
         match self.era() {
             Era::Legacy => {
-                let initialized = self.notify(reply::notification("notifications/initialized"));
+                let initialized = self.queue_line(reply::notification("notifications/initialized"));
                 self.link.set_protocol(protocol, initialized);
             }
-            Era::Modern => self.link.discovered(),
+            Era::Modern => self.link.switch_to_modern(),
         }
-        for (id, _) in self.remove_where(PendingRequest::is_of_handshake) {
+        for (id, _) in self.remove_where(PendingRequest::is_handshake_request) {
             self.link.cancel(id);
         }
     }
@@ -144,17 +144,17 @@ impl Wire {
 /// Lines to the server.
 impl Wire {
     /// Queues a notification or a response. Returns its number in the outbox.
-    pub(in crate::server) fn notify(&mut self, line: Bytes) -> u64 {
+    pub(in crate::server) fn queue_line(&mut self, line: Bytes) -> u64 {
         self.outbox.push(line)
     }
 
     /// Queues a notification or a response, unless the queue of a server that does not read is full. Small lines have a separate limit.
     /// Returns whether the line was queued.
-    pub(super) fn try_notify(&mut self, line: Bytes) -> bool {
+    pub(super) fn try_queue_line(&mut self, line: Bytes) -> bool {
         let is_small = line.len() <= MAX_SMALL_LINE && self.outbox.lines() < MAX_LINES;
         let has_room = is_small || self.outbox.bytes() <= self.max_message;
         if has_room {
-            self.notify(line);
+            self.queue_line(line);
         }
         has_room
     }
@@ -169,12 +169,12 @@ impl Wire {
 
     /// Queues a request of mcpd without changes, and returns its id.
     pub(in crate::server) fn request(&mut self, method: &str, params: &impl Serialize, entry: PendingRequest) -> u64 {
-        if let Some(deadline) = entry.deadline() {
+        if let Some(deadline) = entry.next_check_at() {
             self.expire_by(deadline);
         }
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
-            link.announce(outbox.push(reply::request(id, method, params)), id);
+            link.register_request(outbox.push(reply::request(id, method, params)), id);
             entry
         })
     }
@@ -184,7 +184,7 @@ impl Wire {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
             call.line = outbox.push(line(id));
-            link.announce(call.line, id);
+            link.register_request(call.line, id);
             PendingRequest::Call(call)
         });
     }
@@ -198,13 +198,13 @@ impl Wire {
         let (outbox, link) = (&mut self.outbox, &mut self.link);
         self.pending.register(|id| {
             bridged.call.line = outbox.push(line(&bridged, id));
-            link.announce(bridged.call.line, id);
+            link.register_request(bridged.call.line, id);
             PendingRequest::Bridged(bridged)
         });
     }
 
     /// Registers a bridged call that is not at the server now, and returns the id that it has until it is sent again.
-    pub(super) fn park(&mut self, bridged: Box<PendingBridgedCall>) -> u64 {
+    pub(super) fn register_without_request(&mut self, bridged: Box<PendingBridgedCall>) -> u64 {
         self.pending.register(|_| PendingRequest::Bridged(bridged))
     }
 
@@ -278,7 +278,7 @@ impl Wire {
     /// The session of the call that is pending under this id.
     pub(super) fn session_of(&mut self, id: u64) -> Option<u64> {
         let pending = self.pending.get_mut(itoa::Buffer::new().format(id).as_bytes())?;
-        pending.call().map(|call| call.reply.key.session)
+        pending.call().map(|call| call.response_handle.key.session)
     }
 
     /// Every call of either era, with the id that the server knows it by.
@@ -319,23 +319,23 @@ impl Wire {
     }
 
     /// Restarts the time limits of the calls of this session. Returns whether there are any.
-    pub(super) fn put_off_calls(&mut self, session: u64) -> bool {
+    pub(super) fn extend_calls(&mut self, session: u64) -> bool {
         let (now, mut any) = (Instant::now(), false);
-        for call in self.calls_mut().filter(|call| call.reply.key.session == session) {
-            call.deadline.put_off(now);
+        for call in self.calls_mut().filter(|call| call.response_handle.key.session == session) {
+            call.deadline.extend(now);
             any = true;
         }
         any
     }
 
     /// Restarts the time limits of requests for the result of this task.
-    pub(super) fn put_off_results(&mut self, task: &[u8]) {
+    pub(super) fn extend_results(&mut self, task: &[u8]) {
         let now = Instant::now();
-        self.calls_mut().filter(|call| call.awaits(task)).for_each(|call| call.deadline.put_off(now));
+        self.calls_mut().filter(|call| call.awaits(task)).for_each(|call| call.deadline.extend(now));
     }
 
     /// Takes the request with this raw id, unless it is a parked call, whose id the server does not know.
-    pub(super) fn take_unless_parked(&mut self, id: &[u8]) -> Option<PendingRequest> {
+    pub(super) fn take_with_open_request(&mut self, id: &[u8]) -> Option<PendingRequest> {
         match self.get_mut(id) {
             Some(PendingRequest::Bridged(bridged)) if bridged.state.has_no_pending_request() => None,
             _ => self.take(id),
@@ -393,7 +393,7 @@ impl Wire {
     }
 
     /// Stops waiting for the HTTP response to this request.
-    pub(in crate::server) fn give_up(&mut self, id: u64) {
+    pub(in crate::server) fn abandon_http_response(&mut self, id: u64) {
         self.link.cancel(id);
     }
 }
@@ -412,6 +412,6 @@ impl Wire {
 
     /// Sets the next time to the earliest of these and of the deadlines of the pending requests.
     pub(super) fn reset_deadline(&mut self, others: impl Iterator<Item = Instant>) {
-        self.next_deadline = self.pending.iter().filter_map(PendingRequest::deadline).chain(others).min();
+        self.next_deadline = self.pending.iter().filter_map(PendingRequest::next_check_at).chain(others).min();
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::server::error::ServerError;
 use crate::server::exit::Exit;
-use crate::server::health::Silence;
+use crate::server::health::UnansweredCounts;
 use crate::server::start_error::StartError;
 use crate::transport::http::Disconnect;
 
@@ -42,7 +42,7 @@ fn login_needed() -> Event {
 }
 
 fn ill() -> Event {
-    Event::Ill(ServerError::Unanswered(Silence { pings: 3, calls: 0 }))
+    Event::Unhealthy(ServerError::Unanswered(UnansweredCounts { pings: 3, calls: 0 }))
 }
 
 fn started() -> Event {
@@ -109,7 +109,7 @@ fn a_steady_run_resets_the_delay() {
     let start = Instant::now();
     for (up_for, expected) in [(STEADY, 1), (STEADY - Duration::from_millis(1), 2)] {
         let mut lifecycle = lifecycle();
-        for event in [ended(), Event::Due, Event::Up] {
+        for event in [ended(), Event::Due, Event::Started] {
             lifecycle.on(event, start, 0.0);
         }
         lifecycle.on(ended(), start + up_for, 0.0);
@@ -120,7 +120,7 @@ fn a_steady_run_resets_the_delay() {
 #[test]
 fn server_that_cannot_be_started_stays_failed() {
     let mut lifecycle = Lifecycle::new(Err(ServerError::Undefined("`TOKEN` is not set".to_owned())), true, STEADY);
-    for event in [Event::Up, ended(), Event::Due] {
+    for event in [Event::Started, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
     }
     assert_eq!(lifecycle.state().word(), "failed");
@@ -129,7 +129,7 @@ fn server_that_cannot_be_started_stays_failed() {
 #[test]
 fn server_without_restarts_fails_when_it_ends() {
     let mut lifecycle = Lifecycle::new(Ok(()), false, STEADY);
-    for event in [Event::Up, ended(), Event::Due] {
+    for event in [Event::Started, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
     }
     assert_eq!(*lifecycle.state(), State::Failed { reason: exited() });
@@ -137,9 +137,9 @@ fn server_without_restarts_fails_when_it_ends() {
 
 #[test]
 fn server_that_needs_a_login_waits_for_a_person_from_any_state() {
-    for before in [vec![], vec![Event::Up], vec![Event::Up, ill()]] {
+    for before in [vec![], vec![Event::Started], vec![Event::Started, ill()]] {
         let mut lifecycle = after(before.into_iter().chain([login_needed()]));
-        for event in [Event::Due, ended(), Event::Up, Event::Well, ill(), started()] {
+        for event in [Event::Due, ended(), Event::Started, Event::Healthy, ill(), started()] {
             lifecycle.on(event, Instant::now(), 0.0);
         }
         assert_eq!(*lifecycle.state(), State::NeedsLogin { reason: token_refused() });
@@ -171,19 +171,19 @@ fn command_that_cannot_be_executed_is_retried_and_not_waited_for() {
 
 #[test]
 fn stopped_server_needs_no_login() {
-    assert_eq!(*after([Event::Up, Event::Stop, login_needed()]).state(), State::Stopped);
+    assert_eq!(*after([Event::Started, Event::Stop, login_needed()]).state(), State::Stopped);
 }
 
 /// `seconds`: the `Retry-After` of an end.
 fn event(kind: u8, seconds: u64) -> Event {
     match kind {
-        0 => Event::Up,
+        0 => Event::Started,
         1 => ended(),
         2 => ended_for(Some(Duration::from_secs(seconds))),
         3 => Event::Due,
         4 => login_needed(),
         5 => ill(),
-        6 => Event::Well,
+        6 => Event::Healthy,
         7 => Event::Ended(not_found()),
         _ => Event::Stop,
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::call::SessionSender;
-use super::subscriptions::{ResourceSubscribers, ResourceSubscriptionChange};
+use super::resource_subscribers::{ResourceSubscribers, ResourceSubscriptionChange};
 use super::task_subscribers::{TaskSubscribers, TaskSubscriptionChange};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
@@ -37,12 +37,12 @@ pub struct User {
     /// User id at connect time.
     pub uid: u32,
     /// Whether this is another user than the one that runs mcpd.
-    pub is_guest: bool,
+    pub is_other_uid: bool,
 }
 
 impl Agent {
     /// An agent that has only sent calls.
-    pub(crate) fn unknown(session: u64, to: &SessionSender, era: Era) -> Self {
+    pub(crate) fn from_call(session: u64, to: &SessionSender, era: Era) -> Self {
         Self { session, to: to.clone(), level: None, capabilities: Arc::default(), era, user: None }
     }
 }
@@ -51,12 +51,12 @@ impl Agent {
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
     attached: BTreeMap<u64, Agent>,
-    pub(crate) subscriptions: ResourceSubscribers,
+    pub(crate) resource_subscribers: ResourceSubscribers,
     pub(crate) task_subscribers: TaskSubscribers,
 }
 
 impl Agents {
-    /// Adds an agent, or replaces its requirements.
+    /// Adds an agent, or replaces its data: log level, capabilities and user.
     pub(crate) fn attach(&mut self, agent: Agent) {
         self.attached.insert(agent.session, agent);
     }
@@ -64,19 +64,19 @@ impl Agents {
     /// Removes an agent. Returns the raw URIs of the resources without other subscribers.
     pub(crate) fn detach(&mut self, session: u64) -> Vec<bytes::Bytes> {
         self.attached.remove(&session);
-        self.subscriptions.leave_all(session)
+        self.resource_subscribers.remove_from_all(session)
     }
 
     /// Adds an agent with this channel, unless it is attached.
-    pub(crate) fn know(&mut self, session: u64, to: &SessionSender) {
-        self.attached.entry(session).or_insert_with(|| Agent::unknown(session, to, Era::Legacy));
+    pub(crate) fn add_if_absent(&mut self, session: u64, to: &SessionSender) {
+        self.attached.entry(session).or_insert_with(|| Agent::from_call(session, to, Era::Legacy));
     }
 
     /// Subscribes an agent to a resource that has subscribers; `false` if it has none.
     pub(crate) fn join(&mut self, uri: &[u8], session: u64, to: Option<&SessionSender>) -> bool {
-        let joined = self.subscriptions.join(uri, session);
+        let joined = self.resource_subscribers.add(uri, session);
         if let Some(to) = to.filter(|_| joined) {
-            self.know(session, to);
+            self.add_if_absent(session, to);
         }
         joined
     }
@@ -89,25 +89,29 @@ impl Agents {
     ) -> Option<ResourceSubscriptionChange> {
         let (session, ResourceSubscriptionChange { uri, raw, begins }) = (agent.session, &subscription);
         if !begins {
-            let raw = self.subscriptions.give_up(uri, session)?;
+            let raw = self.resource_subscribers.remove_subscriber(uri, session)?;
             return Some(ResourceSubscriptionChange { raw, ..subscription });
         }
         self.attach(agent);
-        if self.subscriptions.join(uri, session) {
+        if self.resource_subscribers.add(uri, session) {
             return None;
         }
-        self.subscriptions.insert(uri.clone(), raw.clone(), [session]);
+        self.resource_subscribers.insert(uri.clone(), raw.clone(), [session]);
         Some(subscription)
     }
 
     /// Begins or ends a subscription to a task. Returns the subscription that the server has to change, if any.
-    pub(crate) fn follow(&mut self, agent: Agent, following: TaskSubscriptionChange) -> Option<TaskSubscriptionChange> {
+    pub(crate) fn subscribe_task(
+        &mut self,
+        agent: Agent,
+        following: TaskSubscriptionChange,
+    ) -> Option<TaskSubscriptionChange> {
         let (session, TaskSubscriptionChange { id, begins }) = (agent.session, &following);
         let is_new = if *begins {
             self.attach(agent);
-            self.task_subscribers.join(id, session)
+            self.task_subscribers.add(id, session)
         } else {
-            self.task_subscribers.leave(id, session)
+            self.task_subscribers.remove(id, session)
         };
         is_new.then_some(following)
     }
@@ -117,13 +121,13 @@ impl Agents {
         let subscribed = |(session, subscription): (u64, ResourceSubscriptionChange)| {
             Some((self.attached.get(&session)?.clone(), subscription))
         };
-        let subscriptions = self.subscriptions.by_agent().filter_map(subscribed).collect();
+        let subscriptions = self.resource_subscribers.by_agent().filter_map(subscribed).collect();
         (self.attached, subscriptions)
     }
 
     /// Whether there are no subscriptions, which need an instance.
     pub(crate) fn has_no_subscriptions(&self) -> bool {
-        self.subscriptions.is_empty() && self.task_subscribers.is_empty()
+        self.resource_subscribers.is_empty() && self.task_subscribers.is_empty()
     }
 
     /// The lowest level that any agent has set.

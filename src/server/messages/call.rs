@@ -16,10 +16,10 @@ pub use self::failure::{CallError, Failure};
 pub use self::origin::Origin;
 pub use self::request_kind::RequestKind;
 use super::handle::ServerHandle;
+use super::resource_subscribers::ResourceSubscriptionChange;
 use super::server_notification::ServerNotification;
-use super::subscriptions::ResourceSubscriptionChange;
 use super::tasks::{TaskEvent, unknown_task};
-use crate::calls::Outcome;
+use crate::calls::CallOutcome;
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::request_line::RequestLine;
@@ -28,7 +28,7 @@ use crate::server::fair_queue::MAX_WAITING_PER_SESSION;
 use crate::server::fair_share::MAX_IN_FLIGHT;
 use crate::server::server_request::ForwardedRequest;
 use crate::server::stats::Counter;
-use crate::server::stop_order::{StopLevel, StopOrder};
+use crate::server::stop_level::{StopLevel, StopReceiver};
 
 /// Identifies a call while the daemon runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,15 +53,15 @@ pub struct Call {
     /// The policy that permits it; `None` for requests of mcpd itself.
     pub access: Option<Box<Access>>,
     /// Sends its answer.
-    pub reply: ResponseHandle,
+    pub response_handle: ResponseHandle,
 }
 
-/// The handle of one of several instances. Each unfinished call and task has a clone, so that their number is the load of
-/// the instance.
-pub(crate) type LoadGuard = Arc<ServerHandle>;
+/// The handle of one of several instances. Its strong count is the load of the instance: each unfinished call or task has a clone.
+/// A cancelled call that the server may still work on has a [`WeakLoadToken`].
+pub(crate) type LoadToken = Arc<ServerHandle>;
 
-/// The load guard of a cancelled call, whose server may still send requests.
-pub(crate) type WeakLoadGuard = Weak<ServerHandle>;
+/// The load token of a cancelled call, whose server may still send requests.
+pub(crate) type WeakLoadToken = Weak<ServerHandle>;
 
 /// Sends the one answer of a call. Dropping it sends an error with outcome `unknown`.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub struct ResponseHandle {
     /// `None` once the answer was sent.
     to: Option<SessionSender>,
     /// Set if the instance is one of several.
-    load_guard: Option<LoadGuard>,
+    load_token: Option<LoadToken>,
     /// When the call was first parked.
     parked_at: Option<Instant>,
 }
@@ -88,14 +88,14 @@ impl ResponseHandle {
             id: Bytes::copy_from_slice(id),
             server: Arc::clone(server),
             to: Some(to.clone()),
-            load_guard: None,
+            load_token: None,
             parked_at: None,
         }
     }
 
     /// Counts the call as load of an instance until it ends.
-    pub(crate) fn set_load_guard(&mut self, load_guard: LoadGuard) {
-        self.load_guard = Some(load_guard);
+    pub(crate) fn set_load_token(&mut self, load_guard: LoadToken) {
+        self.load_token = Some(load_guard);
     }
 
     /// Parks the call, and returns when it was first parked. It is parked again if its instance ends before it is written.
@@ -104,8 +104,8 @@ impl ResponseHandle {
     }
 
     /// The load guard, if the instance is one of several.
-    pub(crate) fn load_guard(&self) -> Option<&LoadGuard> {
-        self.load_guard.as_ref()
+    pub(crate) fn load_token(&self) -> Option<&LoadToken> {
+        self.load_token.as_ref()
     }
 
     /// The agent's raw id.
@@ -115,19 +115,19 @@ impl ResponseHandle {
     }
 
     /// Sends a whole response line with the agent's id.
-    pub(crate) fn answer(self, line: Bytes, outcome: Outcome) {
+    pub(crate) fn answer(self, line: Bytes, outcome: CallOutcome) {
         self.answer_with(line, outcome, None);
     }
 
     /// Sends a response line that reports on a task.
-    pub(crate) fn answer_with(mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskEvent>>) {
+    pub(crate) fn answer_with(mut self, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
         self.send(line, outcome, task);
     }
 
     /// Sends the error for an unknown name.
-    pub(crate) fn answer_unknown(self, access: &Access) {
+    pub(crate) fn refuse_unknown(self, access: &Access) {
         let line = reply::error(Some(&self.id), &access.unknown());
-        self.answer(line, Outcome::UnknownTool);
+        self.answer(line, CallOutcome::UnknownTool);
     }
 
     /// Sends the error of a failed call.
@@ -135,9 +135,9 @@ impl ResponseHandle {
         self.send_error(failure, sent);
     }
 
-    /// Sends an interim answer. The call continues at the server.
+    /// Answers this request of the agent with `input_required`. The call stays pending, and the agent's retry brings a new handle.
     pub(crate) fn suspend(&mut self, line: Bytes) {
-        self.send(line, Outcome::Ok, None);
+        self.send(line, CallOutcome::Ok, None);
     }
 
     /// Sends no answer, as the agent has cancelled the call.
@@ -157,9 +157,9 @@ impl ResponseHandle {
         self.to.as_ref()
     }
 
-    fn send(&mut self, line: Bytes, outcome: Outcome, task: Option<Box<TaskEvent>>) {
+    fn send(&mut self, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
         let Some(SessionSender(channel)) = self.to.take() else { return };
-        let answer = ToAgent::Answer { key: self.key, line, outcome, task };
+        let answer = ToAgent::Response { key: self.key, line, outcome, task };
         if let Err(mpsc::error::TrySendError::Full(answer)) = channel.to.try_send(answer) {
             // Answers to calls that were cancelled meanwhile fill the channel. This one waits for a place; there is at most
             // one such task for each call.
@@ -167,11 +167,11 @@ impl ResponseHandle {
         }
     }
 
-    fn send_error(&mut self, failure: Failure, sent: bool) {
+    fn send_error(&mut self, failure: Failure, may_have_arrived: bool) {
         let outcome = failure.outcome();
         let is_stopping =
             failure == Failure::ShuttingDown && self.to.as_ref().is_some_and(SessionSender::daemon_is_stopping);
-        let mut error = CallError { server: Arc::clone(&self.server), failure, sent }.to_object();
+        let mut error = CallError { server: Arc::clone(&self.server), failure, may_have_arrived }.to_object();
         if is_stopping {
             error = error.by_stopping_daemon();
         }
@@ -194,13 +194,13 @@ impl Drop for ResponseHandle {
 #[derive(Debug)]
 pub enum ToAgent {
     /// The one answer to a call.
-    Answer {
+    Response {
         /// The call.
         key: CallKey,
         /// The whole response line.
         line: Bytes,
         /// The outcome of the call.
-        outcome: Outcome,
+        outcome: CallOutcome,
         /// The task that it reports on.
         task: Option<Box<TaskEvent>>,
     },
@@ -227,24 +227,24 @@ struct SessionChannel {
     /// The number of notifications that were dropped because it was full.
     dropped: Arc<Counter>,
     /// The stop order of the daemon.
-    stopping: StopOrder,
+    stopping: StopReceiver,
 }
 
 /// Unanswered requests of one session; one more is refused with −31003. One server can have all of them: in flight and in
 /// its queue.
-pub const MAX_PER_SESSION: usize = MAX_IN_FLIGHT + MAX_WAITING_PER_SESSION;
+pub const MAX_UNANSWERED_PER_SESSION: usize = MAX_IN_FLIGHT + MAX_WAITING_PER_SESSION;
 /// Places in the channel to a session. Its task empties the channel each time it runs, so it is full only during a
 /// burst of many servers. Then notifications are dropped and counted, while responses have reserved places.
-const REPLY_PLACES: usize = MAX_PER_SESSION + 768;
+const SESSION_CAPACITY: usize = MAX_UNANSWERED_PER_SESSION + 768;
 /// Places that only answers may take: one for each unanswered request. Answers to cancelled calls may fill them; then an
 /// answer waits.
-const RESERVED_FOR_ANSWERS: usize = MAX_PER_SESSION;
+const RESERVED_FOR_ANSWERS: usize = MAX_UNANSWERED_PER_SESSION;
 
 impl SessionSender {
     /// A channel to a new session. `dropped` counts dropped notifications; `stopping` is the stop order of the daemon.
     #[must_use]
-    pub fn channel(dropped: Arc<Counter>, stopping: StopOrder) -> (Self, mpsc::Receiver<ToAgent>) {
-        let (to, receiver) = mpsc::channel(REPLY_PLACES);
+    pub fn channel(dropped: Arc<Counter>, stopping: StopReceiver) -> (Self, mpsc::Receiver<ToAgent>) {
+        let (to, receiver) = mpsc::channel(SESSION_CAPACITY);
         (Self(Arc::new(SessionChannel { to, dropped, stopping })), receiver)
     }
 
@@ -277,33 +277,34 @@ impl Call {
     /// The subscription that the call changes, if any.
     pub(crate) fn subscription(&self) -> Option<&ResourceSubscriptionChange> {
         match &self.kind {
-            RequestKind::Subscription(subscription) => Some(subscription),
+            RequestKind::ResourceSubscription(subscription) => Some(subscription),
             _ => None,
         }
     }
 
     /// Sends the error of a call that no server has received, or the one for an unknown name if policy hides it by now.
     pub(crate) fn refuse(self, failure: Failure) {
-        let server = Arc::clone(&self.reply.server);
+        let server = Arc::clone(&self.response_handle.server);
         match &self.access {
             Some(access) if access.is_hidden(&server) => self.refuse_as_unknown(),
-            _ => self.reply.fail(failure, false),
+            _ => self.response_handle.fail(failure, false),
         }
     }
 
-    /// Sends the error for an unknown name, as policy hides it by now.
+    /// Sends the error for an unknown name, as policy hides it by now. A call of mcpd itself has no policy, and gets
+    /// `ShuttingDown`.
     pub(crate) fn refuse_as_unknown(self) {
-        let Self { access, reply, .. } = self;
+        let Self { access, response_handle, .. } = self;
         match access {
-            Some(access) => reply.answer_unknown(&access),
-            None => reply.fail(Failure::ShuttingDown, false),
+            Some(access) => response_handle.refuse_unknown(&access),
+            None => response_handle.fail(Failure::ShuttingDown, false),
         }
     }
 
     /// Sends the error of a call without an instance. Tasks end with their instance, so a call about one gets "unknown task".
     pub(crate) fn refuse_without_instance(self, failure: Failure) {
         match self.kind {
-            RequestKind::Task(_) => self.refuse_unknown_task(),
+            RequestKind::LegacyTask(_) => self.refuse_unknown_task(),
             _ => self.refuse(failure),
         }
     }
@@ -311,8 +312,8 @@ impl Call {
     /// Sends the error for an unknown task.
     pub(crate) fn refuse_unknown_task(self) {
         let id = match &self.kind {
-            RequestKind::Task(ask) => &ask.id,
-            RequestKind::ModernTask(ask) => &ask.id,
+            RequestKind::LegacyTask(task_request) => &task_request.id,
+            RequestKind::ModernTask(task_request) => &task_request.id,
             _ => return,
         };
         let error = unknown_task(id);
@@ -321,18 +322,18 @@ impl Call {
 
     /// Sends an error in place of the server.
     pub(crate) fn refuse_with(self, error: &ErrorObject) {
-        let line = reply::error(Some(self.reply.id()), error);
-        self.reply.answer(line, Outcome::Error { code: Some(error.code.into()) });
+        let line = reply::error(Some(self.response_handle.id()), error);
+        self.response_handle.answer(line, CallOutcome::Error { code: Some(error.code.into()) });
     }
 
     /// Sends an empty result in place of the server.
-    pub(crate) fn grant(self) {
+    pub(crate) fn answer_empty(self) {
         self.answer_done(b"{}");
     }
 
     /// Sends a result in place of the server.
     pub(crate) fn answer_done(self, result: &[u8]) {
-        let line = reply::result(self.reply.id(), result);
-        self.reply.answer(line, Outcome::Ok);
+        let line = reply::result(self.response_handle.id(), result);
+        self.response_handle.answer(line, CallOutcome::Ok);
     }
 }

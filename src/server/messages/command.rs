@@ -18,21 +18,21 @@ pub(crate) const MAX_COMMANDS: usize = 1024;
 /// A command. Small, as each queue allocates 32 at once.
 #[derive(Debug)]
 pub enum Command {
-    /// Attach an agent, or replace its requirements.
+    /// Attach an agent, or replace its data (log level, capabilities, user).
     Attach {
         /// The agent.
         agent: Box<Agent>,
         /// Its working directory, if known.
         cwd: Option<Arc<str>>,
         /// Dropped when its instance has listed, or will not list.
-        unlisted: oneshot::Sender<Infallible>,
+        listed_signal: oneshot::Sender<Infallible>,
     },
     /// Detach an agent.
     Detach {
         /// Number of its connection.
         session: u64,
     },
-    /// Begin or end a subscription without an answer.
+    /// Begin or end a subscription. No response is sent.
     Subscribe {
         /// The agent.
         agent: Box<Agent>,
@@ -64,6 +64,6 @@ pub enum Command {
         /// The call.
         key: CallKey,
         /// The agent's `notifications/cancelled`; `None` if the agent has disconnected.
-        words: Option<Box<Cancellation>>,
+        notification: Option<Box<Cancellation>>,
     },
 }

@@ -119,7 +119,7 @@ mod tests {
     use crate::server::messages::call::CallKey;
 
     fn cancel(serial: u64) -> Command {
-        Command::Cancel { key: CallKey { session: 1, serial }, words: None }
+        Command::Cancel { key: CallKey { session: 1, serial }, notification: None }
     }
 
     fn serial(command: Option<Command>) -> Option<u64> {

@@ -17,7 +17,7 @@ use super::call::{Call, CallKey, Failure};
 use super::cancellation::Cancellation;
 use super::command::Command;
 use super::command_queue::CommandQueue;
-use super::subscriptions::ResourceSubscriptionChange;
+use super::resource_subscribers::ResourceSubscriptionChange;
 use super::task_subscribers::SubscriptionChange;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
@@ -36,11 +36,11 @@ pub(crate) struct Inner {
     pub(crate) stderr: Log,
     pub(crate) stats: Arc<Stats>,
     /// The number of requests that this program itself has sent.
-    pub(crate) own_requests: AtomicU64,
+    pub(crate) embedder_requests: AtomicU64,
     /// The instances, if there may be several.
     pub(crate) instances: Option<watch::Receiver<Arc<[ServerHandle]>>>,
     /// The label of an instance that is one of several.
-    pub(crate) purpose: Option<Arc<str>>,
+    pub(crate) label: Option<Arc<str>>,
 }
 
 impl ServerHandle {
@@ -71,12 +71,12 @@ impl ServerHandle {
     /// Cancels a call, which gets no answer then.
     pub async fn cancel(&self, key: CallKey, words: Option<Cancellation>) {
         // A task that has ended has no calls.
-        let _ = self.0.commands.send(Command::Cancel { key, words: words.map(Box::new) }).await;
+        let _ = self.0.commands.send(Command::Cancel { key, notification: words.map(Box::new) }).await;
     }
 
     /// Cancels a call without waiting for a place in the queue.
     pub(crate) fn cancel_soon(&self, key: CallKey, words: Option<Cancellation>) {
-        self.send_soon(Command::Cancel { key, words: words.map(Box::new) });
+        self.send_soon(Command::Cancel { key, notification: words.map(Box::new) });
     }
 
     /// Sends a call without waiting for a place in the queue.
@@ -89,8 +89,8 @@ impl ServerHandle {
         self.send_soon(Command::DropTask { session, id });
     }
 
-    /// Whether the instance answers a health check within `limit`; `None` if none runs, or if it does not answer while it
-    /// has calls.
+    /// Checks the health of the instance. `Some(true)`: it has answered within `limit`. `Some(false)`: it has not, and has no calls
+    /// in flight. `None`: it does not run, or has not answered while it has calls.
     pub(crate) async fn answers(&self, limit: Duration) -> Option<bool> {
         if !matches!(self.published().state, State::Ready { .. } | State::Unresponsive { .. }) {
             return None;
@@ -126,7 +126,7 @@ impl ServerHandle {
     }
 
     /// Waits until its task has ended and no process is left.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn wait_ended(&self) {
         self.wait_for(|_| false).await;
     }
 
@@ -150,8 +150,8 @@ impl ServerHandle {
 
     /// Restarts within the last hour, after an instance had ended by itself or had not started.
     #[must_use]
-    pub fn restarts_within_an_hour(&self) -> u64 {
-        self.0.stats.recovered.count(Instant::now())
+    pub fn failure_restarts_within_an_hour(&self) -> u64 {
+        self.0.stats.failure_restarts.count(Instant::now())
     }
 
     /// Its instances, if there may be several; stopping ones come last. `None` for a server with a single instance.
@@ -162,30 +162,30 @@ impl ServerHandle {
 
     /// The label of an instance that is one of several.
     #[must_use]
-    pub fn purpose(&self) -> Option<&Arc<str>> {
-        self.0.purpose.as_ref()
+    pub fn label(&self) -> Option<&Arc<str>> {
+        self.0.label.as_ref()
     }
 
     /// Attaches an agent, until the attachment is dropped. The future ends when the instance that was started for the agent
     /// has listed, or will not list.
     pub fn attach(&self, agent: Agent, cwd: Option<Arc<str>>) -> (Attachment, impl Future<Output = ()> + use<>) {
-        let (unlisted, listed) = oneshot::channel();
+        let (listed_signal, listed) = oneshot::channel();
         let session = agent.session;
-        self.send_soon(Command::Attach { agent: Box::new(agent), cwd, unlisted });
+        self.send_soon(Command::Attach { agent: Box::new(agent), cwd, listed_signal });
         (Attachment { server: self.clone(), session }, listed.map(drop))
     }
 
     /// Attaches an agent to an instance that was just started.
     pub(crate) fn attach_agent_soon(&self, agent: Agent) {
-        let (unlisted, _) = oneshot::channel();
-        self.send_soon(Command::Attach { agent: Box::new(agent), cwd: None, unlisted });
+        let (listed_signal, _) = oneshot::channel();
+        self.send_soon(Command::Attach { agent: Box::new(agent), cwd: None, listed_signal });
     }
 
-    /// Attaches an agent, or replaces its requirements. Waits for a place in the queue, as an agent may do that endlessly.
+    /// Attaches an agent, or replaces its data. Waits for a place in the queue, as an agent may do that endlessly.
     pub(crate) async fn attach_agent(&self, agent: Agent) {
-        let (unlisted, _) = oneshot::channel();
+        let (listed_signal, _) = oneshot::channel();
         // A task that has ended sends no notifications.
-        let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, unlisted }).await;
+        let _ = self.0.commands.send(Command::Attach { agent: Box::new(agent), cwd: None, listed_signal }).await;
     }
 
     /// Renews a subscription that an agent had at the task before this one.
@@ -234,7 +234,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Replaces the requirements of the agent. Waits for a place in the queue.
+    /// Replaces the agent's data, such as its log level. Waits for a place in the queue.
     pub async fn change(&self, agent: Agent) {
         self.server.attach_agent(agent).await;
     }

@@ -7,7 +7,7 @@ pub mod cancellation;
 pub(crate) mod command;
 pub(crate) mod command_queue;
 pub(crate) mod handle;
+pub(crate) mod resource_subscribers;
 pub mod server_notification;
-pub(crate) mod subscriptions;
 pub(crate) mod task_subscribers;
 pub mod tasks;

@@ -20,16 +20,16 @@ pub enum ServerNotification {
         line: Bytes,
     },
     /// A URL elicitation is complete: the whole line.
-    Completed(Bytes),
+    ElicitationCompleted(Bytes),
     /// A legacy task of the agent has another status.
-    Task(Box<TaskStatus>),
+    LegacyTaskStatus(Box<LegacyTaskStatus>),
     /// A modern task that the agent has subscribed to has another status.
-    Followed(Box<FollowedTask>),
+    ModernTaskStatus(Box<ModernTaskStatus>),
 }
 
 /// The status of a modern task.
 #[derive(Debug, Clone)]
-pub struct FollowedTask {
+pub struct ModernTaskStatus {
     /// The configured server.
     pub server: Arc<str>,
     /// The server's id of the task, as text.
@@ -40,7 +40,7 @@ pub struct FollowedTask {
 
 /// The status of a legacy task.
 #[derive(Debug, Clone)]
-pub struct TaskStatus {
+pub struct LegacyTaskStatus {
     /// Its present state.
     pub state: TaskState,
     /// The whole line.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
-use super::subscriptions::ResourceSubscriptionChange;
+use super::resource_subscribers::ResourceSubscriptionChange;
 
 /// Begins or ends a subscription of an agent, other than to changed lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,14 +36,14 @@ impl TaskSubscribers {
     }
 
     /// Adds an agent to a task. Returns whether it is the only subscriber.
-    pub(crate) fn join(&mut self, id: &Bytes, agent: u64) -> bool {
+    pub(crate) fn add(&mut self, id: &Bytes, agent: u64) -> bool {
         let agents = self.0.entry(id.clone()).or_default();
         agents.insert(agent);
         agents.len() == 1
     }
 
     /// Removes an agent from a task. Returns whether it was the last subscriber.
-    pub(crate) fn leave(&mut self, id: &Bytes, agent: u64) -> bool {
+    pub(crate) fn remove(&mut self, id: &Bytes, agent: u64) -> bool {
         let Some(agents) = self.0.get_mut(id) else { return false };
         let was_last = agents.remove(&agent) && agents.is_empty();
         if was_last {
@@ -53,9 +53,9 @@ impl TaskSubscribers {
     }
 
     /// Removes an agent from all tasks. Returns the tasks without subscribers.
-    pub(crate) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
+    pub(crate) fn remove_from_all(&mut self, agent: u64) -> Vec<Bytes> {
         let all: Vec<_> = self.0.keys().cloned().collect();
-        all.into_iter().filter(|id| self.leave(id, agent)).collect()
+        all.into_iter().filter(|id| self.remove(id, agent)).collect()
     }
 
     /// The subscribers of one task.
@@ -83,17 +83,17 @@ mod tests {
         let mut task_subscribers = TaskSubscribers::default();
         let [a, b] = ["a", "b"].map(Bytes::from);
         assert!(
-            task_subscribers.join(&a, 1)
-                && !task_subscribers.join(&a, 2)
-                && !task_subscribers.join(&a, 2)
-                && task_subscribers.join(&b, 2)
+            task_subscribers.add(&a, 1)
+                && !task_subscribers.add(&a, 2)
+                && !task_subscribers.add(&a, 2)
+                && task_subscribers.add(&b, 2)
         );
         assert!(task_subscribers.of(b"a").eq([1, 2]) && task_subscribers.of(b"c").next().is_none());
-        assert!(!task_subscribers.leave(&a, 9) && !task_subscribers.leave(&a, 1) && !task_subscribers.leave(&a, 1));
-        assert_eq!(task_subscribers.leave_all(2), [a.clone(), b]);
-        assert!(task_subscribers.is_empty() && !task_subscribers.leave(&a, 2));
-        task_subscribers.join(&a, 1);
+        assert!(!task_subscribers.remove(&a, 9) && !task_subscribers.remove(&a, 1) && !task_subscribers.remove(&a, 1));
+        assert_eq!(task_subscribers.remove_from_all(2), [a.clone(), b]);
+        assert!(task_subscribers.is_empty() && !task_subscribers.remove(&a, 2));
+        task_subscribers.add(&a, 1);
         task_subscribers.forget(b"a");
-        assert!(task_subscribers.is_empty() && task_subscribers.leave_all(1).is_empty());
+        assert!(task_subscribers.is_empty() && task_subscribers.remove_from_all(1).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Weak;
 use bytes::Bytes;
 
 use super::handle::ServerHandle;
-pub use crate::task_state::{TaskAct, TaskState, unknown_task};
+pub use crate::task_state::{TaskOperation, TaskState, unknown_task};
 
 /// A request about a legacy task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct LegacyTaskRequest {
     /// The task's id, as text.
     pub id: Bytes,
     /// The operation.
-    pub act: TaskAct,
+    pub operation: TaskOperation,
 }
 
 /// A request about a task of the modern era.
@@ -22,9 +22,9 @@ pub struct ModernTaskRequest {
     /// The agent's id of the task.
     pub id: Bytes,
     /// The server's id of the task, as text.
-    pub task: Bytes,
+    pub task_id: Bytes,
     /// The tag of the instance that created the task.
-    pub maker: u64,
+    pub instance_tag: u64,
 }
 
 /// What a response shows about a task, for the session.
@@ -42,7 +42,7 @@ pub enum TaskEvent {
     /// The response may create or report a modern task of the instance with this tag.
     Modern {
         /// The tag of the instance.
-        maker: u64,
+        instance_tag: u64,
     },
 }
 
@@ -56,5 +56,5 @@ pub struct CreatedTask {
     /// Status notifications that arrived before the response, each a whole line.
     pub early: Vec<Bytes>,
     /// Dead once the instance has ended, as its tasks end with it.
-    pub life: Weak<()>,
+    pub instance_alive: Weak<()>,
 }

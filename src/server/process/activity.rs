@@ -1,6 +1,6 @@
-//! Signs of life of a server that has not answered yet: lines on stderr, and growing files.
+//! Signs of life of a server that has not answered yet: bytes on stderr, and bytes written anywhere.
 //!
-//! Files are not looked for. The kernel counts for each process what it writes (`/proc/PID/io`), whatever the file.
+//! The latter come from the kernel's counters of each process (`/proc/PID/io`), so mcpd looks at no file.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,9 +12,10 @@ use tokio::time::timeout;
 
 use crate::server::subtree;
 
-/// Bytes written between two looks that are a sign of life. A process that waits writes less, to wake its own threads or to its log.
+/// Bytes written between two looks that are a sign of life. An idle process writes less, such as to its log or to wake its own
+/// threads.
 const MIN_WRITTEN: u64 = 64 << 10;
-/// For the counters to be read: the kernel makes a reader wait while a process executes another program.
+/// Time limit for reading the counters: the kernel makes a reader wait while a process executes another program.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bytes that one process has written to stderr.
@@ -23,7 +24,7 @@ pub(in crate::server) type StderrBytes = Arc<AtomicU64>;
 /// What the processes of one server had written at the last look.
 #[derive(Debug)]
 pub(in crate::server) struct Activity {
-    /// The server and its guard are below it.
+    /// The guard, or without one the server. It counts with all its descendants.
     root: u32,
     stderr: StderrBytes,
     stderr_seen: u64,
@@ -37,7 +38,7 @@ impl Activity {
     }
 
     /// Whether the server has shown a sign of life since the last look.
-    pub(in crate::server) async fn look(&mut self) -> bool {
+    pub(in crate::server) async fn check(&mut self) -> bool {
         let root = self.root;
         let reading = timeout(READ_TIMEOUT, spawn_blocking(move || subtree::bytes_written_below(root))).await;
         let written = match reading {

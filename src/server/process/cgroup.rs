@@ -34,7 +34,7 @@ use crate::server::exit::ReachedLimit;
 
 /// Time to take over the delegated cgroup, and to create one for an instance.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time to read the events of a cgroup. The exit of a server is awaited for half a second at most.
+/// Time to read the events of a cgroup. Must be shorter than the time in which the exit status has to arrive (`EXIT_GRACE`, 0.5 s).
 const READ_TIMEOUT: Duration = Duration::from_millis(300);
 /// Time to remove a cgroup after its last process has ended.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -92,13 +92,13 @@ impl Cgroups {
             return (None, self.not_enforced(reason.into()));
         }
         let name = format!("server-{server}-{}", self.0.made.fetch_add(1, Ordering::Relaxed) + 1);
-        let too_late = Instant::now() + CREATE_TIMEOUT;
-        let making = spawn_blocking(move || tree.create(&name, limits, guard, too_late));
+        let deadline = Instant::now() + CREATE_TIMEOUT;
+        let making = spawn_blocking(move || tree.create(&name, limits, guard, deadline));
         // A cgroup that is created too late is dropped on its thread, and so removed.
         let made = match timeout(CREATE_TIMEOUT, making).await {
             Ok(Ok(Ok(cgroup))) => cgroup,
-            Ok(Ok(Err(error))) => return (None, unmade(server, &error.to_string())),
-            Ok(Err(_)) | Err(_) => return (None, unmade(server, "the system does not answer")),
+            Ok(Ok(Err(error))) => return (None, not_enforced(server, &error.to_string())),
+            Ok(Err(_)) | Err(_) => return (None, not_enforced(server, "the system does not answer")),
         };
         (Some(made), missing.map_or(Enforcement::Enforced, |reason| self.not_enforced(reason.into())))
     }
@@ -122,7 +122,7 @@ impl Cgroups {
     }
 }
 
-fn unmade(server: &str, error: &str) -> Enforcement {
+fn not_enforced(server: &str, error: &str) -> Enforcement {
     tracing::warn!(server, "its limits are not enforced: its cgroup cannot be made: {error}");
     Enforcement::NotEnforced(format!("its cgroup cannot be made: {error}").into())
 }
@@ -141,7 +141,7 @@ impl Cgroup {
     /// Kills its remaining processes and removes it. Gives up after [`REMOVE_TIMEOUT`] with a warning.
     pub(super) async fn remove(mut self) {
         if let Some(path) = self.path.take() {
-            removed(path).await;
+            remove_cgroup(path).await;
         }
     }
 }
@@ -149,12 +149,12 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         if let (Some(path), Ok(runtime)) = (self.path.take(), Handle::try_current()) {
-            runtime.spawn(removed(path));
+            runtime.spawn(remove_cgroup(path));
         }
     }
 }
 
-async fn removed(path: PathBuf) {
+async fn remove_cgroup(path: PathBuf) {
     let start = Instant::now();
     while start.elapsed() < REMOVE_TIMEOUT {
         let attempt = path.clone();

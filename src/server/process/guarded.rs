@@ -91,7 +91,7 @@ impl GuardedProcess {
     }
 
     /// Waits for the end of the server. Cancel-safe.
-    pub(super) async fn ended(&mut self) -> ProcessEnd {
+    pub(super) async fn wait_ended(&mut self) -> ProcessEnd {
         match next_report(&mut self.reports).await {
             Some(Report::Exited(exit)) => ProcessEnd::Exited(exit),
             _ => ProcessEnd::GuardLost,

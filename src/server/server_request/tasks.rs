@@ -8,20 +8,20 @@ use tokio::sync::mpsc;
 use crate::jsonrpc::members::text;
 
 /// Pending notifications of tasks; more are dropped, as a server has to poll its tasks anyway.
-const PLACES: usize = 64;
+const CAPACITY: usize = 64;
 
 /// The part of a request that is about tasks.
 #[derive(Debug)]
 pub struct TaskContext {
     /// What the request does.
-    pub wish: TaskAction,
+    pub request: ClientTaskRequest,
     /// The instance whose tasks they are.
-    pub asker: TaskRequester,
+    pub channel: TaskNotificationSender,
 }
 
 /// What a request does with tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TaskAction {
+pub enum ClientTaskRequest {
     /// It may become a task.
     Make,
     /// It is about the task with this id, as text.
@@ -30,7 +30,7 @@ pub enum TaskAction {
     List,
 }
 
-impl TaskAction {
+impl ClientTaskRequest {
     /// Parses a request of a method `tasks/*` with this raw id in its params.
     pub(super) fn about(method: &[u8], id: Option<&Bytes>) -> Result<Self, &'static str> {
         if method == b"tasks/list" {
@@ -43,13 +43,13 @@ impl TaskAction {
 
 /// The instance that requested a task, while it runs.
 #[derive(Debug, Clone)]
-pub struct TaskRequester(mpsc::Sender<Bytes>);
+pub struct TaskNotificationSender(mpsc::Sender<Bytes>);
 
-impl TaskRequester {
+impl TaskNotificationSender {
     /// A new instance, and the receiver of its notifications. It counts as running until that is dropped.
     #[must_use]
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
-        let (sender, way) = mpsc::channel(PLACES);
+        let (sender, way) = mpsc::channel(CAPACITY);
         (Self(sender), way)
     }
 
@@ -66,7 +66,7 @@ impl TaskRequester {
     }
 
     /// Sends a notification line, or drops it if too many are pending.
-    pub fn tell(&self, line: Bytes) {
+    pub fn send(&self, line: Bytes) {
         let _ = self.0.try_send(line);
     }
 }

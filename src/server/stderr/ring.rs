@@ -135,7 +135,7 @@ pub struct Reader {
 impl Reader {
     /// The number of the next line, counted from the server's first.
     #[must_use]
-    pub fn place(&self) -> u64 {
+    pub fn next_line_number(&self) -> u64 {
         self.next
     }
 
@@ -153,7 +153,7 @@ impl Reader {
 
     /// The times when the lines ahead of the reader were read.
     #[must_use]
-    pub fn all_read(&self) -> Vec<Moment> {
+    pub fn times_of_unread(&self) -> Vec<Moment> {
         let ring = self.ring.borrow();
         let first = usize::try_from(self.next.saturating_sub(ring.dropped)).unwrap_or(usize::MAX);
         ring.lines.iter().skip(first).map(|line| line.read).collect()
@@ -233,6 +233,6 @@ mod tests {
         push(5..100_000);
         let oldest = ring.borrow().dropped;
         assert_eq!((take(), take()), (Some((oldest - 5, oldest)), Some((0, oldest + 1))));
-        assert_eq!(log.reader(usize::MAX).place(), oldest);
+        assert_eq!(log.reader(usize::MAX).next_line_number(), oldest);
     }
 }

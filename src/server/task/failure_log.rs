@@ -38,7 +38,7 @@ impl ServerTask {
             State::Failed { reason } => self.warn("start failed, will not be tried again", reason, None),
             State::NeedsLogin { reason } => self.warn("needs a login", reason, None),
             State::Unresponsive { reason, .. } if !self.marked_down() => self.warn("does not answer", reason, None),
-            _ => tracing::info!(server = %self.config.name, instance = self.purpose.as_deref(), "{}", state.word()),
+            _ => tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "{}", state.word()),
         }
     }
 
@@ -58,7 +58,7 @@ impl ServerTask {
         let line = pid.and_then(|pid| self.stderr.log().last_of(pid));
         tracing::warn!(
             server = %self.config.name,
-            instance = self.purpose.as_deref(),
+            instance = self.label.as_deref(),
             code = exit.as_ref().and_then(|exit| exit.code),
             signal = exit.as_ref().and_then(|exit| exit.signal),
             attempt = retry.map(|(attempt, _)| attempt),

@@ -10,53 +10,53 @@ use crate::printable::one_line;
 use crate::server::instance::{Instance, LogOwner, NewSubscription, Topic, level_of};
 use crate::server::messages::agents::Agent;
 use crate::server::messages::call::{Call, RequestKind, ToAgent};
-use crate::server::messages::server_notification::{FollowedTask, ResourceUpdate, ServerNotification};
-use crate::server::messages::subscriptions::ResourceSubscriptionChange;
+use crate::server::messages::resource_subscribers::ResourceSubscriptionChange;
+use crate::server::messages::server_notification::{ModernTaskStatus, ResourceUpdate, ServerNotification};
 use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 impl ServerTask {
     /// Writes a call to the instance. A subscription that another agent already has is answered here.
-    pub(super) fn give(&mut self, call: Box<Call>, instance: &mut Instance) {
+    pub(super) fn send_to_instance(&mut self, call: Box<Call>, instance: &mut Instance) {
         let subscription = match &call.kind {
-            RequestKind::Subscription(subscription) => subscription,
-            RequestKind::Task(_) => return instance.ask_about_task(call),
-            RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {
+            RequestKind::ResourceSubscription(subscription) => subscription,
+            RequestKind::LegacyTask(_) => return instance.request_about_task(call),
+            RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {
                 instance.call(call);
                 return;
             }
         };
-        let agent = call.reply.key.session;
+        let agent = call.response_handle.key.session;
         if subscription.begins {
-            if self.agents.join(&subscription.uri, agent, call.reply.to()) {
-                call.grant();
+            if self.agents.join(&subscription.uri, agent, call.response_handle.to()) {
+                call.answer_empty();
             } else {
                 instance.subscribe(*call);
             }
             return;
         }
         let is_subscribed = instance.subscriptions.withdraw(agent, &subscription.uri);
-        if self.agents.subscriptions.leave(&subscription.uri, agent) || is_subscribed {
-            call.grant();
+        if self.agents.resource_subscribers.remove(&subscription.uri, agent) || is_subscribed {
+            call.answer_empty();
         } else {
             instance.unsubscribe(call);
         }
     }
 
     /// Renews the subscriptions of the former instance.
-    pub(super) fn renew(&mut self, instance: &mut Instance) {
+    pub(super) fn renew_subscriptions(&mut self, instance: &mut Instance) {
         self.agents.task_subscribers.clear();
         instance.logging.set_level(&mut instance.wire, self.agents.level());
-        for (uri, raw) in self.agents.subscriptions.iter() {
-            instance.subscriptions.renew(&mut instance.wire, uri, raw);
+        for (uri, raw) in self.agents.resource_subscribers.iter() {
+            instance.subscriptions.subscribe_quietly(&mut instance.wire, uri, raw);
         }
     }
 
-    /// Begins or ends a subscription without an answer.
+    /// Begins or ends a subscription. No response is sent.
     pub(super) fn subscribe(&mut self, agent: Agent, interest: SubscriptionChange, instance: &mut Instance) {
         match interest {
             SubscriptionChange::Resource(subscription) => match self.agents.subscribe(agent, subscription) {
                 Some(ResourceSubscriptionChange { uri, raw, begins: true }) => {
-                    instance.subscriptions.renew(&mut instance.wire, &uri, &raw);
+                    instance.subscriptions.subscribe_quietly(&mut instance.wire, &uri, &raw);
                 }
                 Some(ResourceSubscriptionChange { raw, begins: false, .. }) => {
                     instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
@@ -64,57 +64,57 @@ impl ServerTask {
                 None => {}
             },
             SubscriptionChange::Task(following) => {
-                if let Some(following) = self.agents.follow(agent, following) {
-                    instance.subscriptions.follow(&instance.wire, following);
+                if let Some(following) = self.agents.subscribe_task(agent, following) {
+                    instance.subscriptions.subscribe_task(&instance.wire, following);
                 }
             }
         }
     }
 
-    /// Attaches an agent, or replaces its requirements.
-    pub(super) fn join(&mut self, agent: Agent, instance: &mut Instance) {
+    /// Attaches an agent, or replaces its data.
+    pub(super) fn attach_agent(&mut self, agent: Agent, instance: &mut Instance) {
         self.agents.attach(agent);
         instance.logging.set_level(&mut instance.wire, self.agents.level());
     }
 
     /// Detaches an agent: ends subscriptions that only it had, and cancels its tasks.
-    pub(super) fn leave(&mut self, session: u64, instance: &mut Instance) {
+    pub(super) fn detach_agent(&mut self, session: u64, instance: &mut Instance) {
         for raw in self.agents.detach(session) {
             instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
         }
-        for id in self.agents.task_subscribers.leave_all(session) {
-            instance.subscriptions.follow(&instance.wire, TaskSubscriptionChange { id, begins: false });
+        for id in self.agents.task_subscribers.remove_from_all(session) {
+            instance.subscriptions.subscribe_task(&instance.wire, TaskSubscriptionChange { id, begins: false });
         }
         instance.drop_tasks(session);
         instance.logging.set_level(&mut instance.wire, self.agents.level());
     }
 
-    pub(super) fn subscribed(&mut self, subscription: NewSubscription) {
+    pub(super) fn record_subscription(&mut self, subscription: NewSubscription) {
         let NewSubscription { uri, raw, agents } = subscription;
-        self.agents.subscriptions.insert(uri, raw, agents.iter().map(|(session, _)| *session));
+        self.agents.resource_subscribers.insert(uri, raw, agents.iter().map(|(session, _)| *session));
         for (session, to) in agents {
-            self.agents.know(session, &to);
+            self.agents.add_if_absent(session, &to);
         }
     }
 
     /// Reports that the server refuses or has ended a subscription.
-    pub(super) fn refused(&mut self, topic: &Topic) {
+    pub(super) fn remove_topic(&mut self, topic: &Topic) {
         match topic {
-            Topic::Resource(uri) => self.lapsed(uri),
+            Topic::Resource(uri) => self.remove_subscription(uri),
             Topic::Task(id) => self.agents.task_subscribers.forget(id),
         }
     }
 
-    pub(super) fn lapsed(&mut self, uri: &Bytes) {
+    pub(super) fn remove_subscription(&mut self, uri: &Bytes) {
         tracing::warn!(
             server = %self.config.name,
             "does not tell of changes of {}", one_line(&String::from_utf8_lossy(uri))
         );
-        self.agents.subscriptions.forget(uri);
+        self.agents.resource_subscribers.forget(uri);
     }
 
     /// Delivers a log message to its owner, to every agent if `broadcast_logs` is set, or else drops it.
-    pub(super) fn logged(&self, line: &Bytes, params: Option<&Bytes>, owner: Option<LogOwner>) {
+    pub(super) fn deliver_log_message(&self, line: &Bytes, params: Option<&Bytes>, owner: Option<LogOwner>) {
         let make = || ServerNotification::Logged { level: level_of(params), line: splice(line, &mut []) };
         let Settings { sharing, broadcast_logs, .. } = self.config.settings;
         if broadcast_logs || sharing == Sharing::Session {
@@ -130,11 +130,13 @@ impl ServerTask {
     }
 
     /// Sends the status of a task to its subscribers.
-    pub(super) fn task_updated(&mut self, line: Bytes, id: Bytes, ended: bool) {
+    pub(super) fn deliver_task_status(&mut self, line: Bytes, id: Bytes, ended: bool) {
         let to: Vec<_> = self.agents.task_subscribers.of(&id).filter_map(|session| self.agents.find(session)).collect();
-        let update = FollowedTask { server: self.config.name.clone(), id, line };
+        let update = ModernTaskStatus { server: self.config.name.clone(), id, line };
         for to in to {
-            to.send_notification(ToAgent::ServerNotification(ServerNotification::Followed(Box::new(update.clone()))));
+            to.send_notification(ToAgent::ServerNotification(ServerNotification::ModernTaskStatus(Box::new(
+                update.clone(),
+            ))));
         }
         if ended {
             self.agents.task_subscribers.forget(&update.id);
@@ -142,10 +144,10 @@ impl ServerTask {
     }
 
     /// Reports a changed resource to its subscribers.
-    pub(super) fn updated(&self, line: &Bytes, params: Option<&Bytes>) {
+    pub(super) fn deliver_resource_update(&self, line: &Bytes, params: Option<&Bytes>) {
         let Some(Ok([Some(uri)])) = params.map(|params| members(params, ["uri"])) else { return };
         let Some(uri) = text(&uri) else { return };
-        let agents = self.agents.subscriptions.concerned(&uri);
+        let agents = self.agents.resource_subscribers.concerned(&uri);
         if agents.is_empty() {
             return;
         }

@@ -7,7 +7,7 @@ use super::shutdown::StopReason;
 use crate::config::OnUnhealthy;
 use crate::server::control::HealthOverride;
 use crate::server::error::ServerError;
-use crate::server::health::{Act, Calls, Health, Silence};
+use crate::server::health::{CallHealth, CheckResult, Health, UnansweredCounts};
 use crate::server::instance::Instance;
 use crate::server::lifecycle::{Event, State};
 
@@ -21,21 +21,21 @@ impl ServerTask {
 
     /// Checks the instance. Returns the reason if it must be restarted.
     pub(super) fn check_up(&mut self, health: &mut Health, instance: &mut Instance) -> Option<StopReason> {
-        let health_override = self.orders.health_override();
-        let calls = Calls { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
+        let health_override = self.control.health_override();
+        let calls = CallHealth { are_pending: instance.calls() > 0, timed_out: instance.health.take_timed_out() };
         // A mark set by the operator overrides the checks. A server that is marked down gets no calls.
         match health.check(Instant::now(), calls, health_override != HealthOverride::Auto) {
-            Act::Wait => return None,
-            Act::Ping => instance.health.ping(&mut instance.wire),
-            Act::Well => {
-                self.publisher.checked(Silence::default());
+            CheckResult::Wait => return None,
+            CheckResult::Ping => instance.health.ping(&mut instance.wire),
+            CheckResult::Healthy => {
+                self.publisher.publish_check(UnansweredCounts::default());
                 if health_override == HealthOverride::Auto {
-                    self.on(Event::Well);
+                    self.on(Event::Healthy);
                 }
             }
-            Act::Missed(silence) => {
-                self.publisher.checked(silence);
-                if health.is_ill() {
+            CheckResult::Missed(silence) => {
+                self.publisher.publish_check(silence);
+                if health.is_unresponsive() {
                     return self.ill(silence);
                 }
             }
@@ -43,14 +43,14 @@ impl ServerTask {
         None
     }
 
-    fn ill(&mut self, silence: Silence) -> Option<StopReason> {
+    fn ill(&mut self, silence: UnansweredCounts) -> Option<StopReason> {
         let reason = ServerError::Unanswered(silence);
         if self.config.settings.on_unhealthy == OnUnhealthy::Restart {
             return Some(StopReason::Broken(reason));
         }
         // The first reason stays. The report has the present numbers.
         if !matches!(self.lifecycle.state(), State::Unresponsive { .. }) {
-            self.on(Event::Ill(reason));
+            self.on(Event::Unhealthy(reason));
         }
         None
     }
@@ -58,8 +58,8 @@ impl ServerTask {
     /// Applies the operator's health override.
     pub(super) fn override_health(&mut self, health_override: HealthOverride) {
         match health_override {
-            HealthOverride::Auto | HealthOverride::Up => self.on(Event::Well),
-            HealthOverride::Down => self.on(Event::Ill(ServerError::MarkedDown)),
+            HealthOverride::Auto | HealthOverride::ForceHealthy => self.on(Event::Healthy),
+            HealthOverride::ForceUnhealthy => self.on(Event::Unhealthy(ServerError::MarkedDown)),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::shutdown::LIST_GRACE;
 use super::{ServerTask, startable};
 use crate::config::Start;
-use crate::server::cache::Cache;
+use crate::server::cache::ListCacheFile;
 use crate::server::control::DesiredState;
 use crate::server::instance::Instance;
 use crate::server::lifecycle::Event;
@@ -17,22 +17,24 @@ impl ServerTask {
     /// Waits until an instance has to run again; `false` if the server is stopped for good.
     pub(super) async fn start_again(&mut self) -> bool {
         loop {
-            if self.may_sleep() && self.orders.runs_revision(self.revision) && self.publisher.knows_lists() {
+            if self.may_sleep() && self.control.should_run_revision(self.revision) && self.publisher.knows_lists() {
                 if self.sleep_until_called().await {
                     break;
                 }
                 continue;
             }
-            if !self.orders.runs() {
+            if !self.control.should_run() {
                 self.forget_at = None;
-                self.refuse_parked();
-                self.publisher.disabled();
+                self.refuse_waiting();
+                self.publisher.publish_disabled();
             }
-            let mut orders = self.orders.clone();
-            let Some(DesiredState { config, revision, .. }) = self.parking(orders.next()).await else { return false };
+            let mut control = self.control.clone();
+            let Some(DesiredState { config, revision, .. }) = self.handling_commands_until(control.next()).await else {
+                return false;
+            };
             (self.config, self.revision) = (config, revision);
-            self.publisher.update(|published| (published.revision, published.attempted) = (revision, false));
-            self.recall_lists().await;
+            self.publisher.update(|published| (published.revision, published.first_start_ended) = (revision, false));
+            self.load_lists().await;
             if !self.may_sleep() || !self.publisher.knows_lists() {
                 break;
             }
@@ -53,18 +55,18 @@ impl ServerTask {
     /// Waits for a call; `false` if the desired state changes first.
     async fn sleep_until_called(&mut self) -> bool {
         self.forget_at = None;
-        self.publisher.update(|published| (published.asleep, published.attempted) = (true, true));
-        let (mut orders, revision) = (self.orders.clone(), self.revision);
+        self.publisher.update(|published| (published.not_started_yet, published.first_start_ended) = (true, true));
+        let (mut control, revision) = (self.control.clone(), self.revision);
         let called = loop {
             if !self.parked.is_empty() || !self.may_sleep() {
                 break true;
             }
             tokio::select! {
                 Some(command) = self.commands.recv() => self.park_command(command),
-                () = orders.obsolete(revision) => break false,
+                () = control.wait_obsolete(revision) => break false,
             }
         };
-        self.publisher.update(|published| published.asleep = false);
+        self.publisher.update(|published| published.not_started_yet = false);
         called
     }
 
@@ -79,25 +81,26 @@ impl ServerTask {
     }
 
     /// Reads the lists from the cache. They are published until the server has listed.
-    pub(super) async fn recall_lists(&mut self) {
+    pub(super) async fn load_lists(&mut self) {
         let Some(cache) = self.cache() else { return };
         let name = Arc::clone(&self.config.name);
-        if let Some(known) = self.parking(cache.recall(name)).await {
-            self.publisher.recalled(known);
+        if let Some(known) = self.handling_commands_until(cache.load(name)).await {
+            self.publisher.publish_cached(known);
             self.forget_at = Some(Instant::now() + LIST_GRACE);
         }
     }
 
     /// Stores the lists once all are fetched. If each were stored separately, an older state could be written last.
-    pub(super) fn keep_lists_if(&self, settled: bool) {
-        // The group stores the lists of agents' instances, as their configurations depend on the directory.
+    pub(super) fn store_lists_if(&self, settled: bool) {
+        // An instance that belongs to agents does not store its lists, because its configuration, and so its file, depends on the
+        // directory: its group stores them. A lazy one also stores its own, which it needs to sleep.
         let is_stored = self.is_lazy() || !self.config.settings.sharing.is_by_agent();
         if let Some(cache) = self.cache().filter(|_| settled && is_stored) {
-            cache.keep(Arc::clone(&self.config.name), self.publisher.known());
+            cache.store(Arc::clone(&self.config.name), self.publisher.known());
         }
     }
 
-    fn cache(&self) -> Option<Cache> {
-        Cache::of(self.context.cache.clone()?, &self.config)
+    fn cache(&self) -> Option<ListCacheFile> {
+        ListCacheFile::of(self.context.cache.clone()?, &self.config)
     }
 }

@@ -9,10 +9,10 @@ use super::ServerTask;
 use super::shutdown::{StopReason, disconnected};
 use super::start_limit::StartLimit;
 use crate::era::{self, Era, Eras};
-use crate::server::era_cache::{EraPreference, EraSupport, Support, has_instance_for_each_era, is_remote};
+use crate::server::era_cache::{EraPreference, EraSupport, Support, is_remote, may_split_by_era};
 use crate::server::error::{ServerError, StartTimeout};
-use crate::server::handshake::{HandshakeError, HandshakeResult, Opening, ServerInfo, handshake};
-use crate::server::health::Silence;
+use crate::server::handshake::{HandshakeError, HandshakePlan, HandshakeResult, ServerInfo, handshake};
+use crate::server::health::UnansweredCounts;
 use crate::server::instance::{self, Instance};
 use crate::server::lifecycle::Event;
 use crate::server::link::{Link, RemoteTransport};
@@ -33,12 +33,12 @@ impl ServerTask {
         let setup = instance::Setup {
             config: Arc::clone(&self.config),
             scope: self.scope.clone(),
-            purpose: self.purpose.clone(),
+            label: self.label.clone(),
             stats: Arc::clone(&self.publisher.stats),
             max_message: self.context.max_message,
         };
         let mut instance = Instance::new(link, setup);
-        let opening = self.died_opening.map_or_else(|| self.opening(), Opening::instead_of);
+        let opening = self.died_opening.map_or_else(|| self.opening(), HandshakePlan::instead_of);
         // Boxed, so that the futures that open and end the instance take no memory while it runs.
         let opened = Box::pin(permit.during(open(&mut instance, &mut process, activity, opening, limit)));
         let opened = self.unless_stopped(opened).await;
@@ -46,12 +46,12 @@ impl ServerTask {
         let end = match opened {
             Some(Ok(_)) if self.needs_both_eras() => {
                 if let Link::Http(http) = instance.wire.into_link() {
-                    self.parking(http.close()).await;
+                    self.handling_commands_until(http.close()).await;
                 }
                 return Event::Ended(ServerError::HasBothEras);
             }
             Some(Ok(HandshakeResult { info, .. })) => {
-                self.up(&info, instance.wire.remote());
+                self.publish_start(&info, instance.wire.remote());
                 self.is_to_reopen = self.needs_legacy_opening(&instance);
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
@@ -64,14 +64,14 @@ impl ServerTask {
         Box::pin(self.end(end, instance, process)).await
     }
 
-    fn opening(&self) -> Opening {
+    fn opening(&self) -> HandshakePlan {
         let known = self.publisher.eras.of(&self.config);
-        Opening::of(self.config.settings.era, self.preference(), &known, is_remote(&self.config))
+        HandshakePlan::of(self.config.settings.era, self.preference(), &known, is_remote(&self.config))
     }
 
     /// A server at a URL is sent `initialize` only once a legacy agent calls it.
     fn preference(&self) -> EraPreference {
-        match self.orders.desired().era {
+        match self.control.desired().era {
             EraPreference::Shared if is_remote(&self.config) && !self.has_legacy_calls => {
                 EraPreference::Of(Era::Modern)
             }
@@ -81,7 +81,7 @@ impl ServerTask {
 
     /// Records the first legacy call. Returns whether `call` has to wait because the instance is now reopened in the legacy era. A busy
     /// instance is not reopened, and its legacy calls are bridged.
-    pub(super) fn has_to_reopen_for(&mut self, call: &Call, instance: &Instance) -> bool {
+    pub(super) fn note_call_and_check_reopen(&mut self, call: &Call, instance: &Instance) -> bool {
         if !self.has_legacy_calls && call.origin.era() == Era::Legacy {
             self.has_legacy_calls = true;
             self.is_to_reopen = self.needs_legacy_opening(instance);
@@ -99,24 +99,29 @@ impl ServerTask {
     fn needs_legacy_opening(&self, instance: &Instance) -> bool {
         self.has_legacy_calls
             && instance.wire.era() == Era::Modern
-            && self.orders.desired().era == EraPreference::Shared
-            && has_instance_for_each_era(&self.config)
+            && self.control.desired().era == EraPreference::Shared
+            && may_split_by_era(&self.config)
             && self.publisher.eras.of(&self.config).legacy == Support::Unknown
     }
 
     /// Whether the next instance is known to use the legacy era.
-    pub(super) fn speaks_legacy(&self) -> bool {
+    pub(super) fn next_is_legacy(&self) -> bool {
         self.opening().first == Era::Legacy && self.publisher.eras.of(&self.config).legacy == Support::Confirmed
     }
 
     /// Whether a single instance has to be replaced by one for each era.
     pub(super) fn needs_both_eras(&self) -> bool {
-        let is_shared = self.orders.desired().era == EraPreference::Shared;
-        is_shared && has_instance_for_each_era(&self.config) && self.publisher.eras.of(&self.config).has_both()
+        let is_shared = self.control.desired().era == EraPreference::Shared;
+        is_shared && may_split_by_era(&self.config) && self.publisher.eras.of(&self.config).has_both()
     }
 
     /// Records the eras that the handshake has found out.
-    fn learn(&mut self, opened: Option<&Result<HandshakeResult, StopReason>>, opening: Opening, instance: &Instance) {
+    fn learn(
+        &mut self,
+        opened: Option<&Result<HandshakeResult, StopReason>>,
+        opening: HandshakePlan,
+        instance: &Instance,
+    ) {
         match opened {
             Some(Ok(HandshakeResult { info, learned })) => {
                 let mut learned = learned.clone();
@@ -126,13 +131,15 @@ impl ServerTask {
                 self.learn_eras(&learned);
             }
             Some(Err(StopReason::Ended(ProcessEnd::Exited(_))))
-                if opening.is_a_trial() && self.died_opening.is_none() && instance.awaits_opening(opening.first) =>
+                if opening.is_trial()
+                    && self.died_opening.is_none()
+                    && instance.awaits_handshake_response(opening.first) =>
             {
                 self.died_opening = Some(opening.first);
             }
             Some(Err(StopReason::Broken(_) | StopReason::Disconnected(_))) => {
                 let failed = if instance.wire.is_known_modern() { Era::Legacy } else { opening.first };
-                self.publisher.eras.forget(&self.config, failed);
+                self.publisher.eras.record_failed_opening(&self.config, failed);
             }
             Some(Err(StopReason::Ended(_) | StopReason::Stop)) | None => {}
         }
@@ -142,7 +149,7 @@ impl ServerTask {
         self.publisher.eras.learn(&self.config, learned);
     }
 
-    fn up(&mut self, info: &ServerInfo, remote: Option<RemoteTransport>) {
+    fn publish_start(&mut self, info: &ServerInfo, remote: Option<RemoteTransport>) {
         self.forget_at = None;
         self.publisher.update(|published| {
             published.remote = remote;
@@ -152,9 +159,9 @@ impl ServerTask {
             published.extensions.clone_from(&info.extensions);
             published.makes_tasks = info.tasks.of_calls;
             published.instructions.clone_from(&info.instructions);
-            published.checked = Some((Instant::now(), Silence::default()));
+            published.checked = Some((Instant::now(), UnansweredCounts::default()));
         });
-        self.on(Event::Up);
+        self.on(Event::Started);
     }
 }
 
@@ -163,19 +170,19 @@ async fn open(
     instance: &mut Instance,
     process: &mut Option<Process>,
     activity: Option<Activity>,
-    opening: Opening,
+    opening: HandshakePlan,
     limit: Duration,
 ) -> Result<HandshakeResult, StopReason> {
     let ended = async {
         match process {
-            Some(process) => process.ended().await,
+            Some(process) => process.wait_ended().await,
             None => std::future::pending().await,
         }
     };
     let result = tokio::select! {
         result = handshake(instance, opening) => result,
         ended = ended => return Err(StopReason::Ended(ended)),
-        timeout = too_slow(limit, activity, opening) => return Err(StopReason::Broken(ServerError::Handshake(timeout))),
+        timeout = too_slow(limit, activity, opening) => return Err(StopReason::Broken(ServerError::StartTimedOut(timeout))),
     };
     match result {
         Ok(info) => Ok(info),
@@ -185,12 +192,12 @@ async fn open(
 }
 
 /// Waits until the start has taken too long.
-async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: Opening) -> StartTimeout {
+async fn too_slow(limit: Duration, mut activity: Option<Activity>, opening: HandshakePlan) -> StartTimeout {
     let mut start = StartLimit::new(limit, Instant::now());
-    while let Some(look) = start.next_look(Instant::now()) {
+    while let Some(look) = start.next_check(Instant::now()) {
         sleep_until(look.into()).await;
         if let Some(activity) = &mut activity
-            && activity.look().await
+            && activity.check().await
         {
             start.note_life(Instant::now());
         }

@@ -23,7 +23,7 @@ use crate::server::lifecycle::State;
 use crate::server::messages::call::{Call, CallKey, Exposure, Failure, RequestKind};
 use crate::server::messages::command::Command;
 use crate::server::messages::task_subscribers::SubscriptionChange;
-use crate::server::stop_order::StopLevel;
+use crate::server::stop_level::StopLevel;
 
 /// Delay before a call to a server that is still starting is worth repeating.
 const STARTING_RETRY: Duration = Duration::from_secs(1);
@@ -35,23 +35,23 @@ const LATE_REGISTRATION: Duration = Duration::from_secs(2);
 
 /// A call that waits.
 #[derive(Debug)]
-pub(super) struct ParkedCall {
+pub(super) struct WaitingCall {
     pub(super) call: Box<Call>,
     /// The instance has listed without this name.
     is_unlisted: bool,
 }
 
-impl ParkedCall {
+impl WaitingCall {
     /// An entry for a call that waits at most until `until`.
     pub(super) fn entry(call: Box<Call>, until: Instant) -> Entry<Self> {
-        let (session, bytes) = (call.reply.key.session, call.request.line.len());
+        let (session, bytes) = (call.response_handle.key.session, call.request.line.len());
         Entry { session, bytes, until, item: Self { call, is_unlisted: false } }
     }
 }
 
 /// What can be done with a call now.
 pub(super) enum Readiness {
-    Release,
+    Send,
     Wait,
     /// As `Wait`, but not for long.
     WaitForRegistration,
@@ -78,25 +78,25 @@ pub(crate) fn failure_in(state: &State) -> Failure {
 impl ServerTask {
     /// Waits for `future`, and handles commands meanwhile. Returns `None` if the instance must stop first.
     pub(super) async fn unless_stopped<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
-        let (mut orders, revision) = (self.orders.clone(), self.revision);
-        self.parking(async {
+        let (mut control, revision) = (self.control.clone(), self.revision);
+        self.handling_commands_until(async {
             tokio::select! {
                 output = future => Some(output),
-                () = orders.obsolete(revision) => None,
+                () = control.wait_obsolete(revision) => None,
             }
         })
         .await
     }
 
     /// Waits for `future`, and handles commands meanwhile.
-    pub(super) async fn parking<T>(&mut self, future: impl Future<Output = T>) -> T {
+    pub(super) async fn handling_commands_until<T>(&mut self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         loop {
             let due = [self.next_expiry(), self.forget_at].into_iter().flatten().min();
             tokio::select! {
                 output = &mut future => return output,
                 Some(command) = self.commands.recv() => self.park_command(command),
-                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.expire_parked(),
+                () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => self.expire_waiting(),
             }
         }
     }
@@ -104,7 +104,7 @@ impl ServerTask {
     /// Handles a command without an instance. A call waits, or is refused if no instance will start.
     pub(super) fn park_command(&mut self, command: Command) {
         match command {
-            Command::Cancel { key, .. } => drop(self.drop_parked(key)),
+            Command::Cancel { key, .. } => drop(self.drop_waiting(key)),
             Command::Attach { agent, .. } => self.agents.attach(*agent),
             Command::Detach { session } => drop(self.agents.detach(session)),
             Command::Subscribe { agent, change } => match *change {
@@ -119,14 +119,14 @@ impl ServerTask {
                 self.has_legacy_calls |= call.origin.era() == Era::Legacy;
                 self.publisher.stats.calls.add_one();
                 match self.lifecycle.state() {
-                    State::Stopping | State::Stopped if !self.orders.runs() => {
+                    State::Stopping | State::Stopped if !self.control.should_run() => {
                         self.refuse(*call, self.unavailable());
                     }
                     State::Failed { .. } | State::NeedsLogin { .. } => self.refuse(*call, self.unavailable()),
-                    _ if self.orders.health_override() == HealthOverride::Down => {
+                    _ if self.control.health_override() == HealthOverride::ForceUnhealthy => {
                         self.refuse(*call, self.unavailable())
                     }
-                    State::Backoff { reason, .. } if reason.is_not_executable() => {
+                    State::Backoff { reason, .. } if reason.needs_config_change() => {
                         self.refuse(*call, self.unavailable())
                     }
                     State::Backoff { until, .. } if *until > Instant::now() + START_WAIT => {
@@ -141,17 +141,17 @@ impl ServerTask {
     /// Parks a call, or refuses it if the queue is full.
     pub(super) fn park(&mut self, mut call: Box<Call>) {
         if self.may_wait(&call) {
-            let deadline = call.reply.park(Instant::now()) + START_WAIT;
-            self.parked.push(ParkedCall::entry(call, deadline));
+            let deadline = call.response_handle.park(Instant::now()) + START_WAIT;
+            self.parked.push(WaitingCall::entry(call, deadline));
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for its start" });
         }
     }
 
     /// Handles a call with an instance: it is written, parked or refused.
-    pub(super) fn admit(&mut self, call: Box<Call>, instance: &mut Instance) {
+    pub(super) fn dispatch_call(&mut self, call: Box<Call>, instance: &mut Instance) {
         match self.readiness(&call, instance) {
-            Readiness::Release => self.give_or_queue(call, instance),
+            Readiness::Send => self.send_or_queue(call, instance),
             Readiness::Refuse => self.refuse_as_unknown(*call),
             Readiness::Wait | Readiness::WaitForRegistration => {
                 self.park(call);
@@ -161,12 +161,12 @@ impl ServerTask {
     }
 
     pub(super) fn readiness(&self, call: &Call, instance: &Instance) -> Readiness {
-        let Some(access) = &call.access else { return Readiness::Release };
+        let Some(access) = &call.access else { return Readiness::Send };
         if ListKind::ALL.into_iter().any(|kind| access.depends_on(kind) && instance.lists.is_first_fetch(kind)) {
             return Readiness::Wait;
         }
         match access.exposure(&self.config.name, &self.publisher.snapshot().lists) {
-            Exposure::Exposed => Readiness::Release,
+            Exposure::Exposed => Readiness::Send,
             Exposure::NotListed => Readiness::WaitForRegistration,
             Exposure::Hidden => Readiness::Refuse,
         }
@@ -175,26 +175,26 @@ impl ServerTask {
     /// Whether the request is about a task that ended with its instance. Modern tasks may outlive theirs.
     fn is_about_gone_task(&self, kind: &RequestKind) -> bool {
         match kind {
-            RequestKind::Task(_) => true,
-            RequestKind::ModernTask(_) => self.speaks_legacy(),
+            RequestKind::LegacyTask(_) => true,
+            RequestKind::ModernTask(_) => self.next_is_legacy(),
             _ => false,
         }
     }
 
     /// Whether one more call may wait.
     pub(super) fn may_wait(&self, call: &Call) -> bool {
-        let call = (call.reply.key.session, call.request.line.len());
+        let call = (call.response_handle.key.session, call.request.line.len());
         fair_queue::may_wait(&[&self.parked, &self.queued], call, self.context.max_message)
     }
 
     /// Gives the parked calls that may be written now to a ready instance, unless the server is marked as down.
     pub(super) fn release_parked(&mut self, instance: &mut Instance) {
-        if self.orders.health_override() == HealthOverride::Down {
-            return self.refuse_parked();
+        if self.control.health_override() == HealthOverride::ForceUnhealthy {
+            return self.refuse_waiting();
         }
         for mut parked in self.parked.drain() {
             match self.readiness(&parked.item.call, instance) {
-                Readiness::Release => self.give_or_queue(parked.item.call, instance),
+                Readiness::Send => self.send_or_queue(parked.item.call, instance),
                 Readiness::Refuse => self.refuse_as_unknown(*parked.item.call),
                 Readiness::Wait => self.parked.push(parked),
                 Readiness::WaitForRegistration => {
@@ -225,18 +225,18 @@ impl ServerTask {
     }
 
     /// Drops a waiting call that its agent has cancelled. Returns whether there was one.
-    pub(super) fn drop_parked(&mut self, key: CallKey) -> bool {
-        let is_it = |waiting: &ParkedCall| waiting.call.reply.key == key;
+    pub(super) fn drop_waiting(&mut self, key: CallKey) -> bool {
+        let is_it = |waiting: &WaitingCall| waiting.call.response_handle.key == key;
         let mut queues = [&mut self.parked, &mut self.queued].into_iter();
         let Some(dropped) = queues.find_map(|queue| queue.remove(key.session, is_it)) else { return false };
-        dropped.item.call.reply.disarm();
+        dropped.item.call.response_handle.disarm();
         true
     }
 
     /// Refuses expired calls, and removes the lists of a server that stays down.
-    pub(super) fn expire_parked(&mut self) {
+    pub(super) fn expire_waiting(&mut self) {
         let now = Instant::now();
-        for Entry { item: ParkedCall { call, is_unlisted }, .. } in self.parked.expire(now) {
+        for Entry { item: WaitingCall { call, is_unlisted }, .. } in self.parked.expire(now) {
             if is_unlisted {
                 self.refuse_as_unknown(*call);
             } else {
@@ -246,11 +246,11 @@ impl ServerTask {
         self.expire_queued(now);
         if self.forget_at.is_some_and(|at| at <= now) {
             self.forget_at = None;
-            self.publisher.update(|published| (published.lists, published.has_listed) = (Lists::default(), false));
+            self.publisher.update(|published| (published.lists, published.lists_known) = (Lists::default(), false));
         }
     }
 
-    pub(super) fn refuse_parked(&mut self) {
+    pub(super) fn refuse_waiting(&mut self) {
         for waiting in self.parked.drain().into_iter().chain(self.queued.drain()) {
             self.refuse(*waiting.item.call, self.unavailable());
         }
@@ -268,11 +268,11 @@ impl ServerTask {
 
     pub(super) fn unavailable(&self) -> Failure {
         match self.lifecycle.state() {
-            State::Stopping | State::Stopped if self.orders.stop.now() > StopLevel::Run => Failure::ShuttingDown,
-            State::Stopping | State::Stopped if !self.orders.runs() => {
+            State::Stopping | State::Stopped if self.control.stop.now() > StopLevel::Run => Failure::ShuttingDown,
+            State::Stopping | State::Stopped if !self.control.should_run() => {
                 Failure::Unavailable { reason: ServerError::Disabled, retry_after: None }
             }
-            _ if self.orders.health_override() == HealthOverride::Down => {
+            _ if self.control.health_override() == HealthOverride::ForceUnhealthy => {
                 Failure::Unavailable { reason: ServerError::MarkedDown, retry_after: None }
             }
             state => failure_in(state),

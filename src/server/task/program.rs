@@ -37,14 +37,14 @@ impl ServerTask {
             Some(Ok(Ok(spawned))) => spawned,
             Some(Ok(Err(error))) => return not_started(error, &secrets),
             Some(Err(_)) => return Event::Ended(ServerError::GuardSilent),
-            None => return self.stopped(),
+            None => return self.apply_stop(),
         };
         self.publisher.update(|published| {
             published.guard_pid = spawned.guard_pid();
             published.sandbox = Some(plan.report);
         });
         let (cgroups, config) = (self.context.cgroups.clone(), Arc::clone(&self.config));
-        let limits = self.parking(spawned.limit(&cgroups, &config)).await;
+        let limits = self.handling_commands_until(spawned.limit(&cgroups, &config)).await;
         self.publisher.update(|published| published.limits = limits);
         let started = self.unless_stopped(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
         drop(definition);
@@ -60,15 +60,15 @@ impl ServerTask {
                 let link = Link::pipes(pipes.stdin, pipes.stdout, self.context.max_message);
                 let event = self.with_link(link, Some((process, activity)), permit).await;
                 // The last lines usually have the reason.
-                let _ = self.parking(timeout(LAST_STDERR, &mut draining.0)).await;
+                let _ = self.handling_commands_until(timeout(LAST_STDERR, &mut draining.0)).await;
                 event
             }
             failed => {
-                self.parking(spawned.kill()).await;
+                self.handling_commands_until(spawned.kill()).await;
                 match failed {
                     Some(Ok(Err(error))) => not_started(error, &secrets),
                     Some(_) => Event::Ended(ServerError::GuardSilent),
-                    None => self.stopped(),
+                    None => self.apply_stop(),
                 }
             }
         }

@@ -3,30 +3,29 @@
 use std::time::Instant;
 
 use super::ServerTask;
-use super::parked_calls::{ParkedCall, Readiness};
+use super::parked_calls::{Readiness, WaitingCall};
 use crate::server::fair_queue::Entry;
 use crate::server::instance::Instance;
 use crate::server::messages::call::{Call, Failure, RequestKind};
 
-/// Whether a call counts against the limit. `tasks/result` may hold a place until the task ends, so other requests about tasks need no
-/// place.
-/// Subscriptions are shared by agents.
-fn takes_place(call: &Call, instance: &Instance) -> bool {
+/// Whether a call counts against the limit. Requests about tasks do not, as `tasks/result` would count until its task ends.
+/// Subscriptions do not, as agents share them.
+fn counts_against_limit(call: &Call, instance: &Instance) -> bool {
     match call.kind {
-        RequestKind::Nothing | RequestKind::NewTask | RequestKind::MayBeTask => !instance.is_resumed_by(call),
-        RequestKind::Subscription(_) | RequestKind::Task(_) | RequestKind::ModernTask(_) => false,
+        RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask => !instance.is_resumed_by(call),
+        RequestKind::ResourceSubscription(_) | RequestKind::LegacyTask(_) | RequestKind::ModernTask(_) => false,
     }
 }
 
 impl ServerTask {
     /// Writes a call to the instance, or queues it at the limit.
-    pub(super) fn give_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let session = call.reply.key.session;
-        if !takes_place(&call, instance) || self.queued.is_empty() && instance.vacancies().has(session) {
-            self.give(call, instance);
+    pub(super) fn send_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
+        let session = call.response_handle.key.session;
+        if !counts_against_limit(&call, instance) || self.queued.is_empty() && instance.vacancies().has(session) {
+            self.send_to_instance(call, instance);
         } else if self.may_wait(&call) {
-            let until = Instant::now() + call.limit.silence;
-            self.queued.push(ParkedCall::entry(call, until));
+            let until = Instant::now() + call.limit.progress_timeout;
+            self.queued.push(WaitingCall::entry(call, until));
         } else {
             self.refuse(*call, Failure::Overloaded { what: "too many calls wait for it" });
         }
@@ -35,7 +34,7 @@ impl ServerTask {
     /// Re-checks every waiting call. Without `releases` none is written.
     pub(super) fn release_waiting(&mut self, instance: &mut Instance, releases: bool) {
         if !self.parked.is_empty() || !self.queued.is_empty() {
-            self.expire_parked();
+            self.expire_waiting();
         }
         if releases {
             self.release_queued(instance);
@@ -48,12 +47,12 @@ impl ServerTask {
     fn release_queued(&mut self, instance: &mut Instance) {
         while !self.queued.is_empty() {
             let vacancies = instance.vacancies();
-            let Some(Entry { item: ParkedCall { call, .. }, .. }) = self.queued.pop(|session| vacancies.has(*session))
+            let Some(Entry { item: WaitingCall { call, .. }, .. }) = self.queued.pop(|session| vacancies.has(*session))
             else {
                 return;
             };
             match self.readiness(&call, instance) {
-                Readiness::Release => self.give(call, instance),
+                Readiness::Send => self.send_to_instance(call, instance),
                 Readiness::Refuse => self.refuse_as_unknown(*call),
                 Readiness::Wait | Readiness::WaitForRegistration => self.park(call),
             }
@@ -62,8 +61,8 @@ impl ServerTask {
 
     /// Refuses expired queued calls.
     pub(super) fn expire_queued(&mut self, now: Instant) {
-        for Entry { item: ParkedCall { call, .. }, .. } in self.queued.expire(now) {
-            let after = call.limit.silence;
+        for Entry { item: WaitingCall { call, .. }, .. } in self.queued.expire(now) {
+            let after = call.limit.progress_timeout;
             self.refuse(*call, Failure::TimedOut { after });
         }
     }

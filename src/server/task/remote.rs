@@ -24,7 +24,7 @@ impl ServerTask {
         match self.unless_stopped(Box::pin(connecting)).await {
             Some(Ok(http)) => self.with_link(Link::Http(Box::new(http)), None, permit).await,
             Some(Err(error)) => Event::Ended(error.with_text(|text| remote.secrets.masked(text)).into()),
-            None => self.stopped(),
+            None => self.apply_stop(),
         }
     }
 }

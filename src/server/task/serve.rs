@@ -13,19 +13,19 @@ use super::shutdown::{StopReason, disconnected};
 use crate::deadline_timer::DeadlineTimer;
 use crate::era;
 use crate::list_kind::{ListKind, PerKind};
-use crate::server::control::{HealthOverride, Orders};
+use crate::server::control::{ControlReceiver, HealthOverride};
 use crate::server::error::ServerError;
-use crate::server::health::{Health, Silence};
+use crate::server::health::{Health, UnansweredCounts};
 use crate::server::instance::{Effect, FromAgent, Instance};
 use crate::server::lifecycle::Event;
 use crate::server::link::LinkError;
 use crate::server::messages::command::Command;
 use crate::server::process::{Process, ProcessEnd};
-use crate::server::stop_order::StopLevel;
+use crate::server::stop_level::StopLevel;
 use crate::transport::{Arrival, Incoming};
 
 /// Time for calls in flight when the server is stopped.
-const DRAIN: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Commands or messages that are handled before anything else.
 const BURST: usize = 64;
 
@@ -48,7 +48,7 @@ struct Relay<'a> {
     timer: DeadlineTimer,
     health: Option<Health>,
     /// The deadline of its calls, once it has to stop.
-    drained_by: Option<Instant>,
+    stop_deadline: Option<Instant>,
     /// Lines wait to be written.
     has_backlog: bool,
     /// An event was handled since the deadlines were last checked.
@@ -62,7 +62,7 @@ impl ServerTask {
         offers: PerKind<bool>,
         process: &mut Option<Process>,
     ) -> StopReason {
-        self.renew(instance);
+        self.renew_subscriptions(instance);
         // Subscribes before it lists, so that no change is missed.
         instance.subscriptions.refresh(&mut instance.wire);
         let offers_any = instance.lists.start(&mut instance.wire, offers);
@@ -71,13 +71,13 @@ impl ServerTask {
                 published.lists[kind] = Arc::default();
             }
         });
-        self.publisher.settled(!offers_any);
+        self.publisher.publish_complete_if(!offers_any);
         let known = self.publisher.known();
         instance.note_tools(&known.lists[ListKind::Tools]);
         self.release_parked(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,
-            Err(closed) => self.parking(disconnected(process, closed)).await,
+            Err(closed) => self.handling_commands_until(disconnected(process, closed)).await,
         }
     }
 
@@ -88,13 +88,13 @@ impl ServerTask {
             Err(error) => return Ok(StopReason::Broken(ServerError::Internal(format!("cannot be served: {error}")))),
         };
         let rare = self.rare_events(process);
-        rare.push(health_override_change(self.orders.clone(), HealthOverride::Auto));
+        rare.push(health_override_change(self.control.clone(), HealthOverride::Auto));
         rare.push(timer.elapsed().map(|()| Rare::Deadline).boxed());
         let mut relay = Relay {
             rare,
             timer,
             health: self.begin_checkups(),
-            drained_by: None,
+            stop_deadline: None,
             has_backlog: false,
             has_changed: true,
         };
@@ -119,7 +119,7 @@ impl ServerTask {
                     return Poll::Ready(Ok(StopReason::Stop));
                 }
                 // While this instance drains, calls wait for the next one, if there is one.
-                self.release_waiting(instance, relay.drained_by.is_none() || self.finishes());
+                self.release_waiting(instance, relay.stop_deadline.is_none() || self.finishes_all());
                 if self.is_over(instance, relay) {
                     return Poll::Ready(Ok(StopReason::Stop));
                 }
@@ -131,10 +131,10 @@ impl ServerTask {
                     return Poll::Ready(Ok(end));
                 }
             } else if let Poll::Ready(Some(command)) = self.commands.poll_recv(cx) {
-                self.take_in(command, instance, relay.drained_by.is_some());
+                self.handle_commands(command, instance, relay.stop_deadline.is_some());
             } else if let Poll::Ready(arrival) = instance.wire.poll_next(cx)? {
                 let is_sign_of_life = arrival.is_sign_of_life();
-                self.take_all(arrival, instance);
+                self.handle_messages(arrival, instance);
                 if is_sign_of_life {
                     self.received(relay.health.as_mut(), instance);
                 }
@@ -147,27 +147,28 @@ impl ServerTask {
         }
     }
 
-    /// Whether the last instance handles all waiting calls before it stops.
-    fn finishes(&self) -> bool {
-        self.orders.stop.now() == StopLevel::Finish
+    /// Whether the stop level is [`StopLevel::FinishAll`]: waiting calls are still sent before the instance stops.
+    fn finishes_all(&self) -> bool {
+        self.control.stop.now() == StopLevel::FinishAll
     }
 
     /// Whether the instance stops now. If not, sets the timer for the next check.
     fn is_over(&mut self, instance: &mut Instance, relay: &mut Relay<'_>) -> bool {
-        let (idle_at, drained_by) = (self.idle_at(instance), relay.drained_by);
+        let (idle_at, drained_by) = (self.idle_at(instance), relay.stop_deadline);
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
         let waits = !self.parked.is_empty() || !self.queued.is_empty();
-        let has_taken_all = self.commands.is_empty() && !(waits && self.finishes());
+        let has_taken_all = self.commands.is_empty() && !(waits && self.finishes_all());
         let is_drained = drained_by.is_some() && instance.awaited() == 0 && has_taken_all;
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
         let (relist_at, relisten_at) =
             (instance.lists.refresh(&mut instance.wire), instance.subscriptions.refresh(&mut instance.wire));
-        let look_at = relay.health.as_ref().map(Health::due);
+        let next_check = relay.health.as_ref().map(Health::due);
         let vacated_at = if self.queued.is_empty() { None } else { instance.next_vacancy() };
         let waiting_at = [self.next_expiry(), vacated_at].into_iter().flatten().min();
-        let times = [instance.wire.next_deadline(), relist_at, relisten_at, idle_at, look_at, drained_by, waiting_at];
+        let times =
+            [instance.wire.next_deadline(), relist_at, relisten_at, idle_at, next_check, drained_by, waiting_at];
         relay.timer.set(times.into_iter().flatten().min());
         false
     }
@@ -180,7 +181,7 @@ impl ServerTask {
             Rare::Killed => return Some(StopReason::Stop),
             Rare::Obsolete => {
                 self.on(Event::Stop);
-                relay.drained_by = Some(Instant::now() + DRAIN);
+                relay.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
             }
             Rare::Deadline => {
                 relay.rare.push(relay.timer.elapsed().map(|()| Rare::Deadline).boxed());
@@ -190,9 +191,9 @@ impl ServerTask {
             }
             Rare::HealthOverride(mark) => {
                 self.override_health(mark);
-                relay.rare.push(health_override_change(self.orders.clone(), mark));
+                relay.rare.push(health_override_change(self.control.clone(), mark));
             }
-            Rare::FromAgent(received) => instance.agent_replied(received),
+            Rare::FromAgent(received) => instance.handle_agent_message(received),
         }
         None
     }
@@ -201,19 +202,19 @@ impl ServerTask {
     fn received(&mut self, health: Option<&mut Health>, instance: &mut Instance) {
         if let Some(health) = health {
             health.receive(Instant::now());
-            if health.is_silent() {
+            if health.has_unanswered() {
                 self.check_up(health, instance);
             }
         }
     }
 
     fn rare_events<'a>(&self, process: &'a mut Option<Process>) -> FuturesUnordered<BoxFuture<'a, Rare>> {
-        let (revision, mut orders) = (self.revision, self.orders.clone());
-        let mut stop = orders.stop.clone();
-        let ended = process.as_mut().map(|process| process.ended().map(Rare::Ended).boxed());
-        let orders = [
+        let (revision, mut control) = (self.revision, self.control.clone());
+        let mut stop = control.stop.clone();
+        let ended = process.as_mut().map(|process| process.wait_ended().map(Rare::Ended).boxed());
+        let control = [
             async move {
-                orders.obsolete(revision).await;
+                control.wait_obsolete(revision).await;
                 Rare::Obsolete
             }
             .boxed(),
@@ -223,20 +224,20 @@ impl ServerTask {
             }
             .boxed(),
         ];
-        ended.into_iter().chain(orders).collect()
+        ended.into_iter().chain(control).collect()
     }
 
     /// Handles the messages of one read together, so that they are written together, up to [`BURST`].
-    fn take_all(&mut self, first: Arrival, instance: &mut Instance) {
-        self.take_arrival(first, instance);
+    fn handle_messages(&mut self, first: Arrival, instance: &mut Instance) {
+        self.handle_arrival(first, instance);
         for _ in 1..BURST {
             let Some(incoming) = instance.wire.buffered() else { return };
-            self.take_arrival(Arrival::Incoming { incoming, within: None }, instance);
+            self.handle_arrival(Arrival::Incoming { incoming, within: None }, instance);
         }
     }
 
     /// Splits a batch into messages, if the version of the server has batches.
-    fn take_arrival(&mut self, arrival: Arrival, instance: &mut Instance) {
+    fn handle_arrival(&mut self, arrival: Arrival, instance: &mut Instance) {
         match arrival {
             Arrival::Incoming { incoming: Incoming::Batch(members), within }
                 if instance.wire.protocol().is_some_and(|protocol| era::has(protocol, era::BATCHES)) =>
@@ -249,33 +250,33 @@ impl ServerTask {
         }
     }
 
-    fn take_in(&mut self, first: Command, instance: &mut Instance, stopping: bool) {
-        self.take_one(first, instance, stopping);
+    fn handle_commands(&mut self, first: Command, instance: &mut Instance, stopping: bool) {
+        self.handle_command(first, instance, stopping);
         for _ in 1..BURST {
             let Ok(next) = self.commands.try_recv() else { return };
-            self.take_one(next, instance, stopping);
+            self.handle_command(next, instance, stopping);
         }
     }
 
-    fn take_one(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
+    fn handle_command(&mut self, command: Command, instance: &mut Instance, stopping: bool) {
         match command {
-            Command::Cancel { key, .. } if self.drop_parked(key) => {}
-            Command::Cancel { key, words } => instance.cancel(key, words.as_deref()),
+            Command::Cancel { key, .. } if self.drop_waiting(key) => {}
+            Command::Cancel { key, notification } => instance.cancel(key, notification.as_deref()),
             Command::Check(caller) => instance.health.check(&mut instance.wire, caller),
-            Command::Relist => instance.lists.have_changed(),
+            Command::Relist => instance.lists.mark_all_changed(),
             Command::DropTask { session, id } => instance.drop_task(session, &id),
-            Command::Attach { agent, .. } => self.join(*agent, instance),
-            Command::Detach { session } => self.leave(session, instance),
+            Command::Attach { agent, .. } => self.attach_agent(*agent, instance),
+            Command::Detach { session } => self.detach_agent(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
             Command::Subscribe { agent, change } => self.subscribe(*agent, *change, instance),
-            Command::Call(_) if stopping && !self.finishes() => self.park_command(command),
-            Command::Call(ref call) if self.has_to_reopen_for(call, instance) => self.park_command(command),
+            Command::Call(_) if stopping && !self.finishes_all() => self.park_command(command),
+            Command::Call(ref call) if self.note_call_and_check_reopen(call, instance) => self.park_command(command),
             Command::Call(call) => {
                 self.publisher.stats.calls.add_one();
                 if self.marked_down() {
                     self.refuse(*call, self.unavailable());
                 } else {
-                    self.admit(call, instance);
+                    self.dispatch_call(call, instance);
                 }
             }
         }
@@ -285,37 +286,37 @@ impl ServerTask {
         match effect {
             Effect::Nothing => {}
             Effect::Listed { kind, list, settled } => {
-                self.publisher.listed(kind, list, settled);
-                self.keep_lists_if(settled);
+                self.publisher.publish_list(kind, list, settled);
+                self.store_lists_if(settled);
             }
             Effect::Checked(callers) => {
-                self.publisher.checked(Silence::default());
+                self.publisher.publish_check(UnansweredCounts::default());
                 callers.notify();
             }
-            Effect::Subscribed(accepted) => self.subscribed(*accepted),
-            Effect::Acknowledged { accepted, refused } => {
-                accepted.into_iter().for_each(|one| self.subscribed(one));
-                refused.iter().for_each(|topic| self.refused(topic));
+            Effect::Subscribed(accepted) => self.record_subscription(*accepted),
+            Effect::TopicsAnswered { accepted, refused } => {
+                accepted.into_iter().for_each(|one| self.record_subscription(one));
+                refused.iter().for_each(|topic| self.remove_topic(topic));
             }
-            Effect::SubscriptionEnded(uri) => self.lapsed(&uri),
-            Effect::TaskStatus { line, id, ended } => self.task_updated(line, id, ended),
-            Effect::Updated { line, params } => self.updated(&line, params.as_ref()),
-            Effect::Logged { line, params, owner } => self.logged(&line, params.as_ref(), owner),
-            Effect::NotListed { reason, partial: None, settled } => {
-                self.publisher.error(reason);
-                self.publisher.settled(settled);
-                self.keep_lists_if(settled);
+            Effect::SubscribeRefused(uri) => self.remove_subscription(&uri),
+            Effect::ModernTaskStatus { line, id, ended } => self.deliver_task_status(line, id, ended),
+            Effect::Updated { line, params } => self.deliver_resource_update(&line, params.as_ref()),
+            Effect::Logged { line, params, owner } => self.deliver_log_message(&line, params.as_ref(), owner),
+            Effect::ListFailed { reason, partial: None, settled } => {
+                self.publisher.publish_error(reason);
+                self.publisher.publish_complete_if(settled);
+                self.store_lists_if(settled);
             }
             // A truncated list is not stored for the next start.
-            Effect::NotListed { reason, partial: Some((kind, list)), settled } => {
-                self.publisher.error(reason);
-                self.publisher.listed(kind, list, settled);
+            Effect::ListFailed { reason, partial: Some((kind, list)), settled } => {
+                self.publisher.publish_error(reason);
+                self.publisher.publish_list(kind, list, settled);
             }
         }
     }
 }
 
 /// Waits for another mark of the operator than `last`.
-fn health_override_change<'a>(mut orders: Orders, last: HealthOverride) -> BoxFuture<'a, Rare> {
-    async move { Rare::HealthOverride(orders.health_override_other_than(last).await) }.boxed()
+fn health_override_change<'a>(mut control: ControlReceiver, last: HealthOverride) -> BoxFuture<'a, Rare> {
+    async move { Rare::HealthOverride(control.health_override_other_than(last).await) }.boxed()
 }

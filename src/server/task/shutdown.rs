@@ -12,7 +12,7 @@ use crate::server::lifecycle::{Event, State};
 use crate::server::link::{Link, LinkError};
 use crate::server::messages::call::Failure;
 use crate::server::process::{Process, ProcessEnd};
-use crate::server::stop_order::StopLevel;
+use crate::server::stop_level::StopLevel;
 use crate::transport::http::Disconnect;
 
 /// How long the tools of a server that is down stay listed.
@@ -45,7 +45,7 @@ impl ServerTask {
         let is_broken = matches!(end, StopReason::Broken(_));
         let error = match end {
             StopReason::Stop => {
-                let event = self.stopped();
+                let event = self.apply_stop();
                 instance.fail_all(&Failure::ShuttingDown, &Failure::ShuttingDown);
                 self.end_politely(instance, process).await;
                 return event;
@@ -72,13 +72,13 @@ impl ServerTask {
         };
         // Calls that were not written wait for the next instance.
         if instance.wire.is_stdio() && recovery == Recovery::Retry {
-            instance.take_unsent(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
+            instance.take_unwritten(&unsent).into_iter().for_each(|call| self.park(Box::new(call)));
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
         self.kill(process).await;
         // The server may still have a session.
         if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
-            self.parking(http.close()).await;
+            self.handling_commands_until(http.close()).await;
         }
         Event::Ended(error)
     }
@@ -86,14 +86,14 @@ impl ServerTask {
     /// Kills a process with its whole subtree.
     async fn kill(&mut self, process: Option<Process>) {
         if let Some(process) = process {
-            self.parking(process.kill()).await;
+            self.handling_commands_until(process.kill()).await;
         }
     }
 
     /// Closes the server's stdin and waits for its exit, or ends its HTTP session. Its stdout is read meanwhile, so that it can
     /// finish writing.
     async fn end_politely(&mut self, instance: Instance, process: Option<Process>) {
-        let mut stop = self.orders.stop.clone();
+        let mut stop = self.control.stop.clone();
         let _reading = match instance.wire.into_link() {
             Link::Pipes { stdin, stdout } => {
                 drop(stdin);
@@ -109,11 +109,11 @@ impl ServerTask {
                         () = stop.at_least(StopLevel::Kill) => {}
                     }
                 };
-                return self.parking(closing).await;
+                return self.handling_commands_until(closing).await;
             }
         };
         if let Some(process) = process {
-            self.parking(process.stop(&mut stop)).await;
+            self.handling_commands_until(process.stop(&mut stop)).await;
         }
     }
 
@@ -136,7 +136,7 @@ pub(super) async fn disconnected(process: &mut Option<Process>, closed: LinkErro
         LinkError::Stream(stream) => stream,
     };
     let Some(process) = process else { return StopReason::Broken(ServerError::StreamClosed(stream)) };
-    match timeout(EXIT_GRACE, process.ended()).await {
+    match timeout(EXIT_GRACE, process.wait_ended()).await {
         Ok(ended) => StopReason::Ended(ended),
         Err(_) => StopReason::Broken(ServerError::StreamClosed(stream)),
     }

@@ -10,7 +10,7 @@ use crate::server::error::{StartActivity, StartTimeout};
 /// Maximum time of a start with signs of life, unless the configured limit is longer.
 const MAX_START: Duration = Duration::from_secs(5 * 60);
 /// Number of looks for signs of life within one limit.
-const LOOKS: u32 = 4;
+const CHECKS: u32 = 4;
 
 /// The limit of one start.
 #[derive(Debug)]
@@ -32,9 +32,9 @@ impl StartLimit {
     }
 
     /// When to look for signs of life next; `None` if the start has taken too long.
-    pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
+    pub(super) fn next_check(&self, now: Instant) -> Option<Instant> {
         let end = (self.alive + self.limit).min(self.started + self.limit.max(MAX_START));
-        (now < end).then(|| end.min(now + self.limit / LOOKS))
+        (now < end).then(|| end.min(now + self.limit / CHECKS))
     }
 
     /// Describes a start that has taken too long and whose first request is `method`.
@@ -60,7 +60,7 @@ mod tests {
     fn lasts(limit: Duration, alive_for: Duration) -> (Duration, String) {
         let start = Instant::now();
         let (mut timer, mut now) = (StartLimit::new(limit, start), start);
-        while let Some(look) = timer.next_look(now) {
+        while let Some(look) = timer.next_check(now) {
             now = look;
             if now - start <= alive_for {
                 timer.note_life(now);

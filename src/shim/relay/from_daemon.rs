@@ -23,7 +23,7 @@ const MAX_REQUESTS: usize = 256;
 /// The id of the request that a message refuses because the daemon is stopping.
 fn refused_by_stopping_daemon(incoming: &Incoming) -> Option<&Bytes> {
     match incoming {
-        Incoming::Message { message: Message::Response { id, outcome: Err(error) }, .. }
+        Incoming::Message { message: Message::Response { id, response: Err(error) }, .. }
             if is_refusal_of_stopping_daemon(error) =>
         {
             Some(id)
@@ -40,10 +40,10 @@ impl Relay {
         }
         let incoming = Incoming::of(message(&line));
         if let State::Resuming(request) = &self.state {
-            if let Incoming::Message { message: Message::Response { id, outcome }, .. } = &incoming
+            if let Incoming::Message { message: Message::Response { id, response }, .. } = &incoming
                 && id[..] == *request.as_bytes()
             {
-                self.resume_answered(outcome.as_ref());
+                self.resume_answered(response.as_ref());
             }
             // Other messages before the session is resumed are not for the agent.
             return;
@@ -52,14 +52,14 @@ impl Relay {
             return;
         }
         match &incoming {
-            Incoming::Message { message: Message::Response { id, outcome }, .. }
+            Incoming::Message { message: Message::Response { id, response }, .. }
                 if self.resubscriptions.is_shim_id(id) =>
             {
-                self.resubscriptions.answered(id, outcome.is_ok());
+                self.resubscriptions.answered(id, response.is_ok());
                 return self.resubscribe();
             }
-            Incoming::Message { message: Message::Response { id, outcome }, .. }
-                if self.withholds_end(id, outcome.as_ref(), &line, now) =>
+            Incoming::Message { message: Message::Response { id, response }, .. }
+                if self.withholds_end(id, response.as_ref(), &line, now) =>
             {
                 return;
             }
@@ -99,7 +99,9 @@ impl Relay {
     /// Updates the state from a message for the agent.
     fn observe_daemon(&mut self, incoming: &Incoming) {
         match incoming {
-            Incoming::Message { message: Message::Response { id, outcome }, .. } => self.answered(id, outcome.as_ref()),
+            Incoming::Message { message: Message::Response { id, response }, .. } => {
+                self.answered(id, response.as_ref())
+            }
             Incoming::Malformed(MessageError::BadResponse { id }) => self.answered(id, Err(id)),
             Incoming::Message { message: Message::Request { id, .. }, .. } => self.memory.note_daemon_request(id),
             Incoming::Message { message: Message::Notification { method, params }, .. } => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcpd::config::{Settings, Start, ToolTimeouts};
 use mcpd::policy::{Policy, pattern};
-use mcpd::{Client, ClientError, ClientState, Guard, ServerConfig};
+use mcpd::{Client, ClientError, ClientState, GuardProgram, ServerConfig};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn program_lists_calls_and_closes_with_a_guard_or_without() {
 fn server_of_a_client_receives_no_agent_capabilities() {
     let owned = ServerFixture::new();
     run(async {
-        let client = Client::spawn_with(owned.server("s", &[]), Guard::Program(MCPD.into()));
+        let client = Client::spawn_with(owned.server("s", &[]), GuardProgram::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
         for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
             let result = client.call_tool("send_request", &json!({ "method": method })).await.expect("an answer");
@@ -54,7 +54,7 @@ fn server_of_a_client_receives_no_agent_capabilities() {
 fn server_without_a_handshake_is_used_like_any_other() {
     let owned = ServerFixture::new();
     run(async {
-        let client = Client::spawn_with(owned.server("s", &["--era", "modern"]), Guard::Program(MCPD.into()));
+        let client = Client::spawn_with(owned.server("s", &["--era", "modern"]), GuardProgram::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
         assert!(client.list_tools().await.expect("listed").iter().any(|tool| tool.name() == "echo"));
         client.ping().await.expect("an answer");
@@ -95,7 +95,7 @@ fn lazy_client_is_usable_while_its_server_sleeps_and_ends_when_it_is_dropped() {
     run(async {
         let settings = Settings { start: Start::Lazy, idle_timeout: Duration::from_millis(20), ..Settings::default() };
         let server = owned.server("s", &[]).settings(settings);
-        let client = Client::spawn_with(server, Guard::Program(MCPD.into()));
+        let client = Client::spawn_with(server, GuardProgram::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
         for stops in 1..=2 {
             assert!(!client.call_tool("echo", &json!({})).await.expect("echoed").is_error());
@@ -114,7 +114,7 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
     let owned = ServerFixture::new();
     let deny = Policy::new(None, &[pattern("di*").expect("a glob")]).expect("a policy");
     run(async {
-        let client = Client::spawn_with(owned.server("s", &[]).policy(deny), Guard::Program(MCPD.into()));
+        let client = Client::spawn_with(owned.server("s", &[]).policy(deny), GuardProgram::Program(MCPD.into()));
         let early = client.call_tool("echo", &json!({})).await;
         assert!(matches!(early, Err(ClientError::NotInitialized { ref server }) if &**server == "s"), "{early:?}");
         client.initialize().await.expect("initialized");
@@ -137,7 +137,7 @@ fn call_takes_no_longer_than_its_tool_may() {
     let tool_timeouts = ToolTimeouts::new([(pattern("sl*").expect("a glob"), Duration::from_millis(200))]);
     let server = owned.server("s", &[]).settings(Settings { tool_timeouts, ..Settings::default() });
     run(async {
-        let client = Client::spawn_with(server, Guard::Program(MCPD.into()));
+        let client = Client::spawn_with(server, GuardProgram::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
         let refused = client.call_tool("sleep", &json!({"ms": 60_000})).await;
         assert!(matches!(refused, Err(ClientError::Refused { ref error, .. }) if error.code == -31002), "{refused:?}");
@@ -173,7 +173,7 @@ fn server_that_exits_or_never_starts_is_reported_as_not_connected() {
 fn dropped_call_is_cancelled_at_the_server() {
     let owned = ServerFixture::new();
     run(async {
-        let client = Client::spawn_with(owned.server("s", &[]), Guard::None);
+        let client = Client::spawn_with(owned.server("s", &[]), GuardProgram::None);
         client.initialize().await.expect("initialized");
         let arguments = json!({"ms": 60_000});
         let call = tokio::time::timeout(Duration::from_millis(50), client.call_tool("sleep", &arguments));
@@ -221,7 +221,7 @@ fn each_call_of_a_client_has_a_span_with_its_outcome() {
     log.with_writer(move || Lines(sender.clone())).try_init().expect("the only log of this process");
     let server = owned.server("spanned", &[]);
     run(async {
-        let client = Client::spawn_with(server, Guard::None);
+        let client = Client::spawn_with(server, GuardProgram::None);
         client.initialize().await.expect("initialized");
         client.call_tool("echo", &json!({"text": "canary-9e2b"})).await.expect("echoed");
         client.call_tool("refuse", &json!({})).await.expect("a result");

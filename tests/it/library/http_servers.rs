@@ -1,7 +1,7 @@
 //! Servers at URLs, used by a Rust program.
 
 use mcpd::manager::Setup;
-use mcpd::{Client, ClientError, ClientState, Guard, Manager, ServerConfig};
+use mcpd::{Client, ClientError, ClientState, GuardProgram, Manager, ServerConfig};
 use serde_json::json;
 
 use super::{ServerFixture, run};
@@ -41,7 +41,7 @@ fn client_authenticates_with_a_header_and_receives_the_reason_of_a_refusal() {
         assert!(reason.contains("HTTP 403"), "{reason}");
         assert_eq!(client.state(), ClientState::Failed);
         let server = ServerConfig::remote("s", front.url()).header("X-Key", "k");
-        let client = Client::spawn_with(server, Guard::None);
+        let client = Client::spawn_with(server, GuardProgram::None);
         client.initialize().await.expect("let in");
         client.close().await;
     });
@@ -52,7 +52,7 @@ fn manager_has_servers_of_both_kinds() {
     let owned = ServerFixture::new();
     let front = Front::start(&owned.place, "away", "--bare --tool y", Behavior::json());
     run(async {
-        let setup = Setup::default().guard(Guard::Program(MCPD.into()));
+        let setup = Setup::default().guard(GuardProgram::Program(MCPD.into()));
         let servers = [owned.server("here", &["--bare", "--tool", "x"]), ServerConfig::remote("away", front.url())];
         let manager = Manager::start_with(setup, servers).expect("good names");
         let names: Vec<_> = manager.all_tools().await.into_iter().map(|tool| tool.name).collect();

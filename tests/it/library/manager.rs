@@ -3,14 +3,14 @@
 use mcpd::config::Start;
 use mcpd::manager::{Setup, Toggle};
 use mcpd::policy::{ListKind, Policy, pattern};
-use mcpd::{ClientError, Guard, HealthOverride, Manager, ManagerError, ResourceTool, ServerConfig};
+use mcpd::{ClientError, GuardProgram, HealthOverride, Manager, ManagerError, ResourceTool, ServerConfig};
 use serde_json::{Value, json};
 
 use super::{ServerFixture, run};
 use crate::support::{MCPD, WAIT_LIMIT, until};
 
 fn start(servers: impl IntoIterator<Item = ServerConfig>) -> Manager {
-    let setup = Setup::default().guard(Guard::Program(MCPD.into()));
+    let setup = Setup::default().guard(GuardProgram::Program(MCPD.into()));
     Manager::start_with(setup, servers).expect("good names")
 }
 
@@ -59,7 +59,7 @@ fn call_of_a_tool_that_its_lazy_server_has_changed_since_is_decided_by_the_new_l
             let mut server = owned.server("s", &flags);
             server.settings.start = Start::Lazy;
             server.policy = Policy::default().read_only(true);
-            let setup = Setup::default().guard(Guard::Program(MCPD.into())).cache(owned.place.path("cache"));
+            let setup = Setup::default().guard(GuardProgram::Program(MCPD.into())).cache(owned.place.path("cache"));
             Manager::start_with(setup, [server]).expect("good names")
         };
         let manager = start();
@@ -104,7 +104,7 @@ fn each_misuse_of_a_manager_returns_its_own_error() {
             (manager.disconnect("no").await, "there is no server `no`"),
             (manager.toggle("no", Toggle::Enable).await, "there is no server `no`"),
             (manager.restart("no").await, "there is no server `no`"),
-            (manager.override_health("no", HealthOverride::Up).await, "there is no server `no`"),
+            (manager.override_health("no", HealthOverride::ForceHealthy).await, "there is no server `no`"),
             (manager.set_denied_tools("no", &[]).await, "there is no server `no`"),
             (manager.set_denied_tools("s", &["[x"]).await, "server `s`: "),
             (manager.connect(owned.demo("s")).await, "there is a server `s` already"),

@@ -7,7 +7,7 @@ mod manager;
 use std::future::Future;
 use std::rc::Rc;
 
-use mcpd::{Guard, ServerConfig};
+use mcpd::{GuardProgram, ServerConfig};
 
 use crate::support::{MCPD, Place, SCRIPTED, TAG, WAIT_LIMIT};
 
@@ -46,8 +46,8 @@ impl Drop for ServerFixture {
     }
 }
 
-fn guards() -> [Guard; 2] {
-    [Guard::Program(MCPD.into()), Guard::None]
+fn guards() -> [GuardProgram; 2] {
+    [GuardProgram::Program(MCPD.into()), GuardProgram::None]
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {

@@ -76,13 +76,13 @@ fn each_tool_has_the_limit_of_the_first_pattern_that_matches_its_servers_own_fir
         "[defaults]\ntool_timeouts = { '*_long' = '9m', 'b*' = '7m' }\ncall_timeout = '1m'\n[servers.a]\ncommand='x'\n\
          [servers.a.tool_timeouts]\n'a_*' = '2m'\n'a_x' = '3m'\n'[c-e]' = '40ms'\n",
     );
-    let silence = |tool| server.settings.call_limit(tool).silence;
+    let silence = |tool| server.settings.call_limit(tool).progress_timeout;
     for (tool, expected) in [("a_x", 2), ("a_long", 2), ("b_long", 9), ("bx", 7), ("x", 1), ("A_x", 1)] {
         assert_eq!(silence(tool), expected * minute, "{tool}");
     }
     assert_eq!(silence("d"), ms(40));
     assert_eq!(server.settings.call_limit("d").total, 60 * minute);
-    assert_eq!(server.settings.request_limit().silence, minute);
+    assert_eq!(server.settings.request_limit().progress_timeout, minute);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn the_hard_limit_is_above_all_and_where_nobody_has_set_it_shortens_none() {
         let limit = server(&format!("{text}\n[servers.a]\ncommand = 'x'\ntool_timeouts = {{ t = '2h' }}"))
             .settings
             .call_limit(tool);
-        (limit.silence.as_secs(), limit.total.as_secs())
+        (limit.progress_timeout.as_secs(), limit.total.as_secs())
     };
     assert_eq!(limit("", "t"), (7200, 7200));
     assert_eq!(limit("", "other"), (300, 7200));

@@ -31,7 +31,7 @@ fn old_cancelled_calls_are_reduced_to_their_sessions() {
     let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
     let count = 3 * CAPACITY as u64;
     for id in 0..count {
-        cancelled.add(id, 7, Some(Until { at: now + SECOND, answered: count }), None, now);
+        cancelled.add(id, 7, Some(Until { at: now + SECOND, answered_from: count }), None, now);
     }
     assert_eq!(cancelled.known.len(), CAPACITY);
     let owner = |cancelled: &CancelledCalls, unanswered: u64, at| cancelled.owner(std::iter::once(unanswered), at);
@@ -60,7 +60,7 @@ fn cancelled_call_stops_counting_after_a_while_if_the_cancellation_was_read() {
     ] {
         let mut cancelled = CancelledCalls::default();
         cancelled.pending_answered(b"9");
-        cancelled.add(3, 7, Some(Until { at: now + SECOND, answered: 5 }), None, now);
+        cancelled.add(3, 7, Some(Until { at: now + SECOND, answered_from: 5 }), None, now);
         cancelled.pending_answered(answered.to_string().as_bytes());
         let owner = cancelled.owner(std::iter::once(8), now + later * SECOND);
         assert_eq!(owner, expected, "{later} s after, {answered} is answered");
@@ -71,7 +71,7 @@ fn cancelled_call_stops_counting_after_a_while_if_the_cancellation_was_read() {
 fn cancelled_call_without_a_limit_counts_until_its_response() {
     let (mut cancelled, now) = (CancelledCalls::default(), Instant::now());
     for id in 0..=CAPACITY as u64 {
-        let until = (id > 0).then_some(Until { at: now, answered: 9 });
+        let until = (id > 0).then_some(Until { at: now, answered_from: 9 });
         cancelled.add(id, 7, until, None, now);
     }
     cancelled.pending_answered(b"9");
@@ -82,7 +82,7 @@ fn cancelled_call_without_a_limit_counts_until_its_response() {
 fn request_is_attributed_as_soon_as_the_cancellation_is_read_unless_the_server_has_gone_on_before() {
     let now = Instant::now();
     let owner = |cancelled: &CancelledCalls, at| cancelled.owner_of_request(std::iter::once(8), at);
-    let until = |answered| Some(Until { at: now + SECOND, answered });
+    let until = |answered_from| Some(Until { at: now + SECOND, answered_from });
     let mut cancelled = CancelledCalls::new(true);
     cancelled.add(3, 7, until(5), None, now);
     assert_eq!((owner(&cancelled, now), owner(&cancelled, now + SECOND)), (Ownership::Several, Ownership::Several));
@@ -98,12 +98,12 @@ fn request_is_attributed_as_soon_as_the_cancellation_is_read_unless_the_server_h
 fn response_that_crosses_the_cancellation_does_not_count_as_work() {
     let now = Instant::now();
     let mut cancelled = CancelledCalls::new(true);
-    for (id, answered, is_answered) in [(3, 5, true), (6, 7, false)] {
-        cancelled.add(id, 7, Some(Until { at: now + SECOND, answered }), None, now);
+    for (id, answered_from, is_answered) in [(3, 5, true), (6, 7, false)] {
+        cancelled.add(id, 7, Some(Until { at: now + SECOND, answered_from }), None, now);
         if is_answered {
             cancelled.answered(id.to_string().as_bytes());
         }
-        cancelled.pending_answered(answered.to_string().as_bytes());
+        cancelled.pending_answered(answered_from.to_string().as_bytes());
         assert_eq!(cancelled.owner_of_request(std::iter::once(8), now), Ownership::One(8));
     }
 }
@@ -112,7 +112,7 @@ fn response_that_crosses_the_cancellation_does_not_count_as_work() {
 fn without_message_order_a_call_stops_counting_by_time_only() {
     let now = Instant::now();
     let mut cancelled = CancelledCalls::new(false);
-    cancelled.add(3, 7, Some(Until { at: now + SECOND, answered: 5 }), None, now);
+    cancelled.add(3, 7, Some(Until { at: now + SECOND, answered_from: 5 }), None, now);
     cancelled.pending_answered(b"5");
     let owner = |at| cancelled.owner_of_request(std::iter::empty(), at);
     assert_eq!((owner(now), owner(now + SECOND)), (Ownership::One(7), Ownership::Nobody));

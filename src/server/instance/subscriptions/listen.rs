@@ -6,9 +6,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::stream::{ListenAction, StreamStart, Topic, topics};
-use super::{Acknowledgement, NewSubscription, Subscriptions};
-use crate::calls::Outcome;
+use super::listen_state::{ListenAction, StreamStart, Topic, topics};
+use super::{Acknowledgement, NewSubscription, ServerSubscriptions};
+use crate::calls::CallOutcome;
 use crate::era::notification::subscription;
 use crate::era::subscription::Filter;
 use crate::era::{self, Era};
@@ -21,13 +21,13 @@ use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, Failure};
 use crate::server::{MAX_IN_FLIGHT, fair_share};
 
-impl Subscriptions {
+impl ServerSubscriptions {
     /// Opens, replaces or closes the stream if the topics have changed. Returns when to call this again.
     pub(in crate::server) fn refresh(&mut self, wire: &mut Wire) -> Option<Instant> {
         if wire.era() == Era::Legacy {
             return None;
         }
-        match self.stream.due(Instant::now()) {
+        match self.listen_state.next_action(Instant::now()) {
             ListenAction::Nothing => None,
             ListenAction::Wait(at) => Some(at),
             ListenAction::Send(filter) => {
@@ -35,7 +35,7 @@ impl Subscriptions {
                 None
             }
             ListenAction::End(id) => {
-                self.stream.close();
+                self.listen_state.close();
                 self.end_listen(wire, id);
                 None
             }
@@ -50,32 +50,32 @@ impl Subscriptions {
         let Ok(params) = RawValue::from_string(filter.listen(members)) else { return };
         let acknowledge_by = Some(Instant::now() + self.timeout);
         let id = wire.request("subscriptions/listen", &params, PendingRequest::Listen { acknowledge_by });
-        self.stream.sent(id, filter);
+        self.listen_state.sent(id, filter);
     }
 
     /// Makes a legacy agent's call wait until the server has acknowledged its resource.
     pub(super) fn wait_for_stream(&mut self, wire: &mut Wire, call: Call) {
-        if !self.stream.supports_updates() {
+        if !self.listen_state.supports_updates() {
             let why = "the server does not report changes of resources";
             return call.refuse_with(&ErrorObject::new(METHOD_NOT_FOUND, why));
         }
-        if let Some(left) = self.stream.pause() {
+        if let Some(left) = self.listen_state.retry_delay() {
             return call.refuse(Failure::Unavailable { reason: ServerError::ListenEnded, retry_after: Some(left) });
         }
-        let waiting = || self.stream.waiting().map(|call| (call.reply.key.session, 1));
+        let waiting = || self.listen_state.waiting().map(|call| (call.response_handle.key.session, 1));
         if waiting().count() >= MAX_IN_FLIGHT
-            && !fair_share::is_due(MAX_IN_FLIGHT, call.reply.key.session, 1, waiting())
+            && !fair_share::is_below_share(MAX_IN_FLIGHT, call.response_handle.key.session, 1, waiting())
         {
             self.stats.errors.add_one();
             return call.refuse(Failure::Overloaded { what: "it has too many unanswered calls" });
         }
-        let until = self.stream.wait(call, Instant::now());
+        let until = self.listen_state.wait(call, Instant::now());
         wire.expire_by(until);
     }
 
     /// Ends calls that have waited too long for their subscription.
     pub(in crate::server::instance) fn expire(&mut self, now: Instant) {
-        for (call, after) in self.stream.take_overdue(now) {
+        for (call, after) in self.listen_state.take_overdue(now) {
             self.stats.errors.add_one();
             call.refuse(Failure::TimedOut { after });
         }
@@ -88,12 +88,13 @@ impl Subscriptions {
         params: Option<&Bytes>,
     ) -> Option<Acknowledgement> {
         let id = subscription(params).and_then(|raw| parse_own_id(&raw))?;
-        let StreamStart { filter, replaced, has_missed } = self.stream.acknowledged(id, Instant::now())?;
+        let StreamStart { filter, replaced, has_missed } = self.listen_state.acknowledged(id, Instant::now())?;
         wire.keep_open(id);
         if let Some(replaced) = replaced {
             self.end_listen(wire, replaced);
         }
-        // A malformed acknowledgement counts as complete. It may be too large, because it lists the topics of all agents.
+        // A malformed acknowledgement counts as granting every topic. It may only be too large, because it lists the topics of all
+        // agents.
         let granted = params.and_then(|params| Filter::read(params).ok()).unwrap_or_else(|| filter.clone());
         Some(Acknowledgement { lists_may_have_changed: has_missed, ..self.grant(&filter, &granted) })
     }
@@ -105,16 +106,16 @@ impl Subscriptions {
         for (topic, raw) in topics(filter) {
             let is_granted = granted.contains(&topic);
             if !is_granted {
-                self.stream.remove(&topic);
+                self.listen_state.remove(&topic);
                 acknowledgement.refused.push(topic.clone());
             }
             let Topic::Resource(uri) = topic else { continue };
-            let waiting = self.stream.take_waiting(|call| call.subscription().is_some_and(|own| own.uri == uri));
+            let waiting = self.listen_state.take_waiting(|call| call.subscription().is_some_and(|own| own.uri == uri));
             let mut agents = Vec::new();
             for call in waiting {
                 if is_granted {
-                    agents.extend(call.reply.to().map(|to| (call.reply.key.session, to.clone())));
-                    call.grant();
+                    agents.extend(call.response_handle.to().map(|to| (call.response_handle.key.session, to.clone())));
+                    call.answer_empty();
                 } else {
                     self.stats.errors.add_one();
                     let why = "the server does not report changes of this resource";
@@ -122,7 +123,7 @@ impl Subscriptions {
                 }
             }
             if !agents.is_empty() {
-                self.stream.add(Topic::Resource(uri.clone()), raw);
+                self.listen_state.add(Topic::Resource(uri.clone()), raw);
                 acknowledgement.accepted.push(NewSubscription { uri, raw: raw.clone(), agents });
             }
         }
@@ -135,20 +136,20 @@ impl Subscriptions {
         id: u64,
         outcome: Option<Result<&Bytes, &Bytes>>,
     ) -> Vec<Topic> {
-        let code = outcome.and_then(|outcome| Outcome::of(outcome).code());
+        let code = outcome.and_then(|outcome| CallOutcome::of(outcome).code());
         if code == Some(METHOD_NOT_FOUND.into()) {
-            self.stream.disable();
+            self.listen_state.disable();
         }
         // The error for an unknown resource. After any other error the same request may succeed later.
         if let Some(Err(error)) = outcome
             && [INVALID_PARAMS, RESOURCE_NOT_FOUND].iter().any(|known| code == Some((*known).into()))
-            && let Some(refused) = self.stream.narrow(id)
+            && let Some(refused) = self.listen_state.narrow(id)
         {
             self.refuse_resources(&refused, error);
             return refused;
         }
-        if self.stream.ended(id, Instant::now(), fastrand::f64()) {
-            let retry_after = self.stream.pause();
+        if self.listen_state.ended(id, Instant::now(), fastrand::f64()) {
+            let retry_after = self.listen_state.retry_delay();
             self.refuse_waiting(&Failure::Unavailable { reason: ServerError::ListenEnded, retry_after });
         }
         Vec::new()
@@ -160,16 +161,16 @@ impl Subscriptions {
             call.subscription().is_some_and(|own| *topic == Topic::Resource(own.uri.clone()))
         };
         let is_refused = |call: &Call| refused.iter().any(|topic| is_refused(topic, call));
-        for call in self.stream.take_waiting(is_refused) {
+        for call in self.listen_state.take_waiting(is_refused) {
             self.stats.errors.add_one();
-            let line = reply::raw_error(call.reply.id(), error);
-            call.reply.answer(line, Outcome::of(Err(error)));
+            let line = reply::raw_error(call.response_handle.id(), error);
+            call.response_handle.answer(line, CallOutcome::of(Err(error)));
         }
     }
 
     /// Refuses all calls that wait for their subscription.
     pub(super) fn refuse_waiting(&mut self, failure: &Failure) {
-        for call in self.stream.take_waiting(|_| true) {
+        for call in self.listen_state.take_waiting(|_| true) {
             self.stats.errors.add_one();
             call.refuse(failure.clone());
         }
@@ -178,9 +179,9 @@ impl Subscriptions {
     /// A modern server has sent `notifications/cancelled`, which may end the stream.
     pub(in crate::server::instance) fn cancelled_by_server(&mut self, wire: &mut Wire, params: Option<&Bytes>) {
         let Some(Ok([Some(request)])) = params.map(|params| members(params, ["requestId"])) else { return };
-        if let Some(id) = parse_own_id(&request).filter(|id| self.stream.is_of(*id)) {
+        if let Some(id) = parse_own_id(&request).filter(|id| self.listen_state.is_of(*id)) {
             wire.take(&request);
-            wire.give_up(id);
+            wire.abandon_http_response(id);
             self.listen_ended(id, None);
         }
     }
@@ -189,18 +190,19 @@ impl Subscriptions {
     fn end_listen(&self, wire: &mut Wire, id: u64) {
         // The server may still send a response, which is ignored.
         wire.ignore_response(id, Instant::now() + self.timeout);
-        wire.give_up(id);
-        wire.notify(reply::cancelled(id, "another subscription has replaced it, or none is needed"));
+        wire.abandon_http_response(id);
+        wire.queue_line(reply::cancelled(id, "another subscription has replaced it, or none is needed"));
     }
 
     /// Whether a notification is for the open stream or names no subscription.
     pub(in crate::server::instance) fn is_expected(&self, wire: &Wire, params: Option<&Bytes>) -> bool {
         let id = || subscription(params);
-        wire.era() == Era::Legacy || id().is_none_or(|raw| parse_own_id(&raw).is_some_and(|id| self.stream.is_open(id)))
+        wire.era() == Era::Legacy
+            || id().is_none_or(|raw| parse_own_id(&raw).is_some_and(|id| self.listen_state.is_open(id)))
     }
 
     /// Whether a notification is for the open stream.
     pub(in crate::server::instance) fn is_of_stream(&self, params: Option<&Bytes>) -> bool {
-        subscription(params).and_then(|raw| parse_own_id(&raw)).is_some_and(|id| self.stream.is_open(id))
+        subscription(params).and_then(|raw| parse_own_id(&raw)).is_some_and(|id| self.listen_state.is_open(id))
     }
 }

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{NewSubscription, Subscriptions};
-use crate::calls::Outcome;
+use super::{NewSubscription, ServerSubscriptions};
+use crate::calls::CallOutcome;
 use crate::jsonrpc::reply;
 use crate::server::instance::wire::Wire;
 use crate::server::messages::call::{Call, CallKey, Failure, RequestKind, SessionSender};
@@ -20,10 +20,10 @@ pub(super) struct Request {
     joined: Vec<Call>,
 }
 
-impl Subscriptions {
+impl ServerSubscriptions {
     /// Joins the request for the same resource, or returns the call if there is none.
     pub(super) fn join_request(&mut self, call: Call) -> Option<Call> {
-        let RequestKind::Subscription(subscription) = &call.kind else { return None };
+        let RequestKind::ResourceSubscription(subscription) = &call.kind else { return None };
         match self.requests.iter_mut().find(|request| request.uri == subscription.uri) {
             Some(request) => {
                 request.joined.push(call);
@@ -31,7 +31,7 @@ impl Subscriptions {
             }
             None => {
                 let (uri, raw) = (subscription.uri.clone(), subscription.raw.clone());
-                let (key, to) = (call.reply.key, call.reply.to().cloned());
+                let (key, to) = (call.response_handle.key, call.response_handle.to().cloned());
                 self.requests.push(Request { key, to, uri, raw, joined: Vec::new() });
                 Some(call)
             }
@@ -52,8 +52,8 @@ impl Subscriptions {
         if request.key.session == agent {
             request.to = None;
         }
-        for call in request.joined.extract_if(.., |call| call.reply.key.session == agent) {
-            call.grant();
+        for call in request.joined.extract_if(.., |call| call.response_handle.key.session == agent) {
+            call.answer_empty();
         }
         let others = request.to.is_some() || !request.joined.is_empty();
         if !others {
@@ -74,13 +74,13 @@ impl Subscriptions {
         for call in joined {
             match response {
                 Ok(_) => {
-                    agents.extend(call.reply.to().map(|to| (call.reply.key.session, to.clone())));
-                    call.grant();
+                    agents.extend(call.response_handle.to().map(|to| (call.response_handle.key.session, to.clone())));
+                    call.answer_empty();
                 }
                 Err(error) => {
                     self.stats.errors.add_one();
-                    let line = reply::raw_error(call.reply.id(), error);
-                    call.reply.answer(line, Outcome::of(response));
+                    let line = reply::raw_error(call.response_handle.id(), error);
+                    call.response_handle.answer(line, CallOutcome::of(response));
                 }
             }
         }
@@ -124,7 +124,7 @@ impl Subscriptions {
     /// Takes the call with this key, if it has joined the request of another one.
     pub(super) fn take_joined(&mut self, key: CallKey) -> Vec<Call> {
         let requests = self.requests.iter_mut();
-        requests.flat_map(|request| request.joined.extract_if(.., |call| call.reply.key == key)).collect()
+        requests.flat_map(|request| request.joined.extract_if(.., |call| call.response_handle.key == key)).collect()
     }
 
     fn take_request(&mut self, key: CallKey) -> Option<Request> {

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::era::task::{TaskReport, reported_task_id};
-use crate::server::messages::call::{CallKey, LoadGuard};
+use crate::server::messages::call::{CallKey, LoadToken};
 use crate::task_state::TaskState;
 
 /// Maximum number of tasks. One more replaces the task that was reported least recently.
 const MAX_TASKS: usize = 1024;
 /// A task without a report for this long counts as ended, whatever its time to live.
-pub(super) const MAX_SILENCE: Duration = Duration::from_secs(60 * 60);
+pub(super) const TTL_WITHOUT_REPORT: Duration = Duration::from_secs(60 * 60);
 
 /// The modern tasks of one instance, by the server's ids as text.
 #[derive(Debug, Default)]
@@ -24,23 +24,23 @@ pub(super) struct ModernTasks(HashMap<Bytes, ModernTask>);
 struct ModernTask {
     /// The call that has created the task, or the first that has reported it.
     key: CallKey,
-    open: Open,
+    open: OpenTask,
 }
 
 /// The state of a task that has not ended.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenTask {
     /// When the server forgets the task.
     pub(super) ends_at: Option<Instant>,
     pub(super) noted_at: Instant,
     /// Keeps the instance, if the server has several.
-    pub(super) load: Option<LoadGuard>,
+    pub(super) load: Option<LoadToken>,
 }
 
-impl Open {
+impl OpenTask {
     /// When the task counts as ended without a report.
     pub(super) fn until(&self) -> Instant {
-        let silent_at = self.noted_at + MAX_SILENCE;
+        let silent_at = self.noted_at + TTL_WITHOUT_REPORT;
         self.ends_at.map_or(silent_at, |at| at.min(silent_at))
     }
 }
@@ -52,7 +52,7 @@ impl ModernTasks {
         &mut self,
         state: &TaskState,
         key: CallKey,
-        load: Option<&LoadGuard>,
+        load: Option<&LoadToken>,
         now: Instant,
     ) -> Option<Instant> {
         if state.ended {
@@ -68,7 +68,7 @@ impl ModernTasks {
             stalest.iter().for_each(|id| self.end(id));
         }
         let ends_at = state.ttl.and_then(|ttl| now.checked_add(ttl));
-        let open = Open { ends_at, noted_at: now, load: load.cloned() };
+        let open = OpenTask { ends_at, noted_at: now, load: load.cloned() };
         let until = open.until();
         self.0.insert(state.id.clone(), ModernTask { key, open });
         Some(until)
@@ -125,15 +125,15 @@ mod tests {
     #[test]
     fn task_is_open_until_its_end_or_a_long_silence() {
         let (mut tasks, now) = (ModernTasks::default(), Instant::now());
-        let later = now + MAX_SILENCE / 2;
-        assert_eq!(note(&mut tasks, "a", 1, WORKING, now), Some(now + MAX_SILENCE));
-        assert_eq!(note(&mut tasks, "a", 2, WORKING, later), Some(later + MAX_SILENCE));
+        let later = now + TTL_WITHOUT_REPORT / 2;
+        assert_eq!(note(&mut tasks, "a", 1, WORKING, now), Some(now + TTL_WITHOUT_REPORT));
+        assert_eq!(note(&mut tasks, "a", 2, WORKING, later), Some(later + TTL_WITHOUT_REPORT));
         let short = r#""status":"input_required","ttlMs":5000"#;
         assert_eq!(note(&mut tasks, "b", 3, short, now), Some(now + Duration::from_secs(5)));
         assert_eq!(tasks.next_end(), Some(now + Duration::from_secs(5)));
         assert!(tasks.sessions().eq([1, 1]));
         tasks.expire(now + Duration::from_secs(5));
-        assert_eq!(tasks.next_end(), Some(later + MAX_SILENCE));
+        assert_eq!(tasks.next_end(), Some(later + TTL_WITHOUT_REPORT));
         assert_eq!(note(&mut tasks, "a", 4, r#""status":"failed","error":{}"#, later), None);
         assert!(tasks.is_empty());
         note(&mut tasks, "c", 5, WORKING, now);

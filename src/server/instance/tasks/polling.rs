@@ -15,8 +15,8 @@ use crate::server::messages::call::RequestKind;
 
 /// Requests the state of the task that a call waits for.
 pub(in crate::server::instance) fn poll(wire: &mut Wire, mut bridged: Box<PendingBridgedCall>) {
-    let RequestKind::Task(ask) = &bridged.call.kind else { return };
-    let raw_id = Bytes::from(json!(String::from_utf8_lossy(&ask.id)).to_string());
+    let RequestKind::LegacyTask(task_request) = &bridged.call.kind else { return };
+    let raw_id = Bytes::from(json!(String::from_utf8_lossy(&task_request.id)).to_string());
     let Some(legacy_agent) = bridged.state.poll() else { return };
     let params = task_params(&raw_id, &legacy_agent);
     let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
@@ -47,6 +47,6 @@ pub(in crate::server::instance) fn repeat(
         return Some(bridged);
     }
     wire.expire_by(at);
-    wire.park(bridged);
+    wire.register_without_request(bridged);
     None
 }

@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::modern_tasks::Open;
+use super::modern_tasks::OpenTask;
 use crate::bridge::{PendingInputRequest, take_answered};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::input;
-use crate::server::messages::call::{CallKey, LoadGuard};
+use crate::server::messages::call::{CallKey, LoadToken};
 use crate::server::messages::tasks::TaskState;
 
 /// Maximum number of tasks. One more replaces the oldest that has ended. While all are open, calls that create a task are refused.
@@ -31,7 +31,7 @@ pub(super) struct ProfileTask {
     /// The capabilities that the latest request about the task declares.
     pub(super) capabilities: ClientCapabilities,
     /// `None` once the task has ended.
-    open: Option<Open>,
+    open: Option<OpenTask>,
     /// A request for its result is unanswered, so the server may send requests for the task.
     pub(super) awaits_result: bool,
     inputs: Vec<PendingInputRequest>,
@@ -53,7 +53,7 @@ impl ProfileTask {
         key: CallKey,
         profile: Arc<str>,
         capabilities: ClientCapabilities,
-        load: Option<LoadGuard>,
+        load: Option<LoadToken>,
     ) -> Self {
         let raw_id = state.raw_id.clone();
         let (inputs, count) = (Vec::new(), 0);
@@ -64,7 +64,7 @@ impl ProfileTask {
     }
 
     /// Notes the state of the task. Returns when it counts as ended without another report; `None` if it has ended.
-    pub(super) fn note(&mut self, state: &TaskState, now: Instant, load: Option<LoadGuard>) -> Option<Instant> {
+    pub(super) fn note(&mut self, state: &TaskState, now: Instant, load: Option<LoadToken>) -> Option<Instant> {
         if state.ended {
             return None;
         }
@@ -74,7 +74,7 @@ impl ProfileTask {
             None => state.ttl.and_then(|ttl| now.checked_add(ttl)),
         };
         let load = self.open.take().and_then(|open| open.load).or(load);
-        Some(self.open.insert(Open { ends_at, noted_at: now, load }).until())
+        Some(self.open.insert(OpenTask { ends_at, noted_at: now, load }).until())
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -189,7 +189,7 @@ impl ProfileTasks {
 
     /// When the next task counts as ended.
     pub(super) fn next_end(&self) -> Option<Instant> {
-        self.all.values().filter_map(|task| task.open.as_ref().map(Open::until)).min()
+        self.all.values().filter_map(|task| task.open.as_ref().map(OpenTask::until)).min()
     }
 
     /// Ends tasks that count as ended `now`. Returns the ids of requests of the server that nobody will answer.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::bridge::{CompletedTask, TaskInputs};
 use crate::era::agent_meta::AgentMeta;
 use crate::jsonrpc::pending::parse_own_id;
-use crate::server::messages::call::{CallKey, LoadGuard, SessionSender};
+use crate::server::messages::call::{CallKey, LoadToken, SessionSender};
 use crate::server::messages::tasks::TaskState;
 
 /// Maximum number of tasks. One more replaces the oldest that has ended, else the oldest without an owner. While all are open and
@@ -38,7 +38,7 @@ pub(super) struct SessionTask {
     pub(super) to: Option<SessionSender>,
     /// The agent's progress token, raw.
     pub(super) token: Option<Bytes>,
-    pub(super) open: Option<Open>,
+    pub(super) open: Option<OpenSessionTask>,
     /// The cached result, if the server has answered without a task.
     pub(super) completed: Option<Box<CompletedTask>>,
     /// Inputs that a modern server requires of the agent.
@@ -49,11 +49,11 @@ pub(super) struct SessionTask {
 
 /// The state of a task that has not ended.
 #[derive(Debug, Default)]
-pub(super) struct Open {
+pub(super) struct OpenSessionTask {
     /// When the task counts as ended.
     until: Option<Instant>,
     /// Keeps the instance, if the server has several and the task has an owner.
-    load: Option<LoadGuard>,
+    load: Option<LoadToken>,
 }
 
 /// A status notification that arrived before the response which names its task.
@@ -81,8 +81,8 @@ pub(super) struct SessionTasks {
     life: Arc<()>,
 }
 
-impl Open {
-    pub(super) fn new(until: Option<Instant>, load: Option<LoadGuard>) -> Self {
+impl OpenSessionTask {
+    pub(super) fn new(until: Option<Instant>, load: Option<LoadToken>) -> Self {
         Self { until, load }
     }
 }
@@ -99,7 +99,7 @@ impl SessionTask {
         key: CallKey,
         to: Option<SessionSender>,
         token: Option<Bytes>,
-        open: Option<Open>,
+        open: Option<OpenSessionTask>,
     ) -> Self {
         let (id, raw_id) = (state.id.clone(), state.raw_id.clone());
         Self { id, raw_id, key, to, token, open, completed: None, inputs: TaskInputs::default(), legacy_agent: None }

@@ -19,7 +19,7 @@ use crate::server::messages::tasks::unknown_task;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
     /// The call of a tool.
-    Call,
+    Tool,
     /// A prompt, by its exposed name.
     Prompt,
     /// A resource or a resource template, by its URI.
@@ -34,7 +34,7 @@ impl TargetKind {
     pub fn unknown(self, key: &[u8], era: Era) -> ErrorObject {
         let text = String::from_utf8_lossy(key);
         match self {
-            Self::Call => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {text}")),
+            Self::Tool => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {text}")),
             Self::Prompt => ErrorObject::new(INVALID_PARAMS, format!("Unknown prompt: {text}")),
             Self::Task => unknown_task(key),
             Self::Resource => ErrorObject {
@@ -85,13 +85,13 @@ pub trait ExposureView: Debug + Send + Sync {
 #[derive(Debug)]
 pub struct Access {
     /// The listener that decides.
-    pub listener: Arc<dyn ExposureView>,
+    pub view: Arc<dyn ExposureView>,
     /// The target of the request.
     pub target: AccessTarget,
     /// The kind of target, for the error.
-    pub subject: TargetKind,
+    pub error_kind: TargetKind,
     /// The name, URI or id in the request.
-    pub key: Bytes,
+    pub requested_name: Bytes,
     /// The era of the request.
     pub era: Era,
     /// The listener's version when the call was routed.
@@ -103,21 +103,20 @@ pub struct Access {
 impl Access {
     /// Whether the call may be written to `server`, whose present lists are `lists`.
     pub(crate) fn exposure(&self, server: &str, lists: &Lists) -> Exposure {
-        if self.listener.version() == self.version && self.lists == identity(lists) {
+        if self.view.version() == self.version && self.lists == identity(lists) {
             return Exposure::Exposed;
         }
-        self.listener.exposure(server, &self.target, Some(lists))
+        self.view.exposure(server, &self.target, Some(lists))
     }
 
     /// Whether the listener's policy now hides the target, regardless of the server's lists.
     pub(crate) fn is_hidden(&self, server: &str) -> bool {
-        self.listener.version() != self.version
-            && self.listener.exposure(server, &self.target, None) == Exposure::Hidden
+        self.view.version() != self.version && self.view.exposure(server, &self.target, None) == Exposure::Hidden
     }
 
     /// The error for an unknown target.
     pub(crate) fn unknown(&self) -> ErrorObject {
-        self.subject.unknown(&self.key, self.era)
+        self.error_kind.unknown(&self.requested_name, self.era)
     }
 
     /// Whether the server's list of `kind` decides about the call.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::calls::Outcome;
+use crate::calls::CallOutcome;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
 use crate::server::error::ServerError;
@@ -16,7 +16,7 @@ pub struct CallError {
     /// What happened.
     pub failure: Failure,
     /// Whether any part of the call may have reached the server.
-    pub sent: bool,
+    pub may_have_arrived: bool,
 }
 
 /// The failure of a call.
@@ -69,7 +69,7 @@ pub enum Failure {
     },
     /// The server requested input that it did not get.
     InputUnavailable {
-        /// Predicate about the server: what it requested, and the outcome.
+        /// Text that continues "server `x` …": what it requested, and why there is no answer.
         why: String,
     },
     /// The server gave a new task the id of another task.
@@ -93,18 +93,18 @@ impl Failure {
         }
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> CallOutcome {
         match self {
-            Self::Died { .. } => Outcome::Died,
-            Self::TimedOut { .. } => Outcome::TimedOut,
-            Self::Overloaded { .. } => Outcome::Overloaded,
-            Self::Unavailable { .. } | Self::LoginNeeded { .. } => Outcome::Unavailable,
-            Self::ShuttingDown => Outcome::ShuttingDown,
-            Self::ResponseTooLarge => Outcome::TooLarge,
+            Self::Died { .. } => CallOutcome::Died,
+            Self::TimedOut { .. } => CallOutcome::TimedOut,
+            Self::Overloaded { .. } => CallOutcome::Overloaded,
+            Self::Unavailable { .. } | Self::LoginNeeded { .. } => CallOutcome::Unavailable,
+            Self::ShuttingDown => CallOutcome::ShuttingDown,
+            Self::ResponseTooLarge => CallOutcome::TooLarge,
             Self::MalformedResponse | Self::Status { .. } | Self::UnknownResultType { .. } | Self::TaskIdTaken => {
-                Outcome::Malformed
+                CallOutcome::Malformed
             }
-            Self::InputUnavailable { .. } => Outcome::Error { code: Some(INTERNAL_ERROR.into()) },
+            Self::InputUnavailable { .. } => CallOutcome::Error { code: Some(INTERNAL_ERROR.into()) },
         }
     }
 }
@@ -114,7 +114,7 @@ impl CallError {
     #[must_use]
     pub fn to_object(&self) -> ErrorObject {
         let error = ErrorObject::new(self.failure.code(), self.message());
-        let delivery = if self.sent { Delivery::Unknown } else { Delivery::NotSent };
+        let delivery = if self.may_have_arrived { Delivery::Unknown } else { Delivery::NotSent };
         let error = error.about_server(&self.server).with_delivery(delivery);
         match self.failure {
             Failure::Unavailable { retry_after: Some(after), .. }

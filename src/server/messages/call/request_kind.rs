@@ -1,19 +1,19 @@
 //! Calls that need more than forwarding: subscriptions, and requests that create or concern tasks.
 
-use crate::server::messages::subscriptions::ResourceSubscriptionChange;
+use crate::server::messages::resource_subscribers::ResourceSubscriptionChange;
 use crate::server::messages::tasks::{LegacyTaskRequest, ModernTaskRequest};
 
 /// What a call does besides getting an answer. Payloads are boxed, because most calls have none.
 #[derive(Debug)]
 pub enum RequestKind {
     /// A plain call: nothing is left once it is answered.
-    Nothing,
+    Plain,
     /// Begins or ends a subscription to a resource.
-    Subscription(Box<ResourceSubscriptionChange>),
+    ResourceSubscription(Box<ResourceSubscriptionChange>),
     /// Requests that the server runs it as a task.
     NewTask,
     /// A request about a task of the legacy era.
-    Task(Box<LegacyTaskRequest>),
+    LegacyTask(Box<LegacyTaskRequest>),
     /// The server may run it as a task, because its agent supports tasks of the modern era.
     MayBeTask,
     /// A request about a task of the modern era.

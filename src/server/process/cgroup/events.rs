@@ -11,7 +11,7 @@ pub(super) fn limit_reached(limits: Limits, memory: &str, pids: &str) -> Option<
         let own = limits.memory_max.filter(|_| count(memory, "oom") > 0).and_then(|limit| u64::try_from(limit).ok());
         return Some(ReachedLimit::Memory(own));
     }
-    limits.tasks_max.filter(|_| count(pids, "max") > 0).map(ReachedLimit::Tasks)
+    limits.tasks_max.filter(|_| count(pids, "max") > 0).map(ReachedLimit::Processes)
 }
 
 /// The number on the line that starts with `key`.

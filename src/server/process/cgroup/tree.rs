@@ -86,9 +86,9 @@ impl Tree {
         limits.memory_max.is_some() && self.memory || limits.tasks_max.is_some() && self.pids
     }
 
-    /// Creates the cgroup `name` with those limits that can be enforced, and moves the process `guard` into it. After `too_late`
+    /// Creates the cgroup `name` with those limits that can be enforced, and moves the process `guard` into it. After `deadline`
     /// nothing is moved, as the process id may have been reused.
-    pub(super) fn create(&self, name: &str, limits: Limits, guard: u32, too_late: Instant) -> io::Result<Cgroup> {
+    pub(super) fn create(&self, name: &str, limits: Limits, guard: u32, deadline: Instant) -> io::Result<Cgroup> {
         let path = self.path.join(name);
         fs::create_dir(&path)?;
         let made = Cgroup { limits, path: Some(path.clone()) };
@@ -104,7 +104,7 @@ impl Tree {
             // The guard is one more task.
             fs::write(path.join("pids.max"), (tasks + 1).to_string())?;
         }
-        if too_late <= Instant::now() {
+        if deadline <= Instant::now() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         fs::write(path.join("cgroup.procs"), guard.to_string())?;

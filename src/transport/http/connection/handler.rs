@@ -19,8 +19,8 @@ impl HttpConnection {
         match event {
             TransportEvent::Message(incoming, ownership) => {
                 let within = self.open.get(source).and_then(|open| open.request);
-                if let Incoming::Message { message: Message::Response { id, outcome }, .. } = &incoming {
-                    self.answered(source, outcome.is_ok(), parse_own_id(id).filter(|id| within != Some(*id)));
+                if let Incoming::Message { message: Message::Response { id, response }, .. } = &incoming {
+                    self.answered(source, response.is_ok(), parse_own_id(id).filter(|id| within != Some(*id)));
                 }
                 let within = within.filter(|_| ownership == Ownership::OfRequest);
                 return Some(Ok(Arrival::Incoming { incoming, within }));

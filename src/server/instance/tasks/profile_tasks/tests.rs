@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::jsonrpc::test_support::bytes;
-use crate::server::instance::tasks::modern_tasks::MAX_SILENCE;
+use crate::server::instance::tasks::modern_tasks::TTL_WITHOUT_REPORT;
 
 fn state(id: &str, ended: bool, ttl: Option<u64>) -> TaskState {
     let raw_id = bytes(&format!("\"{id}\""));
@@ -50,7 +50,9 @@ fn open_task_keeps_its_id_and_ended_task_is_replaced() {
 fn task_ends_by_its_time_to_live_or_after_a_long_silence() {
     let now = Instant::now();
     let slack = Duration::from_secs(1);
-    for (ttl, expected) in [(None, MAX_SILENCE), (Some(60), Duration::from_secs(60)), (Some(1 << 40), MAX_SILENCE)] {
+    for (ttl, expected) in
+        [(None, TTL_WITHOUT_REPORT), (Some(60), Duration::from_secs(60)), (Some(1 << 40), TTL_WITHOUT_REPORT)]
+    {
         let mut tasks = ProfileTasks::default();
         let state = state("t", false, ttl);
         assert!(tasks.add(state.id.clone(), task(1, &state)));

@@ -12,8 +12,8 @@ use tracing::Span;
 
 use super::messages::call::{Access, Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender, ToAgent};
 use super::messages::handle::ServerHandle;
-use super::stop_order::StopOrder;
-use crate::calls::{Moment, Outcome, span};
+use super::stop_level::StopReceiver;
+use crate::calls::{CallOutcome, Moment, span};
 use crate::config::CallLimit;
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::request_line::RequestLine;
@@ -33,7 +33,7 @@ impl ServerHandle {
         limit: CallLimit,
         access: Option<Box<Access>>,
     ) -> Result<Bytes, ErrorObject> {
-        let serial = self.0.own_requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let serial = self.0.embedder_requests.fetch_add(1, Ordering::Relaxed) + 1;
         let key = CallKey { session: 0, serial };
         let line = reply::request(serial, method, params);
         let line = line.slice(..line.len() - 1);
@@ -41,30 +41,30 @@ impl ServerHandle {
             return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
         };
         // These requests do not depend on the stop order of a daemon.
-        let (_running, stop) = StopOrder::channel();
+        let (_running, stop) = StopReceiver::channel();
         let (to, mut answers) = SessionSender::channel(Arc::default(), stop);
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));
-        let reply = ResponseHandle::new(key, &id, self.name(), &to);
+        let response_handle = ResponseHandle::new(key, &id, self.name(), &to);
         let mut unanswered = PendingAnswer::new(self, key, span);
         self.call(Box::new(Call {
             request: RequestLine { line, id, rename: None, progress_token: None },
-            kind: RequestKind::Nothing,
+            kind: RequestKind::Plain,
             limit,
             origin: Origin::Legacy(Arc::default()),
             access,
-            reply,
+            response_handle,
         }))
         .await;
         drop(to);
         while let Some(message) = answers.recv().await {
             match message {
-                ToAgent::Answer { line, outcome, .. } => {
-                    if let Ok(Message::Response { outcome: response, .. }) = parse(&line.slice(..line.len() - 1)) {
+                ToAgent::Response { line, outcome, .. } => {
+                    if let Ok(Message::Response { response, .. }) = parse(&line.slice(..line.len() - 1)) {
                         unanswered.end(outcome);
                         return response.map_err(|error| error_object(&error));
                     }
                 }
-                ToAgent::Request(question) => question.back.unable(question.ability),
+                ToAgent::Request(question) => question.response_handle.unable(question.capability),
                 ToAgent::CallNotification { .. } | ToAgent::ServerNotification(_) => {}
             }
         }
@@ -93,7 +93,7 @@ impl<'a> PendingAnswer<'a> {
         Self { server, key, span, began, ended: false }
     }
 
-    fn end(&mut self, outcome: Outcome) {
+    fn end(&mut self, outcome: CallOutcome) {
         self.ended = true;
         if let Some(began) = self.began {
             span::close(&self.span, outcome, Moment::now().since(began));
@@ -105,7 +105,7 @@ impl Drop for PendingAnswer<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.server.cancel_soon(self.key, None);
-            self.end(Outcome::Cancelled);
+            self.end(CallOutcome::Cancelled);
         }
     }
 }

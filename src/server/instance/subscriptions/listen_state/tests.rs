@@ -3,8 +3,8 @@
 use super::*;
 use crate::list_kind::PerKind;
 
-fn of(tools: bool, updates: bool) -> Stream {
-    let mut stream = Stream::default();
+fn of(tools: bool, updates: bool) -> ListenState {
+    let mut stream = ListenState::default();
     stream.declare(NotificationSupport {
         changes: PerKind::from_fn(|kind| tools && kind == ListKind::Tools),
         updates,
@@ -13,13 +13,13 @@ fn of(tools: bool, updates: bool) -> Stream {
     stream
 }
 
-fn add(stream: &mut Stream, uri: &'static str) {
+fn add(stream: &mut ListenState, uri: &'static str) {
     stream.add(Topic::Resource(uri.into()), &Bytes::from(format!("\"{uri}\"")));
 }
 
 /// The filter of the next request, as text.
-fn request(stream: &mut Stream, id: u64, now: Instant) -> Option<String> {
-    let ListenAction::Send(filter) = stream.due(now) else { return None };
+fn request(stream: &mut ListenState, id: u64, now: Instant) -> Option<String> {
+    let ListenAction::Send(filter) = stream.next_action(now) else { return None };
     let written = filter.to_json();
     stream.sent(id, filter);
     Some(written)
@@ -37,7 +37,7 @@ fn stream_has_what_the_server_declares_and_agents_want() {
         let mut stream = of(tools, updates);
         uri.into_iter().for_each(|uri| add(&mut stream, uri));
         assert_eq!(request(&mut stream, 1, now).as_deref(), expected, "{tools} {updates} {uri:?}");
-        assert_eq!(stream.due(now), ListenAction::Nothing);
+        assert_eq!(stream.next_action(now), ListenAction::Nothing);
     }
 }
 
@@ -47,7 +47,7 @@ fn acknowledged_request_replaces_the_open_one() {
     add(&mut stream, "a");
     assert!(request(&mut stream, 1, now).is_some());
     add(&mut stream, "b");
-    assert_eq!(stream.due(now), ListenAction::Nothing, "one after another");
+    assert_eq!(stream.next_action(now), ListenAction::Nothing, "one after another");
     assert_eq!(stream.acknowledged(7, now), None);
     assert_eq!(stream.acknowledged(1, now).map(|begun| begun.replaced), Some(None));
     assert_eq!(request(&mut stream, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a","b"]}"#));
@@ -56,10 +56,10 @@ fn acknowledged_request_replaces_the_open_one() {
     assert!(!stream.is_open(1) && stream.is_open(2));
     add(&mut stream, "c");
     stream.remove(&Topic::Resource("c".into()));
-    assert_eq!(stream.due(now), ListenAction::Nothing, "the same set");
+    assert_eq!(stream.next_action(now), ListenAction::Nothing, "the same set");
     stream.remove(&Topic::Resource("a".into()));
     stream.remove(&Topic::Resource("b".into()));
-    assert_eq!(stream.due(now), ListenAction::End(2));
+    assert_eq!(stream.next_action(now), ListenAction::End(2));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn ended_stream_is_requested_again_after_a_growing_delay() {
         let missed = stream.acknowledged(id, at).map(|begun| begun.has_missed);
         assert_eq!(missed, Some(id > 1));
         stream.ended(id, at, 0.0);
-        let ListenAction::Wait(again) = stream.due(at) else { panic!("later") };
+        let ListenAction::Wait(again) = stream.next_action(at) else { panic!("later") };
         pauses.push(again.duration_since(at));
     }
     assert_eq!(pauses[..3], [FIRST_DELAY, 2 * FIRST_DELAY, 4 * FIRST_DELAY]);
@@ -86,7 +86,7 @@ fn stream_is_not_requested_again_from_a_server_that_does_not_know_the_method() {
     assert!(request(&mut stream, 1, now).is_some());
     stream.disable();
     assert!(stream.ended(1, now, 0.0));
-    assert_eq!(stream.due(now + MAX_DELAY), ListenAction::Nothing);
+    assert_eq!(stream.next_action(now + MAX_DELAY), ListenAction::Nothing);
     assert!(!stream.supports_updates());
 }
 
@@ -97,7 +97,7 @@ fn refused_topic_is_found_and_left_out() {
         let (mut stream, now) = (of(true, true), Instant::now());
         uris.into_iter().for_each(|uri| add(&mut stream, uri));
         let (mut refused, mut rounds) = (Vec::new(), 0);
-        while let ListenAction::Send(filter) = stream.due(now) {
+        while let ListenAction::Send(filter) = stream.next_action(now) {
             rounds += 1;
             let has_bad = filter.uris.iter().any(|(uri, _)| bad.iter().any(|bad| uri == *bad));
             stream.sent(rounds, filter);
@@ -114,7 +114,7 @@ fn refused_topic_is_found_and_left_out() {
         let accepted: Vec<_> = open.filter.uris.iter().map(|(uri, _)| uri.clone()).collect();
         let good: Vec<_> = uris.into_iter().filter(|uri| !bad.contains(uri)).collect();
         assert_eq!(accepted, good, "{bad:?}");
-        assert_eq!(stream.due(now), ListenAction::Nothing);
+        assert_eq!(stream.next_action(now), ListenAction::Nothing);
     }
 }
 
@@ -125,7 +125,7 @@ fn stream_refused_without_new_topics_is_requested_again_later() {
     assert_eq!(stream.narrow(1), None);
     assert_eq!(stream.narrow(7), None, "another");
     assert!(stream.ended(1, now, 0.0));
-    assert!(matches!(stream.due(now), ListenAction::Wait(_)));
+    assert!(matches!(stream.next_action(now), ListenAction::Wait(_)));
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn stream_has_tasks_until_they_have_ended() {
     stream.add(a.clone(), &Bytes::from("\"a\""));
     assert_eq!(request(&mut stream, 1, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"],"taskIds":["a"]}"#));
     assert!(stream.acknowledged(1, now).is_some());
-    stream.has_ended(&a);
-    assert_eq!(stream.due(now), ListenAction::Nothing, "it does no harm to be listened to");
+    stream.end_topic(&a);
+    assert_eq!(stream.next_action(now), ListenAction::Nothing, "it does no harm to be listened to");
     stream.add(b.clone(), &Bytes::from("\"b\""));
     assert_eq!(request(&mut stream, 2, now).as_deref(), Some(r#"{"resourceSubscriptions":["a"],"taskIds":["b"]}"#));
     assert_eq!(stream.narrow(2), Some(vec![b]));

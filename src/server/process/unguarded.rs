@@ -14,28 +14,28 @@ use crate::server::guard::{Definition, cannot_run, command};
 
 /// A server that leads its process group.
 #[derive(Debug)]
-pub(super) struct GroupProcess {
+pub(super) struct UnguardedProcess {
     leader: Child,
     pid: u32,
     /// `None` once the leader was reaped, as its number may be reused then.
     group: Option<Pid>,
 }
 
-pub(super) fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<GroupProcess, SpawnError> {
+pub(super) fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<UnguardedProcess, SpawnError> {
     let mut command = Command::from(command(definition, streams).map_err(SpawnError::Error)?);
     let leader = command.spawn().map_err(|error| SpawnError::Error(cannot_run(command.as_std(), &error)))?;
     let pid = leader.id().unwrap_or_default();
     let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    Ok(GroupProcess { leader, pid, group })
+    Ok(UnguardedProcess { leader, pid, group })
 }
 
-impl GroupProcess {
+impl UnguardedProcess {
     pub(super) fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Cancel-safe.
-    pub(super) async fn ended(&mut self) -> ProcessEnd {
+    pub(super) async fn wait_ended(&mut self) -> ProcessEnd {
         let status = self.leader.wait().await;
         // At once, while the number cannot be reused: members of the group reserve it, and without members the signal has
         // no effect.
@@ -62,7 +62,7 @@ impl GroupProcess {
     }
 }
 
-impl Drop for GroupProcess {
+impl Drop for UnguardedProcess {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }

@@ -35,15 +35,15 @@ pub(in crate::server) enum Topic {
 }
 
 /// The `subscriptions/listen` of one instance.
-pub(super) struct Stream {
+pub(super) struct ListenState {
     support: NotificationSupport,
     /// The topics of agents, each with its raw URI or id.
     topics: BTreeMap<Topic, Bytes>,
-    /// The topics that the server has acknowledged last. It does not refuse a request because of them.
+    /// The topics that the server has acknowledged last. mcpd assumes that the server accepts these again.
     known: BTreeSet<Topic>,
     /// Maximum number of new topics in one request, after the server has refused more.
     max_new: Option<usize>,
-    waiting: Vec<WaitingCall>,
+    waiting: Vec<WaitingSubscribe>,
     /// The request that is not acknowledged yet.
     pending: Option<PendingListen>,
     /// The acknowledged request.
@@ -56,7 +56,7 @@ pub(super) struct Stream {
     retry_at: Option<Instant>,
 }
 
-impl Default for Stream {
+impl Default for ListenState {
     fn default() -> Self {
         Self {
             support: NotificationSupport::default(),
@@ -75,7 +75,7 @@ impl Default for Stream {
 }
 
 /// A call that subscribes to a resource, until the server acknowledges that.
-struct WaitingCall {
+struct WaitingSubscribe {
     call: Call,
     deadline: Deadline,
 }
@@ -115,7 +115,7 @@ pub(super) struct StreamStart {
     pub(super) has_missed: bool,
 }
 
-impl Stream {
+impl ListenState {
     /// The server has declared its notifications.
     pub(super) fn declare(&mut self, support: NotificationSupport) {
         self.support = support;
@@ -127,7 +127,7 @@ impl Stream {
     }
 
     /// The remaining delay before the next request.
-    pub(super) fn pause(&self) -> Option<Duration> {
+    pub(super) fn retry_delay(&self) -> Option<Duration> {
         self.retry_at.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -141,7 +141,7 @@ impl Stream {
     }
 
     /// Nothing more follows about this topic, so the next request omits it.
-    pub(super) fn has_ended(&mut self, topic: &Topic) {
+    pub(super) fn end_topic(&mut self, topic: &Topic) {
         self.topics.remove(topic);
     }
 
@@ -149,7 +149,7 @@ impl Stream {
     pub(super) fn wait(&mut self, call: Call, now: Instant) -> Instant {
         let deadline = Deadline::new(call.limit, now);
         let until = deadline.at();
-        self.waiting.push(WaitingCall { call, deadline });
+        self.waiting.push(WaitingSubscribe { call, deadline });
         self.is_stale = true;
         until
     }
@@ -167,7 +167,7 @@ impl Stream {
     /// Removes calls whose deadline has passed, each with its time limit.
     pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<(Call, Duration)> {
         let overdue = self.waiting.extract_if(.., |waiting| waiting.deadline.at() <= now);
-        let overdue: Vec<_> = overdue.map(|waiting| (waiting.call, waiting.deadline.limit())).collect();
+        let overdue: Vec<_> = overdue.map(|waiting| (waiting.call, waiting.deadline.current_limit())).collect();
         self.is_stale |= !overdue.is_empty();
         overdue
     }
@@ -208,7 +208,7 @@ impl Stream {
         filter
     }
 
-    pub(super) fn due(&mut self, now: Instant) -> ListenAction {
+    pub(super) fn next_action(&mut self, now: Instant) -> ListenAction {
         if !self.is_stale || self.pending.is_some() {
             return ListenAction::Nothing;
         }
@@ -241,8 +241,8 @@ impl Stream {
         Some(StreamStart { filter, replaced, has_missed: std::mem::take(&mut self.has_missed) })
     }
 
-    /// The server has refused the request with this id because of a new topic. The next request has fewer new topics. Returns the
-    /// topic that is removed, if only one is new; `None` if no topic is new.
+    /// The server has refused the request with this id because of a new topic. Returns the refused topic if only one was new, an
+    /// empty list if several were (the next request tries half of them), and `None` if none was new.
     pub(super) fn narrow(&mut self, id: u64) -> Option<Vec<Topic>> {
         let pending = self.pending.as_ref().filter(|pending| pending.id == id)?;
         let all = topics(&pending.filter).map(|(topic, _)| topic);

@@ -37,7 +37,7 @@ impl ResourceSubscribers {
     }
 
     /// Adds an agent to a subscribed resource. Returns `false` if it has no subscribers, so that mcpd has to subscribe first.
-    pub(crate) fn join(&mut self, uri: &[u8], agent: u64) -> bool {
+    pub(crate) fn add(&mut self, uri: &[u8], agent: u64) -> bool {
         self.0.get_mut(uri).map(|one| one.agents.insert(agent)).is_some()
     }
 
@@ -50,7 +50,7 @@ impl ResourceSubscribers {
     }
 
     /// Removes an agent from a resource. Returns whether other subscribers are left.
-    pub(crate) fn leave(&mut self, uri: &[u8], agent: u64) -> bool {
+    pub(crate) fn remove(&mut self, uri: &[u8], agent: u64) -> bool {
         let Some(one) = self.0.get_mut(uri) else { return false };
         one.agents.remove(&agent);
         let others = !one.agents.is_empty();
@@ -61,14 +61,14 @@ impl ResourceSubscribers {
     }
 
     /// Removes an agent from a resource. Returns the raw URI if no subscriber is left.
-    pub(crate) fn give_up(&mut self, uri: &[u8], agent: u64) -> Option<Bytes> {
+    pub(crate) fn remove_subscriber(&mut self, uri: &[u8], agent: u64) -> Option<Bytes> {
         let one = self.0.get_mut(uri)?;
         let was_last = one.agents.remove(&agent) && one.agents.is_empty();
         if was_last { self.0.remove(uri).map(|one| one.raw) } else { None }
     }
 
     /// Removes an agent from all resources. Returns the raw URIs of those without subscribers.
-    pub(crate) fn leave_all(&mut self, agent: u64) -> Vec<Bytes> {
+    pub(crate) fn remove_from_all(&mut self, agent: u64) -> Vec<Bytes> {
         let mut left = Vec::new();
         self.0.retain(|_, one| {
             let was_last = one.agents.remove(&agent) && one.agents.is_empty();
@@ -139,16 +139,16 @@ mod tests {
     #[test]
     fn server_is_concerned_only_by_the_first_and_last_subscriber_of_a_resource() {
         let mut subscriptions = with(&[]);
-        assert!(!subscriptions.join(b"a", 1));
+        assert!(!subscriptions.add(b"a", 1));
         subscriptions.insert(Bytes::from("a"), Bytes::from("\"a\""), [1, 2]);
-        assert!(subscriptions.join(b"a", 3) && subscriptions.join(b"a", 3), "twice is once");
-        assert!(subscriptions.leave(b"a", 3) && subscriptions.leave(b"a", 9) && !subscriptions.leave(b"b", 1));
-        assert_eq!((subscriptions.give_up(b"b", 1), subscriptions.give_up(b"a", 9)), (None, None));
-        assert_eq!(subscriptions.leave_all(1), [""; 0]);
-        assert_eq!(subscriptions.leave_all(2), ["\"a\""]);
+        assert!(subscriptions.add(b"a", 3) && subscriptions.add(b"a", 3), "twice is once");
+        assert!(subscriptions.remove(b"a", 3) && subscriptions.remove(b"a", 9) && !subscriptions.remove(b"b", 1));
+        assert_eq!((subscriptions.remove_subscriber(b"b", 1), subscriptions.remove_subscriber(b"a", 9)), (None, None));
+        assert_eq!(subscriptions.remove_from_all(1), [""; 0]);
+        assert_eq!(subscriptions.remove_from_all(2), ["\"a\""]);
         assert!(subscriptions.is_empty());
         subscriptions.insert(Bytes::from("a"), Bytes::from("\"a\""), [1]);
-        assert_eq!(subscriptions.give_up(b"a", 1).as_deref(), Some(&b"\"a\""[..]));
+        assert_eq!(subscriptions.remove_subscriber(b"a", 1).as_deref(), Some(&b"\"a\""[..]));
         assert!(subscriptions.is_empty());
     }
 

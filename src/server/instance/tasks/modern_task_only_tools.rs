@@ -14,11 +14,11 @@ const MAX_TOOLS: usize = 1024;
 
 /// The tools of one instance, by their names at the server as text.
 #[derive(Debug, Default)]
-pub(super) struct TaskOnlyTools {
+pub(super) struct ModernTaskOnlyTools {
     names: HashSet<Bytes>,
 }
 
-impl TaskOnlyTools {
+impl ModernTaskOnlyTools {
     pub(super) fn include(&self, name: &Bytes) -> bool {
         self.names.contains(name)
     }
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn number_of_remembered_tools_is_bounded() {
-        let (mut tools, name) = (TaskOnlyTools::default(), |n: usize| Bytes::from(format!("\"{n}\"")));
+        let (mut tools, name) = (ModernTaskOnlyTools::default(), |n: usize| Bytes::from(format!("\"{n}\"")));
         for n in 0..MAX_TOOLS {
             tools.remember(&name(n));
         }

@@ -12,13 +12,13 @@ use crate::jsonrpc::members::{members, text};
 
 /// The names of these tools in one list.
 #[derive(Default)]
-pub(super) struct RequiredTools {
+pub(super) struct LegacyTaskOnlyTools {
     names: HashSet<Arc<str>>,
 }
 
-impl RequiredTools {
+impl LegacyTaskOnlyTools {
     pub(super) fn of(list: &List) -> Self {
-        let tools = list.items.iter().filter(|tool| is_required(&tool.definition));
+        let tools = list.items.iter().filter(|tool| is_required(&tool.json));
         Self { names: tools.map(|tool| Arc::clone(&tool.key)).collect() }
     }
 

@@ -8,18 +8,18 @@ pub enum StopLevel {
     /// Do not stop.
     Run,
     /// Handle all waiting and running calls, then stop. A replacement receives new calls.
-    Finish,
+    FinishAll,
     /// Finish running calls, then stop.
-    Drain,
+    FinishRunning,
     /// Stop at once.
     Kill,
 }
 
 /// The receiver of a stop order.
 #[derive(Debug, Clone)]
-pub struct StopOrder(watch::Receiver<StopLevel>);
+pub struct StopReceiver(watch::Receiver<StopLevel>);
 
-impl StopOrder {
+impl StopReceiver {
     /// An order that is [`StopLevel::Run`] until its sender raises it.
     #[must_use]
     pub fn channel() -> (watch::Sender<StopLevel>, Self) {
@@ -41,19 +41,19 @@ impl StopOrder {
 
 /// Both ends of an order to stop, for the task that gives it.
 #[derive(Debug)]
-pub struct StopControl {
+pub struct StopChannel {
     /// Changes the order.
     pub sender: watch::Sender<StopLevel>,
     /// What others wait for.
-    pub order: StopOrder,
+    pub receiver: StopReceiver,
 }
 
-impl StopControl {
+impl StopChannel {
     /// An order that stays [`StopLevel::Run`] until it is raised.
     #[must_use]
     pub fn new() -> Self {
-        let (sender, order) = StopOrder::channel();
-        Self { sender, order }
+        let (sender, receiver) = StopReceiver::channel();
+        Self { sender, receiver }
     }
 
     /// Raises the order to `stop`, unless it is as high already.
@@ -62,7 +62,7 @@ impl StopControl {
     }
 }
 
-impl Default for StopControl {
+impl Default for StopChannel {
     fn default() -> Self {
         Self::new()
     }

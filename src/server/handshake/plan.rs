@@ -9,12 +9,12 @@ use crate::server::era_cache::{EraPreference, EraSupport, Support};
 
 /// How a connection begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) struct Opening {
+pub(in crate::server) struct HandshakePlan {
     /// The era of the first request: `initialize` or `server/discover`.
     pub(in crate::server) first: Era,
     pub(super) fallback: Fallback,
-    /// Eras that the server is known to support. Only a refusal shows that it no longer supports one.
-    pub(super) expected: Eras,
+    /// Eras that have worked before. Only a refusal disproves one, not a timeout or a lost connection.
+    pub(super) known: Eras,
 }
 
 /// When the request of the other era is sent.
@@ -29,7 +29,7 @@ pub(super) enum Fallback {
     Always,
 }
 
-impl Opening {
+impl HandshakePlan {
     /// Follows the configuration. If that is `auto`, follows the preference and what is known of the server.
     pub(in crate::server) fn of(
         choice: EraChoice,
@@ -45,7 +45,7 @@ impl Opening {
                 EraPreference::Of(era) => era,
             },
         };
-        let expected = known.expected();
+        let worked = known.expected();
         let is_open = |era| !matches!(known.of(era), Support::Confirmed | Support::Absent);
         let wants_both = preference == EraPreference::Shared && is_open(Era::Modern);
         if is_remote
@@ -53,30 +53,30 @@ impl Opening {
             && known.legacy != Support::Absent
             && (is_open(Era::Legacy) || wants_both)
         {
-            return Self { first: Era::Modern, fallback: Fallback::Always, expected };
+            return Self { first: Era::Modern, fallback: Fallback::Always, known: worked };
         }
         let first = if known.of(preferred) == Support::Absent { preferred.other() } else { preferred };
         // A legacy server that starts slowly may not tolerate another request before its handshake has ended.
         let is_known_legacy = first == Era::Legacy && (known.legacy == Support::Confirmed || first != preferred);
         let fallback = if is_known_legacy { Fallback::IfRefused } else { Fallback::IfSilent };
-        Self { first, fallback, expected }
+        Self { first, fallback, known: worked }
     }
 
     fn only(first: Era) -> Self {
-        Self { first, fallback: Fallback::Never, expected: Eras::default() }
+        Self { first, fallback: Fallback::Never, known: Eras::default() }
     }
 
     /// The opening after a server has exited at the first request of `era`.
     pub(in crate::server) fn instead_of(era: Era) -> Self {
-        Self { first: era.other(), fallback: Fallback::IfRefused, expected: Eras::default() }
+        Self { first: era.other(), fallback: Fallback::IfRefused, known: Eras::default() }
     }
 
     /// Whether the other era is tried if the server exits at the first request.
-    pub(in crate::server) fn is_a_trial(self) -> bool {
+    pub(in crate::server) fn is_trial(self) -> bool {
         matches!(self.fallback, Fallback::IfSilent | Fallback::Always)
     }
 
-    /// The request that the handshake waits for.
+    /// The request to name when the start times out: `initialize`, unless only the modern era is tried.
     pub(in crate::server) fn method(self) -> &'static str {
         match (self.first, self.fallback) {
             (Era::Modern, Fallback::Never) => "server/discover",
@@ -98,8 +98,8 @@ mod tests {
         for preference in [EraPreference::Shared, EraPreference::Of(Era::Legacy), EraPreference::Of(Era::Modern)] {
             for support in [Support::Unknown, Support::Confirmed, Support::Absent] {
                 for (choice, first) in [(EraChoice::Legacy, Era::Legacy), (EraChoice::Modern, Era::Modern)] {
-                    let opening = Opening::of(choice, preference, &known(support, support), false);
-                    assert_eq!(opening, Opening::only(first));
+                    let opening = HandshakePlan::of(choice, preference, &known(support, support), false);
+                    assert_eq!(opening, HandshakePlan::only(first));
                 }
             }
         }
@@ -123,7 +123,7 @@ mod tests {
             (Of(modern), known(Unknown, Absent), legacy, Fallback::IfRefused),
             (Of(legacy), known(Confirmed, Confirmed), legacy, Fallback::IfRefused),
         ] {
-            let opening = Opening::of(EraChoice::Auto, preference, &support, false);
+            let opening = HandshakePlan::of(EraChoice::Auto, preference, &support, false);
             assert_eq!((opening.first, opening.fallback), (first, fallback), "{preference:?} {support:?}");
         }
     }
@@ -147,7 +147,7 @@ mod tests {
             (Of(modern), known(Unknown, Unknown), modern, Fallback::IfSilent),
             (Of(modern), known(Confirmed, Absent), legacy, Fallback::IfRefused),
         ] {
-            let opening = Opening::of(EraChoice::Auto, preference, &support, true);
+            let opening = HandshakePlan::of(EraChoice::Auto, preference, &support, true);
             assert_eq!((opening.first, opening.fallback), (first, fallback), "{preference:?} {support:?}");
         }
     }

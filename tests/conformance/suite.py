@@ -94,8 +94,8 @@ class Suite:
         checks = next(directory.rglob("checks.json"), directory / "checks.json")
         outcome = _outcome(checks, {"FAILURE", "WARNING"})
         if status != 0 and not outcome.failures:
-            said = (directory / "log").read_text().strip().splitlines()
-            return Outcome(outcome.passed, {"the end": "; ".join(said[-3:]) or f"it ended with {status}"})
+            lines = (directory / "log").read_text().strip().splitlines()
+            return Outcome(outcome.passed, {"the end": "; ".join(lines[-3:]) or f"it ended with {status}"})
         return outcome
 
     def _empty(self, name):

@@ -71,7 +71,7 @@ install_software() {
 
 build_rmcp_peers() {
     cargo build --quiet --locked --manifest-path "$here/rmcp/Cargo.toml" --target-dir "$target/rmcp"
-    cp "$target"/rmcp/debug/{rmcp-http-server,square-agent,square-server,task-agent,task-server} "$scratch"
+    cp "$target"/rmcp/debug/{rmcp-http-server,matrix-agent,matrix-server,task-agent,task-server} "$scratch"
 }
 
 # Those of the agents in examples/agents that have to be built, into one directory.
@@ -128,7 +128,7 @@ check_with mcp-2 node_clients.py
 check_with mcp-1 feature_checks.py
 check_with mcp-2 transparency.py
 check_with mcp-2 http_checks.py
-check_with mcp-2 square_checks.py
+check_with mcp-2 matrix_checks.py
 check_with mcp-2 task_checks.py
 check_with mcp-2 documentation.py
 check_with mcp-2 example_agents.py

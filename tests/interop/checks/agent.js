@@ -1,4 +1,4 @@
-// One agent built on a TypeScript SDK: connects, looks, calls, says what it saw, and stays until its stdin ends.
+// One agent built on a TypeScript SDK: connects, lists, calls, prints the results, and stays until its stdin ends.
 //
 // usage: node agent.js JSON, which holds
 //   modules  the node_modules with the SDK
@@ -10,8 +10,8 @@
 const { createRequire } = require("node:module");
 const net = require("node:net");
 
-const told = JSON.parse(process.argv[2]);
-const sdk = createRequire(`${told.modules}/`);
+const config = JSON.parse(process.argv[2]);
+const sdk = createRequire(`${config.modules}/`);
 const { Client, StdioClientTransport, ReadBuffer, serializeMessage } = {
   sdk: () => ({
     ...sdk("@modelcontextprotocol/sdk/client/index.js"),
@@ -19,7 +19,7 @@ const { Client, StdioClientTransport, ReadBuffer, serializeMessage } = {
     ...sdk("@modelcontextprotocol/sdk/shared/stdio.js"),
   }),
   client: () => ({ ...sdk("@modelcontextprotocol/client"), ...sdk("@modelcontextprotocol/client/stdio") }),
-}[told.sdk]();
+}[config.sdk]();
 
 /** All that it takes to have an SDK speak over a Unix socket. */
 class SocketTransport {
@@ -57,7 +57,7 @@ async function outcome(client, call) {
 }
 
 async function main() {
-  const transport = told.socket ? new SocketTransport(told.socket) : new StdioClientTransport(told.launch);
+  const transport = config.socket ? new SocketTransport(config.socket) : new StdioClientTransport(config.launch);
   // Line 2 asks for the modern era first, and needs an answer to go on; line 1 does not know the option.
   const client = new Client({ name: "interop", version: "1" }, { versionNegotiation: { mode: "auto" } });
   const start = performance.now();
@@ -65,7 +65,7 @@ async function main() {
   const seconds = (performance.now() - start) / 1000;
   const { tools } = await client.listTools();
   const outcomes = [];
-  for (const call of told.calls) outcomes.push(await outcome(client, call));
+  for (const call of config.calls) outcomes.push(await outcome(client, call));
   console.log(JSON.stringify({ seconds, tools, outcomes }));
   process.stdin.resume().once("end", () => client.close());
 }

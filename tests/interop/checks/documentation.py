@@ -20,8 +20,8 @@ def check(mcpd, software):
     with Daemon(mcpd, {"everything": software.node("everything")}) as daemon, TemporaryDirectory() as directory:
         (Path(directory) / "mcpd").symlink_to(daemon.runtime)
         env = {**os.environ, "XDG_RUNTIME_DIR": directory}
-        said = subprocess.check_output([sys.executable, "-c", program], env=env, text=True, timeout=20)
-        assert said == printed, said
+        output = subprocess.check_output([sys.executable, "-c", program], env=env, text=True, timeout=20)
+        assert output == printed, output
 
 
 def main():

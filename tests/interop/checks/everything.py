@@ -82,7 +82,7 @@ OWN = {"logging/setLevel"}
 LISTS = {"tools/list": True, "prompts/list": True, "resources/list": False, "resources/templates/list": False}
 
 
-def check(mcpd, software, kept):
+def check(mcpd, software, report):
     with copies(software) as (servers, settings), Daemon(mcpd, servers, settings) as process:
         with lines.server(servers["everything"].command) as direct:
             # This server adds the last of its tools when the handshake is over.
@@ -91,9 +91,9 @@ def check(mcpd, software, kept):
             expected = [_ask(direct, method, params, id) for id, (method, params) in enumerate(EXCHANGES, 1)]
             # What is not said cannot differ.
             for what in ("updated", "message", "progress", "error"):
-                assert any(b"%s\"" % what.encode() in line for said in expected for line in said), what
+                assert any(b"%s\"" % what.encode() in line for answers in expected for line in answers), what
             for name, link in COPIES.items():
-                with kept.check(f"server-everything is heard in the same bytes directly and through mcpd{link}"):
+                with report.check(f"server-everything is heard in the same bytes directly and through mcpd{link}"):
                     with lines.daemon(process.door(alone(name))) as through:
                         _compare(direct, expected, through, name)
 
@@ -102,21 +102,21 @@ def _compare(direct, expected, through, name):
     for method, is_named in LISTS.items():
         same = lambda: _list(through, method) == _exposed(_list(direct, method), name if is_named else None)
         eventually(same, f"the same {method}")
-    for id, ((method, params), said) in enumerate(zip(EXCHANGES, expected), 1):
-        answered = _ask(through, method, _rewritten(params, name), id, len(said))
+    for id, ((method, params), answers) in enumerate(zip(EXCHANGES, expected), 1):
+        answered = _ask(through, method, _rewritten(params, name), id, len(answers))
         if method in OWN:
-            assert json.loads(answered[-1]) == json.loads(said[-1]), (answered, said)
+            assert json.loads(answered[-1]) == json.loads(answers[-1]), (answered, answers)
             continue
         order = sorted if name == UNORDERED else list
-        assert order(answered) == order(said), f"{method} {params}\n{answered}\nexpected\n{said}"
+        assert order(answered) == order(answers), f"{method} {params}\n{answered}\nexpected\n{answers}"
 
 
 def _ask(peer, method, params, id, at_least=1):
     """All that is said up to the answer, and then more if it is too little; but no news of lists, which the daemon words itself."""
-    heard = [line for line in peer.ask(method, params, id, skipped=()) if not NOTICE.search(line)]
-    while len(heard) < at_least:
-        heard += [line for line in [peer.receive()] if not NOTICE.search(line)]
-    return [re.sub(SESSION.encode(), b"", TIME.sub(b"created", line)) for line in heard]
+    received = [line for line in peer.ask(method, params, id, skipped=()) if not NOTICE.search(line)]
+    while len(received) < at_least:
+        received += [line for line in [peer.receive()] if not NOTICE.search(line)]
+    return [re.sub(SESSION.encode(), b"", TIME.sub(b"created", line)) for line in received]
 
 
 def _rewritten(params, server):

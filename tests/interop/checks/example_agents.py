@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import results
-from household import NOTE, Household
-from odd_daemon import TOOLS, OddDaemon
+from configured_home import NOTE, ConfiguredHome
+from paging_daemon import TOOLS, PagingDaemon
 
 EXAMPLES = Path(__file__).parents[3] / "examples/agents"
 TIMEOUT = 60
@@ -41,22 +41,22 @@ def examples(built):
         yield Example("agent.sh", ["bash", str(EXAMPLES / "agent.sh")], opens_socket=True)
 
 
-def answers(household, example):
-    tool, arguments = household.call
-    by_default = example.run(household.environment())
-    told = example.run(household.environment(), tool, json.dumps(arguments))
-    listed = f"tools: {' '.join(household.tools())}\n"
+def answers(configured_home, example):
+    tool, arguments = configured_home.call
+    by_default = example.run(configured_home.environment())
+    with_call = example.run(configured_home.environment(), tool, json.dumps(arguments))
+    listed = f"tools: {' '.join(configured_home.tools())}\n"
     assert (by_default.stdout, by_default.returncode) == (listed + "hello\n", 0), by_default
-    assert (told.stdout, told.returncode) == (f"{listed}{NOTE}\n", 0), told
+    assert (with_call.stdout, with_call.returncode) == (f"{listed}{NOTE}\n", 0), with_call
 
 
-def failures(household, example):
-    nowhere = {**household.environment(), "HOME": "/nowhere"}
+def failures(configured_home, example):
+    nowhere = {**configured_home.environment(), "HOME": "/nowhere"}
     if not example.opens_socket:
         nowhere["PATH"] = nowhere["PATH"].split(":", 1)[1]
     for environment, words, reason in [
-        (household.environment(), ["demo__echo", "{}"], "demo__echo failed: An argument is missing"),
-        (household.environment(), ["demo__delete_everything", "{}"], "Unknown tool: demo__delete_everything"),
+        (configured_home.environment(), ["demo__echo", "{}"], "demo__echo failed: An argument is missing"),
+        (configured_home.environment(), ["demo__delete_everything", "{}"], "Unknown tool: demo__delete_everything"),
         (nowhere, [], "mcp"),
     ]:
         ran = example.run(environment, *words)
@@ -64,31 +64,31 @@ def failures(household, example):
         assert line.startswith("agent: ") and reason in line and ran.returncode == 1, ran
 
 
-def oddities(household, example):
-    with OddDaemon() as daemon:
-        ran = example.run({**household.environment(), **daemon.environment()})
+def oddities(configured_home, example):
+    with PagingDaemon() as daemon:
+        ran = example.run({**configured_home.environment(), **daemon.environment()})
         assert (ran.stdout, ran.returncode) == (f"tools: {' '.join(TOOLS)}\nhello\n", 0), ran
 
 
-def check(kept, household, example):
-    with kept.check(f"examples/agents/{example.file} lists, calls and prints what it is answered"):
-        answers(household, example)
-    with kept.check(f"examples/agents/{example.file} exits 1 with one line if its call fails or nobody serves"):
-        failures(household, example)
+def check(report, configured_home, example):
+    with report.check(f"examples/agents/{example.file} lists, calls and prints what it is answered"):
+        answers(configured_home, example)
+    with report.check(f"examples/agents/{example.file} exits 1 with one line if its call fails or nobody serves"):
+        failures(configured_home, example)
     if example.opens_socket:
-        with kept.check(f"examples/agents/{example.file} follows pages, and takes for an answer only what is one"):
-            oddities(household, example)
+        with report.check(f"examples/agents/{example.file} follows pages, and takes for an answer only what is one"):
+            oddities(configured_home, example)
 
 
 def main():
     arguments = results.arguments(__doc__)
-    kept = results.Results(arguments.results)
-    with Household(arguments.mcpd, arguments.installed) as household:
-        with kept.check("examples/agents/demo.toml is a configuration"):
+    report = results.Results(arguments.results)
+    with ConfiguredHome(arguments.mcpd, arguments.installed) as configured_home:
+        with report.check("examples/agents/demo.toml is a configuration"):
             checked = [str(arguments.mcpd), "check", str(EXAMPLES / "demo.toml")]
-            subprocess.run(checked, env=household.environment(), capture_output=True, check=True)
+            subprocess.run(checked, env=configured_home.environment(), capture_output=True, check=True)
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda example: check(kept, household, example), examples(arguments.installed / "agents")))
+            list(pool.map(lambda example: check(report, configured_home, example), examples(arguments.installed / "agents")))
 
 
 main()

@@ -19,9 +19,9 @@ class Agent:
         self.session = None
         self.prefix = prefix
         # Method and params of every notification.
-        self.heard = []
+        self.received = []
         # The params of every request.
-        self.asked = []
+        self.requests = []
         # The ids of the tasks that it has made.
         self.made = []
         # Starts what goes on after an answer.
@@ -30,7 +30,7 @@ class Agent:
         self._tasks = InMemoryTaskStore()
 
     def callbacks(self, declares):
-        """With these it declares that it can be asked."""
+        """The handlers of server requests, which declare its capabilities."""
         every = {
             "sampling": ("sampling_callback", self._sample),
             "elicitation": ("elicitation_callback", self._elicit),
@@ -70,18 +70,18 @@ class Agent:
         return named + resources["resources"] + templates["resourceTemplates"]
 
     async def hear(self, condition):
-        """Waits until it was told something for which the condition holds."""
-        while not (found := [params for method, params in self.heard if condition(method, params)]):
+        """Waits for a notification for which the condition holds."""
+        while not (found := [params for method, params in self.received if condition(method, params)]):
             await anyio.sleep(0.01)
         return found[0]
 
-    def told(self, method):
+    def notifications(self, method):
         """The params of all notifications of this method, in order."""
-        return [params for other, params in self.heard if other == f"notifications/{method}"]
+        return [params for other, params in self.received if other == f"notifications/{method}"]
 
     def forget(self):
-        """What it was told and asked so far."""
-        self.heard, self.asked, self.made = [], [], []
+        """The notifications and requests so far."""
+        self.received, self.requests, self.made = [], [], []
 
     async def change_roots(self):
         self._roots += 1
@@ -89,18 +89,18 @@ class Agent:
 
     async def on_message(self, message):
         if isinstance(message, types.ServerNotification):
-            said = message.model_dump(mode="json", by_alias=True, exclude_unset=True)
-            self.heard.append((said["method"], said.get("params", {})))
+            fields = message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            self.received.append((fields["method"], fields.get("params", {})))
         elif isinstance(message, Exception):
-            self.heard.append(("exception", repr(message)))
+            self.received.append(("exception", repr(message)))
 
     async def _sample(self, _context, params):
-        self.asked.append(params)
+        self.requests.append(params)
         content = types.TextContent(type="text", text=f"sampled: {params.messages[0].content.text}")
         return types.CreateMessageResult(role="assistant", model="none", content=content)
 
     async def _elicit(self, _context, params):
-        self.asked.append(params)
+        self.requests.append(params)
         content = {"name": "Ada", "integer": 7} if params.mode == "form" else None
         return types.ElicitResult(action="accept", content=content)
 
@@ -120,8 +120,8 @@ class Agent:
             await anyio.sleep(0.1)
             await self._tasks.store_result(id, await answer(context, params))
             task = await self._tasks.update_task(id, status="completed")
-            told = types.TaskStatusNotification(params=types.TaskStatusNotificationParams(**task.model_dump()))
-            await self.session.send_notification(types.ClientNotification(told))
+            notification = types.TaskStatusNotification(params=types.TaskStatusNotificationParams(**task.model_dump()))
+            await self.session.send_notification(types.ClientNotification(notification))
 
         async def get(_context, params):
             return types.GetTaskResult(**(await self._tasks.get_task(params.taskId)).model_dump())

@@ -36,11 +36,11 @@ class Python:
         """A function that gives what an agent sees of a feature."""
         async with connect(command, prefix, declares) as agent:
 
-            async def see(check):
+            async def observe(check):
                 agent.forget()
                 return await check(agent)
 
-            yield see
+            yield observe
 
 
 class TypeScript:
@@ -53,11 +53,11 @@ class TypeScript:
 
     @asynccontextmanager
     async def agent(self, command, prefix, declares):
-        told = {"modules": self._modules, "command": command, "prefix": prefix, "declares": declares}
+        config = {"modules": self._modules, "command": command, "prefix": prefix, "declares": declares}
         script = Path(__file__).with_name("features.js")
-        process = await asyncio.create_subprocess_exec("node", str(script), json.dumps(told), stdin=-1, stdout=-1, limit=1 << 24)
+        process = await asyncio.create_subprocess_exec("node", str(script), json.dumps(config), stdin=-1, stdout=-1, limit=1 << 24)
 
-        async def see(check):
+        async def observe(check):
             process.stdin.write(f"{check.__name__}\n".encode())
             try:
                 line = await process.stdout.readline()
@@ -68,10 +68,10 @@ class TypeScript:
             assert line, "the agent has ended"
             outcome = json.loads(line)
             assert "error" not in outcome, outcome["error"]
-            return outcome["seen"]
+            return outcome["value"]
 
         try:
-            yield see
+            yield observe
         finally:
             process.stdin.close()
             with anyio.move_on_after(TIMEOUT, shield=True) as waiting:
@@ -108,39 +108,39 @@ async def ways_to(mcpd, software):
         yield ways
 
 
-async def check_with(sdk, kept, ways):
+async def check_with(sdk, report, ways):
     expected = {}
     for together in ways:
         async with anyio.create_task_group() as going:
             for way in together:
-                going.start_soon(check_way, sdk, kept, way, expected)
+                going.start_soon(check_way, sdk, report, way, expected)
 
 
-async def check_way(sdk, kept, way, expected):
+async def check_way(sdk, report, way, expected):
     here = [feature for feature in ALL if way.kind in feature.ways]
     # One agent for those that need the same of it, in the order of the first of them.
     for declares in dict.fromkeys(feature.declares for feature in here):
         features = [feature for feature in here if feature.declares == declares]
         declaring = f" that declares {', '.join(declares)}" if declares else ""
-        async with sdk.agent(way.command, way.prefix, declares) as see:
+        async with sdk.agent(way.command, way.prefix, declares) as observe:
             for feature in features:
                 name = f"{sdk.name}, {way.name}: an agent{declaring} {feature.check.__doc__}"
-                with kept.check(name), anyio.fail_after(TIMEOUT):
-                    seen = await see(feature.check)
-                    assert seen, "nothing"
-                    seen = re.sub(SESSION, "", repr(seen))
-                    assert seen == expected.setdefault(feature, seen), f"saw {seen}\nexpected {expected[feature]}"
-                    heard = way.bystander.heard if way.bystander else []
-                    told = [said for said in heard if not said[0].endswith("/list_changed")]
-                    assert not told, told
+                with report.check(name), anyio.fail_after(TIMEOUT):
+                    observed = await observe(feature.check)
+                    assert observed, "nothing"
+                    observed = re.sub(SESSION, "", repr(observed))
+                    assert observed == expected.setdefault(feature, observed), f"saw {observed}\nexpected {expected[feature]}"
+                    received = way.bystander.received if way.bystander else []
+                    config = [notification for notification in received if not notification[0].endswith("/list_changed")]
+                    assert not config, config
 
 
 async def check_all(arguments):
-    kept, software = results.Results(arguments.results), Software(arguments.installed)
+    report, software = results.Results(arguments.results), Software(arguments.installed)
 
     async def check(sdk):
         async with ways_to(arguments.mcpd, software) as ways:
-            await check_with(sdk, kept, ways)
+            await check_with(sdk, report, ways)
 
     async with anyio.create_task_group() as sdks:
         for sdk_ in (Python(), TypeScript(arguments.installed / "node_modules")):

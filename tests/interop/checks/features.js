@@ -1,4 +1,4 @@
-// What features.py checks, with line 1 of the TypeScript SDK: for each line of its stdin, a feature, it says as JSON what it saw.
+// What features.py checks, with line 1 of the TypeScript SDK: for each feature that a line of its stdin names, it prints the observation as JSON.
 //
 // usage: node features.js JSON, which holds
 //   modules   the node_modules with the SDK
@@ -10,8 +10,8 @@ const assert = require("node:assert");
 const { createRequire } = require("node:module");
 const { createInterface } = require("node:readline");
 
-const told = JSON.parse(process.argv[2]);
-const sdk = createRequire(`${told.modules}/`);
+const config = JSON.parse(process.argv[2]);
+const sdk = createRequire(`${config.modules}/`);
 const { Client } = sdk("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
 const types = sdk("@modelcontextprotocol/sdk/types.js");
@@ -24,25 +24,25 @@ const ROOTS = ["one", "two"].map((name) => ({ uri: `file:///${name}`, name }));
 
 const pause = (ms) => new Promise((over) => setTimeout(over, ms));
 
-/** A client that keeps what it is told, and answers what it declares that it can be asked. */
+/** A client that records notifications and requests, and answers requests for the capabilities that it declares. */
 class Agent {
   constructor() {
     this.forget();
     this.roots = 1;
     const tasks = { requests: { sampling: { createMessage: {} }, elicitation: { create: {} } } };
     const all = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true }, tasks };
-    const capabilities = Object.fromEntries(told.declares.map((name) => [name, all[name]]));
-    this.taskStore = told.declares.includes("tasks") ? new InMemoryTaskStore() : undefined;
+    const capabilities = Object.fromEntries(config.declares.map((name) => [name, all[name]]));
+    this.taskStore = config.declares.includes("tasks") ? new InMemoryTaskStore() : undefined;
     this.client = new Client({ name: "features", version: "1" }, { capabilities, taskStore: this.taskStore });
-    this.client.fallbackNotificationHandler = async (notification) => this.heard.push(notification);
+    this.client.fallbackNotificationHandler = async (notification) => this.received.push(notification);
     this.client.onerror = (error) => this.strays.push(String(error));
-    for (const name of told.declares) this.answers[name]();
+    for (const name of config.declares) this.answers[name]();
   }
 
-  /** What it was told and asked so far. */
+  /** The notifications and requests so far. */
   forget() {
-    this.heard = [];
-    this.asked = [];
+    this.received = [];
+    this.requests = [];
     this.made = [];
     this.strays = [];
   }
@@ -51,13 +51,13 @@ class Agent {
   answers = {
     sampling: () =>
       this.client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }, extra) => {
-        this.asked.push(params);
+        this.requests.push(params);
         const content = { type: "text", text: `sampled: ${params.messages[0].content.text}` };
         return this.answer(params, { role: "assistant", model: "none", content }, extra);
       }),
     elicitation: () =>
       this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }, extra) => {
-        this.asked.push(params);
+        this.requests.push(params);
         const content = params.mode === "url" ? {} : { content: { name: "Ada", integer: 7 } };
         return this.answer(params, { action: "accept", ...content }, extra);
       }),
@@ -77,12 +77,12 @@ class Agent {
   }
 
   connect() {
-    const [command, ...args] = told.command;
+    const [command, ...args] = config.command;
     return this.client.connect(new StdioClientTransport({ command, args, stderr: "ignore" }));
   }
 
   call(name, args = {}, options = undefined) {
-    return this.client.callTool({ name: told.prefix + name, arguments: args }, undefined, options);
+    return this.client.callTool({ name: config.prefix + name, arguments: args }, undefined, options);
   }
 
   async texts(name, args) {
@@ -103,19 +103,19 @@ class Agent {
     const { resources } = await this.client.listResources();
     const { resourceTemplates } = await this.client.listResourceTemplates();
     for (const named of [...tools, ...prompts]) {
-      assert(named.name.startsWith(told.prefix));
-      named.name = named.name.slice(told.prefix.length);
+      assert(named.name.startsWith(config.prefix));
+      named.name = named.name.slice(config.prefix.length);
     }
     return [...tools, ...prompts, ...resources, ...resourceTemplates];
   }
 
-  told(method) {
-    return this.heard.filter((notification) => notification.method === `notifications/${method}`);
+  notifications(method) {
+    return this.received.filter((notification) => notification.method === `notifications/${method}`);
   }
 
-  /** Waits until it was told something for which the condition holds. */
+  /** Waits for a notification for which the condition holds. */
   async hear(method, condition = () => true) {
-    while (!this.told(method).some(condition)) await pause(10);
+    while (!this.notifications(method).some(condition)) await pause(10);
   }
 
   /** Has the server tell once of everything that is subscribed to. */
@@ -159,16 +159,16 @@ const features = {
     await agent.haveUpdates();
     await agent.hear("resources/updated", ({ params }) => params.uri === OTHER);
     await agent.client.unsubscribeResource({ uri: DOCUMENT });
-    const count = agent.told("resources/updated").length;
+    const count = agent.notifications("resources/updated").length;
     await agent.haveUpdates();
-    while (agent.told("resources/updated").length === count) await pause(10);
+    while (agent.notifications("resources/updated").length === count) await pause(10);
     await agent.client.unsubscribeResource({ uri: OTHER });
-    return agent.told("resources/updated");
+    return agent.notifications("resources/updated");
   },
 
   async prompts(agent) {
     const get = async (name, args) => {
-      const got = await agent.client.getPrompt({ name: told.prefix + name, arguments: args });
+      const got = await agent.client.getPrompt({ name: config.prefix + name, arguments: args });
       return got.messages[0].content;
     };
     return [
@@ -182,7 +182,7 @@ const features = {
   async completion(agent) {
     const complete = async (ref, name, value, context) =>
       (await agent.client.complete({ ref, argument: { name, value }, context })).completion;
-    const prompt = { type: "ref/prompt", name: `${told.prefix}completable-prompt` };
+    const prompt = { type: "ref/prompt", name: `${config.prefix}completable-prompt` };
     const template = { type: "ref/resource", uri: "demo://resource/dynamic/text/{resourceId}" };
     return [
       await complete(prompt, "department", "S"),
@@ -199,16 +199,16 @@ const features = {
     await agent.client.setLoggingLevel("warning");
     await agent.client.unsubscribeResource({ uri: OTHER });
     await agent.client.ping();
-    return agent.told("message");
+    return agent.notifications("message");
   },
 
   async progress(agent) {
-    const heard = { 2: [], 3: [] };
+    const counts = { 2: [], 3: [] };
     const one = (steps) =>
-      agent.call(LONG, { duration: 0.1 * steps, steps }, { onprogress: (progress) => heard[steps].push(progress) });
-    await Promise.all(Object.keys(heard).map((steps) => one(Number(steps))));
+      agent.call(LONG, { duration: 0.1 * steps, steps }, { onprogress: (progress) => counts[steps].push(progress) });
+    await Promise.all(Object.keys(counts).map((steps) => one(Number(steps))));
     // The SDK has forgotten the call if it reads the last together with the answer.
-    return [heard[2].slice(0, 1), heard[3].slice(0, 2)];
+    return [counts[2].slice(0, 1), counts[3].slice(0, 2)];
   },
 
   async cancellation(agent) {
@@ -230,11 +230,11 @@ const features = {
   },
 
   async sampling(agent) {
-    return [await agent.texts("trigger-sampling-request", { prompt: "mark", maxTokens: 7 }), agent.asked];
+    return [await agent.texts("trigger-sampling-request", { prompt: "mark", maxTokens: 7 }), agent.requests];
   },
 
   async elicitation(agent) {
-    return [await agent.texts("trigger-elicitation-request"), agent.asked];
+    return [await agent.texts("trigger-elicitation-request"), agent.requests];
   },
 
   async url_elicitation(agent) {
@@ -242,7 +242,7 @@ const features = {
     const texts = await agent.texts("trigger-url-elicitation", link);
     const refusal = await agent.refusal(agent.call("trigger-url-elicitation", { ...link, errorPath: true }));
     const [required] = refusal.data.elicitations;
-    return [texts, agent.asked, refusal.code, required.mode, required.url, Boolean(required.elicitationId)];
+    return [texts, agent.requests, refusal.code, required.mode, required.url, Boolean(required.elicitationId)];
   },
 
   async sampling_as_task(agent) {
@@ -265,7 +265,7 @@ const features = {
   async tasks(agent) {
     const { tasks } = agent.client.experimental;
     const make = (topic) => {
-      const params = { name: `${told.prefix}simulate-research-query`, arguments: { topic }, task: { ttl: 60000 } };
+      const params = { name: `${config.prefix}simulate-research-query`, arguments: { topic }, task: { ttl: 60000 } };
       return agent.client.request({ method: "tools/call", params }, types.CreateTaskResultSchema);
     };
     const { taskId, status } = (await make("mark")).task;
@@ -293,7 +293,7 @@ async function main() {
   for await (const feature of createInterface({ input: process.stdin })) {
     agent.forget();
     const outcome = await features[feature](agent).then(
-      (seen) => ({ seen }),
+      (value) => ({ value }),
       (error) => ({ error: String(error.stack) }),
     );
     console.log(JSON.stringify(outcome));

@@ -67,12 +67,12 @@ async def subscriptions(agent):
     await _have_updates(agent)
     await agent.hear(lambda _, params: params.get("uri") == OTHER)
     await agent.session.unsubscribe_resource(DOCUMENT)
-    count = len(agent.told("resources/updated"))
+    count = len(agent.notifications("resources/updated"))
     await _have_updates(agent)
-    while len(agent.told("resources/updated")) == count:
+    while len(agent.notifications("resources/updated")) == count:
         await anyio.sleep(0.01)
     await agent.session.unsubscribe_resource(OTHER)
-    return [params["uri"] for params in agent.told("resources/updated")]
+    return [params["uri"] for params in agent.notifications("resources/updated")]
 
 
 async def prompts(agent):
@@ -113,23 +113,23 @@ async def logging(agent):
     await agent.session.set_logging_level("warning")
     await agent.session.unsubscribe_resource(OTHER)
     await agent.session.send_ping()
-    return agent.told("message")
+    return agent.notifications("message")
 
 
 async def progress(agent):
     """hears of the progress of each of its calls"""
-    heard = {2: [], 3: []}
+    received = {2: [], 3: []}
 
     async def one(steps):
         async def on_progress(progress, total, _message):
-            heard[steps].append([progress, total])
+            received[steps].append([progress, total])
 
         await agent.call(LONG, {"duration": 0.1 * steps, "steps": steps}, progress_callback=on_progress)
 
     async with anyio.create_task_group() as calls:
-        for steps in heard:
+        for steps in received:
             calls.start_soon(one, steps)
-    return heard
+    return received
 
 
 async def cancellation(agent):
@@ -168,13 +168,13 @@ async def list_changes(agent):
 async def sampling(agent):
     """is asked for a sample by the server that it calls"""
     text = await agent.text("trigger-sampling-request", {"prompt": "mark", "maxTokens": 7})
-    return [text, agent.asked[0].maxTokens, agent.asked[0].systemPrompt]
+    return [text, agent.requests[0].maxTokens, agent.requests[0].systemPrompt]
 
 
 async def elicitation(agent):
     """is asked to fill in a form by the server that it calls"""
     text = await agent.text("trigger-elicitation-request")
-    return [text, list(agent.asked[0].requestedSchema["properties"])]
+    return [text, list(agent.requests[0].requestedSchema["properties"])]
 
 
 async def url_elicitation(agent):
@@ -183,7 +183,7 @@ async def url_elicitation(agent):
     text = await agent.text("trigger-url-elicitation", arguments)
     name = f"{agent.prefix}trigger-url-elicitation"
     refusal = await agent.refusal(agent.session.call_tool(name, {**arguments, "errorPath": True}))
-    return [text, agent.asked[0].url, agent.asked[0].elicitationId, refusal]
+    return [text, agent.requests[0].url, agent.requests[0].elicitationId, refusal]
 
 
 async def sampling_as_task(agent):

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import results
-from household import NOTE, Household
+from configured_home import NOTE, ConfiguredHome
 
 PAGE = Path(__file__).parents[3] / "docs/agents.md"
 TIMEOUT = 60
@@ -31,19 +31,19 @@ async def pydantic_ai(mcpd, tool, arguments):
     from pydantic_ai import Agent, ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import FunctionModel
 
-    heard = []
+    received = []
 
     def model(messages, info):
         """Calls the tool, then is done."""
         if len(messages) == 1:
-            heard.append([tool.name for tool in info.function_tools])
+            received.append([tool.name for tool in info.function_tools])
             return ModelResponse(parts=[ToolCallPart(tool, arguments)])
         # It gets the structured content where there is one.
-        heard.append(messages[-1].parts[0].content["content"])
+        received.append(messages[-1].parts[0].content["content"])
         return ModelResponse(parts=[TextPart("done")])
 
     await Agent(FunctionModel(model), toolsets=[mcpd]).run("go")
-    return heard
+    return received
 
 
 # The title on the page: the package, its module, what is done with it.
@@ -62,23 +62,23 @@ def shown(title):
     return names["mcpd"]
 
 
-async def check(title, use, household):
+async def check(title, use, configured_home):
     async with asyncio.timeout(TIMEOUT):
-        tools, answer = await use(shown(title), *household.call)
-    assert sorted(tools) == sorted(household.tools()), tools
+        tools, answer = await use(shown(title), *configured_home.call)
+    assert sorted(tools) == sorted(configured_home.tools()), tools
     assert answer == NOTE, answer
 
 
 def main():
     arguments = results.arguments(__doc__)
-    kept = results.Results(arguments.results)
-    with Household(arguments.mcpd, arguments.installed) as household:
+    report = results.Results(arguments.results)
+    with ConfiguredHome(arguments.mcpd, arguments.installed) as configured_home:
         os.environ.pop("XDG_RUNTIME_DIR", None)
-        os.environ.update(household.environment())
+        os.environ.update(configured_home.environment())
         for title, (package, module, use) in FRAMEWORKS.items():
             if importlib.util.find_spec(module):
-                with kept.check(f"{package} {version(package)}, set up as docs/agents.md shows, lists and calls what others do"):
-                    asyncio.run(check(title, use, household))
+                with report.check(f"{package} {version(package)}, set up as docs/agents.md shows, lists and calls what others do"):
+                    asyncio.run(check(title, use, configured_home))
 
 
 main()

@@ -13,7 +13,7 @@ import lines
 import node_agent
 import results
 import sdk
-from cutting import Cutting
+from cutting_proxy import CuttingProxy
 from daemon import Daemon, alone, alone_each, eventually
 from software import Software
 
@@ -70,101 +70,101 @@ def text(message):
     return message["result"]["content"][0]["text"]
 
 
-def calls(asked, _listening):
+def calls(client, _listening):
     """lists, answers, refuses and tells of progress"""
-    eventually(lambda: asked.tools() == TOOLS, "the whole list")
-    assert asked.text("echo", text="ä\u2028😀") == "ä\u2028😀"
-    refused, _ = asked.call("fail")
+    eventually(lambda: client.tools() == TOOLS, "the whole list")
+    assert client.text("echo", text="ä\u2028😀") == "ä\u2028😀"
+    refused, _ = client.call("fail")
     assert refused["result"]["isError"], refused
-    counted, progress = asked.call("count", to=5)
+    counted, progress = client.call("count", to=5)
     assert (text(counted), progress) == ("counted to 5", [1, 2, 3, 4, 5]), (counted, progress)
-    unknown, _ = asked.call("unknown")
+    unknown, _ = client.call("unknown")
     assert unknown["error"]["code"] == -32602, unknown
 
 
-def cancels_call(asked, _listening):
+def cancels_call(client, _listening):
     """is told of calls that are given up, which are not answered"""
-    id = asked.start("wait", name="given up")
-    assert asked.hear()["params"]["progressToken"] == id
-    asked.cancel(id)
+    id = client.start("wait", name="given up")
+    assert client.hear()["params"]["progressToken"] == id
+    client.cancel(id)
     # Nothing else may be heard of it, which `text` sees to.
-    eventually(lambda: asked.text("was_cancelled", name="given up") == "true", "the server is told")
+    eventually(lambda: client.text("was_cancelled", name="given up") == "true", "the server is told")
 
 
-def at_once(asked, _listening):
+def at_once(client, _listening):
     """answers many calls at once, each what it was asked and its progress in order"""
-    counting = {asked.start("count", to=number): number for number in range(1, AT_ONCE + 1)}
-    echoing = {asked.start("echo", text=f"{number}"): number for number in range(AT_ONCE)}
-    heard = {id: [] for id in counting}
+    counting = {client.start("count", to=number): number for number in range(1, AT_ONCE + 1)}
+    echoing = {client.start("echo", text=f"{number}"): number for number in range(AT_ONCE)}
+    received = {id: [] for id in counting}
     expected = {id: f"counted to {to}" for id, to in counting.items()} | {id: f"{number}" for id, number in echoing.items()}
     while expected:
-        message = asked.hear()
+        message = client.hear()
         if "method" in message:
-            heard[message["params"]["progressToken"]].append(message["params"]["progress"])
+            received[message["params"]["progressToken"]].append(message["params"]["progress"])
         else:
             assert text(message) == expected.pop(message["id"]), message
-    assert heard == {id: list(range(1, to + 1)) for id, to in counting.items()}, heard
+    assert received == {id: list(range(1, to + 1)) for id, to in counting.items()}, received
 
 
-def starts_anew(asked, listening):
+def starts_anew(client, listening):
     """may be started anew: what was under way ends once, and then it is asked as before"""
-    answer = _after_restart(asked, listening, ("wait", {"name": "lost"}), ("was_cancelled", {"name": "given up"}))
+    answer = _after_restart(client, listening, ("wait", {"name": "lost"}), ("was_cancelled", {"name": "given up"}))
     assert answer == "false", "it has forgotten nothing"
-    calls(asked, listening)
+    calls(client, listening)
 
 
-def goes_on(asked, cutting):
+def goes_on(client, proxy):
     """goes on with a call whose connection is cut"""
     # The server wants to be left alone for three seconds, and of what it says meanwhile it keeps the last.
-    call, progress = _begun(asked, to=250), [1]
-    cutting.cut()
-    while (message := asked.hear()).get("id") != call:
+    call, progress = _begun(client, to=250), [1]
+    proxy.cut()
+    while (message := client.hear()).get("id") != call:
         progress.append(message["params"]["progress"])
     assert text(message) == "counted to 250", message
     assert progress == sorted(set(progress)) and progress[-1] == 250, progress
 
 
-def ends_it(asked, cutting):
+def ends_it(client, proxy):
     """ends a call whose connection is cut, once, and then is asked as before"""
-    call = _begun(asked, to=500)
-    cutting.cut()
-    while (message := asked.hear()).get("id") != call:
+    call = _begun(client, to=500)
+    proxy.cut()
+    while (message := client.hear()).get("id") != call:
         pass
     assert message["error"]["code"] in AWAY and message["error"]["data"]["outcome"] == "unknown", message
-    calls(asked, cutting)
+    calls(client, proxy)
 
 
-def _begun(asked, to):
+def _begun(client, to):
     """A call that counts so far, and has begun to."""
-    eventually(lambda: asked.tools() == TOOLS, "the whole list")
-    call = asked.start("count", to=to)
-    assert asked.hear()["params"]["progress"] == 1
+    eventually(lambda: client.tools() == TOOLS, "the whole list")
+    call = client.start("count", to=to)
+    assert client.hear()["params"]["progress"] == 1
     return call
 
 
 ALIKE = (calls, cancels_call, at_once, starts_anew)
 
 
-def everything_starts_anew(asked, listening):
+def everything_starts_anew(client, listening):
     """may be started anew, though it calls a request with an unknown session a bad one"""
     operation = ("trigger-long-running-operation", {"duration": 60, "steps": 1000})
-    assert _after_restart(asked, listening, operation, ("echo", {"message": "x"})) == "Echo: x"
+    assert _after_restart(client, listening, operation, ("echo", {"message": "x"})) == "Echo: x"
 
 
-def _after_restart(asked, listening, long, quick):
+def _after_restart(client, listening, long, quick):
     """Has the server started anew during a long call, and then makes a quick one."""
     tool, arguments = long
-    eventually(lambda: tool in asked.tools(), f"{tool} is listed")
-    under_way = asked.start(tool, **arguments)
-    assert asked.hear()["params"]["progressToken"] == under_way
+    eventually(lambda: tool in client.tools(), f"{tool} is listed")
+    under_way = client.start(tool, **arguments)
+    assert client.hear()["params"]["progressToken"] == under_way
     listening.restart()
-    while (ended := asked.hear()).get("id") != under_way:
+    while (ended := client.hear()).get("id") != under_way:
         assert ended["params"]["progressToken"] == under_way, ended
     assert ended["error"]["code"] in AWAY and ended["error"]["data"]["outcome"] == "unknown", ended
     tool, arguments = quick
 
     def answer():
-        answered, _ = asked.call(tool, **arguments)
+        answered, _ = client.call(tool, **arguments)
         return "error" not in answered and text(answered)
 
     return eventually(answer, "it is there again")
@@ -201,9 +201,9 @@ async def check_python(daemon, servers):
 async def check_node(daemon, servers, modules):
     command, *args = daemon.connecting()
     echoes = [(f"{name}__echo", {"text": name}) for name in servers]
-    async with node_agent.agent(modules, "client", {"launch": {"command": command, "args": args}}, echoes) as seen:
-        assert_exposed(seen["tools"], servers)
-        assert [outcome["result"]["content"][0]["text"] for outcome in seen["outcomes"]] == list(servers), seen
+    async with node_agent.agent(modules, "client", {"launch": {"command": command, "args": args}}, echoes) as observed:
+        assert_exposed(observed["tools"], servers)
+        assert [outcome["result"]["content"][0]["text"] for outcome in observed["outcomes"]] == list(servers), observed
 
 
 def assert_exposed(tools, servers):
@@ -213,31 +213,31 @@ def assert_exposed(tools, servers):
 
 def main():
     arguments = results.arguments(__doc__)
-    kept, software = results.Results(arguments.results), Software(arguments.installed)
+    report, software = results.Results(arguments.results), Software(arguments.installed)
     alike = all_alike(software)
     # Each with what is checked of it.
     servers = {name: (server, ALIKE) for name, server in alike.items()} | {
         "everything_http": (software.everything_over("streamableHttp"), (everything_starts_anew,)),
         "everything_sse": (software.everything_over("sse"), (everything_starts_anew,)),
         # In the modern era a stream that breaks off is not gone on with.
-        "rmcp_cut": (Cutting(software.rmcp(), era="legacy"), (goes_on,)),
-        "fastmcp_cut": (Cutting(software.python_over("fastmcp", "fastmcp", "http")), (ends_it,)),
+        "rmcp_cut": (CuttingProxy(software.rmcp(), era="legacy"), (goes_on,)),
+        "fastmcp_cut": (CuttingProxy(software.python_over("fastmcp", "fastmcp", "http")), (ends_it,)),
     }
     with served(arguments.mcpd, {name: server for name, (server, _) in servers.items()}) as daemon:
 
         def check_all(name):
             server, checks = servers[name]
             with lines.daemon(daemon.door(alone(name))) as peer:
-                asked = Asked(peer, name)
+                client = Asked(peer, name)
                 for check in checks:
-                    with kept.check(f"{name} over HTTP {check.__doc__}"):
-                        check(asked, server)
+                    with report.check(f"{name} over HTTP {check.__doc__}"):
+                        check(client, server)
 
         with ThreadPoolExecutor(len(servers)) as pool:
             list(pool.map(check_all, servers))
-        with kept.check(f"mcp {sdk.VERSION}: an agent is served what HTTP servers offer"):
+        with report.check(f"mcp {sdk.VERSION}: an agent is served what HTTP servers offer"):
             anyio.run(check_python, daemon, alike)
-        with kept.check("@modelcontextprotocol/client: an agent is served what HTTP servers offer"):
+        with report.check("@modelcontextprotocol/client: an agent is served what HTTP servers offer"):
             anyio.run(check_node, daemon, alike, arguments.installed / "node_modules")
 
 

@@ -55,9 +55,9 @@ class Listening:
 
     def _is_listening(self):
         assert self._process.poll() is None, f"{self._command} ended with {self._process.returncode}"
-        if said := re.search(r"^PORT (\d+)$", self.log(), re.MULTILINE):
-            self.port = int(said[1])
-        return bool(said)
+        if match := re.search(r"^PORT (\d+)$", self.log(), re.MULTILINE):
+            self.port = int(match[1])
+        return bool(match)
 
     def _end(self):
         self._process.kill()

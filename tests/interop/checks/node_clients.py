@@ -6,16 +6,16 @@ import anyio
 
 import results
 from node_agent import agent
-from world import World
+from testbed import Testbed
 
 SDKS = {"@modelcontextprotocol/sdk": "sdk", "@modelcontextprotocol/client": "client"}
 DENIED = ["filesystem__write_file", "git__git_reset", "filesystem__unknown"]
 TIMEOUT = 60
 
 
-def ways_in(world):
-    connect = {"command": world.daemon.mcpd, "args": ["connect", "--runtime-dir", str(world.daemon.runtime)]}
-    return {"socket": {"socket": world.daemon.socket}, "connect": {"launch": connect}}
+def ways_in(testbed):
+    connect = {"command": testbed.daemon.mcpd, "args": ["connect", "--runtime-dir", str(testbed.daemon.runtime)]}
+    return {"socket": {"socket": testbed.daemon.socket}, "connect": {"launch": connect}}
 
 
 def known_to(sdk, tools):
@@ -24,34 +24,34 @@ def known_to(sdk, tools):
     return [{key: value for key, value in tool.items() if key not in unknown} for tool in tools]
 
 
-async def check(world, modules, sdk, way):
-    calls = [(name, arguments) for name, arguments, _ in world.calls]
+async def check(testbed, modules, sdk, way):
+    calls = [(name, arguments) for name, arguments, _ in testbed.calls]
     refused = [(name, {}) for name in DENIED]
     async with agent(modules, sdk, way, calls + refused) as one, agent(modules, sdk, way, calls) as other:
-        for seen in (one, other):
+        for observed in (one, other):
             # If a peer does not answer `server/discover`, line 2 waits for a minute.
-            assert seen["seconds"] < 3, seen["seconds"]
-            assert seen["tools"] == known_to(sdk, world.expected), [tool["name"] for tool in seen["tools"]]
-            for (name, _, part), outcome in zip(world.calls, seen["outcomes"]):
+            assert observed["seconds"] < 3, observed["seconds"]
+            assert observed["tools"] == known_to(sdk, testbed.expected), [tool["name"] for tool in observed["tools"]]
+            for (name, _, part), outcome in zip(testbed.calls, observed["outcomes"]):
                 assert part in outcome["result"]["content"][0]["text"], (name, outcome)
         refusals = [outcome["error"] for outcome in one["outcomes"][len(calls) :]]
         messages = {refusal["message"].replace(name, "TOOL") for name, refusal in zip(DENIED, refusals)}
         assert {refusal["code"] for refusal in refusals} == {-32602} and len(messages) == 1, refusals
-        assert set(world.copies().values()) == {1}, world.copies()
+        assert set(testbed.copies().values()) == {1}, testbed.copies()
 
 
 async def main():
     arguments = results.arguments(__doc__)
-    kept = results.Results(arguments.results)
+    report = results.Results(arguments.results)
     modules = arguments.installed / "node_modules"
-    async with World(arguments.mcpd, arguments.installed) as world:
+    async with Testbed(arguments.mcpd, arguments.installed) as testbed:
         for package, sdk in SDKS.items():
             version = json.loads((modules / package / "package.json").read_text())["version"]
-            for name, way in ways_in(world).items():
+            for name, way in ways_in(testbed).items():
                 what = "lists and calls what direct clients do, but nothing denied, on one shared copy of each server"
-                with kept.check(f"{package} {version}, {name}: an agent {what}"), world.log_shown():
+                with report.check(f"{package} {version}, {name}: an agent {what}"), testbed.log_shown():
                     with anyio.fail_after(TIMEOUT):
-                        await check(world, modules, sdk, way)
+                        await check(testbed, modules, sdk, way)
 
 
 anyio.run(main)

@@ -31,8 +31,8 @@ class Root:
         alone = [] if os.getuid() == 0 else ["unshare", "--user", "--map-root-user"]
         # The C library is the machine's own, of which there is no record here.
         options = [f"--root={self.path}", f"--log={self.path}/log", "--force-not-root", "--force-depends"]
-        said = subprocess.run([*alone, "dpkg", *options, *arguments], capture_output=True, text=True, timeout=60)
-        assert said.returncode == 0, said.stdout + said.stderr
+        finished = subprocess.run([*alone, "dpkg", *options, *arguments], capture_output=True, text=True, timeout=60)
+        assert finished.returncode == 0, finished.stdout + finished.stderr
 
     def files(self):
         """All but dpkg's own, by their paths from here."""
@@ -42,8 +42,8 @@ class Root:
 
 def quiet(*command, **more):
     """Runs a command that prints nothing on success."""
-    said = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, **more)
-    assert (said.returncode, said.stdout, said.stderr) == (0, "", ""), said
+    finished = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, **more)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", ""), finished
 
 
 def check_files(root):
@@ -61,8 +61,8 @@ def check_serving(root):
     """serves, with what it is linked to here"""
     mcpd = root.path / "usr/bin/mcpd"
     with Daemon(mcpd, {"demo": Server([str(mcpd), "demo-server"])}) as daemon:
-        said = subprocess.check_output([mcpd, "tools", "--runtime-dir", daemon.runtime], text=True, timeout=20)
-        assert "demo__" in said, said
+        finished = subprocess.check_output([mcpd, "tools", "--runtime-dir", daemon.runtime], text=True, timeout=20)
+        assert "demo__" in finished, finished
 
 
 def check_units(root):
@@ -89,8 +89,8 @@ def check_manual(root):
         return
     for page in pages:
         command = ["man", "--warnings", "--encoding=UTF-8", "--local-file", str(page)]
-        said = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MANWIDTH": "100"}, timeout=60)
-        assert said.returncode == 0 and said.stderr == "" and "NAME" in said.stdout, said
+        finished = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "MANWIDTH": "100"}, timeout=60)
+        assert finished.returncode == 0 and finished.stderr == "" and "NAME" in finished.stdout, finished
 
 
 def check_completions(root):

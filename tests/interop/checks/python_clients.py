@@ -4,27 +4,27 @@ import signal
 
 import anyio
 
-import ending
+import shutdown_checks
 import projects
 import results
 import sdk
-import seen_by_agents
+import agent_checks
 from entry_points import Connect, Socket
-from world import World
+from testbed import Testbed
 
 # Time limit of one check.
 TIMEOUT = 60
 
 
 async def check_agents(arguments, results):
-    async with World(arguments.mcpd, arguments.installed) as world:
+    async with Testbed(arguments.mcpd, arguments.installed) as testbed:
         for door in (Socket, Connect):
-            for check in seen_by_agents.ALL:
-                with results.check(f"mcp {sdk.VERSION}, {door.__name__.lower()}: an agent {check.__doc__}"), world.log_shown():
+            for check in agent_checks.ALL:
+                with results.check(f"mcp {sdk.VERSION}, {door.__name__.lower()}: an agent {check.__doc__}"), testbed.log_shown():
                     with anyio.fail_after(TIMEOUT):
-                        await check(world, door)
+                        await check(testbed, door)
         with results.check(f"mcp {sdk.VERSION}: the filesystem server never hears of a denied tool"):
-            called = {message["params"]["name"] for message in world.heard("filesystem") if message["method"] == "tools/call"}
+            called = {message["params"]["name"] for message in testbed.received("filesystem") if message["method"] == "tools/call"}
             assert called == {"list_directory", "read_text_file"}, called
 
 
@@ -37,15 +37,15 @@ async def check_projects(arguments, results):
 def check_endings(arguments, results):
     for how in (signal.SIGTERM, signal.SIGKILL):
         with results.check(f"mcp {sdk.VERSION}: {how.name} leaves no process"):
-            ending.check(arguments.mcpd, arguments.installed, how)
+            shutdown_checks.check(arguments.mcpd, arguments.installed, how)
 
 
 def main():
     arguments = results.arguments(__doc__)
-    kept = results.Results(arguments.results)
-    anyio.run(check_agents, arguments, kept)
-    anyio.run(check_projects, arguments, kept)
-    check_endings(arguments, kept)
+    report = results.Results(arguments.results)
+    anyio.run(check_agents, arguments, report)
+    anyio.run(check_projects, arguments, report)
+    check_endings(arguments, report)
 
 
 main()

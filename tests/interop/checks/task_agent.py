@@ -12,7 +12,7 @@ import anyio
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, ElicitResult
 
-from seeing import see
+from observation import observe
 
 
 async def elicited(_, params):
@@ -47,17 +47,17 @@ CHECKS = [("runs", result, "build"), ("errors", result, "fail"), ("asks", result
 
 
 async def main():
-    told = json.loads(sys.argv[1])
-    parameters = StdioServerParameters(command=told["command"][0], args=told["command"][1:])
+    config = json.loads(sys.argv[1])
+    parameters = StdioServerParameters(command=config["command"][0], args=config["command"][1:])
     async with stdio_client(parameters) as (read, write), ClientSession(read, write, elicitation_callback=elicited) as client:
         await client.initialize()
         offered = {tool.name: tool.execution for tool in (await client.list_tools()).tools}
-        saw = {}
-        for server, prefix in told["servers"].items():
-            saw[server] = {what: await see(check, client, f"{prefix}{tool}") for what, check, tool in CHECKS}
+        observed = {}
+        for server, prefix in config["servers"].items():
+            observed[server] = {what: await observe(check, client, f"{prefix}{tool}") for what, check, tool in CHECKS}
             execution = offered[f"{prefix}build"]
-            saw[server]["offers"] = execution is not None and execution.taskSupport in ("optional", "required")
-        print(json.dumps(saw))
+            observed[server]["offers"] = execution is not None and execution.taskSupport in ("optional", "required")
+        print(json.dumps(observed))
 
 
 anyio.run(main)

@@ -15,7 +15,7 @@ SEEN = {"runs": [False, "built"], "errors": [True, "on purpose"], "asks": [False
 
 def main():
     arguments = results.arguments(__doc__)
-    kept, installed = results.Results(arguments.results), arguments.installed
+    report, installed = results.Results(arguments.results), arguments.installed
     python = str(installed / "mcp-1/bin/python")
     servers = {
         "python-1": Server([python, str(HERE / "task_server.py")]),
@@ -26,16 +26,16 @@ def main():
         "line 1 of Python": ([python, str(HERE / "task_agent.py")], SEEN | {"offers": True}),
         "rmcp": ([str(installed / "task-agent")], SEEN),
     }
-    for name, (command, wanted) in agents.items():
-        saw = {}
-        with Daemon(arguments.mcpd, servers) as daemon, kept.check(f"tasks: {name} goes through its part"):
-            told = {"command": daemon.connecting(), "servers": {server: f"{server}__" for server in servers}}
-            ended = subprocess.run([*command, json.dumps(told)], capture_output=True, text=True, timeout=TIMEOUT)
+    for name, (command, expected) in agents.items():
+        observed = {}
+        with Daemon(arguments.mcpd, servers) as daemon, report.check(f"tasks: {name} goes through its part"):
+            config = {"command": daemon.connecting(), "servers": {server: f"{server}__" for server in servers}}
+            ended = subprocess.run([*command, json.dumps(config)], capture_output=True, text=True, timeout=TIMEOUT)
             assert ended.returncode == 0, ended.stderr[-4000:]
-            saw = json.loads(ended.stdout)
+            observed = json.loads(ended.stdout)
         for server in servers:
-            with kept.check(f"tasks: {name} has those of a server on {server} end as any"):
-                assert saw.get(server) == wanted, saw.get(server)
+            with report.check(f"tasks: {name} has those of a server on {server} end as any"):
+                assert observed.get(server) == expected, observed.get(server)
 
 
 main()

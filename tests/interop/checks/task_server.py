@@ -10,26 +10,26 @@ server = Server("tasks")
 server.experimental.enable_tasks()
 
 
-def said(text, is_error=False):
+def text_result(text, is_error=False):
     return CallToolResult(content=[TextContent(type="text", text=text)], isError=is_error)
 
 
 async def build(_):
-    return said("built")
+    return text_result("built")
 
 
 async def fail(_):
-    return said("on purpose", is_error=True)
+    return text_result("on purpose", is_error=True)
 
 
 async def ask(task):
     answer = await task.elicit(message="Who are you?", requestedSchema=WHO)
-    return said(f"Hello, {answer.content['name']}!")
+    return text_result(f"Hello, {answer.content['name']}!")
 
 
 async def wait(_):
     await anyio.sleep(30)
-    return said("nobody gave it up")
+    return text_result("nobody gave it up")
 
 
 WORK = {work.__name__: work for work in [ask, build, fail, wait]}

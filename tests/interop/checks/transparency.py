@@ -45,11 +45,11 @@ def _check_call(agent, texts, tool):
 
 def main():
     arguments = results.arguments(__doc__)
-    kept = results.Results(arguments.results)
-    everything.check(arguments.mcpd, Software(arguments.installed), kept)
+    report = results.Results(arguments.results)
+    everything.check(arguments.mcpd, Software(arguments.installed), report)
     seed = int(os.environ.get("INTEROP_SEED", random.randrange(1 << 32)))
     print(f"INTEROP_SEED={seed}", flush=True)
-    with kept.check("what is generated arrives byte for byte, calls, results and errors"):
+    with report.check("what is generated arrives byte for byte, calls, results and errors"):
         check_generated(arguments.mcpd, seed)
 
 

@@ -1,7 +1,7 @@
 """A server on either line of the Python SDK, written as people write them there: line 1 speaks the era of `initialize`,
 line 2 the stateless one as well.
 
-usage: square_server.py NAME
+usage: matrix_server.py NAME
 """
 
 import asyncio
@@ -24,8 +24,8 @@ except ImportError:
 
     IS_1 = True
 
-WATCHED = f"square://{sys.argv[1]}/watched"
-server = Server("square")
+WATCHED = f"matrix://{sys.argv[1]}/watched"
+server = Server("matrix")
 cancelled = []
 
 

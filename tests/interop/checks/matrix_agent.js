@@ -1,44 +1,44 @@
-// An agent on either line of the TypeScript SDK, which says as JSON what it saw of each server.
+// An agent on either line of the TypeScript SDK, which prints as JSON what it observed of each server.
 //
-// usage: node square_agent.js JSON, which holds what square_agent.py is told, and
+// usage: node matrix_agent.js JSON, with the members of matrix_agent.py, and
 //   modules  the node_modules with the SDK
 //   sdk      "sdk" for line 1, "client" for line 2
 
 const { createRequire } = require("node:module");
 
-const told = JSON.parse(process.argv[2]);
-const sdk = createRequire(`${told.modules}/`);
+const config = JSON.parse(process.argv[2]);
+const sdk = createRequire(`${config.modules}/`);
 const LEVEL = "io.modelcontextprotocol/logLevel";
 const TIMEOUT = 60_000;
 
-const { Client, StdioClientTransport, asked } = {
+const { Client, StdioClientTransport, elicitation } = {
   sdk: () => ({
     ...sdk("@modelcontextprotocol/sdk/client/index.js"),
     ...sdk("@modelcontextprotocol/sdk/client/stdio.js"),
-    asked: sdk("@modelcontextprotocol/sdk/types.js").ElicitRequestSchema,
+    elicitation: sdk("@modelcontextprotocol/sdk/types.js").ElicitRequestSchema,
   }),
   client: () => ({
     ...sdk("@modelcontextprotocol/client"),
     ...sdk("@modelcontextprotocol/client/stdio"),
-    asked: "elicitation/create",
+    elicitation: "elicitation/create",
   }),
-}[told.sdk]();
+}[config.sdk]();
 
 const pause = (ms) => new Promise((over) => setTimeout(over, ms));
 const until = async (met) => {
   while (!(await met())) await pause(10);
 };
 
-/** Connected, with what it was told so far. It is Ada to whoever asks. */
+/** The connected client and the notifications that it has received. It answers every form with the name Ada. */
 class Agent {
-  heard = [];
+  received = [];
 
   async connect() {
-    const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: told.mode } };
-    this.client = new Client({ name: "square", version: "1" }, options);
-    this.client.setRequestHandler(asked, () => ({ action: "accept", content: { name: "Ada" } }));
-    this.client.fallbackNotificationHandler = async (notification) => this.heard.push(notification);
-    await this.client.connect(new StdioClientTransport({ command: told.command[0], args: told.command.slice(1) }));
+    const options = { capabilities: { elicitation: {} }, versionNegotiation: { mode: config.mode } };
+    this.client = new Client({ name: "matrix", version: "1" }, options);
+    this.client.setRequestHandler(elicitation, () => ({ action: "accept", content: { name: "Ada" } }));
+    this.client.fallbackNotificationHandler = async (notification) => this.received.push(notification);
+    await this.client.connect(new StdioClientTransport({ command: config.command[0], args: config.command.slice(1) }));
     this.isModern = (this.client.getNegotiatedProtocolVersion?.() ?? "") >= "2026-07-28";
     // Servers without a settable level log everything.
     if (!this.isModern) await this.client.setLoggingLevel("info").catch(() => {});
@@ -52,7 +52,7 @@ class Agent {
   call(name, given = {}, options = {}) {
     const _meta = this.isModern ? { _meta: { [LEVEL]: "info" } } : {};
     const params = { name: this.prefix + name, arguments: given, ..._meta };
-    return told.sdk === "sdk" ? this.client.callTool(params, undefined, options) : this.client.callTool(params, options);
+    return config.sdk === "sdk" ? this.client.callTool(params, undefined, options) : this.client.callTool(params, options);
   }
 
   async text(name, given, options) {
@@ -74,7 +74,7 @@ class Agent {
   }
 
   hear(method, uri) {
-    return until(() => this.heard.some((one) => one.method === method && one.params?.uri === uri));
+    return until(() => this.received.some((one) => one.method === method && one.params?.uri === uri));
   }
 }
 
@@ -89,15 +89,15 @@ const CHECKS = {
     return [isError, content[0].text.includes("on purpose")];
   },
   progress: async (agent) => {
-    const heard = [];
-    const text = await agent.text("count", { to: 3 }, { onprogress: (one) => heard.push([one.progress, one.total]) });
-    return [heard, text];
+    const progress = [];
+    const text = await agent.text("count", { to: 3 }, { onprogress: (one) => progress.push([one.progress, one.total]) });
+    return [progress, text];
   },
   asks: (agent) => agent.text("ask"),
   logs: async (agent) => {
-    agent.heard = [];
+    agent.received = [];
     const text = await agent.text("log", { text: "for the log" });
-    const logged = () => agent.heard.filter(({ method }) => method === "notifications/message");
+    const logged = () => agent.received.filter(({ method }) => method === "notifications/message");
     await until(() => logged().length > 0);
     return [text, logged().map(({ params }) => params.data)];
   },
@@ -105,7 +105,7 @@ const CHECKS = {
     const isThere = async () => (await agent.names()).includes(`${agent.prefix}changed`);
     const before = await isThere();
     await agent.listening(undefined, async () => {
-      agent.heard = [];
+      agent.received = [];
       await agent.text("change");
       await agent.hear("notifications/tools/list_changed");
     });
@@ -114,9 +114,9 @@ const CHECKS = {
   },
   updates: async (agent) => {
     const { resources } = await agent.client.listResources();
-    const { uri } = resources.find(({ uri }) => uri === `square://${agent.server}/watched`);
+    const { uri } = resources.find(({ uri }) => uri === `matrix://${agent.server}/watched`);
     await agent.listening(uri, async () => {
-      agent.heard = [];
+      agent.received = [];
       await agent.text("touch");
       await agent.hear("notifications/resources/updated", uri);
     });
@@ -124,7 +124,7 @@ const CHECKS = {
   },
   // Last, since the server may still work on a cancelled call.
   cancels: async (agent) => {
-    const name = `${told.sdk}-${performance.now()}`;
+    const name = `${config.sdk}-${performance.now()}`;
     const giveUp = new AbortController();
     const options = { onprogress: () => giveUp.abort("enough"), signal: giveUp.signal };
     await agent.call("wait", { name }, options).catch(() => {});
@@ -145,13 +145,13 @@ async function see(agent, check) {
 async function main() {
   const agent = new Agent();
   await agent.connect();
-  const saw = { modern: agent.isModern };
-  for ([agent.server, agent.prefix] of Object.entries(told.servers)) {
-    saw[agent.server] = {};
-    const checks = Object.entries(CHECKS).filter(([name]) => told.checks[agent.server].includes(name));
-    for (const [name, check] of checks) saw[agent.server][name] = await see(agent, check);
+  const observed = { modern: agent.isModern };
+  for ([agent.server, agent.prefix] of Object.entries(config.servers)) {
+    observed[agent.server] = {};
+    const checks = Object.entries(CHECKS).filter(([name]) => config.checks[agent.server].includes(name));
+    for (const [name, check] of checks) observed[agent.server][name] = await see(agent, check);
   }
-  console.log(JSON.stringify(saw));
+  console.log(JSON.stringify(observed));
   await agent.client.close();
   process.exit();
 }

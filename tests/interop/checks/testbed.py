@@ -18,12 +18,12 @@ HERE = Path(__file__).parent
 NOTE = "from the disk\n"
 
 
-class World:
+class Testbed:
     """Set up by `async with`; the daemon has all servers."""
 
     def __init__(self, mcpd, installed):
         self._cleanup = ExitStack()
-        self._directory = Path(self._cleanup.enter_context(TemporaryDirectory(prefix="mcpd-world-"))).resolve()
+        self._directory = Path(self._cleanup.enter_context(TemporaryDirectory(prefix="mcpd-testbed-"))).resolve()
         self._servers = all_servers(Software(installed), self._directory)
         self.note = self._directory / "notes" / "note"
         self.note.write_text(NOTE)
@@ -34,16 +34,16 @@ class World:
 
     async def __aenter__(self):
         self.daemon = self._cleanup.enter_context(self._daemon)
-        seen = {}
+        observed = {}
 
         async def look(name, server):
-            seen[name] = await self._direct_tools(server)
+            observed[name] = await self._direct_tools(server)
 
         async with anyio.create_task_group() as looks:
             for name, server in self._servers.items():
                 looks.start_soon(look, name, server)
         for name, server in self._servers.items():
-            tools = seen[name]
+            tools = observed[name]
             allowed = [tool for tool in tools if not any(fnmatch.fnmatch(tool["name"], glob) for glob in server.deny)]
             assert bool(server.deny) == (len(allowed) < len(tools)), f"{name} has nothing to deny"
             self.expected += [{**tool, "name": f"{name}__{tool['name']}"} for tool in allowed]
@@ -66,7 +66,7 @@ class World:
         running = [argument for process in self.daemon.descendants() for argument in process.arguments()[1:2]]
         return {name: len(fnmatch.filter(running, server.script)) for name, server in self._servers.items()}
 
-    def heard(self, server):
+    def received(self, server):
         """The messages sent to a server."""
         lines = self._log(server).read_text().splitlines()
         return [json.loads(line) for line in lines]

@@ -1,5 +1,5 @@
-"""Checks the square of the eras with the SDKs on both ends: whatever an agent speaks, and whatever a server does, the agent
-sees the same of it through mcpd."""
+"""Checks every combination of an SDK as agent and an SDK as server: in either era, the agent gets the same from a server through
+mcpd."""
 
 import json
 import subprocess
@@ -37,26 +37,26 @@ class Program:
 
     command: list
     is_modern: bool
-    told: dict = field(default_factory=dict)
+    config: dict = field(default_factory=dict)
 
 
 def servers(installed):
     """By what the daemon calls them."""
-    python = str(HERE / "square_server.py")
-    node = ["node", str(HERE / "square_server.js"), str(installed / "node_modules")]
+    python = str(HERE / "matrix_server.py")
+    node = ["node", str(HERE / "matrix_server.js"), str(installed / "node_modules")]
     return {
         "python-1": Program([str(installed / "mcp-1/bin/python"), python, "python-1"], False),
         "python-2": Program([str(installed / "mcp-2/bin/python"), python, "python-2"], True),
         "typescript-1": Program([*node, "sdk", "typescript-1"], False),
         "typescript-2": Program([*node, "server", "typescript-2"], True),
-        "rmcp": Program([str(installed / "square-server"), "rmcp"], True),
+        "rmcp": Program([str(installed / "matrix-server"), "rmcp"], True),
     }
 
 
 def agents(installed):
     """By what they are."""
-    python, node = str(HERE / "square_agent.py"), ["node", str(HERE / "square_agent.js")]
-    rmcp = [str(installed / "square-agent")]
+    python, node = str(HERE / "matrix_agent.py"), ["node", str(HERE / "matrix_agent.js")]
+    rmcp = [str(installed / "matrix-agent")]
     modules = {"modules": str(installed / "node_modules")}
     pinned = {"pin": "2026-07-28"}
     return {
@@ -76,13 +76,13 @@ def expected(server):
     if server != "python-1":
         return SEEN
     # Its SDK declares no subscriptions.
-    return {what: seen for what, seen in SEEN.items() if what != "updates"} | {"lists": [*filter("touch".__ne__, TOOLS)]}
+    return {what: observed for what, observed in SEEN.items() if what != "updates"} | {"lists": [*filter("touch".__ne__, TOOLS)]}
 
 
 def look(mcpd, known, agent):
     """How an agent ended that looks at all servers, and the eras that they were opened in. It has a daemon of its own: a
     server that another has left a call at asks nobody."""
-    with TemporaryDirectory(prefix="mcpd-square-") as directory:
+    with TemporaryDirectory(prefix="mcpd-matrix-") as directory:
         logs = {name: Path(directory) / name for name in known}
         # Those that have both eras would be spoken to in the legacy one, as one instance serves agents of both.
         overheard = {
@@ -90,41 +90,41 @@ def look(mcpd, known, agent):
             for name, server in known.items()
         }
         with Daemon(mcpd, overheard) as daemon:
-            told = {
-                **agent.told,
+            config = {
+                **agent.config,
                 "command": daemon.connecting(),
                 "servers": {name: f"{name}__" for name in known},
                 "checks": {name: list(expected(name)) for name in known},
             }
-            command = [*agent.command, json.dumps(told)]
+            command = [*agent.command, json.dumps(config)]
             ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
-        heard = {name: [json.loads(line).get("method") for line in log.open()] for name, log in logs.items()}
-        return ended, {name: "notifications/initialized" not in methods for name, methods in heard.items()}
+        received = {name: [json.loads(line).get("method") for line in log.open()] for name, log in logs.items()}
+        return ended, {name: "notifications/initialized" not in methods for name, methods in received.items()}
 
 
-def check(kept, name, agent, looked, known):
+def check(report, name, agent, looked, known):
     ended, was_modern = looked
-    saw = {}
-    with kept.check(f"square: {name} speaks the era that it is to speak, and mcpd with each server the newest that it knows"):
+    observed = {}
+    with report.check(f"matrix of eras: {name} speaks the era that it is to speak, and mcpd with each server the newest that it knows"):
         assert ended.returncode == 0, ended.stderr[-4000:]
-        saw = json.loads(ended.stdout)
-        assert saw["modern"] == agent.is_modern, saw
+        observed = json.loads(ended.stdout)
+        assert observed["modern"] == agent.is_modern, observed
         assert was_modern == {name: server.is_modern for name, server in known.items()}, was_modern
     for server in known:
-        with kept.check(f"square: {name} sees of a server on {server} what any agent sees of any"):
-            seen, wanted = saw[server], expected(server)
-            wrong = [what for what in wanted if seen.get(what) != wanted[what]]
-            assert not wrong, "; ".join(f"{what}: {seen.get(what)} instead of {wanted[what]}" for what in wrong)
+        with report.check(f"matrix of eras: {name} sees of a server on {server} what any agent sees of any"):
+            actual, required = observed[server], expected(server)
+            wrong = [what for what in required if actual.get(what) != required[what]]
+            assert not wrong, "; ".join(f"{what}: {actual.get(what)} instead of {required[what]}" for what in wrong)
 
 
 def main():
     arguments = results.arguments(__doc__)
-    kept = results.Results(arguments.results)
+    report = results.Results(arguments.results)
     known, looking = servers(arguments.installed), agents(arguments.installed)
     with ThreadPoolExecutor(2) as pool:
         looks = {name: pool.submit(look, arguments.mcpd, known, agent) for name, agent in looking.items()}
         for name, one in looks.items():
-            check(kept, name, looking[name], one.result(), known)
+            check(report, name, looking[name], one.result(), known)
 
 
 main()

@@ -6,33 +6,33 @@ import time
 import anyio
 
 import sdk
-from world import NOTE
+from testbed import NOTE
 
 LONG = "everything__trigger-long-running-operation"
 
 
-async def handshake(world, door):
+async def handshake(testbed, door):
     """connects at once, whichever way it opens"""
     # A peer that leaves `server/discover` unanswered holds line 2 of the SDK up for ten seconds.
     with anyio.fail_after(3):
-        async with sdk.connect(door(world.daemon).transport()):
+        async with sdk.connect(door(testbed.daemon).transport()):
             pass
 
 
-async def lists(world, door):
+async def lists(testbed, door):
     """lists what direct clients see, prefixed and without what is denied"""
-    async with sdk.connect(door(world.daemon).transport()) as agent:
+    async with sdk.connect(door(testbed.daemon).transport()) as agent:
         deadline = time.monotonic() + 20
-        while (tools := await agent.tools()) != world.expected:
-            assert time.monotonic() < deadline, _difference(tools, world.expected)
+        while (tools := await agent.tools()) != testbed.expected:
+            assert time.monotonic() < deadline, _difference(tools, testbed.expected)
             await anyio.sleep(0.1)
 
 
-async def denials(world, door):
+async def denials(testbed, door):
     """is told the same of a denied tool as of an unknown one, under any name"""
-    target = world.note.with_name("never")
-    arguments = {"path": str(target), "content": "", "source": str(world.note), "destination": str(target)}
-    async with sdk.connect(door(world.daemon).transport()) as agent:
+    target = testbed.note.with_name("never")
+    arguments = {"path": str(target), "content": "", "source": str(testbed.note), "destination": str(target)}
+    async with sdk.connect(door(testbed.daemon).transport()) as agent:
         unknown = await agent.refusal("filesystem__unknown", arguments)
         assert unknown[0] == -32602, unknown
         for tool in ("write_file", "move_file"):
@@ -42,28 +42,28 @@ async def denials(world, door):
     assert not target.exists()
 
 
-async def calls(world, door):
+async def calls(testbed, door):
     """calls the right tool of the right server"""
     entity = f"{door.__name__} {sdk.VERSION}"
-    async with sdk.connect(door(world.daemon).transport()) as agent:
-        for tool, arguments, part in world.calls:
+    async with sdk.connect(door(testbed.daemon).transport()) as agent:
+        for tool, arguments, part in testbed.calls:
             answer = await agent.text(tool, arguments)
             assert part in answer, (tool, answer)
         await _remember(agent, entity)
         assert entity in await _remembered(agent)
 
 
-async def ten_at_once(world, door):
+async def ten_at_once(testbed, door):
     """shares one copy of each server with nine others"""
 
     async def one(number):
-        async with sdk.connect(door(world.daemon).transport()) as agent:
-            assert await agent.tools() == world.expected
+        async with sdk.connect(door(testbed.daemon).transport()) as agent:
+            assert await agent.tools() == testbed.expected
             assert await agent.text("everything__echo", {"message": f"{number}"}) == f"Echo: {number}"
-            assert await agent.text("filesystem__read_text_file", {"path": str(world.note)}) == NOTE
+            assert await agent.text("filesystem__read_text_file", {"path": str(testbed.note)}) == NOTE
             # Only read: the memory server loses entities when two are created at once.
             await _remembered(agent)
-            copies = world.copies()
+            copies = testbed.copies()
             assert set(copies.values()) == {1}, copies
 
     async with anyio.create_task_group() as agents:
@@ -71,18 +71,18 @@ async def ten_at_once(world, door):
             agents.start_soon(one, number)
 
 
-async def progress(world, door):
+async def progress(testbed, door):
     """hears of the progress of its own call and of no other"""
 
     async def one(steps):
-        heard = []
+        received = []
 
         async def on_progress(progress, total, _message):
-            heard.append((progress, total))
+            received.append((progress, total))
 
-        async with sdk.connect(door(world.daemon).transport()) as agent:
+        async with sdk.connect(door(testbed.daemon).transport()) as agent:
             await agent.call(LONG, {"duration": 0.2 * steps, "steps": steps}, on_progress)
-        assert heard == [(step, steps) for step in range(1, steps + 1)], heard
+        assert received == [(step, steps) for step in range(1, steps + 1)], received
 
     # Both are the first call of their agent, so that both choose the same progress token.
     async with anyio.create_task_group() as agents:
@@ -90,9 +90,9 @@ async def progress(world, door):
         agents.start_soon(one, 5)
 
 
-async def leaving(world, door):
+async def leaving(testbed, door):
     """has its call cancelled when it leaves, and nobody else notices"""
-    leaver = door(world.daemon)
+    leaver = door(testbed.daemon)
     under_way = anyio.Event()
 
     async def on_progress(*_):
@@ -102,13 +102,13 @@ async def leaving(world, door):
         _, message = await agent.refusal(LONG, {"duration": 20, "steps": 200}, on_progress)
         assert message == "Connection closed", message
 
-    async with sdk.connect(door(world.daemon).transport()) as other:
+    async with sdk.connect(door(testbed.daemon).transport()) as other:
         async with sdk.connect(leaver.transport()) as agent, anyio.create_task_group() as tasks:
             tasks.start_soon(call, agent)
             await under_way.wait()
             await leaver.cut()
         with anyio.fail_after(5):
-            while not _was_cancelled(world.heard("everything")):
+            while not _was_cancelled(testbed.received("everything")):
                 await anyio.sleep(0.05)
         assert await other.text("everything__echo", {"message": "still here"}) == "Echo: still here"
 
@@ -139,7 +139,7 @@ def _was_cancelled(messages):
 
 
 def _difference(tools, expected):
-    names, wanted = ([tool["name"] for tool in some] for some in (tools, expected))
-    if names != wanted:
-        return f"listed {names}\nexpected {wanted}"
+    names, expected_names = ([tool["name"] for tool in some] for some in (tools, expected))
+    if names != expected_names:
+        return f"listed {names}\nexpected {expected_names}"
     return "\n".join(f"{tool}\nexpected {other}" for tool, other in zip(tools, expected) if tool != other)

@@ -6,7 +6,7 @@ import anyio
 TIMEOUT = 60
 
 
-async def see(check, *of):
+async def observe(check, *of):
     try:
         with anyio.fail_after(TIMEOUT):
             return await check(*of)

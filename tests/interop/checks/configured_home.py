@@ -13,7 +13,7 @@ from software import WRITING, Software
 NOTE = "ä\"\\\n😀 from the disk"
 
 
-class Household:
+class ConfiguredHome:
     """There between `with` and its end."""
 
     def __init__(self, mcpd, installed):

@@ -1,6 +1,6 @@
 //! An agent on rmcp that reports as JSON what it sees of each server.
 //!
-//! usage: square-agent JSON, with the members of `checks/square_agent.py`; `mode` is modern or legacy
+//! usage: matrix-agent JSON, with the members of `checks/matrix_agent.py`; `mode` is modern or legacy
 
 #![expect(deprecated, reason = "logging and subscribing, as servers and agents do them that are in use")]
 
@@ -57,7 +57,7 @@ impl ClientHandler for Ada {
     fn get_info(&self) -> ClientConfig {
         ClientConfig::new(
             ClientCapabilities::builder().enable_elicitation().build(),
-            Implementation::new("square", "1"),
+            Implementation::new("matrix", "1"),
         )
     }
 
@@ -174,7 +174,7 @@ impl Agent {
     }
 
     async fn updates(&self) -> Seen {
-        let expected = format!("square://{}/watched", self.server);
+        let expected = format!("matrix://{}/watched", self.server);
         let resources = self.client.list_all_resources().await?;
         let uri = resources.into_iter().map(|one| one.uri.clone()).find(|uri| *uri == expected).ok_or("no resource")?;
         if self.is_modern {
@@ -262,7 +262,7 @@ async fn set_level(client: &RunningService<RoleClient, Ada>) {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let notification: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: square-agent JSON")?)?;
+    let notification: Value = serde_json::from_str(&std::env::args().nth(1).ok_or("usage: matrix-agent JSON")?)?;
     let (client, is_modern) = connect(&notification).await?;
     if !is_modern {
         set_level(&client).await;

@@ -1,9 +1,9 @@
-"""An agent on either line of the Python SDK, which says as JSON what it saw of each server.
+"""An agent on either line of the Python SDK, which prints as JSON what it observed of each server.
 
-usage: square_agent.py JSON, which holds
-  command   what leads to the servers on stdio
-  servers   what stands before the names of each, by its own name
-  checks    the names of what to look at, of each
+usage: matrix_agent.py JSON, with the members
+  command   the command that connects to the servers on stdio
+  servers   the prefix of the exposed names of each server, by its name
+  checks    the names of the checks for each server
   mode      of line 2: auto, legacy or a version
 """
 
@@ -15,7 +15,7 @@ import anyio
 import mcp
 from mcp import StdioServerParameters, stdio_client
 
-from seeing import see
+from observation import observe
 
 IS_1 = not hasattr(mcp, "Client")
 if IS_1:
@@ -28,7 +28,7 @@ class Agent:
     """A connected agent with its received messages. It answers elicitations as Ada."""
 
     def __init__(self):
-        self.heard = []
+        self.received = []
         self.logged = []
         self.is_modern = False
         self.client = None
@@ -67,8 +67,8 @@ class Agent:
         self.logged.append(params.data)
 
     async def _message(self, message):
-        said = json.loads(message.model_dump_json(by_alias=True)) if hasattr(message, "model_dump_json") else {}
-        self.heard.append((said.get("method"), (said.get("params") or {}).get("uri")))
+        fields = json.loads(message.model_dump_json(by_alias=True)) if hasattr(message, "model_dump_json") else {}
+        self.received.append((fields.get("method"), (fields.get("params") or {}).get("uri")))
 
     async def names(self):
         return [tool.name for tool in (await self.client.list_tools()).tools]
@@ -102,12 +102,12 @@ class Agent:
     async def _hear(self, events):
         async for event in events:
             if uri := getattr(event, "uri", None):
-                self.heard.append(("notifications/resources/updated", uri))
+                self.received.append(("notifications/resources/updated", uri))
             else:
-                self.heard.append(("notifications/tools/list_changed", None))
+                self.received.append(("notifications/tools/list_changed", None))
 
     async def hear(self, method, uri=None):
-        while (method, uri) not in self.heard:
+        while (method, uri) not in self.received:
             await anyio.sleep(0.01)
 
 
@@ -127,13 +127,13 @@ async def errors(agent, prefix):
 
 
 async def progress(agent, prefix):
-    heard = []
+    received = []
 
     async def on_progress(progress, total, message):
-        heard.append([progress, total])
+        received.append([progress, total])
 
     text = await agent.text(f"{prefix}count", arguments={"to": 3}, progress_callback=on_progress)
-    return [heard, text]
+    return [received, text]
 
 
 async def cancels(agent, prefix):
@@ -175,7 +175,7 @@ async def logs(agent, prefix):
 async def changes(agent, prefix):
     before = f"{prefix}changed" in await agent.names()
     async with agent.listening():
-        agent.heard.clear()
+        agent.received.clear()
         await agent.text(f"{prefix}change")
         await agent.hear("notifications/tools/list_changed")
     while (f"{prefix}changed" in await agent.names()) == before:
@@ -184,9 +184,9 @@ async def changes(agent, prefix):
 
 
 async def updates(agent, prefix):
-    (uri,) = [uri for uri in await agent.resources() if uri == f"square://{agent.server}/watched"]
+    (uri,) = [uri for uri in await agent.resources() if uri == f"matrix://{agent.server}/watched"]
     async with agent.listening(uri):
-        agent.heard.clear()
+        agent.received.clear()
         await agent.text(f"{prefix}touch")
         await agent.hear("notifications/resources/updated", uri)
     return "updated"
@@ -197,14 +197,14 @@ CHECKS = [lists, calls, errors, progress, asks, logs, changes, updates, cancels]
 
 
 async def main():
-    told = json.loads(sys.argv[1])
+    config = json.loads(sys.argv[1])
     agent = Agent()
-    async with agent.connected(told["command"], told.get("mode")):
-        saw = {"modern": agent.is_modern}
-        for agent.server, prefix in told["servers"].items():
-            checks = [check for check in CHECKS if check.__name__ in told["checks"][agent.server]]
-            saw[agent.server] = {check.__name__: await see(check, agent, prefix) for check in checks}
-        print(json.dumps(saw))
+    async with agent.connected(config["command"], config.get("mode")):
+        observed = {"modern": agent.is_modern}
+        for agent.server, prefix in config["servers"].items():
+            checks = [check for check in CHECKS if check.__name__ in config["checks"][agent.server]]
+            observed[agent.server] = {check.__name__: await observe(check, agent, prefix) for check in checks}
+        print(json.dumps(observed))
 
 
 anyio.run(main)

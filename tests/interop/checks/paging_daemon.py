@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 TOOLS = ["first", "second", "third"]
 
 
-class OddDaemon:
+class PagingDaemon:
     """Serves inside `with`."""
 
     def __init__(self):

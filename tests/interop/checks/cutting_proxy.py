@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 
-class Cutting:
+class CuttingProxy:
     """A listening server behind another port, inside `with`."""
 
     def __init__(self, listening, era="auto"):

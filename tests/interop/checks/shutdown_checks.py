@@ -10,7 +10,7 @@ import sdk
 from daemon import Daemon, Server, eventually
 from entry_points import Socket
 from software import Software, memory_file
-from world import HERE
+from testbed import HERE
 
 
 def check(mcpd, installed, how):

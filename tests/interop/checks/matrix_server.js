@@ -1,23 +1,23 @@
 // A server on either line of the TypeScript SDK, written as people write them there: line 1 speaks the era of `initialize`,
 // line 2 the stateless one as well.
 //
-// usage: node square_server.js MODULES sdk|server NAME
+// usage: node matrix_server.js MODULES sdk|server NAME
 
 const { createRequire } = require("node:module");
 
 const [modules, line, name] = process.argv.slice(2);
 const sdk = createRequire(`${modules}/`);
 const { z } = sdk("zod");
-const WATCHED = `square://${name}/watched`;
+const WATCHED = `matrix://${name}/watched`;
 const PERSON = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
 const QUESTION = { mode: "form", message: "Who are you?", requestedSchema: PERSON };
 const cancelled = new Set();
 
-const text = (said) => ({ content: [{ type: "text", text: String(said) }] });
+const text = (value) => ({ content: [{ type: "text", text: String(value) }] });
 const hello = (content) => text(`Hello, ${content.name}!`);
 const pause = (ms) => new Promise((over) => setTimeout(over, ms));
 
-/** What the lines have different words for: how a call notifies, knows its token, is given up, logs and asks. */
+/** What the lines have different words for: how a call notifies, knows its token, is args up, logs and asks. */
 const LINES = {
   sdk: {
     of: (extra) => ({ notify: extra.sendNotification, token: extra._meta?.progressToken, signal: extra.signal }),
@@ -57,10 +57,10 @@ async function progress(context, done, total) {
 
 function make(McpServer) {
   const capabilities = { tools: { listChanged: true }, resources: { subscribe: true }, logging: {} };
-  const server = new McpServer({ name: "square", version: "1" }, { capabilities });
+  const server = new McpServer({ name: "matrix", version: "1" }, { capabilities });
   const tool = (name, shape, handler) => server.registerTool(name, { inputSchema: z.object(shape) }, handler);
 
-  tool("echo", { text: z.string() }, async (given) => text(given.text));
+  tool("echo", { text: z.string() }, async (args) => text(args.text));
   tool("fail", {}, async () => {
     throw new Error("on purpose");
   });
@@ -83,8 +83,8 @@ function make(McpServer) {
   });
   tool("was_cancelled", { name: z.string() }, async ({ name }) => text(cancelled.has(name)));
   tool("ask", {}, (_, context) => ask(server, context));
-  tool("log", { text: z.string() }, async (given, context) => {
-    await log(server, context, given.text);
+  tool("log", { text: z.string() }, async (args, context) => {
+    await log(server, context, args.text);
     return text("logged");
   });
   const changed = tool("changed", {}, async () => text("here for now"));

@@ -1,6 +1,6 @@
-//! A typical stdio server on rmcp, with the features of `checks/square_server.py`.
+//! A typical stdio server on rmcp, with the features of `checks/matrix_server.py`.
 //!
-//! usage: square-server NAME
+//! usage: matrix-server NAME
 
 #![expect(deprecated, reason = "logging and subscribing, as servers and agents do them that are in use")]
 
@@ -202,8 +202,8 @@ async fn report(context: &RequestContext<RoleServer>, progress: u32, total: u32)
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let name = std::env::args().nth(1).ok_or("usage: square-server NAME")?;
-    let server = Server { watched: format!("square://{name}/watched"), state: Arc::default() };
+    let name = std::env::args().nth(1).ok_or("usage: matrix-server NAME")?;
+    let server = Server { watched: format!("matrix://{name}/watched"), state: Arc::default() };
     server.serve(stdio()).await?.waiting().await?;
     Ok(())
 }

@@ -14,7 +14,7 @@ mod stdio_bridges;
 mod tests;
 mod undefined;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 pub(crate) use self::commands::{shown, unfound};
 pub(crate) use self::names::{DENY_SHADOWED, shadowed_resources};
@@ -72,24 +72,38 @@ pub(crate) fn unmatched_patterns(loaded: &LoadedConfig, known: Vec<Option<Lists>
     warnings(loaded, &Process, known, &[patterns::warnings])
 }
 
+/// The indices of the servers that some pattern of the configuration applies to.
+pub(crate) fn servers_with_patterns(loaded: &LoadedConfig) -> BTreeSet<usize> {
+    with_context(loaded, &Process, Vec::new(), patterns::targets)
+}
+
 fn warnings(
     loaded: &LoadedConfig,
     sources: &dyn Sources,
     known: Vec<Option<Lists>>,
     lints: &[Lint],
 ) -> Vec<Diagnostic> {
+    let mut warnings: Vec<_> =
+        with_context(loaded, sources, known, |context| lints.iter().flat_map(|warnings| warnings(context)).collect());
+    let order = |warning: &Diagnostic| loaded.files.iter().position(|path| *path == warning.file.path);
+    warnings.sort_by_key(|warning| (order(warning), warning.span.start));
+    warnings.truncate(MAX_WARNINGS);
+    warnings
+}
+
+fn with_context<T>(
+    loaded: &LoadedConfig,
+    sources: &dyn Sources,
+    known: Vec<Option<Lists>>,
+    read: impl FnOnce(&Context<'_>) -> T,
+) -> T {
     let by_name = loaded.config.servers.iter().enumerate().map(|(index, server)| (&*server.name, index)).collect();
     let notes = &loaded.notes();
     let names = notes.iter().filter_map(|note| match (note.owner, &note.what) {
         (NoteScope::Server(name), What::Name) => Some((&**name, note)),
         _ => None,
     });
-    let context = Context { loaded, sources, known, by_name, notes, names: names.collect() };
-    let mut warnings: Vec<_> = lints.iter().flat_map(|warnings| warnings(&context)).collect();
-    let order = |warning: &Diagnostic| loaded.files.iter().position(|path| *path == warning.file.path);
-    warnings.sort_by_key(|warning| (order(warning), warning.span.start));
-    warnings.truncate(MAX_WARNINGS);
-    warnings
+    read(&Context { loaded, sources, known, by_name, notes, names: names.collect() })
 }
 
 impl Context<'_> {

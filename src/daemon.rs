@@ -305,7 +305,7 @@ impl Daemon {
                 () = self.budget.exceeded() => self.relieve(),
                 () = upkeep.due() => {
                     let agents = self.agents.iter_mut().flat_map(AgentSockets::listeners);
-                    if upkeep.look_after(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
+                    if upkeep.check(agents.chain([&mut self.operator_listener])) == Standing::Superseded {
                         tracing::error!("another daemon holds the lock of this runtime directory: stopping");
                         self.stopping.raise(StopLevel::FinishRunning);
                     }

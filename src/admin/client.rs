@@ -21,7 +21,7 @@ use crate::manager::Toggle;
 use crate::server::HealthOverride;
 
 /// A daemon normally answers within milliseconds.
-const TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
@@ -30,15 +30,23 @@ pub enum AdminError {
     #[error("not running: no daemon at {}; `mcpd start` starts one; where systemd runs, `mcpd service install` starts one at each login", .0.display())]
     NotRunning(PathBuf),
     /// The daemon sent no valid response in time.
-    #[error("the daemon does not answer: {0}")]
-    NoAnswer(String),
+    #[error("the daemon at {} does not answer: {reason}; `mcpd doctor` shows why", path.display())]
+    NoAnswer {
+        /// Its socket.
+        path: PathBuf,
+        /// What happened instead.
+        reason: String,
+    },
     /// The daemon rejected the request as invalid. Nothing has changed.
     #[error("{0}")]
     Refused(String),
 }
 
 /// A connection with one request in progress, whose result is a `T`.
-struct Connection<T>(Channel<DaemonMessage<T>, Request>);
+struct Connection<T> {
+    channel: Channel<DaemonMessage<T>, Request>,
+    path: PathBuf,
+}
 
 /// Requests the status of the daemon at the admin socket `path`.
 ///
@@ -46,7 +54,7 @@ struct Connection<T>(Channel<DaemonMessage<T>, Request>);
 /// See [`AdminError`].
 pub async fn status(path: &Path) -> Result<Report, AdminError> {
     let mut connection = Connection::request(path, STATUS, Params::default()).await?;
-    in_time(connection.response()).await
+    in_time(path, connection.response()).await
 }
 
 /// Runs a health check of every running server, then returns the status.
@@ -64,7 +72,7 @@ pub async fn check(path: &Path) -> Result<Report, AdminError> {
 pub async fn log_level(path: &Path, filter: Option<&str>) -> Result<String, AdminError> {
     let params = Params { filter: filter.map(str::to_owned), ..Params::default() };
     let mut connection = Connection::request(path, LOG_LEVEL, params).await?;
-    in_time(connection.response()).await
+    in_time(path, connection.response()).await
 }
 
 /// An action on one server.
@@ -172,8 +180,10 @@ impl<T: DeserializeOwned + Unpin> Feed<T> {
     /// # Errors
     /// See [`AdminError`].
     pub async fn next(&mut self) -> Result<Option<FeedItem<T>>, AdminError> {
+        let path = self.connection.path.clone();
+        let no_answer = |error| no_answer(&path, &error);
         let message = match self.has_summary {
-            false => in_time(self.connection.message()).await?,
+            false => in_time(&path, self.connection.message()).await?,
             true => self.connection.message().await.map_err(no_answer)?,
         };
         Ok(match message {
@@ -193,24 +203,25 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
     async fn request(path: &Path, method: &str, params: Params) -> Result<Self, AdminError> {
         let stream = UnixStream::connect(path).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AdminError::NotRunning(path.to_owned()),
-            _ => no_answer(error),
+            _ => no_answer(path, &error),
         })?;
         let mut channel: Channel<DaemonMessage<T>, Request> = channel(stream);
         let params = Params { version: env!("CARGO_PKG_VERSION").to_owned(), ..params };
         let request = Request { jsonrpc: "2.0".to_owned(), id: 1, method: method.to_owned(), params };
-        in_time(channel.send(request)).await?;
-        Ok(Self(channel))
+        in_time(path, channel.send(request)).await?;
+        Ok(Self { channel, path: path.to_owned() })
     }
 
     async fn message(&mut self) -> io::Result<Option<DaemonMessage<T>>> {
-        self.0.next().await.transpose()
+        self.channel.next().await.transpose()
     }
 
     /// Waits for a slow response. The daemon first sends how long it may take.
     async fn late_response(&mut self) -> Result<T, AdminError> {
-        let mut limit = TIMEOUT;
+        let (mut limit, path) = (TIMEOUT, self.path.clone());
+        let no_answer = |error| no_answer(&path, &error);
         loop {
-            match in_time_of(limit, self.message()).await? {
+            match in_time_of(&path, limit, self.message()).await? {
                 Some(DaemonMessage::Response(response)) => return result(response).map_err(no_answer),
                 Some(DaemonMessage::Notification(Notification {
                     event: AdminEvent::Waiting { at_most_ms }, ..
@@ -244,20 +255,27 @@ fn result<T>(response: Response<T>) -> io::Result<T> {
     }
 }
 
-async fn in_time<T>(answer: impl Future<Output = io::Result<T>>) -> Result<T, AdminError> {
-    in_time_of(TIMEOUT, answer).await
+async fn in_time<T>(path: &Path, answer: impl Future<Output = io::Result<T>>) -> Result<T, AdminError> {
+    in_time_of(path, TIMEOUT, answer).await
 }
 
-async fn in_time_of<T>(limit: Duration, answer: impl Future<Output = io::Result<T>>) -> Result<T, AdminError> {
+async fn in_time_of<T>(
+    path: &Path,
+    limit: Duration,
+    answer: impl Future<Output = io::Result<T>>,
+) -> Result<T, AdminError> {
     match timeout(limit, answer).await {
-        Ok(answered) => answered.map_err(no_answer),
-        Err(_) => Err(AdminError::NoAnswer(format!("nothing within {}", crate::duration::format(limit)))),
+        Ok(answered) => answered.map_err(|error| no_answer(path, &error)),
+        Err(_) => {
+            let reason = format!("no response within {}", crate::duration::format(limit));
+            Err(AdminError::NoAnswer { path: path.to_owned(), reason })
+        }
     }
 }
 
-fn no_answer(error: io::Error) -> AdminError {
+fn no_answer(path: &Path, error: &io::Error) -> AdminError {
     match error.kind() {
         io::ErrorKind::InvalidInput => AdminError::Refused(error.to_string()),
-        _ => AdminError::NoAnswer(error.to_string()),
+        _ => AdminError::NoAnswer { path: path.to_owned(), reason: error.to_string() },
     }
 }

@@ -48,7 +48,7 @@ pub(super) async fn answer(
     match wait(operator, limit, outcome).await? {
         Ok(ServerOutcome { tool, state, reason, done }) => {
             let tool = tool.map(|tool| tool.to_string());
-            let report = ControlReport { tool, state: state.to_owned(), reason, done };
+            let report = ControlReport { tool, state, reason, done };
             respond(operator, Some(id), Answer::Server(report)).await
         }
         Err(ManagerError::Closed) => refuse(operator, Some(id), stopping()).await,

@@ -32,10 +32,10 @@ mod tools;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::client::reload_environment;
 pub use self::client::{
     AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, reload, status, tools,
 };
+pub(crate) use self::client::{TIMEOUT, reload_environment};
 pub(crate) use self::environment::EnvironmentChanges;
 pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
 pub(crate) use self::serve::{Activity, serve};

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::manager::report::{InstanceReport, RemoteReport, ServerReport};
-pub use crate::server::lifecycle::NEEDS_LOGIN;
+pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -172,8 +172,8 @@ pub struct ToolsSummary {
 pub struct ToolServer {
     /// Configured name.
     pub name: String,
-    /// As in [`ServerReport`], or `disabled`.
-    pub state: String,
+    /// As in [`ServerReport`].
+    pub state: StateName,
     /// The list was cut at a limit or because its cursor never ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
@@ -188,9 +188,9 @@ pub struct ControlReport {
     /// The server's name for the tool, if the request named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// State of the server as in [`ServerReport`], or of its worst instance; `disabled`, or `removed` if it is no longer
-    /// configured. For a tool `enabled` or `disabled`.
-    pub state: String,
+    /// State of the server as in [`ServerReport`], or of its worst instance; `removed` if it is no longer configured. For a tool
+    /// `enabled` or `disabled`.
+    pub state: StateName,
     /// Why the request failed, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

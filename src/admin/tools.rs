@@ -14,7 +14,7 @@ use crate::config::Profile;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::list_kind::ListKind;
-use crate::manager::{Enablement, OfferedTool, ServedProfile, Unseen, View, tool_groups};
+use crate::manager::{OfferedTool, ServedProfile, Unseen, View, tool_groups};
 use crate::naming::Naming;
 use crate::token_estimate;
 
@@ -100,10 +100,10 @@ async fn send_tools(
             let report = report(group.server(), &offered, definition);
             timeout(OPERATOR_TIMEOUT, operator.feed(event(AdminEvent::Tool(Box::new(report))))).await??;
         }
-        let is_enabled = member.enablement == Enablement::Enabled;
+        let is_enabled = member.is_enabled();
         let (state, has_listed) = {
             let published = member.handle.published();
-            (member.state_word(&published).to_owned(), published.lists_known)
+            (member.state_name(&published), published.lists_known)
         };
         let (name, truncated) = (group.server().to_string(), group.is_truncated());
         let missing = group.is_seen() && is_enabled && !has_listed;

@@ -27,7 +27,7 @@ use crate::sockets::RuntimeDir;
 
 #[derive(Debug, Args)]
 pub(super) struct Add {
-    /// Name of the server: letters, digits and `-`, with single `_` between them
+    /// Name of the server: letters, digits, `-` and `_`; no `__`, and no `_` at the beginning or end
     name: String,
     /// URL of the server, instead of a command or URL at the end
     #[arg(long)]
@@ -49,7 +49,8 @@ pub(super) struct Add {
     lazy: bool,
     #[command(flatten)]
     options: EditOptions,
-    /// Command that starts the server, with its arguments, or the server's URL. Options of mcpd go before it
+    /// Command that starts the server, with its arguments, or the URL of the server. Options of mcpd go before the command or URL;
+    /// all words after the command belong to the server
     #[arg(
         trailing_var_arg = true,
         required_unless_present = "url",
@@ -139,7 +140,7 @@ fn misplaced_options_note(add: &Add, line: &[String]) -> Option<String> {
     let options: Vec<_> = misplaced.options.iter().map(|option| format!("`{option}`")).collect();
     let file = add.options.file.as_deref().map(|file| format!("--file {} ", shell_word(&file.to_string_lossy())));
     Some(format!(
-        "note: {} after the command: passed on to the server. Options of mcpd go before the server's name. To correct this, run:\n  \
+        "note: {} after the command: passed on to the server. Options of mcpd go before the command. To correct this, run:\n  \
          mcpd remove {}{}\n  {}",
         options.join(" and "),
         file.unwrap_or_default(),
@@ -159,7 +160,13 @@ fn launch(add: &Add, line: &[String]) -> Result<Launch, String> {
         (Some(url), _) => Ok(Launch::Url(url.clone())),
         (None, [url]) if is_url(url) => Ok(Launch::Url(url.clone())),
         (None, [url, ..]) if is_url(url) => {
-            Err("nothing may follow the URL: write options before the server's name".to_owned())
+            Err("nothing may follow the URL: write options of mcpd before it".to_owned())
+        }
+        (None, [url, ..]) if has_scheme(url) => {
+            let url = without_query(url);
+            Err(format!(
+                "not added: `{url}` looks like a URL, but the URL of a server begins with `http://` or `https://`, in lower case"
+            ))
         }
         (None, words) => {
             let meant = words.first().filter(|word| !is_program(word) && !is_escaped(line, words.len()));
@@ -173,6 +180,14 @@ fn launch(add: &Add, line: &[String]) -> Result<Launch, String> {
             Ok(Launch::Command(line.and_then(|[line]| command_line(line)).unwrap_or_else(|| words.to_vec())))
         }
     }
+}
+
+/// Whether the text begins like a URL. A path to a program never contains `://`.
+fn has_scheme(word: &str) -> bool {
+    let scheme = word.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| {
+        !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c))
+    })
 }
 
 /// Whether the whole text, blanks included, names a program.
@@ -254,6 +269,5 @@ fn absolute_path(path: &str) -> String {
 }
 
 fn edit_failure(path: &Path, error: &edit::EditError) -> String {
-    let hint = if *error == edit::EditError::Syntax { ": run `mcpd check`, which shows the line" } else { "" };
-    format!("{}: {error}{hint}", path.display())
+    format!("not added: {}: {error}", path.display())
 }

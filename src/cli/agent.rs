@@ -9,8 +9,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
 
 use super::profile::ProfileArg;
+use crate::admin;
+use crate::duration;
 use crate::era;
 use crate::jsonrpc::{Message, reply};
 use crate::sockets::RuntimeDir;
@@ -34,6 +37,17 @@ impl Agent {
 
     /// Connects and initializes the session with the client name `name`.
     pub(super) async fn connect(socket: &Path, name: &str) -> io::Result<Self> {
+        let no_answer = |_| {
+            let limit = duration::format(admin::TIMEOUT);
+            let daemon = socket.display();
+            io::Error::other(format!(
+                "the daemon at {daemon} does not answer: no response within {limit}; `mcpd doctor` shows why"
+            ))
+        };
+        timeout(admin::TIMEOUT, Self::initialize(socket, name)).await.map_err(no_answer)?
+    }
+
+    async fn initialize(socket: &Path, name: &str) -> io::Result<Self> {
         let (read, write) = UnixStream::connect(socket).await?.into_split();
         let mut agent = Self { reader: MessageReader::new(read, MAX_MESSAGE), write, next_id: 1 };
         let params = json!({

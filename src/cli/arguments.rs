@@ -49,7 +49,7 @@ pub(super) enum Command {
     Tools(super::tools::Tools),
     /// Call a tool as an agent would; Ctrl-C cancels the call
     Call(super::call::Call),
-    /// Show current calls by server and tool, with their latency
+    /// Show call rates, errors and latency of the last minute, by server and tool
     Top(super::top::Top),
     /// Show recorded calls, oldest first
     Calls(super::calls::Calls),
@@ -65,8 +65,8 @@ pub(super) enum Command {
     Import(super::import::Import),
     /// Apply the changed configuration; unchanged servers keep running
     ///
-    /// SIGHUP does the same. A new or changed server is started beside the running one, which is stopped only if that succeeds.
-    /// Exits with 2 if the configuration is not valid, and changes nothing. Exits with 1 if a new or changed server does not start.
+    /// SIGHUP does the same. A new server is started. For a changed server, the new process is started first, and the old one is
+    /// stopped only if the new one is ready. Exits with 2 if the configuration is not valid, and changes nothing. Exits with 1 if a new or changed server does not start.
     Reload(super::reload::Reload),
     /// Show or change the log filter of the running daemon, until it ends
     LogLevel(super::log_level::LogLevel),

@@ -201,6 +201,9 @@ async fn unknown_tool(directory: &RuntimeDir, call: &Call, listed: &[Tool]) -> E
         let reason = format!("{server} has not listed its tools, its state is {state}; `mcpd status` shows why");
         return fail(FAILED, format!("{}: the call was not sent: {reason}", lines(name)));
     }
+    if let Some(error) = tool_names::disabled(directory, call.profile.name(), name).await {
+        return fail(FAILED, error);
+    }
     let servers = origins.servers.iter().map(|server| &*server.name);
     fail(
         FAILED,

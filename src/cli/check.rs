@@ -29,7 +29,8 @@ const MAX_NAMES: usize = 10;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Configuration file [default: /etc/mcpd/config.toml, ~/.config/mcpd/config.toml and config.d/*.toml beside it]
+    /// Configuration file [default: /etc/mcpd/config.toml; $XDG_CONFIG_HOME/mcpd/config.toml, else ~/.config/mcpd/config.toml; and
+    /// config.d/*.toml beside it]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Exit with 1 if there are warnings
@@ -95,6 +96,8 @@ struct Findings<'a> {
     warnings: usize,
     /// Servers whose tools, prompts and resources are not known yet.
     unknown: Vec<&'a str>,
+    /// Those of them that can start and that patterns apply to.
+    unchecked: Vec<&'a str>,
     hint: Option<&'a str>,
     diagnostics: Vec<Diagnostic>,
     /// Why the configuration does not load.
@@ -131,13 +134,18 @@ impl<'a> Findings<'a> {
         let servers = &loaded.config.servers;
         let known: Vec<_> = servers.iter().map(known).collect();
         let unstartable = servers.iter().filter(|server| !config_lints::can_start(server, &Process)).count();
-        let is_unknown = |(server, lists): (&'a ServerConfig, &Option<Lists>)| lists.is_none().then_some(&*server.name);
-        let unknown = servers.iter().zip(&known).filter_map(is_unknown).collect();
+        let unlisted: Vec<_> = (0..servers.len()).filter(|index| known[*index].is_none()).collect();
+        let with_patterns = config_lints::servers_with_patterns(loaded);
+        let is_unchecked =
+            |index: &&usize| with_patterns.contains(index) && config_lints::can_start(&servers[**index], &Process);
+        let names = |indices: Vec<&usize>| indices.into_iter().map(|index| &*servers[*index].name).collect::<Vec<_>>();
+        let unchecked = names(unlisted.iter().filter(is_unchecked).collect());
+        let unknown = names(unlisted.iter().collect());
         let mut diagnostics = loaded.warnings.clone();
         diagnostics.extend(config_lints::advise(loaded, &Process, known));
         let (servers, warnings) = (servers.len(), diagnostics.len());
         let hint = loaded.hint.as_deref();
-        Self { servers, unstartable, errors: 0, warnings, unknown, hint, diagnostics, refusal: None }
+        Self { servers, unstartable, errors: 0, warnings, unknown, unchecked, hint, diagnostics, refusal: None }
     }
 
     fn refused(error: &'a ConfigError) -> Self {
@@ -149,6 +157,7 @@ impl<'a> Findings<'a> {
             errors,
             warnings: 0,
             unknown: Vec::new(),
+            unchecked: Vec::new(),
             hint: None,
             diagnostics,
             refusal: Some(error),
@@ -165,17 +174,17 @@ impl<'a> Findings<'a> {
                 print_styled_note(&(Diagnostic { message, ..warning.clone() }.render(colour) + "\n\n"));
             }),
         }
-        for path in searched_paths(self.diagnostics.iter().map(|warning| &*warning.message)) {
+        for path in searched_paths(self.diagnostics.iter().map(|warning| &*warning.message), "this shell") {
             print_note!("{path}\n");
         }
         if let Some(hint) = self.hint {
             print_note!("{hint}");
         }
-        if !self.unknown.is_empty() {
-            let names = join_limited(&self.unknown, MAX_NAMES);
+        if !self.unchecked.is_empty() {
+            let names = join_limited(&self.unchecked, MAX_NAMES);
             print_note!(
-                "note: the patterns and names of {names} were not checked: mcpd has not listed their tools yet. \
-                 Run them once, then check again\n"
+                "note: the patterns for {names} were not compared with tools, because mcpd has not listed them yet. `mcpd start` \
+                 lists them; then run `mcpd check` again\n"
             );
         }
     }
@@ -185,6 +194,7 @@ impl<'a> Findings<'a> {
             return format!("{}: this configuration is refused", count(self.errors, "error"));
         }
         let verdict = match self.unstartable {
+            _ if self.servers == 0 => "no server is configured".to_owned(),
             0 => "fine".to_owned(),
             all if all == self.servers => "no server can start".to_owned(),
             some => format!("{} cannot start", count(some, "server")),

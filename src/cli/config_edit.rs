@@ -20,7 +20,7 @@ pub(super) const OLD_ENTRIES: &str = "In the client's own configuration, remove 
 // A doc comment here would replace the help text of the commands.
 #[derive(Debug, Args)]
 pub(super) struct EditOptions {
-    /// Configuration file to edit [default: ~/.config/mcpd/config.toml]
+    /// mcpd's own configuration file, which is edited [default: $XDG_CONFIG_HOME/mcpd/config.toml, else ~/.config/mcpd/config.toml]
     #[arg(long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
     /// Then make the running daemon reload its configuration

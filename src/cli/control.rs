@@ -49,12 +49,12 @@ pub(super) enum ControlCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Override the health of a server, regardless of its answers to pings
+    /// Mark a server as healthy or unhealthy, whatever it answers to pings; `auto` removes the mark
     Health {
         /// Server name, as printed by `mcpd status`
         #[arg(add = ArgValueCandidates::new(completions::servers))]
         server: String,
-        /// Its health
+        /// The mark to set
         #[arg(value_enum)]
         health: Health,
         /// Print the result as JSON
@@ -65,11 +65,11 @@ pub(super) enum ControlCommand {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Health {
-    /// Healthy: it is not restarted when it leaves pings unanswered
+    /// Treat it as healthy: mcpd does not restart it, even if it does not answer pings
     Up,
-    /// Unhealthy: calls to it fail at once
+    /// Treat it as unhealthy: calls to it fail at once
     Down,
-    /// Determined by its answers to pings
+    /// Remove the mark: its answers to pings decide
     Auto,
 }
 
@@ -200,7 +200,7 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
         }
         Ok(ControlReport { tool, state, done: true, .. }) => {
             let suffix = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
-            let printed = print(format!("{server}{suffix}: {}\n", with_override(&state, health_override)));
+            let printed = print(format!("{server}{suffix}: {}\n", with_override(state, health_override)));
             if let (ControlCommand::Enable { .. }, Some(tool)) = (command, &tool) {
                 note_still_hidden(directory, server, tool).await;
             }

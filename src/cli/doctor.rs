@@ -27,8 +27,8 @@ use clap_complete::ArgValueCandidates;
 
 use self::finding::{Finding, Group, count};
 use self::page::Signs;
-use self::probe::{Daemon, DaemonProbe};
-use self::servers::ServerState;
+use self::probe::{ConfiguredServer, Daemon, DaemonProbe};
+use self::servers::ServerCheck;
 use super::spinner::with_spinner;
 use super::style::OutputStyle;
 use super::{FAILED, USAGE, completions, connect_print, fail, try_print};
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     /// Check only these servers, and everything that belongs to no server
     #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
     servers: Vec<String>,
-    /// Configuration file [default: those of the running daemon, else those of `mcpd serve`]
+    /// Configuration file; repeatable [default: the files that the running daemon uses; if none runs, as for `mcpd serve`]
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
     /// If no daemon runs, do not start servers to check them
@@ -57,13 +57,14 @@ pub(super) struct Arguments {
 /// `given`: the value of `--runtime-dir`. `directory`: the resolved runtime directory.
 pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory: Option<RuntimeDir>) -> ExitCode {
     let options = connect_print::options(given.as_deref());
-    let groups = match with_spinner(|| "checking".to_owned(), check(arguments, options, directory)).await {
-        Ok(groups) => groups,
+    let (groups, path_owner) = match with_spinner(|| "checking".to_owned(), check(arguments, options, directory)).await
+    {
+        Ok(checked) => checked,
         Err(error) => return fail(USAGE, error),
     };
     let printed = match arguments.json {
         true => page::print_json(&groups),
-        false => try_print(page::render(&groups, Signs::of_stdout(), OutputStyle::of_stdout())),
+        false => try_print(page::render(&groups, &path_owner, Signs::of_stdout(), OutputStyle::of_stdout())),
     };
     let (_, problems) = count(&groups);
     match printed {
@@ -73,16 +74,21 @@ pub(super) async fn run(arguments: &Arguments, given: Option<PathBuf>, directory
     }
 }
 
+/// Returns the findings, and the process whose PATH was searched for commands.
+///
 /// # Errors
 /// If a requested server does not exist.
 async fn check(
     arguments: &Arguments,
     options: Vec<String>,
     directory: Option<RuntimeDir>,
-) -> Result<Vec<Group>, String> {
+) -> Result<(Vec<Group>, String), String> {
     let mut probe = DaemonProbe::run(directory, options, &arguments.config).await;
     let loaded = config::load(&probe.files, &probe.sources);
-    probe.definitions = definitions(&loaded);
+    if let Ok(loaded) = &loaded {
+        probe.servers = configured_servers(loaded);
+        probe.first_list_wait = loaded.config.daemon.first_list_wait;
+    }
     let probe = probe;
     let config = loaded.as_ref().ok().map(|loaded| &loaded.config);
     check_names(&arguments.servers, config.map(|config| &config.servers[..]), probe.report())?;
@@ -92,7 +98,7 @@ async fn check(
     let elsewhere = daemon::elsewhere(&probe);
     let may_start = !arguments.no_start && elsewhere.is_none();
     let all = configured.as_deref().unwrap_or_default();
-    let (runtime, daemon, unit, programs, states) = tokio::join!(
+    let (runtime, daemon, unit, mut programs, states) = tokio::join!(
         runtime::check(&probe, config),
         daemon::check(&probe, elsewhere.as_ref()),
         unit::check(&probe, loaded.as_ref().ok()),
@@ -102,19 +108,25 @@ async fn check(
     let servers = match states {
         Ok(states) => {
             let states: Vec<_> = states.into_iter().filter(|state| is_selected(&state.report.name)).collect();
-            servers::check(&probe, &states, configured.as_deref())
+            let mut servers = servers::check(&probe, &states, configured.as_deref());
+            programs::merge_missing(&mut programs, &mut servers);
+            servers
         }
         Err(finding) => Group { title: "servers", findings: vec![finding] },
     };
     let configuration = configuration::check(&probe, &loaded);
-    Ok(vec![program::check(), runtime, daemon, unit, configuration, programs, servers, agents::check(&probe, config)])
+    let agents = agents::check(&probe, config);
+    let groups = vec![program::check(), runtime, daemon, unit, configuration, programs, servers, agents];
+    Ok((groups, probe.path_owner()))
 }
 
-/// Where each server is configured, by name.
-fn definitions(loaded: &Result<LoadedConfig, config::ConfigError>) -> HashMap<String, config::Definition> {
-    let Ok(loaded) = loaded else { return HashMap::new() };
-    let definition = |server: &ServerConfig| Some((server.name.to_string(), loaded.definition(&server.name)?));
-    loaded.config.servers.iter().filter_map(definition).collect()
+/// The configured servers and their places, by name.
+fn configured_servers(loaded: &LoadedConfig) -> HashMap<String, ConfiguredServer> {
+    let configured = |server: &ServerConfig| {
+        let definition = loaded.definition(&server.name);
+        (server.name.to_string(), ConfiguredServer { config: server.clone(), definition })
+    };
+    loaded.config.servers.iter().map(configured).collect()
 }
 
 /// The state of servers, from the daemon or from a trial start.
@@ -126,11 +138,11 @@ async fn server_states(
     loaded: &Result<LoadedConfig, config::ConfigError>,
     servers: &[&ServerConfig],
     may_start: bool,
-) -> Result<Vec<ServerState>, Finding> {
+) -> Result<Vec<ServerCheck>, Finding> {
     let unchecked = |why: &str| Finding::fine("servers", format!("not checked: {why}"));
     match (&probe.daemon, loaded) {
         (Daemon::Answers { report, .. }, _) => {
-            Ok(report.servers.iter().map(|report| ServerState { report: report.clone(), trial: None }).collect())
+            Ok(report.servers.iter().map(|report| ServerCheck { report: report.clone(), trial: None }).collect())
         }
         (Daemon::Silent { .. }, _) => Err(unchecked("the daemon does not answer")),
         (Daemon::Absent, Err(_)) => Err(unchecked("the configuration is not valid")),

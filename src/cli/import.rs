@@ -26,7 +26,7 @@ use super::style::OutputStyle;
 use super::text::one_line;
 use super::{FAILED, USAGE, fail, try_print};
 use crate::config::edit::file::ConfigFile;
-use crate::config::import::{ForeignServer, Outcome, Plan, SecretFile};
+use crate::config::import::{Content, ForeignServer, Outcome, Plan, SecretFile};
 use crate::config::interpolate::Process;
 use crate::config::{self, ServerConfig};
 use crate::sockets::RuntimeDir;
@@ -169,7 +169,11 @@ fn outcome_line(title: &str, outcome: &Outcome) -> String {
 
 fn secret_lines(files: &[SecretFile]) -> String {
     files.iter().fold(String::new(), |mut text, file| {
-        let _ = writeln!(text, "secret {} goes to {}", one_line(&file.of), one_line(&file.path.display().to_string()));
+        let (of, path) = (one_line(&file.of), one_line(&file.path.display().to_string()));
+        let _ = match &file.content {
+            Content::Known(_) => writeln!(text, "secret {of}: is moved to {path}"),
+            Content::Prompt(_) => writeln!(text, "secret {of}: its value is not in the file; {path} has to contain it"),
+        };
         text
     })
 }

@@ -54,7 +54,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Files {
-    /// Configuration file [default: those of the running daemon, else those of `mcpd serve`]
+    /// Configuration file; repeatable [default: the files that the running daemon uses; if none runs, as for `mcpd serve`]
     #[arg(long, value_name = "FILE")]
     config: Vec<PathBuf>,
 }

@@ -64,10 +64,10 @@ async fn show(socket: &Path, request: LogsRequest, as_json: bool) -> Result<(), 
 async fn explain_empty(socket: &Path, server: Option<&str>) -> String {
     match server {
         Some(server) if is_remote(socket, server).await => {
-            format!("{server} is reached at a URL, so its stderr is not available; run `mcpd doctor {server}`")
+            format!("{server} is reached at a URL, so its stderr is not available. `mcpd doctor {server}` checks it")
         }
-        Some(server) => format!("{server} has written nothing to stderr; run `mcpd doctor {server}`"),
-        None => "no server has written to stderr; run `mcpd status`".to_owned(),
+        Some(server) => format!("{server} has written nothing to stderr. `mcpd doctor {server}` shows whether it runs"),
+        None => "no server has written to stderr. `mcpd status` shows whether they run".to_owned(),
     }
 }
 

@@ -89,6 +89,8 @@ pub(super) fn invalid_configuration(error: &ConfigError) -> String {
 pub(super) fn connect_failure(path: PathBuf, error: &io::Error) -> ExitCode {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => not_running(&path),
+        // The error names the daemon.
+        io::ErrorKind::Other => fail(FAILED, error),
         _ => fail(FAILED, format!("{}: {error}", path.display())),
     }
 }

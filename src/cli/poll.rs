@@ -82,7 +82,7 @@ mod tests {
         let report = serde_json::json!({"version": "1", "pid": 1, "uptime_ms": 1, "settled": true, "servers": [], "agents": [], "profiles": []});
         let mut latest = LatestReport { report: serde_json::from_value(report).expect("a report"), outage: None };
         let style = OutputStyle::of_width(80);
-        latest.update(Err(AdminError::NoAnswer("connection reset".to_owned())));
+        latest.update(Err(AdminError::NoAnswer { path: "admin.sock".into(), reason: "connection reset".to_owned() }));
         latest.update(Err(AdminError::NotRunning("/run/admin.sock".into())));
         let text = latest.outage_notice(style);
         assert!(text.contains("not running") && !text.contains("does not answer"), "{text}");

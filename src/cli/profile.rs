@@ -13,7 +13,7 @@ use crate::sockets::{RuntimeDir, agent_socket};
 
 #[derive(Debug, Args)]
 pub(super) struct ProfileArg {
-    /// Profile to connect to, as printed by `mcpd status`
+    /// Profile to use: a set of servers with a socket of its own; `mcpd status` lists the profiles [default: default]
     #[arg(long, value_name = "NAME", default_value = Profile::DEFAULT, hide_default_value = true, add = ArgValueCandidates::new(completions::profiles))]
     profile: String,
 }

@@ -76,7 +76,7 @@ pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Re
     let others: Vec<_> =
         report.failed.iter().filter(|failed| !scope.includes(failed)).map(|failed| &*failed.name).collect();
     if !others.is_empty() {
-        print_note!("mcpd: other servers failed: {}; `mcpd status` shows why", others.join(", "));
+        print_note!("mcpd: also new or changed, and not started: {}; `mcpd status` shows why", others.join(", "));
     }
     if others.len() == report.failed.len() { printed } else { ExitCode::from(FAILED) }
 }
@@ -101,18 +101,18 @@ fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
         ("removed", removed, ""),
     ];
     let mut text: String = (lines.iter().filter(|(_, names, _)| !names.is_empty()))
-        .map(|(change, names, note)| format!("{change:9}{}{note}\n", names.join(", ")))
+        .map(|(change, names, note)| format!("{change:13}{}{note}\n", names.join(", ")))
         .collect();
     let failed: Vec<_> = failed.iter().filter(|failed| scope.includes(failed)).collect();
     for ReloadFailure { name, reason, runs_on, stderr, .. } in &failed {
-        let note = if *runs_on { "; its previous definition keeps running" } else { "" };
-        text += &format!("{:9}{name}: {}{note}\n", "failed", one_line(split_searched_path(reason).0));
+        let note = if *runs_on { "its previous definition keeps running" } else { "mcpd tries again" };
+        text += &format!("{:13}{name}: {} ({note})\n", "not started", one_line(split_searched_path(reason).0));
         stderr.iter().for_each(|line| text += &format!("    {}\n", one_line(line)));
     }
-    let paths = searched_paths(failed.iter().map(|failed| &*failed.reason));
+    let paths = searched_paths(failed.iter().map(|failed| &*failed.reason), "the daemon");
     paths.iter().for_each(|path| text += &format!("{path}\n"));
     if !still_down.is_empty() {
-        text += &format!("{:9}{}; `mcpd status` shows why\n", "down", still_down.join(", "));
+        text += &format!("{:13}{}: `mcpd status` shows why\n", "still down", still_down.join(", "));
     }
     if text.is_empty() { "no server is configured\n".to_owned() } else { text }
 }

@@ -18,7 +18,8 @@ use crate::sockets::RuntimeDir;
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// Configuration file: TOML, or JSON with `mcpServers`; repeatable [default: /etc/mcpd/config.toml, ~/.config/mcpd/config.toml and config.d/*.toml beside it]
+    /// Configuration file: TOML, or JSON with `mcpServers`; repeatable [default: /etc/mcpd/config.toml;
+    /// $XDG_CONFIG_HOME/mcpd/config.toml, else ~/.config/mcpd/config.toml; and config.d/*.toml beside it]
     #[arg(long, value_name = "FILE")]
     pub(super) config: Vec<PathBuf>,
     /// Log filter: a level, or directives such as `info,mcpd::session=debug` [default: $RUST_LOG, else info]
@@ -30,7 +31,7 @@ pub(super) struct Serve {
     /// Write the log and all other output to this file; at 4 MiB it is renamed to FILE.1
     #[arg(long, value_name = "FILE")]
     log_file: Option<PathBuf>,
-    /// Divide the cgroup of mcpd among servers with limits; requires `Delegate=` of systemd
+    /// Put each server with limits into a cgroup of its own, below the cgroup of mcpd; needs `Delegate=yes` in the unit
     #[arg(long)]
     own_cgroup: bool,
 }

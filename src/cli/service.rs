@@ -42,7 +42,8 @@ enum What {
     },
     /// Show whether mcpd runs as a unit, and what is out of date
     ///
-    /// Exit codes: 0 it runs and is up to date, 1 something is out of date, 3 it does not run.
+    /// Exit codes: 0 it runs and is up to date, 1 something is out of date, or the service manager does not answer,
+    /// 3 it does not run.
     Status {
         /// Print the state as JSON
         #[arg(long)]
@@ -55,7 +56,7 @@ struct Install {
     /// Print the changes and steps without applying them
     #[arg(long)]
     dry_run: bool,
-    /// Also sandbox mcpd and all its servers (systemd/hardened.conf); undone if mcpd does not start with it
+    /// Also sandbox mcpd and all its servers, by a drop-in of the unit; the drop-in is removed if mcpd does not start with it
     #[arg(long)]
     hardened: bool,
     /// Remove the sandbox of --hardened

@@ -15,7 +15,7 @@ use super::spinner::with_spinner;
 use super::style::{OutputStyle, Tone};
 use super::text::{count, short_duration};
 use super::{FAILED, admin_failure, changed_files, json, print};
-use crate::admin::report::{NEEDS_LOGIN, Report, ServerReport};
+use crate::admin::report::{Report, ServerReport, StateName};
 use crate::admin::{self, AdminError};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
@@ -53,15 +53,19 @@ fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
     report
 }
 
-/// Whether an enabled server fails or is unhealthy.
-fn is_down(server: &ServerReport) -> bool {
-    let has_failed = matches!(&*server.state, "failed" | "backoff" | "unresponsive" | NEEDS_LOGIN);
+/// Whether an enabled server fails, is started again after a failure, or is unhealthy.
+pub(super) fn is_down(server: &ServerReport) -> bool {
     let is_healthy = match server.health_override.as_deref() {
         Some("up") => true,
         Some("down") => false,
         _ => server.answers != Some(false),
     };
-    !server.disabled && (has_failed || !is_healthy)
+    !server.disabled && (server.state.is_down() || is_retrying(server) || !is_healthy)
+}
+
+/// Whether an enabled server is being started again after a failure.
+fn is_retrying(server: &ServerReport) -> bool {
+    !server.disabled && server.state == StateName::Starting && server.last_error.is_some()
 }
 
 pub(super) fn render(report: &Report, style: OutputStyle) -> String {
@@ -80,7 +84,7 @@ pub(super) fn render(report: &Report, style: OutputStyle) -> String {
 
 /// A shorter report for small terminals: one line for each server with a problem, and a table of the others.
 pub(super) fn render_brief(report: &Report, style: OutputStyle) -> String {
-    let others: Vec<_> = report.servers.iter().filter(|server| !problems::has_problem(server)).cloned().collect();
+    let others: Vec<_> = report.servers.iter().filter(|server| !is_down(server)).cloned().collect();
     join_parts([
         head(report, style),
         problems::of_configuration(report, style),

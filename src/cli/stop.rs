@@ -8,6 +8,7 @@ use clap::Args;
 use super::spinner::with_spinner;
 use super::{FAILED, NOT_RUNNING, fail, print};
 use crate::autostart::{self, StopError, StopReport};
+use crate::duration;
 use crate::known_clients::shell_word;
 use crate::sockets::RuntimeDir;
 use crate::systemctl::SERVICE;
@@ -17,8 +18,8 @@ pub(super) struct Stop {
     /// Kill the daemon without waiting for calls and servers to end
     #[arg(long)]
     force: bool,
-    /// How long to wait until every process has ended
-    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = humantime::parse_duration)]
+    /// How long to wait, such as 30s; after that, exit with 1 and leave the processes running
+    #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration::parse)]
     timeout: Duration,
 }
 

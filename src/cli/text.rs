@@ -4,11 +4,17 @@ use std::collections::BTreeSet;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::admin::report::StateName;
 pub(super) use crate::printable::{lines, one_line};
 
 /// The state of a server, with the health that the user has set.
-pub(super) fn with_override(state: &str, health_override: Option<&str>) -> String {
-    health_override.map_or_else(|| state.to_owned(), |word| format!("{state}, marked {}", one_line(word)))
+pub(super) fn with_override(state: StateName, health_override: Option<&str>) -> String {
+    match (state, health_override) {
+        // A server that is marked down is unresponsive only because of the mark.
+        (StateName::Unresponsive, Some("down")) => "marked down".to_owned(),
+        (_, Some(word)) => format!("{state}, marked {}", one_line(word)),
+        (_, None) => state.to_string(),
+    }
 }
 
 /// `text` in at most `width` columns. `…` replaces the middle, because names differ at both ends.
@@ -89,18 +95,21 @@ pub(super) fn join_limited(names: &[impl AsRef<str>], max: usize) -> String {
     }
 }
 
+/// Begins the searched PATH at the end of a reason.
+pub(super) const SEARCHED: &str = "; PATH searched: ";
+
 /// Splits the reason why a command was not found from the searched PATH, which many servers share.
 pub(super) fn split_searched_path(reason: &str) -> (&str, Option<&str>) {
-    match reason.split_once("; PATH searched: ") {
+    match reason.split_once(SEARCHED) {
         Some((reason, path)) => (reason, Some(path)),
         None => (reason, None),
     }
 }
 
-/// A line for each distinct PATH in `reasons`.
-pub(super) fn searched_paths<'r>(reasons: impl Iterator<Item = &'r str>) -> Vec<String> {
+/// A line for each distinct PATH in `reasons`. `owner`: the process with this PATH.
+pub(super) fn searched_paths<'r>(reasons: impl Iterator<Item = &'r str>, owner: &str) -> Vec<String> {
     let paths: BTreeSet<_> = reasons.filter_map(|reason| split_searched_path(reason).1).collect();
-    paths.into_iter().map(|path| one_line(&format!("PATH searched for commands: {path}"))).collect()
+    paths.into_iter().map(|path| one_line(&format!("PATH of {owner}, searched for commands: {path}"))).collect()
 }
 
 /// A number with its noun.

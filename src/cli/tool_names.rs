@@ -5,6 +5,7 @@
 use super::tools;
 use crate::admin::report::{ToolReport, ToolServer, ToolsSummary};
 use crate::admin::{AdminError, ToolsRequest};
+use crate::printable::lines;
 use crate::sockets::RuntimeDir;
 use crate::suggest::nearest;
 
@@ -18,6 +19,20 @@ pub(super) async fn find(
     name: &str,
 ) -> Result<(Vec<ToolReport>, ToolsSummary), AdminError> {
     tools::request(directory, ToolsRequest { profile: profile.map(str::to_owned), name: Some(name.to_owned()) }).await
+}
+
+/// The error for a tool that the operator has disabled, or whose server is disabled; `None` for every other name.
+pub(super) async fn disabled(directory: &RuntimeDir, profile: &str, name: &str) -> Option<String> {
+    let (found, _) = find(directory, Some(profile), name).await.ok()?;
+    found.iter().find_map(|tool| {
+        let target = match &*tool.hidden.as_ref()?.why {
+            "off" => qualified(&tool.server, &tool.tool),
+            "disabled" => tool.server.clone(),
+            _ => return None,
+        };
+        let target = lines(&target);
+        Some(format!("`{target}` is disabled: `mcpd enable {target}` enables it"))
+    })
 }
 
 /// The name `SERVER/TOOL`.

@@ -26,9 +26,9 @@ use super::outcome::print_json;
 use super::profile::ProfileArg;
 use super::spinner::with_spinner;
 use super::style::OutputStyle;
-use super::tool_names::qualified;
-use super::{FAILED, completions, fail, print};
-use crate::admin::report::{ToolReport, ToolServer, ToolsSummary};
+use super::tool_names::{self, qualified};
+use super::{FAILED, USAGE, completions, fail, print};
+use crate::admin::report::{StateName, ToolReport, ToolServer, ToolsSummary};
 use crate::admin::{self, AdminError, AdminEvent, FeedItem, ToolsRequest};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::token_estimate;
@@ -89,7 +89,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
     match listed {
         Ok(listed) => {
             let origins = origins(directory, tools.profile.name()).await;
-            let code = show(listed, &origins, tools, &selection);
+            let code = show(directory, listed, &origins, tools, &selection).await;
             if tools.selection.is_none() {
                 note_missing(&origins.servers);
             }
@@ -120,7 +120,13 @@ impl Origins {
     }
 }
 
-fn show(listed: Vec<Tool>, origins: &Origins, tools: &Tools, selection: &Selection<'_>) -> ExitCode {
+async fn show(
+    directory: &RuntimeDir,
+    listed: Vec<Tool>,
+    origins: &Origins,
+    tools: &Tools,
+    selection: &Selection<'_>,
+) -> ExitCode {
     let server = |tool: &Tool| origins.by_name.get(&tool.name).map(|origin| &*origin.server);
     let names = |tool: &Tool| [Some(tool.name.clone()), origins.qualified(tool)];
     if let Some(tool) = listed.iter().find(|tool| tools.selection.is_some() && names(tool).contains(&tools.selection))
@@ -136,6 +142,10 @@ fn show(listed: Vec<Tool>, origins: &Origins, tools: &Tools, selection: &Selecti
     if !listed.iter().any(is_selected) && tools.selection.is_some() {
         if let Some(server) = origins.servers.iter().find(|one| Some(&*one.name) == tools.selection.as_deref()) {
             return fail(FAILED, explain_empty(server, tools));
+        }
+        let name = tools.selection.as_deref().unwrap_or_default();
+        if let Some(error) = tool_names::disabled(directory, tools.profile.name(), name).await {
+            return fail(USAGE, error);
         }
         let known = listed.iter().map(|tool| (&*tool.name, origins.qualified(tool)));
         return selection.unknown("agents see no server or tool called", known, &origins.servers);
@@ -190,9 +200,11 @@ fn parse_list(list: &[u8]) -> io::Result<Vec<Tool>> {
 
 fn explain_empty(ToolServer { name, state, .. }: &ToolServer, tools: &Tools) -> String {
     let options: String = tools.profile.options().iter().map(|option| format!(" {option}")).collect();
-    match &**state {
-        "ready" | "idle" => format!("agents see no tools of `{name}`: `mcpd tools {name}{options} --all` shows why"),
-        "disabled" => format!("`{name}` is disabled: `mcpd enable {name}` shows its tools again"),
+    match state {
+        StateName::Ready | StateName::Idle => {
+            format!("agents see no tools of `{name}`: `mcpd tools {name}{options} --all` shows why")
+        }
+        StateName::Disabled => format!("`{name}` is disabled: `mcpd enable {name}` shows its tools again"),
         state => format!("agents see no tools of `{name}` ({state}): `mcpd doctor {name}` shows the solution"),
     }
 }
@@ -222,7 +234,12 @@ pub(super) async fn request(
             Some(FeedItem::Event(AdminEvent::Tool(tool))) => tools.push(*tool),
             Some(FeedItem::Event(_)) => {}
             Some(FeedItem::Summary(list)) => return Ok((tools, list)),
-            None => return Err(AdminError::NoAnswer("the connection ended".to_owned())),
+            None => {
+                return Err(AdminError::NoAnswer {
+                    path: directory.socket(ADMIN_SOCKET),
+                    reason: "the connection ended".to_owned(),
+                });
+            }
         }
     }
 }

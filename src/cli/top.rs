@@ -1,4 +1,4 @@
-//! `mcpd top`: current calls by server and tool, with their latency.
+//! `mcpd top`: call rates, errors and latency by server and tool.
 
 mod feed;
 mod model;

@@ -9,7 +9,8 @@ const MAX_KEY_LEN: usize = 64;
 /// The beginnings of table headers.
 const TABLES: [&str; 5] = ["daemon", "defaults", "mcp_servers", "profiles", "servers"];
 
-/// The number of bytes at the start of a line that can be printed: a key with its `=` or `:`, or a table header.
+/// The number of bytes at the start of a line that can be printed: a key with its `=` or `:` and the brackets and quotes after it, or
+/// a table header.
 pub(super) fn shown(text: &str, line: &Range<usize>) -> usize {
     // A multi-line string contains no keys.
     if ["\"\"\"", "'''"].iter().any(|quotes| text[..line.start].matches(quotes).count() % 2 == 1) {
@@ -41,7 +42,8 @@ fn key(text: &str) -> usize {
         None => text.split_at(text.find(|c| !is_plain_char(c)).unwrap_or(text.len())),
     };
     let value = behind.trim_start().strip_prefix(['=', ':']).filter(|_| is_plain(key));
-    value.map_or(0, |value| text.len() - value.len())
+    // Brackets and quotes that begin a value are not part of a secret.
+    value.map_or(0, |value| text.len() - value.trim_start_matches([' ', '\t', '[', '{', '"', '\'']).len())
 }
 
 fn is_plain(key: &str) -> bool {

@@ -24,7 +24,7 @@ use crate::suggest::nearest;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EditError {
     /// The text is not valid TOML. `mcpd check` reports the location.
-    #[error("it is not valid TOML: `mcpd check` shows the error")]
+    #[error("it is not valid TOML; `mcpd check` shows the line")]
     Syntax,
     /// `servers` is an inline table, or not a table.
     #[error("its `servers` is not written as `[servers.NAME]` tables: add the server by hand")]

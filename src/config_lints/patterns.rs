@@ -1,5 +1,7 @@
 //! Patterns that match nothing in the known lists of servers.
 
+use std::collections::BTreeSet;
+
 use globset::Glob;
 
 use super::{Context, some};
@@ -17,21 +19,30 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     context.notes.iter().filter_map(|note| warning(context, note)).collect()
 }
 
-fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
+/// The kind of a pattern's targets, the pattern, and the indices of the servers that it applies to. `None` for another note.
+fn pattern<'n>(context: &Context<'_>, note: &'n Note<'_>) -> Option<(ListKind, &'n Glob, Vec<usize>)> {
     let all = || 0..context.servers().len();
-    let (kind, glob, servers): (_, _, Vec<_>) = match (&note.what, note.owner) {
-        (What::Pattern(kind, glob), NoteScope::Server(_)) => (*kind, *glob, vec![context.server_of(note)?]),
-        (What::Pattern(kind, glob), _) => (*kind, *glob, all().collect()),
+    Some(match (&note.what, note.owner) {
+        (What::Pattern(kind, glob), NoteScope::Server(_)) => (*kind, glob, vec![context.server_of(note)?]),
+        (What::Pattern(kind, glob), _) => (*kind, glob, all().collect()),
         (What::Scoped(kind, of, glob), _) => {
             let matcher = of.compile_matcher();
-            let named: Vec<_> = all().filter(|index| matcher.is_match(&*context.servers()[*index].name)).collect();
-            if named.is_empty() {
-                return Some(no_server(context, note, of));
-            }
-            (*kind, *glob, named)
+            (*kind, glob, all().filter(|index| matcher.is_match(&*context.servers()[*index].name)).collect())
         }
         _ => return None,
-    };
+    })
+}
+
+/// The indices of the servers that some pattern applies to.
+pub(super) fn targets(context: &Context<'_>) -> BTreeSet<usize> {
+    context.notes.iter().filter_map(|note| pattern(context, note)).flat_map(|(_, _, servers)| servers).collect()
+}
+
+fn warning(context: &Context<'_>, note: &Note<'_>) -> Option<Diagnostic> {
+    let (kind, glob, servers) = pattern(context, note)?;
+    if let (What::Scoped(_, of, _), []) = (&note.what, &servers[..]) {
+        return Some(no_server(context, note, of));
+    }
     // A server without a known list may have a match.
     let known: Vec<_> = servers.iter().map(|index| context.known[*index].as_ref()).collect::<Option<_>>()?;
     let patterns = Policy::default().with(kind, None, std::slice::from_ref(glob)).ok()?;

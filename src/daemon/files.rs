@@ -47,26 +47,25 @@ const LOST: ReadFlags = ReadFlags::QUEUE_OVERFLOW
     .union(ReadFlags::MOVE_SELF)
     .union(ReadFlags::DELETE_SELF);
 
-/// Asks for a reload whenever one of `files` has changed, or one of the default files if they are wanted, for as long as the
-/// daemon runs.
+/// Requests a reload after each change of one of `files`; with `defaults`, also of the default files. Runs as long as the daemon.
 pub(super) async fn run(mut files: watch::Receiver<Vec<PathBuf>>, defaults: bool, reload: Arc<Notify>) {
     let mut watching: Option<Watching> = None;
     let mut has_changed = false;
     loop {
         let configured = files.borrow_and_update().clone();
         let known = watching.as_ref().filter(|watching| !watching.is_lost).map(|watching| watching.paths.clone());
-        // Files may be on a disk that has gone away.
+        // Looking up files may block, for example on a network disk that does not answer.
         let other = spawn_blocking(move || Queue::unless(known.as_ref(), &configured, defaults)).await;
         match other.unwrap_or_else(|error| Err(error.into())).and_then(|other| other.map(Watching::begin).transpose()) {
             Ok(None) => {}
             Ok(Some(other)) => {
-                // What has changed there before it was looked is seen by reading it.
+                // Changes before these watches were set up are found by reading the files.
                 has_changed |= watching.is_some();
                 watching = Some(other);
             }
             Err(error) => return tracing::warn!("cannot watch the configuration: {error}"),
         }
-        // Only now, so that what changes while it is read is seen as well.
+        // After the watches are set up, so that changes during the reload are noticed as well.
         if has_changed {
             reload.notify_one();
         }
@@ -78,21 +77,21 @@ pub(super) async fn run(mut files: watch::Receiver<Vec<PathBuf>>, defaults: bool
             },
             Ok(()) = files.changed() => {}
         }
-        // What was seen already must not be forgotten for other files.
+        // A change that was noticed before the list of files changed still needs a reload.
         has_changed = watching.has_changed;
     }
 }
 
-/// What the system tells of names in directories.
+/// An inotify queue with watches on all directories of the configuration files.
 struct Queue {
     queue: OwnedFd,
     paths: WatchPaths,
-    /// By several names, where links lead to one.
+    /// The paths of each watched directory, by watch number. Links may give a directory several paths.
     directories: BTreeMap<i32, Vec<PathBuf>>,
 }
 
 impl Queue {
-    /// That of `files`, unless they are in the places that are `known`.
+    /// A new queue for `files`; `None` if their paths are those of `known`.
     fn unless(known: Option<&WatchPaths>, files: &[PathBuf], defaults: bool) -> io::Result<Option<Self>> {
         let paths = WatchPaths::of(files, defaults);
         if known == Some(&paths) {
@@ -100,7 +99,7 @@ impl Queue {
         }
         let mut made = Self::of(paths)?;
         for _ in 1..MAX_ATTEMPTS {
-            // A directory that comes before its name is watched is in another place by now.
+            // A directory may have been replaced between the lookup and the watch.
             let paths = WatchPaths::of(files, defaults);
             if made.paths == paths {
                 break;
@@ -112,7 +111,7 @@ impl Queue {
 
     fn of(paths: WatchPaths) -> io::Result<Self> {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        // One that has gone has a name in another directory, where it will be seen again.
+        // A directory that no longer exists cannot be watched. Its parent is watched, and reports when it appears again.
         let mut directories: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for directory in paths.directories() {
             if let Ok(number) = inotify::add_watch(&queue, directory, CHANGES) {
@@ -123,28 +122,28 @@ impl Queue {
     }
 }
 
-/// The same, as it is waited for.
+/// A queue in use: it waits for changes.
 struct Watching {
     queue: pipe::Receiver,
     paths: WatchPaths,
-    /// By several names, where links lead to one.
+    /// The paths of each watched directory, by watch number. Links may give a directory several paths.
     directories: BTreeMap<i32, Vec<PathBuf>>,
-    /// Something that counts was seen.
+    /// A relevant change was noticed.
     has_changed: bool,
-    /// What has been made and was not looked at yet.
+    /// Created paths that were not examined yet.
     made: Vec<PathBuf>,
-    /// The queue has to be made anew.
+    /// Events were lost or a directory has moved, so the queue has to be set up again.
     is_lost: bool,
 }
 
 impl Watching {
     fn begin(Queue { queue, paths, directories }: Queue) -> io::Result<Self> {
-        // It is read like a pipe, and this is the runtime's safe way to wait for a descriptor that is.
+        // An inotify descriptor is read like a pipe, and tokio waits for pipes without `unsafe`.
         let queue = pipe::Receiver::from_owned_fd_unchecked(queue)?;
         Ok(Self { queue, paths, directories, has_changed: false, made: Vec::new(), is_lost: false })
     }
 
-    /// Waits for a change, and until no other follows.
+    /// Waits for a change, and then until no further change follows.
     async fn changed(&mut self) -> io::Result<()> {
         while !self.has_changed {
             self.look().await?;
@@ -159,7 +158,7 @@ impl Watching {
         Ok(())
     }
 
-    /// Waits until something happens in the directories. May be cancelled without loss.
+    /// Waits for events in the directories and processes them. Cancel safe.
     async fn look(&mut self) -> io::Result<()> {
         if self.made.is_empty() {
             self.queue.readable().await?;
@@ -191,7 +190,7 @@ impl Watching {
                 }
             }
         }
-        // Too small for anything that has come meanwhile; otherwise the runtime learns that there is nothing to read.
+        // Clears tokio's readiness. A buffer of one byte is too small for an event, so this reads none.
         let _ = self.queue.try_read(&mut [0]);
         Ok(())
     }
@@ -220,12 +219,12 @@ impl Watching {
     }
 }
 
-/// What there is to an event.
+/// The effect of an event.
 enum EventRelevance {
     Nothing,
     Counts,
-    /// It counts, and there is another directory in the place of one, or none.
+    /// A change, after which the watches have to be set up again.
     Lost,
-    /// It has been made: a file is empty yet, and a link or a directory is whole.
+    /// The path was created. A link or directory is complete, so it counts; a file is still empty, so it does not.
     IfNoFile(PathBuf),
 }

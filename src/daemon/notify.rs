@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use crate::deadline_timer::DeadlineTimer;
 use crate::manager::View;
-use crate::server::lifecycle::NEEDS_LOGIN;
+use crate::server::lifecycle::StateName;
 use crate::server::{StopLevel, StopReceiver};
 
 /// Minimum time between two status lines.
@@ -92,8 +92,8 @@ impl Sources {
         let (mut states, changes) = (Vec::new(), FuturesUnordered::new());
         for server in &view.servers {
             let mut published = server.handle.watch();
-            let word = server.state_word(&published.borrow_and_update());
-            states.push((&**server.handle.name(), word));
+            let state = server.state_name(&published.borrow_and_update());
+            states.push((&**server.handle.name(), state));
             changes.push(changed(published).boxed());
         }
         changes.push(changed(self.view.clone()).boxed());
@@ -110,16 +110,16 @@ async fn changed<T>(mut watched: watch::Receiver<T>) {
 }
 
 /// Counts of servers by state, given as (name, state), and of agents: `2 servers ready, 1 failed (git); 3 agents`.
-fn summary(servers: &[(&str, &str)], agents: usize) -> String {
-    let mut groups = vec![("ready", Vec::new())];
+fn summary(servers: &[(&str, StateName)], agents: usize) -> String {
+    let mut groups = vec![(StateName::Ready, Vec::new())];
     for &(name, state) in servers {
-        match groups.iter_mut().find(|(word, _)| *word == state) {
+        match groups.iter_mut().find(|(known, _)| *known == state) {
             Some((_, names)) => names.push(name),
             None => groups.push((state, vec![name])),
         }
     }
     let groups = groups.iter().filter(|(_, names)| !names.is_empty());
-    let groups: Vec<_> = groups.enumerate().map(|(place, (word, names))| group(word, names, place == 0)).collect();
+    let groups: Vec<_> = groups.enumerate().map(|(place, (state, names))| group(*state, names, place == 0)).collect();
     let servers = if groups.is_empty() { "no servers".to_owned() } else { groups.join(", ") };
     let agents = match agents {
         0 => "no agents".to_owned(),
@@ -130,45 +130,46 @@ fn summary(servers: &[(&str, &str)], agents: usize) -> String {
 }
 
 /// The servers in one state. At most [`MAX_NAMES`] names, and none for `ready`.
-fn group(word: &str, names: &[&str], first: bool) -> String {
+fn group(state: StateName, names: &[&str], first: bool) -> String {
     let noun = match names.len() {
         _ if !first => "",
         1 => " server",
         _ => " servers",
     };
-    let state = match (word, names.len()) {
-        ("backoff", _) => "in backoff",
-        (NEEDS_LOGIN, 1) => "needs a login",
-        (NEEDS_LOGIN, _) => "need a login",
-        _ => word,
+    let predicate = match (state, names.len()) {
+        (StateName::Backoff, _) => "in backoff",
+        (StateName::NeedsLogin, 1) => "needs a login",
+        (StateName::NeedsLogin, _) => "need a login",
+        _ => state.word(),
     };
     let shown = names[..names.len().min(MAX_NAMES)].join(", ");
     let who = match names.len() {
-        _ if word == "ready" => String::new(),
+        _ if state == StateName::Ready => String::new(),
         count if count > MAX_NAMES => format!(" ({shown}, …)"),
         _ => format!(" ({shown})"),
     };
-    format!("{}{noun} {state}{who}", names.len())
+    format!("{}{noun} {predicate}{who}", names.len())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::StateName::{Backoff, Failed, NeedsLogin, Ready, Starting, Stopping};
     use super::*;
 
     #[test]
     fn line_counts_servers_by_state_and_names_those_that_are_not_ready() {
-        let check = |servers: &[(&str, &str)], agents, line: &str| assert_eq!(summary(servers, agents), line);
+        let check = |servers: &[(&str, StateName)], agents, line: &str| assert_eq!(summary(servers, agents), line);
         check(&[], 0, "no servers; no agents");
-        check(&[("a", "ready")], 1, "1 server ready; 1 agent");
-        check(&[("web", "backoff")], 0, "1 server in backoff (web); no agents");
-        check(&[("web", "needs_login")], 0, "1 server needs a login (web); no agents");
-        let logins = [("a", "ready"), ("b", "needs_login"), ("c", "needs_login")];
+        check(&[("a", Ready)], 1, "1 server ready; 1 agent");
+        check(&[("web", Backoff)], 0, "1 server in backoff (web); no agents");
+        check(&[("web", NeedsLogin)], 0, "1 server needs a login (web); no agents");
+        let logins = [("a", Ready), ("b", NeedsLogin), ("c", NeedsLogin)];
         check(&logins, 0, "1 server ready, 2 need a login (b, c); no agents");
-        let git = [("git", "failed"), ("a", "ready"), ("b", "ready")];
+        let git = [("git", Failed), ("a", Ready), ("b", Ready)];
         check(&git, 3, "2 servers ready, 1 failed (git); 3 agents");
-        let mixed = [("a", "starting"), ("b", "ready"), ("c", "backoff"), ("d", "starting")];
+        let mixed = [("a", Starting), ("b", Ready), ("c", Backoff), ("d", Starting)];
         check(&mixed, 2, "1 server ready, 2 starting (a, d), 1 in backoff (c); 2 agents");
-        let crowd = ["a", "b", "c", "d"].map(|name| (name, "stopping"));
+        let crowd = ["a", "b", "c", "d"].map(|name| (name, Stopping));
         check(&crowd, 12, "4 servers stopping (a, b, c, …); 12 agents");
         check(&crowd[..3], 12, "3 servers stopping (a, b, c); 12 agents");
     }

@@ -1,38 +1,36 @@
-//! What agents see that have instances of their own: a view each, in which such a server offers what the agent's instance does.
+//! Views for agents with their own instances: in such a view, a server lists what the agent's own instance lists.
 //!
-//! A view is kept once for all agents for whom it is the same. Who is offered what the servers are known to offer anyway has the
-//! view of the profile, and who has no such server asks for no other.
+//! Agents with equal lists share one view. An agent whose instances list the same as the profile's view gets that view.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::enablement::Enablement;
 use super::orders::Order;
 use super::view::{View, keep_names};
 use crate::catalog::{Identity, Lists, Names, identity, is_same};
 use crate::server::AgentLists;
 
-/// Where sessions get the views of their agents; cheap to clone.
+/// The interface for sessions, which get the views of their agents here. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AgentViews {
     pub(super) orders: mpsc::Sender<Order>,
-    /// Of the agents' profile.
+    /// The profile of the agents.
     pub(super) profile: Arc<str>,
 }
 
-/// The agents that have asked, and what they see.
+/// The agents of one profile that follow their view.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers {
     all: BTreeMap<u64, watch::Sender<Arc<View>>>,
-    /// Each view that differs from that of the profile, once.
+    /// The views that differ from the profile's view, by the lists that differ.
     views: HashMap<Vec<(usize, Identity)>, Arc<View>>,
 }
 
 impl AgentViews {
-    /// What the agent with this connection sees now, and what it will: at any moment in accordance with the view of the profile.
-    /// `None` if the manager has ended, or has no such profile any more.
+    /// The current and later views of the agent with this connection, always consistent with the profile's view. `None` if the
+    /// manager has ended or no longer has the profile.
     pub async fn of(self, session: u64) -> Option<watch::Receiver<Arc<View>>> {
         let (done, answer) = oneshot::channel();
         self.orders.send(Order::Follow(session, self.profile, done)).await.ok()?;
@@ -41,7 +39,7 @@ impl AgentViews {
 }
 
 impl Subscribers {
-    /// What the agent with this connection sees now, and what it will; `profile` is what all see.
+    /// The current and later views of the agent with this connection. `profile` is the profile's view.
     pub(super) fn follow(
         &mut self,
         session: u64,
@@ -54,7 +52,7 @@ impl Subscribers {
         receiver
     }
 
-    /// Shows each agent what it is to see by now. `is_new` says that the view of the profile is another than before.
+    /// Updates the view of each agent. `is_new`: the profile's view has changed since the last update.
     pub(super) fn show(&mut self, profile: &Arc<View>, is_new: bool, names: &mut Names) {
         let Self { mut all, views: before } = std::mem::take(self);
         all.retain(|_, subscriber| !subscriber.is_closed());
@@ -83,13 +81,13 @@ impl Subscribers {
         *self = Self { all, views };
     }
 
-    /// Has the names that are shown only here lead where they lead, or nowhere, under whatever naming.
+    /// Keeps the targets of names that only these views expose, under every naming.
     pub(super) fn keep_names(&self, names: &mut Names) {
         self.views.values().for_each(|view| keep_names(names, view));
     }
 }
 
-/// The view in which some servers offer something else.
+/// The profile's view with other lists for some servers, given by index.
 fn view_with(profile: &View, other: &[(usize, &Lists)], names: &mut Names) -> View {
     let mut servers = profile.servers.clone();
     for (server, lists) in other {
@@ -98,14 +96,14 @@ fn view_with(profile: &View, other: &[(usize, &Lists)], names: &mut Names) -> Vi
     View::new(names, profile.naming.clone(), servers, profile.settled)
 }
 
-/// The servers, by their indices, that offer agents something of their own.
+/// The indices of servers with per-agent lists, and these lists.
 fn agent_lists(profile: &View) -> Vec<(usize, Arc<AgentLists>)> {
-    let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.enablement == Enablement::Enabled);
+    let servers = profile.servers.iter().enumerate().filter(|(_, member)| member.is_enabled());
     let per_agent = servers.map(|(server, member)| (server, Arc::clone(&member.handle.published().agent_lists)));
     per_agent.filter(|(_, per_agent)| !per_agent.is_empty()).collect()
 }
 
-/// What they offer this agent, where that is something else than the profile has.
+/// The lists of this agent's instances that differ from those of the profile's view.
 fn others<'a>(profile: &View, per_agent: &'a [(usize, Arc<AgentLists>)], session: u64) -> Vec<(usize, &'a Lists)> {
     let lists = per_agent.iter().filter_map(|(server, per_agent)| Some((*server, per_agent.get(&session)?)));
     lists.filter(|(server, lists)| !is_same(lists, &profile.servers[*server].lists)).collect()

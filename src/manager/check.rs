@@ -1,4 +1,4 @@
-//! Asking every server now how it is.
+//! A health check of every running instance on request, for `mcpd status --check`.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::{Manager, Member};
 use crate::server::ServerHandle;
 
 impl Manager {
-    /// As [`Manager::servers`], with what each instance that runs answers when it is asked now how it is. All are asked at
-    /// once, each for at most its `health_timeout`; none is started for it, and a silence changes nothing for a server.
+    /// As [`Manager::servers`], after a ping to every running instance. All pings run at the same time, each for at most the
+    /// server's `health_timeout`. The check starts no instance, and a missing response does not change a server's state.
     pub async fn check(&self) -> Vec<ServerReport> {
         let members = self.view.borrow().servers.clone();
         let limited = |member: &Member| {
@@ -35,24 +35,24 @@ impl Manager {
         servers
     }
 
-    /// How long [`Manager::check`] takes at most.
+    /// Maximum duration of [`Manager::check`].
     pub(crate) fn check_timeout(&self) -> Duration {
         let view = self.view.borrow();
         view.servers.iter().map(|member| member.config.settings.health_timeout).max().unwrap_or_default()
     }
 }
 
-/// An instance that was asked: with another process it is another one.
+/// Identifies an instance. After a restart, its process id differs.
 #[derive(PartialEq, Eq, Hash)]
 struct InstanceKey {
     server: String,
-    /// Empty where there is only one.
+    /// Empty if the server has only one instance.
     purpose: String,
-    /// None, if it is reached at a URL.
+    /// `None` for a server with a URL.
     pid: Option<u32>,
 }
 
-/// Whether an instance answers.
+/// Whether the instance answers a ping; `None` if that does not count.
 async fn check_instance(instance: ServerHandle, limit: Duration) -> Option<(InstanceKey, bool)> {
     let purpose = instance.label().map_or_else(String::new, ToString::to_string);
     let key = InstanceKey { server: instance.name().to_string(), purpose, pid: instance.published().pid };

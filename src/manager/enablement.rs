@@ -31,6 +31,11 @@ pub enum Enablement {
 }
 
 impl Enablement {
+    /// Whether agents see the server.
+    pub(super) fn is_enabled(self) -> bool {
+        self == Self::Enabled
+    }
+
     /// Whether the server should run.
     pub(super) fn runs(self) -> bool {
         self != Self::Stopped

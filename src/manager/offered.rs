@@ -1,13 +1,14 @@
-//! Every tool that servers list, and why agents of a profile see it, or do not: for the operator, who may know.
+//! All tools that servers list, each with its exposed name in a profile or the reason why agents do not see it. Only operators
+//! receive this list.
 //!
-//! What is shown is looked up in the catalog, and what hides the rest is told by the policy that the catalog was built by.
+//! Exposed names come from the catalog; reasons come from the policy that the catalog was built with.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Enablement, Member, View};
+use super::{Member, View};
 use crate::catalog::List;
 use crate::list_kind::ListKind;
 use crate::policy::Hidden;
@@ -17,11 +18,11 @@ use crate::policy::Hidden;
 pub(crate) struct OfferedTool<'a> {
     /// The server's own name for it.
     pub(crate) tool: &'a str,
-    /// The whole object, raw.
+    /// The raw tool object.
     pub(crate) definition: &'a Bytes,
-    /// Bytes of it that clients pass on to a model beside the name.
+    /// Number of its bytes that clients send to a model, besides the name.
     pub(crate) passed_on: usize,
-    /// The name that agents see it by.
+    /// The exposed name, or why there is none.
     pub(crate) exposed_as: Result<&'a str, Unseen<'a>>,
 }
 
@@ -34,24 +35,24 @@ pub(crate) enum Unseen<'a> {
     OutOfProfile,
     /// Policy hides it.
     Hidden(Hidden<'a>),
-    /// Its server lists another of the same name before it.
+    /// Its server lists an earlier tool with the same name.
     Again,
-    /// No name is free for it, or none is given yet.
+    /// Every name for it is taken, or names are not assigned yet.
     Nameless,
 }
 
-/// What one server lists, as last known, whether or not agents see any of it.
+/// The last known tools of one server, visible to agents or not.
 #[derive(Debug)]
 pub(crate) struct ToolGroup<'a> {
     member: &'a Member,
     list: Arc<List>,
-    /// The exposed name of each of its tools that has one.
+    /// Exposed names by the server's own names.
     names: HashMap<&'a str, &'a str>,
-    /// As it is seen in the profile, if it is.
+    /// The server in the profile's view, if the profile includes it.
     seen: Option<&'a Member>,
 }
 
-/// What all servers list, in their order; `seen` is what agents see of it.
+/// The tools of all servers, in configuration order. `seen` is the view of the profile.
 pub(crate) fn tool_groups<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<Item = ToolGroup<'a>> {
     let mut names: HashMap<usize, HashMap<&str, &str>> = HashMap::new();
     for (name, route) in seen.catalog.routes(ListKind::Tools) {
@@ -66,14 +67,14 @@ pub(crate) fn tool_groups<'a>(whole: &'a View, seen: &'a View) -> impl Iterator<
 }
 
 impl ToolGroup<'_> {
-    /// The server.
+    /// The name of the server.
     pub(crate) fn server(&self) -> &Arc<str> {
         &self.member.config.name
     }
 
     /// Whether agents see this server, whatever it lists.
     pub(crate) fn is_seen(&self) -> bool {
-        self.seen.is_some_and(|seen| seen.enablement == Enablement::Enabled)
+        self.seen.is_some_and(|seen| seen.is_enabled())
     }
 
     /// Whether the list was cut.
@@ -94,7 +95,7 @@ impl ToolGroup<'_> {
 
     fn exposed_as<'s>(&'s self, tool: &str, hidden: Option<Hidden<'s>>, is_first: bool) -> Result<&'s str, Unseen<'s>> {
         let seen = self.seen.ok_or(Unseen::OutOfProfile)?;
-        if seen.enablement != Enablement::Enabled {
+        if !seen.is_enabled() {
             return Err(Unseen::Disabled);
         }
         if let Some(hidden) = hidden {

@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::limits::LimitsReport;
 pub use self::remote::RemoteReport;
-use super::enablement::Enablement;
 use super::view::{Member, View};
 use crate::catalog::Exposure;
 use crate::list_kind::{ListKind, PerKind};
-use crate::server::lifecycle::State;
+use crate::server::lifecycle::{State, StateName};
 use crate::server::{SandboxReport, ServerHandle, ServerSnapshot, UnansweredCounts};
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
@@ -29,9 +28,8 @@ const STDERR_BYTES: usize = 32 << 10;
 pub struct ServerReport {
     /// Its configured name.
     pub name: String,
-    /// `starting`, `ready`, `unresponsive`, `backoff`, `stopping`, `stopped`, `failed`, `needs_login`, or `idle` if no
-    /// instance is needed. For a disabled server, the state of its process.
-    pub state: String,
+    /// Its state; for a disabled server `disabled`, or `stopping` while its process is being stopped.
+    pub state: StateName,
     /// Whether the server is disabled, and so hidden from agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
@@ -158,8 +156,8 @@ pub struct ServerReport {
 pub struct InstanceReport {
     /// Its purpose: `listing`, `session N`, `pool N`, or a directory.
     pub purpose: String,
-    /// As that of a server.
-    pub state: String,
+    /// The state of its process.
+    pub state: StateName,
     /// Why it is in backoff or failed, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -225,7 +223,7 @@ fn instance(handle: &ServerHandle) -> InstanceReport {
     let silence = published.unanswered();
     InstanceReport {
         purpose: handle.label().map_or_else(String::new, ToString::to_string),
-        state: published.word().to_owned(),
+        state: published.state_name(),
         reason,
         code,
         pid: published.pid,
@@ -262,15 +260,15 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
-    let Member { handle, config, enablement, health_override, refused, .. } = member;
+    let Member { handle, config, health_override, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
     let resources =
         |count: fn(Exposure) -> usize| count(exposure[ListKind::Resources]) + count(exposure[ListKind::Templates]);
     ServerReport {
         name: handle.name().to_string(),
-        state: published.word().to_owned(),
-        disabled: *enablement != Enablement::Enabled,
+        state: member.state_name(&published),
+        disabled: !member.is_enabled(),
         health_override: health_override.word().map(str::to_owned),
         reason,
         code,

@@ -1,6 +1,6 @@
-//! The resources of all servers as two tools that an embedding agent can register beside those of the servers.
+//! Two tools with which an embedding agent lists and reads the resources of all servers, for models that support only tools.
 //!
-//! Source: MCP 2025-11-25, `server/resources`. A model that knows tools only can read resources by them.
+//! Source: MCP 2025-11-25, `server/resources`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Enablement, Manager, ManagerError, Member};
+use super::{Manager, ManagerError, Member};
 use crate::catalog::Item;
 use crate::client::{ClientError, ToolResult, connected, request};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, RESOURCE_NOT_FOUND};
@@ -19,13 +19,13 @@ use crate::server::ServerHandle;
 /// A tool that mcpd itself provides to an embedding agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResourceTool {
-    /// `list_mcp_resources`: what there is to read.
+    /// `list_mcp_resources`: lists resources.
     List,
-    /// `read_mcp_resource`: one of them.
+    /// `read_mcp_resource`: reads one resource.
     Read,
 }
 
-/// The arguments of both.
+/// The arguments of both tools.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -46,7 +46,7 @@ impl ResourceTool {
         }
     }
 
-    /// The tool object to register, as MCP's `tools/list` would have it.
+    /// The tool object to register, in the form of MCP's `tools/list`.
     #[must_use]
     pub fn definition(self) -> Value {
         let server = json!({ "type": "string", "description": "Name of the server" });
@@ -69,18 +69,18 @@ impl ResourceTool {
         json!({ "name": self.name(), "description": description, "inputSchema": schema, "annotations": hints })
     }
 
-    /// Does what the tool is for. A server that does not answer is left out of a list, with its error in its place.
+    /// Calls the tool. In a list, a server that is down is replaced by its error.
     ///
     /// # Errors
-    /// [`ManagerError::UnknownServer`], [`ManagerError::BadResourceArguments`]; when reading also those of the server.
+    /// [`ManagerError::UnknownServer`], [`ManagerError::BadResourceArguments`]; for `Read` also errors of the server.
     pub async fn call(self, manager: &Manager, arguments: &Value) -> Result<ToolResult, ManagerError> {
         let bad = |reason: String| ManagerError::BadResourceArguments { tool: self.name(), reason };
         let Arguments { server, uri } = Arguments::deserialize(arguments).map_err(|error| bad(error.to_string()))?;
         match (self, server, uri) {
             (Self::List, server, None) => list(manager, server.as_deref()).await,
-            (Self::List, _, Some(_)) => Err(bad("`uri` is of no use in a list".to_owned())),
+            (Self::List, _, Some(_)) => Err(bad("a list takes no `uri`".to_owned())),
             (Self::Read, Some(server), Some(uri)) => read(manager, &server, &uri).await,
-            (Self::Read, ..) => Err(bad("`server` and `uri` are needed".to_owned())),
+            (Self::Read, ..) => Err(bad("`server` and `uri` are required".to_owned())),
         }
     }
 }
@@ -95,7 +95,7 @@ fn members(manager: &Manager, server: Option<&str>) -> Result<Vec<Member>, Manag
     }
 }
 
-/// Each resource with its server before all that the server says of it, unknown fields included.
+/// The resources as JSON objects: a `server` member, then all members of the server's object, unknown ones included.
 async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, ManagerError> {
     manager.settled().await;
     let mut lines = Vec::new();
@@ -116,7 +116,7 @@ async fn list(manager: &Manager, server: Option<&str>) -> Result<ToolResult, Man
     Ok(ToolResult::from_raw(Bytes::from(result.to_string())))
 }
 
-/// A resource has a URI, so its object is not empty.
+/// Adds a `server` member to a resource object, which is never empty because a resource has a URI.
 fn with_server(server: &str, definition: &[u8]) -> String {
     let members = String::from_utf8_lossy(&definition[1..]);
     format!("{{\"server\":{},{members}", Value::from(server))
@@ -128,11 +128,11 @@ struct Contents<'a> {
     contents: Vec<&'a RawValue>,
 }
 
-/// What was read, as embedded resources (MCP 2025-11-25, `server/tools`, "Embedded Resources").
+/// Reads a resource and returns its contents as embedded resources (MCP 2025-11-25, `server/tools`, "Embedded Resources").
 async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, ManagerError> {
     let Member { handle, config, enablement, .. } = members(manager, Some(server))?.remove(0);
     connected(&handle)?;
-    if enablement != Enablement::Enabled || !config.policy.permits(ListKind::Resources, uri, None) {
+    if !enablement.is_enabled() || !config.policy.permits(ListKind::Resources, uri, None) {
         let error = ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found");
         return Err(ClientError::Refused { server: Arc::clone(handle.name()), error }.into());
     }

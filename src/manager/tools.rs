@@ -1,4 +1,4 @@
-//! The tools of all servers, as a program that embeds mcpd lists and calls them.
+//! Listing and calling the tools of all servers, for programs that embed mcpd.
 
 use std::sync::Arc;
 
@@ -15,28 +15,28 @@ use crate::era::Era;
 use crate::list_kind::ListKind;
 use crate::server::messages::call::{Access, AccessTarget, TargetKind};
 
-/// A tool as it is exposed.
+/// An exposed tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExposedTool {
-    /// The name to call it by.
+    /// The exposed name, with which it is called.
     pub name: String,
-    /// The server it belongs to.
+    /// The name of its server.
     pub server: Arc<str>,
     /// The server's own name for it.
     pub tool: Arc<str>,
-    /// The whole tool object under its exposed name: raw JSON, unknown fields and key order included.
+    /// The raw tool object with its exposed name. Unknown fields and the order of keys are preserved.
     pub definition: Bytes,
 }
 
 impl Manager {
-    /// Every tool that policy permits: servers in their order, tools in the server's. Waits at most
-    /// [`Setup::first_list_wait`](super::Setup) for servers that start and of which nothing is known.
+    /// Every tool that policy permits, in the order of servers and of their lists. Waits at most
+    /// [`Setup::first_list_wait`](super::Setup) for starting servers without known lists.
     pub async fn all_tools(&self) -> Vec<ExposedTool> {
         let view = self.settled().await;
         listed(&view).into_iter().filter_map(|raw| exposed(&view, &name_of(raw)?, raw)).collect()
     }
 
-    /// The tool exposed as `name`; `None` for an unknown and for a denied one alike. Waits as [`Manager::all_tools`].
+    /// The tool exposed as `name`; `None` if it is unknown or denied. Waits as [`Manager::all_tools`].
     pub async fn find_tool(&self, name: &str) -> Option<ExposedTool> {
         let view = self.settled().await;
         view.catalog.route(ListKind::Tools, name.as_bytes())?;
@@ -44,7 +44,7 @@ impl Manager {
         exposed(&view, name, raw)
     }
 
-    /// Calls a tool by the name it is exposed as. Dropping the future cancels the call at the server.
+    /// Calls a tool by its exposed name. Dropping the future cancels the call at the server.
     ///
     /// # Errors
     /// [`ManagerError::UnknownTool`], or any of [`ClientError`] but `NotInitialized`.
@@ -59,7 +59,7 @@ impl Manager {
         }
         let access = self.access(&view, member, name, &route.name);
         let called = call_tool(&member.handle, &route.name, arguments, route.limit, Some(access)).await;
-        // It was hidden while it waited for its server.
+        // The tool was hidden while the call waited for its server.
         let newest = Arc::clone(&self.view.borrow());
         if called.is_err() && newest.catalog.route(ListKind::Tools, name.as_bytes()).is_none() {
             return Err(self.no_route(&newest, name));
@@ -67,7 +67,7 @@ impl Manager {
         Ok(called?)
     }
 
-    /// The permission of a call that `view` leads to `member`.
+    /// The permission for a call that `view` routes to `member`.
     fn access(&self, view: &View, member: &Member, exposed: &str, tool: &Arc<str>) -> Box<Access> {
         let exposed = Bytes::copy_from_slice(exposed.as_bytes());
         let target = AccessTarget::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
@@ -84,7 +84,7 @@ impl Manager {
         })
     }
 
-    /// Whoever embeds mcpd has made its policy, and is told what it did.
+    /// The embedding program sets the policy, so errors may tell it what policy hides.
     fn no_route(&self, view: &View, name: &str) -> ManagerError {
         for member in &view.servers {
             let published = member.handle.published();
@@ -101,13 +101,13 @@ impl Manager {
 
     pub(super) async fn settled(&self) -> Arc<View> {
         let mut view = self.view.clone();
-        // A manager that is closed shows what it showed last.
+        // After the manager has closed, its last view stays.
         let _ = view.wait_for(|view| view.settled).await;
         Arc::clone(&self.view.borrow())
     }
 }
 
-/// The tools of a view, each as agents are told of it.
+/// The tools of a view, as agents receive them.
 fn listed(view: &View) -> Vec<&RawValue> {
     let list = serde_json::from_slice::<List<'_>>(view.catalog.list(ListKind::Tools));
     list.map(|list| list.tools).unwrap_or_default()

@@ -9,6 +9,7 @@ use super::enablement::Enablement;
 use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Profile, ServerConfig};
 use crate::naming::{Naming, Scheme};
+use crate::server::lifecycle::StateName;
 use crate::server::messages::call::{AccessTarget, Exposure};
 use crate::server::{HealthOverride, ServerHandle, ServerSnapshot};
 
@@ -79,14 +80,14 @@ impl View {
     /// The servers that may still list an item of this name, or any item without a name.
     pub(crate) fn may_still_list(&self, name: Option<&[u8]>) -> impl Iterator<Item = &Member> {
         let may_be_of = move |member: &Member| name.is_none_or(|name| self.naming.may_be_of(&member.config.name, name));
-        let is_it = move |member: &&Member| member.enablement == Enablement::Enabled && may_be_of(member);
+        let is_it = move |member: &&Member| member.is_enabled() && may_be_of(member);
         self.servers.iter().filter(is_it).filter(|member| member.may_list_more())
     }
 
     /// Whether `target` of `server` is exposed here. `lists` is what the server lists now, which may be newer than what this view
     /// was built from.
     pub(crate) fn exposure(&self, server: &str, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
-        let is_it = |member: &Member| *member.config.name == *server && member.enablement == Enablement::Enabled;
+        let is_it = |member: &Member| *member.config.name == *server && member.is_enabled();
         let Some(index) = self.servers.iter().position(is_it) else { return Exposure::Hidden };
         let member = &self.servers[index];
         let policy = &member.config.policy;
@@ -119,10 +120,17 @@ fn source(Member { config, lists, .. }: &Member) -> Source<'_> {
 }
 
 impl Member {
-    /// The word for the server's state as people see it: that of `published`, or `disabled`.
-    pub(crate) fn state_word(&self, published: &ServerSnapshot) -> &'static str {
-        let word = published.word();
-        if self.enablement == Enablement::Enabled || word == "stopping" { word } else { "disabled" }
+    /// Whether agents see the server.
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enablement.is_enabled()
+    }
+
+    /// The state that reports contain: that of `published`, or `disabled` unless the server is still being stopped.
+    pub(crate) fn state_name(&self, published: &ServerSnapshot) -> StateName {
+        match published.state_name() {
+            name if self.is_enabled() || name == StateName::Stopping => name,
+            _ => StateName::Disabled,
+        }
     }
 
     /// Whether the server may list more than this view contains: it has not listed yet, or this view is outdated.

@@ -1,4 +1,4 @@
-//! Waiting, for a bounded time, until a server has done what it was told, and saying what has become of it.
+//! Waits, for a bounded time, until a server has carried out an order, and reports the state that it reached.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,36 +8,34 @@ use tokio::time::timeout;
 
 use super::orders::Order;
 use super::{Enablement, Manager, ManagerError, Member, Toggle, View};
-use crate::server::lifecycle::State;
+use crate::server::lifecycle::{State, StateName};
 use crate::server::{HealthOverride, ServerHandle, ServerSnapshot};
 
-/// For the end of the instance before, and for the tools of the next one, beside what its handshake may take.
+/// Time for the end of the previous instance and for the tool list of the next one, in addition to the handshake.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// What has become of a server.
+/// The state of a server after an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServerOutcome {
-    /// The one of its tools that this is about, as it names it.
+    /// The server's own name of the tool, for an order about a tool.
     pub(crate) tool: Option<Arc<str>>,
-    /// The word for its state, or for that of its instance that is worst off; `disabled`, or `removed`. Of a tool `enabled`
-    /// or `disabled`.
-    pub(crate) state: &'static str,
-    /// Why it is not what it was to be, on one line.
+    /// Its state, or that of its first instance with an error. For a tool `enabled` or `disabled`.
+    pub(crate) state: StateName,
+    /// Why the requested state was not reached, on one line.
     pub(crate) reason: Option<String>,
-    /// Whether it is what it was to be.
+    /// Whether the requested state was reached.
     pub(crate) done: bool,
 }
 
 impl Manager {
-    /// How long the methods below wait at most; then they tell what the server is doing.
+    /// Maximum time that the methods below wait. After it, they return the current state.
     pub(crate) fn wait_limit(&self, server: &str) -> Result<Duration, ManagerError> {
         let view = self.view.borrow();
         let member = find(&view, server).ok_or_else(|| unknown(server))?;
         Ok(member.config.settings.handshake_timeout + MARGIN)
     }
 
-    /// Restarts a server and waits until the new instance has told its tools, or has failed; of a server with several
-    /// instances, until all have.
+    /// Restarts a server and waits until its new instances have listed their tools or have failed.
     pub(crate) async fn restart_and_wait(&self, server: &str) -> Result<ServerOutcome, ManagerError> {
         let limit = self.wait_limit(server)?;
         let (handle, revision) = self.order(|done| Order::Restart(server.to_owned(), done)).await?;
@@ -49,7 +47,7 @@ impl Manager {
         let waited = timeout(limit, async {
             tokio::select! {
                 _ = has_settled => {}
-                // Nothing will be started.
+                // The server was disabled in the meantime, so no instance will start.
                 _ = view.wait_for(|view| !is_enabled(view)) => {}
             }
         });
@@ -57,19 +55,19 @@ impl Manager {
         Ok(self.became(server, true, in_time))
     }
 
-    /// As [`Manager::toggle`], for a bounded time.
+    /// As [`Manager::toggle`], with a time limit.
     pub(crate) async fn toggle_and_wait(&self, server: &str, toggle: Toggle) -> Result<ServerOutcome, ManagerError> {
         let is_on = matches!(toggle, Toggle::Enable | Toggle::EnableTool(_));
         let toggled = timeout(self.wait_limit(server)?, self.switch(server, toggle)).await;
         let in_time = toggled.is_ok();
         if let Some(tool) = toggled.unwrap_or(Ok(None))? {
-            let state = if is_on { "enabled" } else { "disabled" };
+            let state = if is_on { StateName::Enabled } else { StateName::Disabled };
             return Ok(ServerOutcome { tool: Some(tool), state, reason: None, done: true });
         }
         Ok(self.became(server, is_on, in_time))
     }
 
-    /// As [`Manager::override_health`], and waits until every instance that runs goes by it.
+    /// As [`Manager::override_health`], and waits until every running instance applies it.
     pub(crate) async fn override_health_and_wait(
         &self,
         server: &str,
@@ -78,33 +76,36 @@ impl Manager {
         let limit = self.wait_limit(server)?;
         self.override_health(server, health_override).await?;
         let instances: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
-        let goes_by_it = |published: &ServerSnapshot| match health_override {
+        let applies_it = |published: &ServerSnapshot| match health_override {
             HealthOverride::ForceUnhealthy => !matches!(published.state, State::Ready { .. }),
             HealthOverride::ForceHealthy | HealthOverride::Auto => {
                 !matches!(published.state, State::Unresponsive { .. })
             }
         };
-        // What was said holds, however long an instance that ends just now takes for it.
-        let _ = timeout(limit, join_all(instances.iter().map(|one| one.wait_for(goes_by_it)))).await;
+        // The override is set already. An instance that is ending may take longer to apply it.
+        let _ = timeout(limit, join_all(instances.iter().map(|one| one.wait_for(applies_it)))).await;
         let settled = self.became(server, true, true);
-        Ok(ServerOutcome { done: settled.state != "removed", ..settled })
+        Ok(ServerOutcome { done: settled.state != StateName::Removed, ..settled })
     }
 
     fn became(&self, server: &str, should_run: bool, in_time: bool) -> ServerOutcome {
         let view = self.view.borrow();
         let Some(member) = find(&view, server) else {
-            return ServerOutcome { tool: None, state: "removed", reason: None, done: false };
+            return ServerOutcome { tool: None, state: StateName::Removed, reason: None, done: false };
         };
         let is_hidden = !should_run && member.enablement == Enablement::Disabled;
-        let (state, mut reason) = if is_hidden { ("disabled", None) } else { state(member) };
-        let good: &[&str] = if should_run { &["ready", "idle"] } else { &["disabled"] };
-        let done = good.contains(&state);
+        let (state, mut reason) = if is_hidden { (StateName::Disabled, None) } else { state(member) };
+        let done = match state {
+            StateName::Ready | StateName::Idle => should_run,
+            StateName::Disabled => !should_run,
+            _ => false,
+        };
         if !done && reason.is_none() {
             reason = match state {
-                "disabled" => Some("it has to be enabled first".to_owned()),
-                _ if !in_time => Some("it takes longer than it is waited for".to_owned()),
-                // It is being tried again.
-                "starting" => member.handle.published().last_error.as_ref().map(ToString::to_string),
+                StateName::Disabled => Some(format!("`mcpd enable {server}` enables it")),
+                _ if !in_time => Some("it is not ready yet: `mcpd status` shows its state".to_owned()),
+                // A further start attempt is running.
+                StateName::Starting => member.handle.published().last_error.as_ref().map(ToString::to_string),
                 _ => None,
             };
         }
@@ -116,7 +117,7 @@ fn find<'a>(view: &'a View, server: &str) -> Option<&'a Member> {
     view.servers.iter().find(|member| **member.handle.name() == *server)
 }
 
-/// It, and each of its instances, where there may be several.
+/// The handles of its instances, where there may be several, and of the server itself.
 pub(super) fn with_instances(member: &Member) -> Vec<ServerHandle> {
     let instances = member.handle.instances().unwrap_or_default();
     instances.iter().chain([&member.handle]).cloned().collect()
@@ -126,19 +127,20 @@ fn unknown(server: &str) -> ManagerError {
     ManagerError::UnknownServer { server: server.to_owned() }
 }
 
-fn state(member: &Member) -> (&'static str, Option<String>) {
+/// The state of a server and the reason for it. An instance with an error comes before the server.
+fn state(member: &Member) -> (StateName, Option<String>) {
     let all: Arc<[ServerHandle]> = member.handle.instances().unwrap_or_default();
     let trouble = all.iter().find_map(|one| {
         let published = one.published();
         let reason = reason(one.name(), &published.state)?;
         let purpose = one.label().map_or("one", |purpose| purpose);
-        Some((published.word(), Some(format!("{purpose}: {reason}"))))
+        Some((published.state_name(), Some(format!("{purpose}: {reason}"))))
     });
     let published = member.handle.published();
     if !member.enablement.runs() && published.state == State::Stopped {
-        return ("disabled", None);
+        return (StateName::Disabled, None);
     }
-    trouble.unwrap_or_else(|| (published.word(), reason(member.handle.name(), &published.state)))
+    trouble.unwrap_or_else(|| (published.state_name(), reason(member.handle.name(), &published.state)))
 }
 
 fn reason(server: &str, state: &State) -> Option<String> {

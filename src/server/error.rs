@@ -50,6 +50,8 @@ pub enum ServerError {
         /// By the error, it speaks the modern era only (MCP 2026-07-28, `basic/versioning`).
         is_modern_only: bool,
     },
+    /// It repeats mcpd's own messages, as `cat` does.
+    NotAServer,
     /// It speaks only protocol versions that mcpd does not.
     UnsupportedVersion {
         /// Those versions, shortened.
@@ -163,6 +165,7 @@ impl ServerError {
             Self::MalformedInitialize { .. } => "malformed_initialize",
             Self::InitializeRefused { is_modern_only: true, .. } => "modern_only",
             Self::InitializeRefused { is_modern_only: false, .. } => "initialize_refused",
+            Self::NotAServer => "not_a_server",
             Self::UnsupportedVersion { .. } => "unsupported_version",
             Self::NoModernEra => "no_modern_era",
             Self::HasBothEras => "has_both_eras",
@@ -209,6 +212,7 @@ impl fmt::Display for ServerError {
             Self::InvalidResponse { method } => write!(f, "its answer to `{method}` is no valid response"),
             Self::MalformedInitialize { result } => write!(f, "malformed result of `initialize`: {result}"),
             Self::InitializeRefused { error, .. } => write!(f, "refused `initialize`: {error}"),
+            Self::NotAServer => f.write_str("is not an MCP server: it repeats the messages that it receives"),
             Self::UnsupportedVersion { versions } => {
                 write!(f, "speaks only protocol versions that mcpd does not: {versions}")
             }

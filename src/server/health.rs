@@ -15,7 +15,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Consecutive misses that make an instance ill.
-const MISSES: u32 = 3;
+pub const MAX_MISSES: u32 = 3;
 
 /// The messages that an instance has left unanswered since its last message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Health {
 
     /// Whether the instance is ill.
     pub(super) fn is_unresponsive(&self) -> bool {
-        self.misses >= MISSES
+        self.misses >= MAX_MISSES
     }
 
     /// The time of the next check.
@@ -315,7 +315,7 @@ mod tests {
                     CheckResult::Missed(_) => misses += 1,
                     CheckResult::Wait | CheckResult::Ping => {}
                 }
-                prop_assert_eq!(health.is_unresponsive(), misses >= MISSES);
+                prop_assert_eq!(health.is_unresponsive(), misses >= MAX_MISSES);
             }
         }
     }

@@ -59,10 +59,10 @@ use self::logging::Logging;
 use self::pending_call::{AbandonedCall, PendingCall};
 pub(super) use self::pending_request::PendingRequest;
 use self::pending_request::ServerResponse;
-pub(super) use self::server_requests::FromAgent;
 use self::server_requests::{
     AnswerUse, CallInput, InputAnswer, Recipient, RequestEnd, RequestHandling, ServerRequests,
 };
+pub(super) use self::server_requests::{FromAgent, not_forwarded};
 use self::subscriptions::ServerSubscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
 use self::suspended_calls::SuspendedCalls;

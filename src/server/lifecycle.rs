@@ -26,7 +26,10 @@
 //!
 //! The state alone determines what the server's task does.
 
+use std::fmt;
 use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 use super::error::{Recovery, ServerError};
 use crate::backoff::Backoff;
@@ -37,9 +40,6 @@ const FIRST_DELAY: Duration = Duration::from_millis(200);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Cap on the `Retry-After` of a server.
 pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
-
-/// The word for [`State::NeedsLogin`]. The CLI and the systemd notifier compare the state in reports with it.
-pub const NEEDS_LOGIN: &str = "needs_login";
 
 /// The lifecycle state of a server.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,19 +106,87 @@ impl State {
         }
     }
 
-    /// The word for it in `mcpd status`.
+    /// Its name in reports and logs.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn name(&self) -> StateName {
+        match self {
+            Self::Starting => StateName::Starting,
+            Self::Ready { .. } => StateName::Ready,
+            Self::Unresponsive { .. } => StateName::Unresponsive,
+            Self::Backoff { .. } => StateName::Backoff,
+            Self::Stopping => StateName::Stopping,
+            Self::Stopped => StateName::Stopped,
+            Self::Failed { .. } => StateName::Failed,
+            Self::NeedsLogin { .. } => StateName::NeedsLogin,
+        }
+    }
+}
+
+/// The name of a server's state in reports, logs and the output of commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StateName {
+    /// [`State::Starting`].
+    Starting,
+    /// [`State::Ready`].
+    Ready,
+    /// It has no instance until a call starts one.
+    Idle,
+    /// [`State::Unresponsive`].
+    Unresponsive,
+    /// [`State::Backoff`].
+    Backoff,
+    /// [`State::Stopping`].
+    Stopping,
+    /// [`State::Stopped`].
+    Stopped,
+    /// [`State::Failed`].
+    Failed,
+    /// [`State::NeedsLogin`].
+    NeedsLogin,
+    /// The operator has disabled it. A server that is still being stopped is [`StateName::Stopping`].
+    Disabled,
+    /// The operator has enabled it. Only tools have this state.
+    Enabled,
+    /// It is no longer configured.
+    Removed,
+    /// A state that a daemon of another version reports.
+    #[serde(other)]
+    Unknown,
+}
+
+impl StateName {
+    /// The name as text.
+    #[must_use]
+    pub fn word(self) -> &'static str {
         match self {
             Self::Starting => "starting",
-            Self::Ready { .. } => "ready",
-            Self::Unresponsive { .. } => "unresponsive",
-            Self::Backoff { .. } => "backoff",
+            Self::Ready => "ready",
+            Self::Idle => "idle",
+            Self::Unresponsive => "unresponsive",
+            Self::Backoff => "backoff",
             Self::Stopping => "stopping",
             Self::Stopped => "stopped",
-            Self::Failed { .. } => "failed",
-            Self::NeedsLogin { .. } => NEEDS_LOGIN,
+            Self::Failed => "failed",
+            Self::NeedsLogin => "needs_login",
+            Self::Disabled => "disabled",
+            Self::Enabled => "enabled",
+            Self::Removed => "removed",
+            Self::Unknown => "unknown",
         }
+    }
+
+    /// Whether the server cannot serve calls until something changes.
+    #[must_use]
+    pub fn is_down(self) -> bool {
+        matches!(self, Self::Failed | Self::Backoff | Self::Unresponsive | Self::NeedsLogin)
+    }
+}
+
+impl fmt::Display for StateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
     }
 }
 

@@ -55,7 +55,7 @@ pub use self::context::{GuardProgram, ProcessAttributes, ServerContext};
 pub use self::control::HealthOverride;
 pub use self::error::ServerError;
 pub(crate) use self::fair_share::MAX_IN_FLIGHT;
-pub use self::health::UnansweredCounts;
+pub use self::health::{MAX_MISSES, UnansweredCounts};
 pub(crate) use self::lifecycle::login_needed;
 pub use self::link::RemoteTransport;
 pub use self::messages::agents::{Agent, User};

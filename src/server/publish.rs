@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use super::cache::Inventory;
 use super::era_cache::EraCache;
 use super::health::UnansweredCounts;
-use super::lifecycle::State;
+use super::lifecycle::{State, StateName};
 use super::link::RemoteTransport;
 use super::list_interner::ListInterner;
 use super::process::cgroup::Enforcement;
@@ -77,10 +77,10 @@ pub struct ServerSnapshot {
 }
 
 impl ServerSnapshot {
-    /// The word for its state in `mcpd status`.
+    /// The name of its state, or [`StateName::Idle`].
     #[must_use]
-    pub fn word(&self) -> &'static str {
-        if self.not_started_yet { "idle" } else { self.state.word() }
+    pub fn state_name(&self) -> StateName {
+        if self.not_started_yet { StateName::Idle } else { self.state.name() }
     }
 
     /// The messages that the running instance has left unanswered.

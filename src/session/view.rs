@@ -20,7 +20,7 @@ use crate::catalog::{Catalog, is_same};
 use crate::config::{Launch, Settings, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
-use crate::manager::{AgentViews, Enablement, Member, View, ViewListener};
+use crate::manager::{AgentViews, Member, View, ViewListener};
 use crate::server::messages::call::ExposureView;
 use crate::server::{Agent, Attachment, ServerHandle};
 
@@ -155,7 +155,7 @@ impl AgentView {
     pub(super) fn permits_resource(&self, server: &str, uri: &[u8]) -> bool {
         let Ok(uri) = str::from_utf8(uri) else { return false };
         let view = self.agent.view.borrow();
-        let is_it = |member: &&Member| **member.handle.name() == *server && member.enablement == Enablement::Enabled;
+        let is_it = |member: &&Member| **member.handle.name() == *server && member.is_enabled();
         view.servers
             .iter()
             .find(is_it)
@@ -197,11 +197,11 @@ impl AgentView {
         }
         let seen = |server: &ServerHandle| {
             let published = server.published();
-            (published.lists_complete, published.state.word())
+            (published.lists_complete, published.state.name())
         };
         let changed = |member: &Member| {
             let (server, before) = (member.handle.clone(), seen(&member.handle));
-            async move { server.wait_for(|now| (now.lists_complete, now.state.word()) != before).await }.boxed()
+            async move { server.wait_for(|now| (now.lists_complete, now.state.name()) != before).await }.boxed()
         };
         let changed = select_all(view.may_still_list(None).map(changed));
         events.push(timeout_at(until.into(), changed).map(|_| Event::MayBeListed));
@@ -237,7 +237,7 @@ impl AgentView {
         if !std::mem::replace(&mut self.has_own_views, true) {
             events.push(own_view(self.agent_views.clone(), agent.session));
         }
-        if member.enablement == Enablement::Enabled {
+        if member.is_enabled() {
             // Known lists are shown at once, unless they depend on where the agent works. If the lists of the agent's own
             // instance differ, the agent is notified.
             let is_by_directory = member.config.launch.as_ref().is_ok_and(Launch::needs_agent_cwd);
@@ -293,10 +293,7 @@ async fn in_view(
     listed.await;
     let mut view = views.of(session).await?;
     let has_them = |view: &Arc<View>| {
-        let member = view
-            .servers
-            .iter()
-            .find(|member| member.enablement == Enablement::Enabled && member.handle.is_same(&server));
+        let member = view.servers.iter().find(|member| member.is_enabled() && member.handle.is_same(&server));
         member
             .is_none_or(|member| server.published().agent_lists(session).is_none_or(|own| is_same(own, &member.lists)))
     };

@@ -1,8 +1,7 @@
-//! Sockets that the service manager has opened already, so that agents which connect while no daemon runs wait for one.
+//! Sockets that the service manager has opened (socket activation). Agents that connect while no daemon runs wait for its start.
 //!
-//! Source: sd_listen_fds(3). They are known by name: `mcp` is [`super::AGENT_SOCKET`], any
-//! other the socket of the profile of that name. The operator's socket is never one:
-//! asking for status must not start a daemon.
+//! Source: sd_listen_fds(3). Sockets have names: `mcp` is [`super::AGENT_SOCKET`], any other name is a profile. The operator's
+//! socket is never activated, because a status request must not start a daemon.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -14,15 +13,15 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 
 use super::{Listener, SocketError, SocketMode};
 
-/// Those that were given and not taken.
+/// The sockets from the service manager that are not in use.
 #[derive(Debug, Default)]
 pub(crate) struct ActivatedSockets(Vec<(String, UnixListener)>);
 
 impl ActivatedSockets {
-    /// What the service manager gave this process. To be called once.
+    /// Takes the sockets that the service manager passed to this process. Call it only once.
     ///
     /// # Errors
-    /// If what it says of them cannot be understood.
+    /// If the variables that describe them are malformed.
     pub(crate) fn take_over() -> io::Result<Self> {
         let mut sockets = Vec::new();
         for (number, name) in sd_notify::listen_fds_with_names()? {
@@ -31,10 +30,10 @@ impl ActivatedSockets {
         Ok(Self(sockets))
     }
 
-    /// The one for `socket`, with its path.
+    /// Takes the socket for the file name `socket`, with its path.
     ///
     /// # Errors
-    /// If it is no Unix socket with a path, or open to others without need.
+    /// If it is not a Unix socket with a path, or is open to other users although `mode` does not require it.
     pub(super) fn take(
         &mut self,
         socket: &str,
@@ -50,13 +49,13 @@ impl ActivatedSockets {
             Ok(found) if found.mode() & 0o077 == 0 || mode == SocketMode::Shared => Ok(Some((listener, path))),
             Ok(found) => {
                 let mode = found.mode() & 0o7777;
-                Err(unsafe_(&path, format!("is open to others (mode {mode:04o}): say SocketMode=0600 in its unit")))
+                Err(unsafe_(&path, format!("is open to others (mode {mode:04o}): set `SocketMode=0600` in its unit")))
             }
             Err(source) => Err(SocketError::Io { path, source }),
         }
     }
 
-    /// Takes back one that was taken for `socket`, if it was: it goes on listening, and may be taken again.
+    /// Puts back the socket of `listener`, if it came from the service manager. It keeps listening and may be taken again.
     pub(crate) fn put_back(&mut self, socket: &str, listener: &Listener) {
         if let Some(Ok(copy)) = listener.duplicate() {
             let name = socket.trim_end_matches(".sock");
@@ -64,15 +63,17 @@ impl ActivatedSockets {
         }
     }
 
-    /// Says of those that nobody has taken that they are of no use.
+    /// Warns about sockets that are not in use.
     pub(crate) fn warn_of_the_rest(&self) {
         for (name, _) in &self.0 {
-            tracing::warn!("the service manager gave a socket named `{name}`, of which mcpd has no use");
+            tracing::warn!(
+                "the service manager passed a socket named `{name}`, but there is no such profile: remove it from the socket unit"
+            );
         }
     }
 }
 
-/// By number it is known to nobody who would close it. Asking the kernel for a copy is the safe way to one that is owned.
+/// An owned descriptor for a number from the environment. A copy by pidfd_getfd(2) needs no `unsafe`.
 fn owned(number: RawFd) -> io::Result<OwnedFd> {
     let myself = pidfd_open(getpid(), PidfdFlags::empty())?;
     let copy = pidfd_getfd(&myself, number, PidfdGetfdFlags::empty())?;

@@ -1,4 +1,4 @@
-//! Why there are no sockets.
+//! Errors of the runtime directory and its sockets.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ pub enum SocketError {
     /// Another daemon holds the lock.
     #[error("mcpd is already running in {}", .0.display())]
     AlreadyRunning(PathBuf),
-    /// There is nowhere to put them.
-    #[error("no runtime directory: set XDG_RUNTIME_DIR or HOME, or give --runtime-dir DIR")]
+    /// The runtime directory cannot be determined.
+    #[error("no runtime directory: set XDG_RUNTIME_DIR or HOME, or pass --runtime-dir DIR")]
     NoDirectory,
-    /// The directory is not one that only its owner can enter.
+    /// Other users can enter the directory, or it is not a directory of this user.
     #[error("runtime directory {}: {what}", path.display())]
     Unsafe {
         /// The directory.
@@ -23,20 +23,20 @@ pub enum SocketError {
         what: String,
     },
     /// The path does not fit into a socket address.
-    #[error("socket path {} has {} bytes, and at most {MAX_PATH} are possible: give a shorter --runtime-dir, or the profile a shorter name", .0.display(), .0.as_os_str().len())]
+    #[error("socket path {} has {} bytes, but at most {MAX_PATH} are possible: use a shorter --runtime-dir or a shorter profile name", .0.display(), .0.as_os_str().len())]
     PathTooLong(PathBuf),
-    /// Something that is no socket stands in a socket's place.
+    /// The path of a socket is occupied by another kind of file.
     #[error("{} exists and is not a socket: move it away", .0.display())]
     NotASocket(PathBuf),
-    /// Something else stands where a socket of this daemon was.
-    #[error("something else was put in the place of {}: move it away", .0.display())]
+    /// The file of a socket of this daemon was replaced.
+    #[error("{} was replaced by another file: move that file away", .0.display())]
     Replaced(PathBuf),
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// What it was about.
+        /// The path that it was applied to.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Descriptors that are kept back, so that somebody comes in when no other is free.
+//! A reserve of file descriptors, so that one connection can be accepted when all others are in use.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -6,10 +6,10 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// For the connection, and for a look in `/proc` at who is at its other end.
+/// One descriptor for the connection, and one to read the peer's entry in `/proc`.
 const MAX_DESCRIPTORS: usize = 2;
 
-/// Kept back by one socket; by default none.
+/// The reserve of one socket. The default is empty.
 #[derive(Debug, Default)]
 pub(super) struct FdReserve {
     size: usize,
@@ -17,14 +17,14 @@ pub(super) struct FdReserve {
 }
 
 impl FdReserve {
-    /// As many as one connection needs.
+    /// A reserve for one connection.
     pub(super) fn for_one() -> Self {
         let full = Self { size: MAX_DESCRIPTORS, ..Self::default() };
         full.fill();
         full
     }
 
-    /// Takes back what was given, as far as it is free.
+    /// Reserves descriptors again, as far as free ones are available.
     pub(super) fn fill(&self) {
         let mut files = self.files.borrow_mut();
         while files.len() < self.size
@@ -34,20 +34,21 @@ impl FdReserve {
         }
     }
 
-    /// Whether some of it is with a connection.
-    pub(super) fn is_given(&self) -> bool {
+    /// Whether a connection uses a part of the reserve.
+    pub(super) fn is_in_use(&self) -> bool {
         (1..self.size).contains(&self.files.borrow().len())
     }
 
-    /// Gives all if `error` is for want of them; whether it did. A part of them would help nobody.
-    pub(super) fn give(&self, error: &io::Error) -> bool {
+    /// Releases the whole reserve if `error` means that no descriptor is free. Returns whether it did. A part of the reserve is not
+    /// enough for a connection.
+    pub(super) fn release(&self, error: &io::Error) -> bool {
         let mut files = self.files.borrow_mut();
         let is_exhausted =
             [Errno::MFILE, Errno::NFILE].iter().any(|one| error.raw_os_error() == Some(one.raw_os_error()));
-        let gives = is_exhausted && self.size > 0 && files.len() == self.size;
-        if gives {
+        let releases = is_exhausted && self.size > 0 && files.len() == self.size;
+        if releases {
             files.clear();
         }
-        gives
+        releases
     }
 }

@@ -1,17 +1,17 @@
-//! Which process holds a lock, as `/proc/locks` shows it.
+//! Finds the process that holds a lock, in `/proc/locks`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The process that holds the lock of the file `path`. Some file systems and namespaces do not show it.
+/// The process that holds the lock on the file `path`. Some file systems and namespaces do not show it.
 pub(super) fn of(path: &Path) -> Option<u32> {
     let file = fs::symlink_metadata(path).ok()?;
     let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
     holder(&fs::read_to_string("/proc/locks").ok()?, &format!("{major:02x}:{minor:02x}:{}", file.ino()))
 }
 
-/// The holder of the file's lock in `/proc/locks`. Lines of waiting processes have an arrow before the kind.
+/// The holder of the file's lock in the text of `/proc/locks`. Lines of waiting processes have an arrow before the type.
 fn holder(locks: &str, file: &str) -> Option<u32> {
     locks.lines().find_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();

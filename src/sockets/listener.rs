@@ -1,4 +1,4 @@
-//! One listening socket: bound with its mode, accepted from, removed with its file.
+//! A listening socket. Its file has the right mode from the start and is removed with the listener.
 
 use std::cell::Cell;
 use std::fs::Permissions;
@@ -18,18 +18,18 @@ use tokio::time::sleep;
 use super::SocketError;
 use super::fd_reserve::FdReserve;
 
-/// Until `accept` is tried again when it fails, as it does while no file descriptor is free.
+/// Delay before the next attempt after `accept` has failed, for example because no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Who can connect to a socket, as far as its mode says.
+/// The users that the mode of a socket permits to connect.
 ///
-/// The directory is its owner's alone, so nobody else finds a socket there. One that is open to others can be handed to somebody,
-/// by a bind mount into a container, say; who that is decides `SO_PEERCRED` before a byte is read (unix(7)).
+/// Only its owner can enter the directory, so other users reach a socket only if its owner passes it on, for example by a bind mount
+/// into a container. mcpd then checks the peer's user (`SO_PEERCRED`, unix(7)) before it reads a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SocketMode {
-    /// The user whom mcpd runs as: mode 0600.
+    /// The user of mcpd: mode 0600.
     Owner,
-    /// Whoever is handed it: mode 0666, which connecting needs.
+    /// Every user who can reach it: mode 0666.
     Shared,
 }
 
@@ -40,9 +40,9 @@ pub struct Listener {
     pub(super) path: PathBuf,
     pub(super) identity: (u64, u64),
     mode: SocketMode,
-    /// The service manager's, which goes on listening without us.
+    /// It belongs to the service manager, which keeps listening after mcpd ends.
     is_activated: bool,
-    /// The last connection could not be accepted, which has been said.
+    /// The last attempt to accept failed, and a warning was logged.
     failing: Cell<bool>,
     pub(super) fd_reserve: FdReserve,
 }
@@ -65,7 +65,7 @@ pub(super) fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl Listener {
-    /// Where nothing is yet: with mode 0600 from the first instant, whatever it is opened to then.
+    /// Binds a new socket at `path`. It has mode 0600 until `mode` is applied.
     pub(super) fn at(path: PathBuf, mode: SocketMode) -> Result<Self, SocketError> {
         let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
         let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
@@ -74,7 +74,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// One that the service manager has opened, with a mode that it has chosen.
+    /// Takes over a socket of the service manager, which has chosen its mode.
     pub(super) fn taken_over(
         socket: std::os::unix::net::UnixListener,
         path: PathBuf,
@@ -92,25 +92,25 @@ impl Listener {
         Self { socket, path, identity, mode: SocketMode::Owner, is_activated: false, failing, fd_reserve }
     }
 
-    /// The same socket as the service manager gave it, if it did.
+    /// A duplicate of the socket, if it belongs to the service manager.
     pub(super) fn duplicate(&self) -> Option<io::Result<std::os::unix::net::UnixListener>> {
         self.is_activated.then(|| Ok(self.socket.as_fd().try_clone_to_owned()?.into()))
     }
 
-    /// Who can connect.
+    /// The users that can connect.
     pub(super) fn mode(&self) -> SocketMode {
         self.mode
     }
 
-    /// Lets others connect from now on, or no more. The mode of a socket of the service manager is left as it is.
+    /// Changes which users can connect. The mode of a socket of the service manager stays as it is.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the mode cannot be changed.
     pub(crate) fn set_mode(&mut self, mode: SocketMode) -> Result<(), SocketError> {
         if self.mode != mode && !self.is_activated {
             let mode = Permissions::from_mode(if mode == SocketMode::Shared { 0o666 } else { 0o600 });
             match std::fs::set_permissions(&self.path, mode) {
-                // It was deleted; what is made in its place will have this mode.
+                // The file was deleted. Its replacement gets this mode.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 changed => changed.map_err(|source| SocketError::Io { path: self.path.clone(), source })?,
             }
@@ -119,25 +119,25 @@ impl Listener {
         Ok(())
     }
 
-    /// The same, with descriptors kept back: when no other is free, one connection at a time is accepted all the same.
+    /// Adds a descriptor reserve: when no other descriptor is free, one connection at a time is still accepted.
     #[must_use]
     pub fn with_reserve(mut self) -> Self {
         self.fd_reserve = FdReserve::for_one();
         self
     }
 
-    /// Keeps back again what the connections before have left free.
+    /// Refills the descriptor reserve after connections have ended.
     pub fn refill(&self) {
         self.fd_reserve.fill();
     }
 
-    /// Where it listens.
+    /// The path of its file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The next connection. May be cancelled without loss.
+    /// Accepts the next connection. Cancel safe.
     pub async fn accept(&self) -> UnixStream {
         loop {
             match self.accept_one().await {
@@ -145,8 +145,8 @@ impl Listener {
                     self.failing.set(false);
                     return stream;
                 }
-                // It is served already, with what was kept back for it.
-                Err(_) if self.fd_reserve.is_given() => sleep(ACCEPT_AGAIN).await,
+                // A connection uses the reserve, so this error is expected.
+                Err(_) if self.fd_reserve.is_in_use() => sleep(ACCEPT_AGAIN).await,
                 Err(error) => {
                     if !self.failing.replace(true) {
                         tracing::warn!(socket = %self.path.display(), "cannot accept connections for now: {error}");
@@ -164,10 +164,10 @@ impl Listener {
                 Ok((stream, _)) => return Ok(stream),
                 Err(error) => error,
             };
-            if !self.fd_reserve.give(&error) {
+            if !self.fd_reserve.release(&error) {
                 return Err(error);
             }
-            // At once, before anybody else has what was given. Without a descriptor `accept` fails also if nobody waits.
+            // At once, before other code uses the released descriptors. Without one, `accept` fails even if no connection waits.
             if let Some(accepted) = self.socket.accept().now_or_never() {
                 return accepted.map(|(stream, _)| stream);
             }
@@ -177,7 +177,7 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Only our own: somebody may have replaced the file.
+        // Only if the file is still this socket, because it may have been replaced.
         if !self.is_activated && identity(&self.path).is_ok_and(|found| found == self.identity) {
             let _ = std::fs::remove_file(&self.path);
         }

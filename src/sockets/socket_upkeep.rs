@@ -1,7 +1,7 @@
-//! Keeping lock and sockets where others look for them: a file that was deleted is made anew.
+//! Recreates the lock file and the sockets if they were deleted.
 //!
-//! They are looked at now and then: a watch on the directory would be lost with it, and may not be had at all where
-//! other programs watch many. Meanwhile another daemon may have started in the place of the files; then this one has to end.
+//! The files are checked periodically. A watch on the directory would end with the directory, and the number of watches is limited.
+//! If another daemon has taken the lock in the meantime, this one has to end.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,29 +10,29 @@ use super::listener::identity;
 use super::{Listener, Lock, SocketError};
 use crate::deadline_timer::DeadlineTimer;
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_secs(2);
-/// Until the next look if another daemon holds the lock: it may be about to fail.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Interval between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Time to the next check if another daemon holds the lock. That daemon may be about to fail.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Holds the lock, and keeps it and the sockets in their places.
+/// Holds the lock, and recreates its file and the sockets.
 #[derive(Debug)]
 pub(crate) struct SocketUpkeep {
     lock: Lock,
     timer: DeadlineTimer,
-    /// What has been said of them.
+    /// The last logged problem.
     trouble: Option<String>,
-    /// Another daemon held the lock at the last look.
+    /// Another daemon held the lock at the last check.
     has_rival: bool,
 }
 
-/// What a look at the files has shown.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Standing {
-    /// This daemon owns the directory, as far as can be known.
+    /// This daemon owns the directory, as far as is known.
     Owner,
-    /// Another daemon has held the lock at two looks in a row: this one has to end.
+    /// Another daemon has held the lock at two consecutive checks, so this one has to end.
     Superseded,
 }
 
@@ -41,29 +41,29 @@ impl SocketUpkeep {
     /// If the system has no timer.
     pub(crate) fn new(lock: Lock) -> io::Result<Self> {
         let mut timer = DeadlineTimer::new()?;
-        timer.set(Some(Instant::now() + LOOK));
+        timer.set(Some(Instant::now() + CHECK_INTERVAL));
         Ok(Self { lock, timer, trouble: None, has_rival: false })
     }
 
-    /// What it holds.
+    /// The lock.
     pub(crate) fn lock(&mut self) -> &mut Lock {
         &mut self.lock
     }
 
-    /// Waits until it is time for a look. May be cancelled without loss.
+    /// Waits until the next check is due. Cancel safe.
     pub(crate) fn due(&self) -> impl Future<Output = ()> + use<> {
         self.timer.elapsed()
     }
 
-    /// Listens anew where a socket was deleted. What stands in the place of one is left alone, and so is everything once
-    /// another daemon holds the lock; either is said once.
-    pub(crate) fn look_after<'a>(&mut self, sockets: impl IntoIterator<Item = &'a mut Listener>) -> Standing {
+    /// Checks the files, and binds each socket again whose file was deleted. Changes nothing if a file was replaced, or if another
+    /// daemon holds the lock. Each problem is logged once.
+    pub(crate) fn check<'a>(&mut self, sockets: impl IntoIterator<Item = &'a mut Listener>) -> Standing {
         let mut trouble = self.lock.keep().err();
         let has_rival = matches!(trouble, Some(SocketError::AlreadyRunning(_)));
         let had_rival = std::mem::replace(&mut self.has_rival, has_rival);
         if trouble.is_none() {
             for socket in sockets {
-                // One that cannot be kept is no reason to leave the others.
+                // A failure of one socket must not affect the others.
                 trouble = socket.keep().err().or(trouble);
             }
         }
@@ -72,17 +72,17 @@ impl SocketUpkeep {
             tracing::warn!("clients may not find mcpd: {what}");
         }
         self.trouble = trouble;
-        self.timer.set(Some(Instant::now() + if has_rival { LOOK_AGAIN } else { LOOK }));
+        self.timer.set(Some(Instant::now() + if has_rival { RECHECK_INTERVAL } else { CHECK_INTERVAL }));
         if has_rival && had_rival { Standing::Superseded } else { Standing::Owner }
     }
 }
 
 impl Lock {
-    /// Takes it anew if its file was deleted: another daemon would not find it held.
+    /// Takes the lock on a new file if its file was deleted, because another daemon would find no lock.
     fn keep(&mut self) -> Result<(), SocketError> {
         if !self.is_in_place() {
-            let anew = self.directory.take_lock()?;
-            *self = Self { names: std::mem::take(&mut self.names), ..anew };
+            let recreated = self.directory.take_lock()?;
+            *self = Self { names: std::mem::take(&mut self.names), ..recreated };
             self.write_names()?;
         }
         Ok(())
@@ -95,10 +95,10 @@ impl Listener {
             Ok(found) if found == self.identity => Ok(()),
             Ok(_) => Err(SocketError::Replaced(self.path.clone())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut anew = Self::at(self.path.clone(), self.mode())?;
-                std::mem::swap(&mut self.fd_reserve, &mut anew.fd_reserve);
-                *self = anew;
-                tracing::warn!(socket = %self.path.display(), "was deleted, and is there again");
+                let mut recreated = Self::at(self.path.clone(), self.mode())?;
+                std::mem::swap(&mut self.fd_reserve, &mut recreated.fd_reserve);
+                *self = recreated;
+                tracing::warn!(socket = %self.path.display(), "was deleted, and is created again");
                 Ok(())
             }
             Err(source) => Err(SocketError::Io { path: self.path.clone(), source }),

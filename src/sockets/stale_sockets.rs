@@ -1,5 +1,7 @@
-//! The sockets of profiles that a daemon before may have left: their names stand in the lock file, a line each, from before they are
-//! made until they are gone. So one whose profile is configured no more is found, and nothing else in the directory is touched.
+//! Removes sockets of profiles that an earlier daemon has left behind.
+//!
+//! The lock file contains the names of all profiles, one per line, from before their sockets are created until they are removed. So a
+//! socket is found even if its profile is no longer configured, and no other file in the directory is touched.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,11 +9,11 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 
 use super::{LOCK, Lock, RuntimeDir, SocketError, agent_socket};
 
-/// Read of the file at most, in bytes.
+/// Maximum number of bytes read from the lock file.
 const MAX_LOCK_FILE: u64 = 64 << 10;
 
 impl RuntimeDir {
-    /// The profiles that have sockets beside the default one's, as far as can be known.
+    /// The profiles with sockets, without the default profile. Empty if they cannot be read.
     #[must_use]
     pub fn profiles(&self) -> Vec<String> {
         File::open(self.socket(LOCK)).and_then(|file| names(&file)).unwrap_or_default()
@@ -19,10 +21,10 @@ impl RuntimeDir {
 }
 
 impl Lock {
-    /// Removes the sockets that a daemon before has left of other profiles than these, of which there may be sockets from now on.
+    /// Removes sockets of an earlier daemon for profiles other than `profiles`, and records `profiles`.
     ///
     /// # Errors
-    /// If the system refuses to have the names of these names.
+    /// If the lock file cannot be read or written, or a socket cannot be removed.
     pub(crate) fn remove_stale(&mut self, profiles: Vec<String>) -> Result<(), SocketError> {
         let before = names(&self.file).map_err(|source| self.unusable(source))?;
         for left in before.iter().filter(|name| !profiles.contains(name)) {
@@ -34,7 +36,7 @@ impl Lock {
         self.record_names(profiles)
     }
 
-    /// Has there be sockets of these profiles, and no others.
+    /// Records that there may be sockets of these profiles, and of no others.
     ///
     /// # Errors
     /// As [`Lock::remove_stale`].
@@ -43,10 +45,10 @@ impl Lock {
         self.write_names()
     }
 
-    /// The same in a file that is new.
+    /// Writes the recorded names to the lock file.
     pub(super) fn write_names(&self) -> Result<(), SocketError> {
         let text: String = self.names.iter().map(|name| format!("{name}\n")).collect();
-        // What a crash leaves of the old text in between names nothing that is there.
+        // After a crash between the two steps, the rest of the old text names only sockets that no longer exist.
         let written = self.file.write_all_at(text.as_bytes(), 0).and_then(|()| self.file.set_len(text.len() as u64));
         written.map_err(|source| self.unusable(source))
     }
@@ -60,7 +62,7 @@ fn names(mut file: &File) -> io::Result<Vec<String>> {
     let mut bytes = Vec::new();
     file.by_ref().take(MAX_LOCK_FILE).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    // A name that somebody else has written must not lead out of the directory, or to what is no profile's.
+    // The file may have been written by another program: a name must not point outside the directory or to a file of no profile.
     Ok(text.lines().filter(|name| crate::config::is_profile_name(name)).map(str::to_owned).collect())
 }
 

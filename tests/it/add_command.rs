@@ -102,7 +102,7 @@ fn option_that_does_not_fit_the_kind_of_server_is_refused() {
         (&["--ca-file", "x.pem", "npx"], "`--ca-file` cannot be used with a command"),
         (&["--env", "A=b", "https://example.org"], "`--env` cannot be used with a URL"),
         (&["--cwd", ".", "https://example.org"], "`--cwd` cannot be used with a URL"),
-        (&["https://example.org", "--env", "A=b"], "write options before the server's name"),
+        (&["https://example.org", "--env", "A=b"], "write options of mcpd before it"),
         (&["--nosuch", "npx"], "unexpected argument '--nosuch'"),
     ] {
         let ran = place.mcpd(&[&["add", "x"], typed].concat()).expect_code(2);

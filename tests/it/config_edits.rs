@@ -74,7 +74,7 @@ fn server_is_added_to_a_file_that_was_not_there_and_serves() {
     let run_dir = place.runtime_dir();
     let run_dir = run_dir.to_str().expect("text");
     let reloaded = place.mcpd(&["--runtime-dir", run_dir, "add", "other", "--reload", "--", SCRIPTED]).expect_code(0);
-    assert!(reloaded.stdout.contains("added    other\nremoved  notes\n"), "{reloaded}");
+    assert!(reloaded.stdout.contains("added        other\nremoved      notes\n"), "{reloaded}");
 }
 
 #[test]
@@ -176,6 +176,9 @@ fn edit_that_would_not_load_is_not_written() {
         (&["add", "x", "--url", "https://x", "--header", "A: 1", "--header", "a: 2"], "header `a` is there already"),
         (&["add", "x", "--url", "https://u:p@x"], "has a user name or a password"),
         (&["add", "x", "--url", "x.org/mcp"], "does not begin with `http://` or `https://`"),
+        (&["add", "x", "ftp://x.org/mcp"], "looks like a URL"),
+        (&["add", "x", "HTTP://x.org/mcp"], "looks like a URL"),
+        (&["add", "x", "https://"], "has no host"),
         (&["add", "x", "--file", other, "--", "true"], "has the format of another client"),
         (&["remove", "file"], "did you mean `files`?"),
         (&["remove", "zzz"], "there is no server `zzz`\n"),
@@ -295,14 +298,21 @@ fn reload_of_an_added_server_is_about_that_server() {
         place.mcpd(&line)
     };
     let ran = add("works", SCRIPTED).expect_code(0);
-    assert!(ran.stdout.contains("added    works\n") && !ran.stdout.contains("failed"), "{ran}");
-    assert!(ran.stderr.contains("mcpd: other servers failed: broken; `mcpd status` shows why\n"), "{ran}");
+    assert!(ran.stdout.contains("added        works\n") && !ran.stdout.contains("failed"), "{ran}");
+    assert!(
+        ran.stderr.contains("mcpd: also new or changed, and not started: broken; `mcpd status` shows why\n"),
+        "{ran}"
+    );
     let ran = add("lost", "no-such-server").expect_code(1);
-    assert!(ran.stdout.contains("failed   lost: ") && !ran.stderr.contains("other servers failed"), "{ran}");
+    assert!(ran.stdout.contains("not started  lost: ") && !ran.stderr.contains("also new or changed"), "{ran}");
     fs::write(&path, format!("{}[servers.broken2]\ncommand = 'no-such-program'\n", read(&path)))
         .expect("the test's own");
     let ran = place.mcpd(&["--runtime-dir", run_dir, "remove", "works", "--reload"]).expect_code(0);
-    assert!(ran.stdout.contains("removed  works\n") && ran.stderr.contains("other servers failed: broken2"), "{ran}");
+    assert!(
+        ran.stdout.contains("removed      works\n")
+            && ran.stderr.contains("also new or changed, and not started: broken2"),
+        "{ran}"
+    );
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn where_all_is_well_there_is_nothing_to_do() {
     let daemon = Setup::with(Server::named("one")).server(Server::named("two").flags("--bare --tool x")).start();
     let ran = daemon.client(&["doctor"]).expect_code(0);
     assert!(ran.stdout.ends_with("\n\nno problem found\n") && !ran.stdout.contains('→'), "{ran}");
-    for part in ["program\n  ok ", "mcp.sock", "one ", "two ", "scripted-server"] {
+    for part in ["program and system\n  ok ", "mcp.sock", "one ", "two ", "scripted-server"] {
         assert!(ran.stdout.contains(part), "no {part}: {ran}");
     }
     assert!(ran.stderr.is_empty(), "nothing turns where nobody looks: {ran}");

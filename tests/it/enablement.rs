@@ -50,7 +50,7 @@ fn disabled_server_is_hidden_while_its_process_stays_and_its_calls_end() {
         assert_eq!(answers(other, ["a__echo", "a__ask", uri]), never);
     }
     let row = daemon.row("a");
-    assert_eq!((&row["state"], &row["disabled"], &row["tools_exposed"]), (&json!("ready"), &json!(true), &json!(0)));
+    assert_eq!((&row["state"], &row["disabled"], &row["tools_exposed"]), (&json!("disabled"), &json!(true), &json!(0)));
     let table = daemon.client(&["status"]).expect_code(0);
     let shown = format!("a       disabled  {before}");
     assert!(table.stdout.contains(&shown), "{table}");
@@ -95,7 +95,7 @@ fn disabling_a_server_does_not_start_it_and_permits_a_stop() {
     says(&daemon, &["disable", "--stop", "s"], "s: disabled\n");
     assert!(daemon.row("s")["pid"].is_null());
     says(&daemon, &["disable", "s"], "s: disabled\n");
-    assert_eq!(daemon.row("s")["state"], "stopped");
+    assert_eq!(daemon.row("s")["state"], "disabled");
     says(&daemon, &["enable", "s"], "s: ready\n");
     // One that nobody sees may be restarted.
     says(&daemon, &["disable", "s"], "s: disabled\n");

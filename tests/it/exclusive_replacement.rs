@@ -24,15 +24,15 @@ fn server_changed_twice_is_started_when_the_first_one_has_ended() {
     replace(daemon.place(), text(&[holder("pool")], daemon.place()));
     daemon.signal(Signal::HUP);
     until("the first one is told to end", || (events(&daemon, "s") == ["start", "eof"]).then_some(()));
-    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "changed  s\n");
+    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "changed      s\n");
     expect_one_after_the_other(&daemon);
 }
 
 #[test]
 fn server_that_was_removed_and_is_back_is_started_when_the_first_one_has_ended() {
     let daemon = start(&[holder("shared")]);
-    assert_eq!(reload(&daemon, &[]).expect_code(0).stdout, "removed  s\n");
-    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "added    s\n");
+    assert_eq!(reload(&daemon, &[]).expect_code(0).stdout, "removed      s\n");
+    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "added        s\n");
     expect_one_after_the_other(&daemon);
 }
 
@@ -40,8 +40,8 @@ fn server_that_was_removed_and_is_back_is_started_when_the_first_one_has_ended()
 fn server_that_becomes_exclusive_waits_for_its_predecessor() {
     let beside = |number: &str| Server::named("s").flags("--leave-delay 1500").env("NUMBER", number);
     let daemon = start(&[beside("1")]);
-    assert_eq!(reload(&daemon, &[beside("2")]).expect_code(0).stdout, "changed  s\n");
-    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "changed  s\n");
+    assert_eq!(reload(&daemon, &[beside("2")]).expect_code(0).stdout, "changed      s\n");
+    assert_eq!(reload(&daemon, &[holder("shared")]).expect_code(0).stdout, "changed      s\n");
     let events = events(&daemon, "s");
     assert!(events.ends_with(&["left".to_owned(), "left".to_owned(), "start".to_owned()]), "{events:?}");
 }

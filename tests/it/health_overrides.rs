@@ -44,7 +44,7 @@ fn server_marked_down_receives_no_call_until_the_mark_is_removed() {
     let mut agent = Agent::ready(&daemon);
     let pending = agent.start_call("s__sleep", &json!({"ms": 600}));
     daemon.wait_journal("s", "600");
-    assert_eq!(mark(&daemon, "down"), "s: unresponsive, marked down\n");
+    assert_eq!(mark(&daemon, "down"), "s: marked down\n");
     assert!(is_refused(&agent.call("s__echo", &json!({"text": "never sent"}))));
     arguments(&agent.answer(&pending));
     assert!(agent.tools().contains(&"s__echo".to_owned()), "its tools stay listed");
@@ -52,7 +52,7 @@ fn server_marked_down_receives_no_call_until_the_mark_is_removed() {
     let pings_before = pings(&daemon);
     until("its answers change nothing", || (pings(&daemon) > pings_before + 1).then_some(()));
     let table = daemon.client(&["status"]).expect_code(1);
-    assert!(table.stdout.contains("unresponsive, marked down"), "{table}");
+    assert!(table.stdout.contains("marked down"), "{table}");
     let row = daemon.row("s");
     assert_eq!((&row["health_override"], &row["reason"]), (&json!("down"), &json!("was marked down by hand")));
     assert!(is_refused(&agent.call("s__echo", &json!({}))));
@@ -116,7 +116,7 @@ fn mark_applies_to_every_instance_and_survives_restart_and_reload() {
     for agent in &mut agents {
         arguments(&agent.call("s__echo", &json!({})));
     }
-    assert_eq!(mark(&daemon, "down"), "s: unresponsive, marked down\n");
+    assert_eq!(mark(&daemon, "down"), "s: marked down\n");
     daemon.client(&["restart", "s"]);
     daemon.client(&["reload"]).expect_code(0);
     let mut newcomer = Agent::ready(&daemon);

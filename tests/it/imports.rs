@@ -217,7 +217,7 @@ fn running_daemon_applies_imported_servers_on_reload() {
     assert!(ran.stderr.contains("mcpd reload"), "{ran}");
     place.write(".mcp.json", r#"{"mcpServers": {"b": {"command": "npx", "args": ["b-server"]}}}"#);
     let ran = place.client(&["import", "--yes", "--reload"]).expect_code(0);
-    assert!(ran.stdout.contains("added    a, b"), "{ran}");
+    assert!(ran.stdout.contains("added        a, b"), "{ran}");
     for server in ["a", "b"] {
         daemon.wait_row(server, "is ready", |row| row["state"] == "ready");
     }

@@ -100,7 +100,7 @@ fn watched_status_follows_events_and_the_terminal_size() {
     terminal.resize(60, 30);
     let screen =
         terminal.wait_for("all of it", |screen| screen.contains("test-agent 7") && screen.ends_with("q quits"));
-    assert!(!screen.contains("VERSION"), "what does not fit is left out: {screen}");
+    assert!(!screen.contains(" MCP "), "what does not fit is left out: {screen}");
     daemon.client(&["disable", "b"]).expect_code(0);
     terminal.wait("disabled");
 }

@@ -82,11 +82,11 @@ fn reload_of_the_environment_replaces_servers_with_other_values_only() {
 
     log_in_with(&manager, &[("TOKEN", ODD)]);
     let ran = manager.mcpd(&["reload"]).expect_code(0);
-    assert!(ran.stdout.contains("kept     a, b"), "{ran}");
+    assert!(ran.stdout.contains("kept         a, b"), "{ran}");
     let ran = manager.mcpd(&["service", "status"]).expect_code(1);
     assert!(ran.stdout.contains("other values for TOKEN: run `mcpd reload --environment`"), "{ran}");
     let ran = manager.mcpd(&["reload", "--environment"]).expect_code(0);
-    for text in ["TOKEN", "kept     b\n", "changed  a\n"] {
+    for text in ["TOKEN", "kept         b\n", "changed      a\n"] {
         assert!(ran.stdout.contains(text), "{text}: {ran}");
     }
     assert!(!ran.stdout.contains("next"), "{ran}");
@@ -138,7 +138,7 @@ fn doctor_has_the_unit_reload_the_environment_for_a_command_on_the_login_path() 
     log_in_with(&manager, &[("PATH", &path)]);
     let ran = manager.mcpd(&["doctor", "--json"]).expect_code(1);
     let findings = ran.json()["findings"].clone();
-    let is_meant = |one: &&Value| one["group"] == "programs" && one["about"] == "late";
+    let is_meant = |one: &&Value| one["group"] == "servers" && one["about"] == "late";
     let finding = findings.as_array().expect("a list").iter().find(is_meant).expect("it is not found");
     let advice = finding["advice"].as_str().expect("text");
     assert!(advice.contains("outside the daemon's PATH: `mcpd reload --environment`; or write"), "{ran}");

@@ -87,13 +87,13 @@ fn stopped_server_is_hidden_until_enabled_and_not_reported_as_down() {
     agent.expect_notification("notifications/tools/list_changed");
     assert!(!agent.tools().contains(&"a__echo".to_owned()));
     assert_eq!(code(&agent.call("a__echo", &json!({}))), -32602);
-    assert_eq!(state(&daemon, "a"), ("stopped".to_owned(), true));
+    assert_eq!(state(&daemon, "a"), ("disabled".to_owned(), true));
     assert!(daemon.row("a")["pid"].is_null());
     let table = daemon.client(&["status"]).expect_code(0);
     assert_eq!(cells(&table, "a ")[1], "disabled");
     daemon.client(&["disable", "a"]).expect_code(0);
     let refused = daemon.client(&["restart", "a"]).expect_code(1);
-    assert!(refused.stderr.contains("a: disabled: it has to be enabled first"), "{refused}");
+    assert!(refused.stderr.contains("a: disabled: `mcpd enable a` enables it"), "{refused}");
     assert_eq!(daemon.client(&["enable", "a"]).expect_code(0).stdout, "a: ready\n");
     agent.expect_notification("notifications/tools/list_changed");
     arguments(&agent.call("a__echo", &json!({})));
@@ -120,7 +120,7 @@ fn stopped_server_stays_so_over_a_reload_and_not_over_a_restart_of_the_daemon() 
         place.write("changing.toml", text(&[changed, Server::named("b")], &place));
         daemon.client(&["reload"]).expect_code(0);
         let starts = daemon.journal("a").iter().filter(|line| line.starts_with("# start")).count();
-        assert_eq!((state(&daemon, "a"), starts), (("stopped".to_owned(), true), 1));
+        assert_eq!((state(&daemon, "a"), starts), (("disabled".to_owned(), true), 1));
     }
     assert!(daemon.term().success());
     let file = place.path("changing.toml");
@@ -139,7 +139,7 @@ fn reload_reports_what_became_of_each_server() {
     let ran = daemon.client(&["reload"]).expect_code(0);
     assert_eq!(
         ran.stdout,
-        "kept     kept\nupdated  too (not restarted)\nadded    new\nchanged  changed\nremoved  gone\n"
+        "kept         kept\nupdated      too (not restarted)\nadded        new\nchanged      changed\nremoved      gone\n"
     );
     assert!(ran.stderr.contains("[daemon]"), "{ran}");
     assert_eq!(daemon.server_pid("kept"), pid);
@@ -167,7 +167,7 @@ fn change_that_needs_no_restart_is_reported_as_updated() {
     ] {
         place.write("changing.toml", text(&[Server::named("s").line(line), Server::named("other")], &place));
         let ran = daemon.client(&["reload"]).expect_code(0);
-        assert_eq!(ran.stdout, "kept     other\nupdated  s (not restarted)\n", "{line}: {ran}");
+        assert_eq!(ran.stdout, "kept         other\nupdated      s (not restarted)\n", "{line}: {ran}");
         let json = daemon.client(&["reload", "--json"]).expect_code(0).json();
         assert!(json["kept"] == json!(["s", "other"]) && json.get("updated").is_none(), "{line}: {json}");
     }

@@ -44,7 +44,7 @@ fn start(head: &str) -> Daemon {
 fn reload(daemon: &Daemon, head: &str) {
     daemon.place().write("changing.toml", text(head, daemon.place()));
     let ran = daemon.client(&["reload"]).expect_code(0);
-    assert_eq!(ran.stdout, "kept     a, b\n", "{ran}");
+    assert_eq!(ran.stdout, "kept         a, b\n", "{ran}");
 }
 
 fn pids(daemon: &Daemon) -> [u32; 2] {

@@ -85,9 +85,9 @@ fn server_whose_replacement_fails_keeps_running_and_the_reload_reports_why() {
     agent.tools();
     let broken = [Server::named("s").flags("--no-such-flag"), Server::named("t")];
     let ran = reload(&daemon, &broken).expect_code(1);
-    assert!(ran.stdout.starts_with("kept     t\nfailed   s: exited with code 2"), "{ran}");
+    assert!(ran.stdout.starts_with("kept         t\nnot started  s: exited with code 2"), "{ran}");
     assert!(
-        ran.stdout.contains("; its previous definition keeps running\n    ") && ran.stdout.contains("--no-such-flag"),
+        ran.stdout.contains(" (its previous definition keeps running)\n    ") && ran.stdout.contains("--no-such-flag"),
         "{ran}"
     );
     let failed = daemon.client(&["reload", "--json"]).expect_code(1).json();
@@ -96,7 +96,7 @@ fn server_whose_replacement_fails_keeps_running_and_the_reload_reports_why() {
     let late = Server::named("s").flags("--init-never").line("handshake_timeout = \"200ms\"");
     let ran = reload(&daemon, &[late, Server::named("t")]).expect_code(1);
     assert!(
-        ran.stdout.contains("s: did not answer `initialize` within 200ms; its previous definition keeps running"),
+        ran.stdout.contains("s: did not answer `initialize` within 200ms (its previous definition keeps running)"),
         "{ran}"
     );
     let row = daemon.row("s");
@@ -109,7 +109,7 @@ fn server_whose_replacement_fails_keeps_running_and_the_reload_reports_why() {
     agent.expect_quiet();
 
     let ran = reload(&daemon, &[Server::named("s"), Server::named("t")]).expect_code(0);
-    assert_eq!(ran.stdout, "kept     s, t\n");
+    assert_eq!(ran.stdout, "kept         s, t\n");
     assert!(daemon.row("s")["update_error"].is_null());
     assert_eq!(pids(&daemon), before);
     expect_alive(&daemon, 2);
@@ -123,11 +123,12 @@ fn replacement_that_cannot_list_is_discarded_and_a_failing_new_server_is_retried
     let set = [Server::named("s").flags("--list-errors 99"), Server::named("new").arg("--exit-unless").arg(&needed)];
     let ran = reload(&daemon, &set).expect_code(1);
     assert!(
-        ran.stdout
-            .starts_with("failed   s: its answer to `tools/list` is an error; its previous definition keeps running"),
+        ran.stdout.starts_with(
+            "not started  s: its answer to `tools/list` is an error (its previous definition keeps running)"
+        ),
         "{ran}"
     );
-    assert!(ran.stdout.contains("failed   new: exited with code 3\n"), "{ran}");
+    assert!(ran.stdout.contains("not started  new: exited with code 3 (mcpd tries again)\n"), "{ran}");
     assert_eq!(pids(&daemon)[0], before[0]);
     daemon.place().write("needed", "");
     daemon.wait_row("new", "is ready", |row| row["state"] == "ready");
@@ -139,18 +140,24 @@ fn server_that_fails_to_start_is_reported_by_the_reload_that_broke_it_and_named_
     let again = Server::named("again").flags("--exit-at-start 1");
     let set = [again, Server::named("s"), Server::named("never").env("X", "${NO_SUCH_VARIABLE}")];
     let ran = reload(&daemon, &set).expect_code(1);
-    assert!(ran.stdout.starts_with("kept     s\nfailed   again: exited with code 1\n"), "{ran}");
-    assert!(ran.stdout.contains("failed   never: ") && ran.stdout.contains("NO_SUCH_VARIABLE"), "{ran}");
+    assert!(
+        ran.stdout.starts_with("kept         s\nnot started  again: exited with code 1 (mcpd tries again)\n"),
+        "{ran}"
+    );
+    assert!(ran.stdout.contains("not started  never: ") && ran.stdout.contains("NO_SUCH_VARIABLE"), "{ran}");
     for _ in 0..2 {
         let ran = reload(&daemon, &set).expect_code(0);
-        assert_eq!(ran.stdout, "kept     s\ndown     again, never; `mcpd status` shows why\n", "{ran}");
+        assert_eq!(ran.stdout, "kept         s\nstill down   again, never: `mcpd status` shows why\n", "{ran}");
     }
     let slow = Server::named("slow").flags("--init-never").line("handshake_timeout = \"1s\"");
     let ran = reload(&daemon, std::slice::from_ref(&slow)).expect_code(1);
-    assert!(ran.stdout.contains("failed   slow: did not answer `initialize` within 1s\n"), "{ran}");
+    assert!(
+        ran.stdout.contains("not started  slow: did not answer `initialize` within 1s (mcpd tries again)\n"),
+        "{ran}"
+    );
     wait_starts(&daemon, "slow", 2);
     let ran = reload(&daemon, std::slice::from_ref(&slow)).expect_code(0);
-    assert!(ran.stdout.contains("down     slow; "), "{ran}");
+    assert!(ran.stdout.contains("still down   slow: "), "{ran}");
 }
 
 #[test]
@@ -168,16 +175,16 @@ fn server_that_holds_a_lock_is_ended_before_the_next_one_is_started() {
     let mut agent = Agent::ready(&daemon);
     agent.tools();
     let first = other("s").line("replace = \"stop_first\"");
-    assert_eq!(reload(&daemon, &[first]).expect_code(0).stdout, "changed  s\n");
+    assert_eq!(reload(&daemon, &[first]).expect_code(0).stdout, "changed      s\n");
     assert_eq!(events(&daemon, "s"), ["start", "eof", "start"]);
     agent.expect_quiet();
     let shared = Server::named("s").line("replace = \"stop_first\"").line("sharing = \"pool\"");
-    assert_eq!(reload(&daemon, &[shared]).expect_code(0).stdout, "changed  s\n");
+    assert_eq!(reload(&daemon, &[shared]).expect_code(0).stdout, "changed      s\n");
     assert_eq!(events(&daemon, "s"), ["start", "eof", "start", "eof", "start"]);
     let broken =
         Server::named("s").line("replace = \"stop_first\"").line("sharing = \"pool\"").flags("--exit-at-start 1");
     let ran = reload(&daemon, &[broken]).expect_code(1);
-    assert!(ran.stdout.contains("failed   s: exited with code 1\n"), "{ran}");
+    assert!(ran.stdout.contains("not started  s: exited with code 1 (mcpd tries again)\n"), "{ran}");
     agent.disconnect();
 }
 
@@ -268,7 +275,7 @@ fn agents_own_instance_is_replaced_by_another_one_of_its_own() {
     assert_eq!(values(), ["yes", "yes"], "each has the new one");
     expect_alive(&daemon, 3);
     let ran = reload(&daemon, &[own("s").flags("--exit-at-start 1")]).expect_code(1);
-    assert!(ran.stdout.contains("; its previous definition keeps running"), "{ran}");
+    assert!(ran.stdout.contains(" (its previous definition keeps running)"), "{ran}");
     assert_eq!(values(), ["yes", "yes"], "each has it still");
     expect_alive(&daemon, 3);
 }
@@ -280,7 +287,7 @@ fn stopped_server_takes_its_new_definition_at_once() {
     daemon.client(&["disable", "off"]).expect_code(0);
     daemon.wait_row("lazy", "sleeps", |row| row["state"] == "idle");
     let others = [other("off"), lazy("lazy").env("CHANGED", "1"), other("bad")];
-    assert_eq!(reload(&daemon, &others).expect_code(0).stdout, "changed  off, lazy, bad\n");
+    assert_eq!(reload(&daemon, &others).expect_code(0).stdout, "changed      off, lazy, bad\n");
     assert_eq!(daemon.row("off")["disabled"], true);
     let mut agent = Agent::ready(&daemon);
     daemon.client(&["enable", "off"]).expect_code(0);
@@ -327,7 +334,7 @@ fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
     // Five terminals want the same: it is started once, and each is told.
     let five: Vec<_> = (0..5).map(|_| ask(&[slow("1")])).collect();
     for reload in five {
-        assert_eq!(outcome(reload), (Some(0), "changed  s\n".to_owned()));
+        assert_eq!(outcome(reload), (Some(0), "changed      s\n".to_owned()));
     }
     assert_eq!(events(&daemon, "s").iter().filter(|word| *word == "start").count(), 2);
     let second = pids(&daemon);
@@ -338,12 +345,12 @@ fn reload_during_a_replacement_continues_supersedes_or_abandons_it() {
     let next = ask(&[slow("3")]);
     let (code, text) = outcome(first);
     assert!(code == Some(1) && text.contains("a later configuration has replaced it"), "{code:?} {text}");
-    assert_eq!(outcome(next), (Some(0), "changed  s\n".to_owned()));
+    assert_eq!(outcome(next), (Some(0), "changed      s\n".to_owned()));
     // What runs: nothing has changed.
     let third = pids(&daemon);
     let first = ask(&[slow("4")]);
     wait_starts(&daemon, "s", 5);
-    assert_eq!(outcome(ask(&[slow("3")])), (Some(0), "kept     s\n".to_owned()));
+    assert_eq!(outcome(ask(&[slow("3")])), (Some(0), "kept         s\n".to_owned()));
     assert_eq!(outcome(first).0, Some(1));
     assert_eq!(pids(&daemon), third);
     expect_alive(&daemon, 1);
@@ -398,6 +405,6 @@ fn replacement_process_has_no_operator_rights() {
     let output = until("the server has run `mcpd status`", || {
         std::fs::read_to_string(&path).ok().filter(|output| output.ends_with('\n') && !output.starts_with("mcpd 0"))
     });
-    assert!(output.contains("the daemon does not answer"), "{output}");
+    assert!(output.contains("does not answer"), "{output}");
     until("the refusal is logged", || daemon.log().contains("refused an operator").then_some(()));
 }

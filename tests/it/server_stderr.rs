@@ -56,7 +56,7 @@ fn missing_lines_are_reported_with_the_command_that_shows_more() {
     let of_one = daemon.client(&["logs", "a"]).expect_code(0);
     assert_eq!(
         (&*of_one.stdout, &*of_one.stderr),
-        ("", "mcpd: a has written nothing to stderr; run `mcpd doctor a`\n")
+        ("", "mcpd: a has written nothing to stderr. `mcpd doctor a` shows whether it runs\n")
     );
     assert!(daemon.client(&["logs"]).expect_code(0).stderr.contains("`mcpd status`"));
     assert_eq!(daemon.client(&["logs", "--json"]).expect_code(0).stderr, "");

@@ -55,9 +55,9 @@ fn reload_reports_the_pattern_that_matches_nothing_with_the_one_that_is_meant() 
     };
     let ran = reload("demo__delete_*");
     assert!(ran.stderr.contains(MATCHES_NONE) && ran.stderr.contains(HELP), "{ran}");
-    assert_eq!(ran.stdout, "updated  demo (not restarted)\n", "{ran}");
+    assert_eq!(ran.stdout, "updated      demo (not restarted)\n", "{ran}");
     let again = daemon.client(&["reload"]).expect_code(0);
-    assert!(again.stderr.contains(MATCHES_NONE) && again.stdout == "kept     demo\n", "{again}");
+    assert!(again.stderr.contains(MATCHES_NONE) && again.stdout == "kept         demo\n", "{again}");
     let json = daemon.client(&["reload", "--json"]).expect_code(0).json();
     assert!(json["warnings"][0].as_str().is_some_and(|warning| warning.contains(MATCHES_NONE)), "{json}");
     let right = reload("delete_*");

@@ -25,7 +25,7 @@ const DAEMON_TIMEOUT: Duration = Duration::from_millis(300);
 pub(in crate::cli) fn servers() -> Vec<CompletionCandidate> {
     let running = || {
         let report = query(async |directory| admin::status(&directory.socket(ADMIN_SOCKET)).await)?;
-        Some(report.servers.iter().map(|server| candidate(&server.name, Some(&server.state))).collect())
+        Some(report.servers.iter().map(|server| candidate(&server.name, Some(server.state.word()))).collect())
     };
     let configured = || {
         configuration().iter().flat_map(|config| config.servers.iter().map(|one| candidate(&one.name, None))).collect()

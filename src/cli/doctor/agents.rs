@@ -44,7 +44,7 @@ fn connected(agents: &[AgentReport]) -> Finding {
     if dropped == 0 {
         return Finding::fine("connected", found);
     }
-    let advice = "find the agent with `mcpd status --json`; it has to read notifications while it waits for responses";
+    let advice = "`mcpd status --json` names the agent (`dropped_notifications` above 0): report to its author that it has to read notifications while it waits for a response";
     Finding::warning("connected", format!("{found}; {dropped} notifications were not read in time"), advice)
 }
 

@@ -1,5 +1,7 @@
 //! The findings of `mcpd check`, with the environment and files that the daemon sees.
 
+use std::io;
+
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use crate::cli::text;
@@ -7,6 +9,7 @@ use crate::config::diagnostic::{Diagnostic, Medium};
 use crate::config::{ConfigError, LoadedConfig};
 use crate::config_lints;
 use crate::daemon::cache_directory;
+use crate::known_clients::shell_word;
 use crate::server::last_known;
 
 /// Findings that are shown. `mcpd check` shows them all.
@@ -44,8 +47,16 @@ fn warnings(probe: &DaemonProbe, loaded: &LoadedConfig) -> Vec<Finding> {
 fn errors(error: &ConfigError) -> Vec<Finding> {
     let unreadable = error.unreadable().map(|(path, error)| {
         let path = path.display().to_string();
-        let advice = "make it a file that only the user of mcpd owns and can write";
-        Finding::problem(path, format!("cannot be read: {error}"), advice)
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                let create = format!("`mcpd add --file {} NAME COMMAND` creates it", shell_word(&path));
+                Finding::problem(path, "does not exist", format!("correct the path; or {create}"))
+            }
+            _ => {
+                let advice = "make it a file that only the user of mcpd owns and can write";
+                Finding::problem(path, format!("cannot be read: {error}"), advice)
+            }
+        }
     });
     let places = error.diagnostics().iter().map(|diagnostic| finding(diagnostic, Finding::problem));
     unreadable.chain(places).take(MAX_SHOWN).collect()

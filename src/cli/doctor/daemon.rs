@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::finding::{Finding, Group};
 use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe};
 use super::process::{OpenFiles, ProcessInfo};
+use super::unit::unit_setting;
 use crate::admin;
 use crate::admin::report::{RejectedConfigReport, Report};
 use crate::autostart;
@@ -33,7 +34,9 @@ pub(super) async fn check(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -
             let mut findings = vec![version(report, process.as_ref(), probe)];
             findings.extend(process.as_ref().and_then(|process| replaced_executable(process, probe)));
             findings.extend(report.reload_refused.as_ref().map(|refused| refused_reload(refused, probe)));
-            findings.extend(process.as_ref().and_then(|process| open_files(process.files?)));
+            findings.extend(
+                process.as_ref().and_then(|process| open_files(process.files?, &open_files_advice(process, probe))),
+            );
             findings.extend(verbose_log(probe).await);
             findings.extend(elsewhere.map(second_daemon));
             findings
@@ -75,13 +78,14 @@ fn absent(probe: &DaemonProbe, elsewhere: Option<&RuntimeDir>) -> Finding {
 
 /// No daemon runs where `mcpd connect` would start one. The log of the last one may have the reason.
 fn last_daemon() -> Finding {
-    let found = "none runs; `mcpd connect` starts one where an agent needs it";
+    let found = "none runs; `mcpd connect` starts one when an agent needs it";
     let Some(log) = autostart::log_path(|name| std::env::var_os(name)) else { return Finding::fine("daemon", found) };
     let last = last_lines(&log).unwrap_or_default();
     match last.last() {
         Some(line) if !line.contains("stopped") => {
-            let found = format!("{found}; the last one did not end in order");
-            let advice = format!("read its log, {}; run `mcpd serve` in a terminal to see it start", log.display());
+            let found =
+                format!("{found}; the last one crashed or was killed, because its log does not end with `stopped`");
+            let advice = format!("its last lines are above; the whole log is {}", log.display());
             Finding::warning("daemon", found, advice).with_lines(last)
         }
         _ => Finding::fine("daemon", found),
@@ -101,13 +105,16 @@ fn last_lines(path: &Path) -> io::Result<Vec<String>> {
 
 fn unanswering(process: Option<&ProcessInfo>, reason: &str, probe: &DaemonProbe) -> Finding {
     let Some(process) = process else {
-        return Finding::problem("daemon", format!("does not answer: {reason}"), "run mcpd as the daemon's user");
+        let found =
+            format!("does not answer: {reason}; its process is not visible, perhaps because it is another user's");
+        let advice = format!("{}, then {}, as the user who started it", probe.mcpd("stop --force"), probe.start());
+        return Finding::problem("daemon", found, advice);
     };
     let pid = process.pid;
     match process.state {
         Some('T' | 't') => Finding::problem(
             "daemon",
-            format!("process {pid} is stopped, and does not answer"),
+            format!("process {pid} is suspended (SIGSTOP or Ctrl-Z), and does not answer"),
             format!("`kill -CONT {pid}` continues it; or {}", probe.restart()),
         ),
         _ => {
@@ -148,10 +155,16 @@ fn refused_reload(
     Finding::warning("configuration", found, advice).with_lines(reason.lines().map(str::to_owned))
 }
 
-fn open_files(OpenFiles { count, limit }: OpenFiles) -> Option<Finding> {
+/// How to raise the limit. The daemon has raised its soft limit to the hard one, which only root or systemd raises.
+fn open_files_advice(process: &ProcessInfo, probe: &DaemonProbe) -> String {
+    match &process.unit {
+        Some(unit) => format!("{}, then {}", unit_setting(unit, "LimitNOFILE=65536"), probe.restart()),
+        None => format!("let root raise `nofile` in /etc/security/limits.conf; log in again, then {}", probe.restart()),
+    }
+}
+
+fn open_files(OpenFiles { count, limit }: OpenFiles, advice: &str) -> Option<Finding> {
     let found = format!("{count} are open, and the limit is {limit}");
-    let advice =
-        "set `LimitNOFILE=65536` in its unit, or run `ulimit -Hn 65536` before `mcpd serve`; then restart the daemon";
     let is_full = count.saturating_mul(10) > limit.saturating_mul(8);
     match (limit < MIN_FILE_LIMIT, is_full) {
         (_, true) => Some(Finding::problem("open files", format!("{found}: agents will be refused"), advice)),
@@ -180,7 +193,7 @@ mod tests {
     #[test]
     fn open_files_near_the_limit_are_reported() {
         let check = |count, limit, expected: &str| {
-            let found = open_files(OpenFiles { count, limit });
+            let found = open_files(OpenFiles { count, limit }, "raise it");
             assert_eq!(found.map_or("ok", |finding| finding.verdict.word()), expected, "{count} of {limit}");
         };
         check(10, 1 << 20, "ok");

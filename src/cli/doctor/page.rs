@@ -45,11 +45,12 @@ impl Signs {
     }
 }
 
-pub(super) fn render(groups: &[Group], signs: Signs, style: OutputStyle) -> String {
+/// `path_owner`: the process with the PATH on which commands were searched.
+pub(super) fn render(groups: &[Group], path_owner: &str, signs: Signs, style: OutputStyle) -> String {
     let groups_with_any = groups.iter().filter(|group| !group.findings.is_empty());
     let mut shown_paths = HashSet::new();
     let mut text: String =
-        groups_with_any.map(|group| group_text(group, &mut shown_paths, signs, style) + "\n").collect();
+        groups_with_any.map(|group| group_text(group, path_owner, &mut shown_paths, signs, style) + "\n").collect();
     let (warnings, problems) = count(groups);
     let tone = match (problems, warnings) {
         (1.., _) => Tone::Bad,
@@ -61,16 +62,24 @@ pub(super) fn render(groups: &[Group], signs: Signs, style: OutputStyle) -> Stri
 }
 
 /// `shown_paths`: the lines about a searched PATH in the groups above.
-fn group_text(group: &Group, shown_paths: &mut HashSet<String>, signs: Signs, style: OutputStyle) -> String {
+fn group_text(
+    group: &Group,
+    path_owner: &str,
+    shown_paths: &mut HashSet<String>,
+    signs: Signs,
+    style: OutputStyle,
+) -> String {
     let length = |finding: &Finding| one_line(&finding.about).chars().count();
     let lengths = group.findings.iter().map(length);
     let width = lengths.filter(|length| *length <= MAX_SUBJECT_WIDTH).max().unwrap_or_default();
     let mut text = style.paint(Tone::Head, group.title) + "\n";
-    group.findings.iter().for_each(|finding| text += &line(finding, width, signs, style));
     let indent = 2 + signs.width() + 1;
-    for path in searched_paths(group.findings.iter().map(|finding| &*finding.found)) {
-        if shown_paths.insert(path.clone()) {
-            text += &format!("{}{}\n", " ".repeat(indent), wrap(&path, indent, indent, style.width()));
+    for finding in &group.findings {
+        text += &line(finding, width, signs, style);
+        for path in searched_paths([&*finding.found].into_iter(), path_owner) {
+            if shown_paths.insert(path.clone()) {
+                text += &format!("{}{}\n", " ".repeat(indent), wrap(&path, indent, indent, style.width()));
+            }
         }
     }
     text
@@ -190,19 +199,19 @@ mod tests {
 
     #[test]
     fn each_line_has_a_subject_and_its_advice_on_the_next_line() {
-        let text = render(&groups(), Signs::Words, OutputStyle::PLAIN);
+        let text = render(&groups(), "this shell", Signs::Words, OutputStyle::PLAIN);
         assert_eq!(
             text,
             "servers\n  ok      git    ready\n  problem notes  backoff: exited\\u{1b}[2J\n            | no\\nwords\n          → \
              `mcpd logs notes`\n  warning a name that is much too long for its column  slow\n          → wait\n\n1 problem, 1 warning\n"
         );
-        let marked = render(&groups(), Signs::Marks, OutputStyle::PLAIN);
+        let marked = render(&groups(), "this shell", Signs::Marks, OutputStyle::PLAIN);
         assert!(marked.contains("  ✗ notes  ") && marked.contains("\n    → wait"), "{marked}");
     }
 
     #[test]
     fn sentences_wrap_at_the_width_of_the_terminal() {
-        let text = render(&groups(), Signs::Marks, OutputStyle::of_width(24));
+        let text = render(&groups(), "this shell", Signs::Marks, OutputStyle::of_width(24));
         assert!(text.contains("  ✗ notes  backoff:\n        exited\\u{1b}[2J\n"), "{text}");
         assert!(text.contains("    → `mcpd logs notes`\n"), "{text}");
         assert!(text.contains("its column\n        slow\n"), "{text}");

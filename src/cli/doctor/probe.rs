@@ -14,8 +14,8 @@ use crate::admin::report::Report;
 use crate::admin::{self, AdminError};
 use crate::cli::arguments::{Arguments, Command};
 use crate::cli::{changed_files, service_env};
-use crate::config::Definition;
 use crate::config::interpolate::Environment;
+use crate::config::{DaemonConfig, Definition, Program, ServerConfig};
 use crate::known_clients::shell_word;
 use crate::login_env::{self, Login};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
@@ -38,10 +38,18 @@ pub(in crate::cli) struct DaemonProbe {
     options: Vec<String>,
     /// Options that make another command use the same configuration, if the user named it.
     config_options: Vec<String>,
-    /// Where each server is configured, by name.
-    pub(super) definitions: HashMap<String, Definition>,
+    /// The configured servers and their places, by name. Empty if the configuration is not valid.
+    pub(super) servers: HashMap<String, ConfiguredServer>,
+    /// The time that agents wait for the tools of servers that start.
+    pub(super) first_list_wait: Duration,
     /// The login environment, read on first use.
     login: OnceCell<Login>,
+}
+
+/// A server of the configuration.
+pub(super) struct ConfiguredServer {
+    pub(super) config: ServerConfig,
+    pub(super) definition: Option<Definition>,
 }
 
 pub(super) enum Daemon {
@@ -78,7 +86,8 @@ impl DaemonProbe {
             files,
             options,
             config_options,
-            definitions: HashMap::new(),
+            servers: HashMap::new(),
+            first_list_wait: DaemonConfig::default().first_list_wait,
             login: OnceCell::new(),
         }
     }
@@ -98,6 +107,14 @@ impl DaemonProbe {
     pub(in crate::cli) fn mcpd(&self, words: &str) -> String {
         let options = self.options.iter().map(|word| format!(" {}", shell_word(word))).collect::<String>();
         format!("`mcpd {words}{options}`")
+    }
+
+    /// The process whose PATH is searched for commands.
+    pub(super) fn path_owner(&self) -> String {
+        match self.daemon.process().filter(|_| self.sources.is_daemons()) {
+            Some(process) => format!("the daemon (process {})", process.pid),
+            None => "this shell".to_owned(),
+        }
     }
 
     /// The command that starts the daemon.
@@ -122,6 +139,11 @@ impl DaemonProbe {
         self.daemon.process().filter(|process| !process.is_of(SERVICE) && !served_files(process).is_empty())
     }
 
+    /// Whether no daemon runs, and [`DaemonProbe::start`] starts one with the login environment.
+    pub(super) fn starts_with_login_path(&self) -> bool {
+        matches!(self.daemon, Daemon::Absent) && self.config_options.is_empty()
+    }
+
     /// Whether `mcpd.service` runs the daemon.
     pub(super) fn is_unit(&self) -> bool {
         self.daemon.process().is_some_and(|process| process.is_of(SERVICE))
@@ -132,9 +154,19 @@ impl DaemonProbe {
         self.login.get_or_init(|| login_env::environment(std::env::vars_os())).await
     }
 
+    /// Where the server `name` is configured.
+    pub(super) fn place(&self, name: &str) -> Option<&Definition> {
+        self.servers.get(name)?.definition.as_ref()
+    }
+
+    /// The program of the server `name`; `None` for a server with a URL.
+    pub(super) fn program(&self, name: &str) -> Option<&Program> {
+        self.servers.get(name)?.config.launch.as_ref().ok()?.program()
+    }
+
     /// The part of the configuration that defines the server `name`.
     pub(super) fn definition(&self, name: &str) -> String {
-        match self.definitions.get(name) {
+        match self.place(name) {
             Some(Definition { title, location: place, is_native: false }) => format!("`{title}` at {place}"),
             _ => format!("[servers.{name}]"),
         }
@@ -169,13 +201,13 @@ impl Daemon {
             }
             Ok(Err(AdminError::NotRunning(_))) if holder.is_none() => Self::Absent,
             Ok(Err(AdminError::NotRunning(_))) => {
-                Self::Silent { process: process(holder), reason: format!("nobody listens on {ADMIN_SOCKET}") }
+                Self::Silent { process: process(holder), reason: format!("no process listens on {ADMIN_SOCKET}") }
             }
-            Ok(Err(AdminError::NoAnswer(reason) | AdminError::Refused(reason))) => {
+            Ok(Err(AdminError::NoAnswer { reason, .. } | AdminError::Refused(reason))) => {
                 Self::Silent { process: process(holder), reason }
             }
             Err(_) => {
-                let reason = format!("nothing within {}", crate::duration::format(ANSWER_TIMEOUT));
+                let reason = format!("no response within {}", crate::duration::format(ANSWER_TIMEOUT));
                 Self::Silent { process: process(holder), reason }
             }
         };

@@ -11,7 +11,7 @@ use crate::server::SandboxHost;
 
 pub(super) fn check() -> Group {
     Group {
-        title: "program",
+        title: "program and system",
         findings: [Some(version()), others(), Some(system()), Some(sandbox()), home()].into_iter().flatten().collect(),
     }
 }
@@ -28,8 +28,13 @@ fn others() -> Option<Finding> {
     let first = Process.on_path("mcpd", &path)?;
     (first.canonicalize().ok()? != this).then(|| {
         let first = first.display();
-        let advice = format!("compare `{first} --version` with the version above, and remove the older program");
-        Finding::warning("PATH", format!("has another `mcpd`, which agents start: {first}"), advice)
+        let advice = format!(
+            "if you do not need both, remove the older one (`{first} --version` prints its version), or this one if they are equal"
+        );
+        let found = format!(
+            "the first `mcpd` on PATH is another file, {first}: a shell or an agent that runs `mcpd` without a path starts it"
+        );
+        Finding::warning("PATH", found, advice)
     })
 }
 

@@ -14,9 +14,10 @@ use tokio::time::timeout;
 
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
+use super::remedy::{again, missing_command};
 use super::unit::RELOAD_ENVIRONMENT;
 use crate::cli::service::lasting;
-use crate::cli::text::join_limited;
+use crate::cli::text::{SEARCHED, join_limited, split_searched_path};
 use crate::config::command_line::Spelling;
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{Program, ServerConfig};
@@ -64,7 +65,8 @@ pub(super) async fn check(probe: &DaemonProbe, servers: &[&ServerConfig]) -> Gro
         }
     }
     let found = join_all(programs.iter().map(check_program)).await;
-    Group { title: "programs", findings: found.into_iter().flatten().chain(findings).collect() }
+    findings.extend(shell_only(probe, servers).await);
+    Group { title: "commands of servers", findings: found.into_iter().flatten().chain(findings).collect() }
 }
 
 fn add<'a>(programs: &mut Vec<ServerProgram<'a>>, server: &'a str, program: &Program, probe: &DaemonProbe) {
@@ -92,8 +94,62 @@ async fn unfound(
 ) -> Finding {
     let command = config_lints::shown(program);
     let found = format!("command `{command}` {complaint}");
-    let advice = on_another_path(program, probe).await.unwrap_or(help);
-    Finding::problem(&*server.name, found, advice).defined(probe.definitions.get(&*server.name))
+    let again = again(probe, &server.name);
+    let advice = match on_another_path(program, probe).await {
+        Some(advice) => advice,
+        None if is_missing(program) => missing_command(probe, &server.name, &again),
+        None => format!("{help}; then {again}"),
+    };
+    Finding::problem(&*server.name, found, advice).defined(probe.place(&server.name))
+}
+
+/// Whether the command is a name, or the absolute path of a file that does not exist.
+fn is_missing(Program { command, .. }: &Program) -> bool {
+    !command.contains('/') || (command.starts_with('/') && !Process.exists(Path::new(command)))
+}
+
+/// Merges each finding about a missing command into the finding that the server is down because of it.
+pub(super) fn merge_missing(programs: &mut Group, servers: &mut Group) {
+    for server in &mut servers.findings {
+        if server.code.as_deref() != Some("command_not_found") {
+            continue;
+        }
+        let is_same = |finding: &Finding| finding.about == server.about && finding.verdict.word() == "problem";
+        let Some(index) = programs.findings.iter().position(is_same) else { continue };
+        let program = programs.findings.remove(index);
+        if let Some(path) = split_searched_path(&program.found).1 {
+            server.found += &format!("{SEARCHED}{path}");
+        }
+        server.verdict = program.verdict;
+    }
+}
+
+/// Warns about commands that this shell finds, but a daemon that `mcpd start` starts with the login environment does not.
+async fn shell_only(probe: &DaemonProbe, servers: &[&ServerConfig]) -> Vec<Finding> {
+    let of_this_shell = Process.var("PATH").unwrap_or_default();
+    let mut findings = Vec::new();
+    for server in servers {
+        let Some(program) = server.launch.as_ref().ok().and_then(|launch| launch.program()) else { continue };
+        if !probe.starts_with_login_path() || program.command.contains('/') || program.env.contains_key("PATH") {
+            continue;
+        }
+        let Some(file) = Process.on_path(&program.command, &of_this_shell) else { continue };
+        let Some(path) = login_path(probe).await.filter(|path| Process.on_path(&program.command, path).is_none())
+        else {
+            continue;
+        };
+        let found = format!(
+            "command `{}` is {}, which is on the PATH of this shell, but not of the login shell",
+            config_lints::shown(program),
+            file.display()
+        );
+        let advice = format!(
+            "write `command = \"{}\"`: `mcpd start` searches the PATH of the login shell: {path}",
+            file.display()
+        );
+        findings.push(Finding::warning(&*server.name, found, advice).defined(probe.place(&server.name)));
+    }
+    findings
 }
 
 /// The advice for a command that is not on the daemon's PATH, but on the PATH of this shell or of the login environment.
@@ -137,7 +193,7 @@ async fn check_program(program: &ServerProgram<'_>) -> Vec<Finding> {
     let name = shown.rsplit('/').next().unwrap_or_default().to_owned();
     let of = of_servers(&program.servers);
     if let Some(interpreter) = missing_interpreter(&program.path, &program.search) {
-        let found = format!("{shown} is a script for {interpreter}, which does not exist; {of}");
+        let found = format!("{shown} needs the interpreter `{interpreter}`, which is not found; {of}");
         return vec![Finding::problem(&name, found, format!("install {interpreter}, or reinstall {name}"))];
     }
     let Some((_, words, runs_by)) = RUNNERS.iter().find(|(runner, ..)| *runner == name) else {
@@ -145,7 +201,7 @@ async fn check_program(program: &ServerProgram<'_>) -> Vec<Finding> {
     };
     let mut findings = vec![check_runner(&name, &program.path, words, &program.search, &of).await];
     if let Some(by) = runs_by.and_then(|by| Process.on_path(by, &program.search)) {
-        let (name, of) = (runs_by.unwrap_or_default(), format!("for {name}"));
+        let (name, of) = (runs_by.unwrap_or_default(), format!("runs {name}"));
         findings.push(check_runner(name, &by, &["--version"], &program.search, &of).await);
     }
     findings
@@ -176,7 +232,8 @@ async fn check_runner(name: &str, path: &Path, words: &[&str], search: &str, of:
 }
 
 fn of_servers(servers: &[&str]) -> String {
-    format!("for {}", join_limited(servers, MAX_NAMED))
+    let servers = join_limited(servers, MAX_NAMED);
+    format!("used by {} {servers}", if servers.contains(' ') { "servers" } else { "server" })
 }
 
 /// The first line that a program prints, or a reason on one line if it fails.
@@ -255,7 +312,8 @@ mod tests {
 
     #[test]
     fn five_servers_are_named_and_the_others_counted() {
-        assert_eq!(of_servers(&["a", "b"]), "for a, b");
-        assert_eq!(of_servers(&["a"; 7]), "for a, a, a, a, a and 2 more");
+        assert_eq!(of_servers(&["a"]), "used by server a");
+        assert_eq!(of_servers(&["a", "b"]), "used by servers a, b");
+        assert_eq!(of_servers(&["a"; 7]), "used by servers a, a, a, a, a and 2 more");
     }
 }

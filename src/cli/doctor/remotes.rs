@@ -16,9 +16,11 @@ pub(super) fn remedy(code: &str, origin: &str) -> String {
             "use the name in its certificate as `url`, or get a certificate for the present name"
         }
         "certificate_expired" => {
-            "its certificate has expired: its operator has to renew it, unless the clock here is wrong"
+            "its certificate has expired: compare the clock here (`date`) with the right time; if it is right, its operator has to renew the certificate"
         }
-        "certificate_not_yet_valid" => "set the clock here: its certificate is not valid yet",
+        "certificate_not_yet_valid" => {
+            "its certificate is not valid yet: compare the clock here (`date`) with the right time; if it is right, its operator has to replace the certificate"
+        }
         "certificate_invalid" => "its operator has to repair its certificate",
         "no_certificate_authorities" => "install the certificates of the system's authorities (`ca-certificates`)",
         "ca_file" => "write the path of a PEM file with the authority's certificate as `ca_file`",
@@ -27,6 +29,11 @@ pub(super) fn remedy(code: &str, origin: &str) -> String {
         "network_unreachable" => "check whether this machine has a network that leads there",
         "http_unauthorized" | "http_forbidden" => "check the credentials in its `headers`",
         "http_not_found" | "http_method_not_allowed" => "correct the path of its `url`; many servers have `/mcp`",
+        "http_status" | "protocol_violation" => {
+            return format!(
+                "{origin} is reached, but does not answer as an MCP server: correct the path of its `url`, or report it to its operator"
+            );
+        }
         _ => return check(origin),
     };
     remedy.to_owned()
@@ -54,14 +61,16 @@ mod tests {
             ("certificate_unknown_issuer", "`ca_file`"),
             ("certificate_self_signed", "is self-signed"),
             ("certificate_wrong_name", "as `url`"),
-            ("certificate_expired", "renew it"),
+            ("certificate_expired", "renew the certificate"),
+            ("certificate_not_yet_valid", "`date`"),
             ("certificate_invalid", "repair its certificate"),
             ("connection_refused", "start it"),
             ("name_lookup", "host of its `url`"),
             ("proxy", "start that proxy"),
             ("http_not_found", "correct the path"),
             ("http_unauthorized", "`headers`"),
-            ("http_status", "reaches https://example.org"),
+            ("http_status", "https://example.org is reached"),
+            ("unreachable", "reaches https://example.org"),
         ] {
             let remedy = remedy(code, "https://example.org");
             assert!(remedy.contains(part), "{code}: {remedy}");

@@ -53,10 +53,15 @@ fn session() -> Option<Finding> {
             "`unset XDG_RUNTIME_DIR`: `su` and `sudo` keep the former user's value",
         )),
         Ok(_) => None,
+        Err(_) if session == Path::new(&format!("/run/user/{}", geteuid().as_raw())) => Some(Finding::warning(
+            about,
+            format!("{shown} does not exist; perhaps there is no login session"),
+            "`loginctl enable-linger` creates it permanently; or `unset XDG_RUNTIME_DIR`",
+        )),
         Err(_) => Some(Finding::warning(
             about,
-            format!("{shown} does not exist: there is no login session"),
-            "`loginctl enable-linger` creates it permanently; or `unset XDG_RUNTIME_DIR`",
+            format!("{shown} does not exist"),
+            format!("`mkdir -m 700 {}`, or `unset XDG_RUNTIME_DIR`", shell_word(&session.to_string_lossy())),
         )),
     }
 }
@@ -93,7 +98,7 @@ fn lock(probe: &DaemonProbe, directory: &RuntimeDir) -> Option<Finding> {
         (Some(holder), Daemon::Answers { report, .. }) if holder != report.pid => Some(Finding::warning(
             LOCK,
             format!("is held by process {holder}, but process {} answers", report.pid),
-            format!("{} until none runs, then {}", probe.mcpd("stop"), probe.start()),
+            format!("repeat {} until it prints `not running`; then {}", probe.mcpd("stop"), probe.start()),
         )),
         (Some(holder), _) => Some(Finding::fine(LOCK, format!("is held by process {holder}"))),
         (None, Daemon::Absent) if path.exists() => Some(Finding::fine(LOCK, "is held by nobody")),
@@ -131,7 +136,8 @@ fn socket_file(name: &str, path: &Path, is_shared: bool, probe: &DaemonProbe) ->
         return Some(Finding::problem(name, found, "`mcpd serve --runtime-dir DIR` with a shorter path"));
     }
     let Ok(found) = fs::symlink_metadata(path) else {
-        let restart = "wait 2s until the daemon creates it again; else restart the daemon";
+        let restart =
+            format!("the daemon creates it again within 2s; if it is still missing then: {}", probe.restart());
         let serves = matches!(probe.daemon, Daemon::Answers { .. });
         return serves.then(|| Finding::problem(name, "does not exist, although a daemon runs", restart));
     };
@@ -141,7 +147,7 @@ fn socket_file(name: &str, path: &Path, is_shared: bool, probe: &DaemonProbe) ->
     }
     if found.uid() != geteuid().as_raw() {
         let found = format!("belongs to user {}", found.uid());
-        return Some(Finding::problem(name, found, format!("`rm {word}`, and restart the daemon")));
+        return Some(Finding::problem(name, found, format!("`rm {word}`, then {}", probe.restart())));
     }
     if mode & 0o077 != 0 && !is_shared {
         return Some(Finding::warning(

@@ -6,18 +6,19 @@ use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use super::remedy::remedy;
 use super::remotes;
-use crate::admin::report::{NEEDS_LOGIN, ServerReport};
+use crate::admin::report::{ServerReport, StateName};
 use crate::cli::text;
-use crate::config::{DaemonConfig, ServerConfig};
+use crate::config::{OnUnhealthy, ServerConfig};
 use crate::config_lints::{DENY_SHADOWED, shadowed_resources};
+use crate::server::MAX_MISSES;
 
-/// Restarts within an hour from which on a finding reports them.
+/// Repeated starts within an hour from which on a finding reports them.
 const MANY_RESTARTS: u64 = 3;
 /// Last lines of stderr that are shown.
 const STDERR_LINES: usize = 8;
 
-/// The state of one server.
-pub(super) struct ServerState {
+/// One server, and how it is.
+pub(super) struct ServerCheck {
     pub(super) report: ServerReport,
     /// Set if doctor itself has started the server.
     pub(super) trial: Option<Trial>,
@@ -28,12 +29,14 @@ pub(super) struct ServerState {
 pub(super) struct Trial {
     /// Until the server was ready, had failed, or the time was up.
     pub(super) took: Duration,
+    /// The time that the daemon gives it.
+    pub(super) handshake_timeout: Duration,
     /// Whether the configuration allows a start.
     pub(super) could_start: bool,
 }
 
 /// `configured`: the servers to report; `None` if the configuration is not valid.
-pub(super) fn check(probe: &DaemonProbe, states: &[ServerState], configured: Option<&[&ServerConfig]>) -> Group {
+pub(super) fn check(probe: &DaemonProbe, states: &[ServerCheck], configured: Option<&[&ServerConfig]>) -> Group {
     let mut findings: Vec<_> = states.iter().flat_map(|state| check_server(probe, state)).collect();
     let is_reported = |server: &ServerConfig| states.iter().any(|state| *state.report.name == *server.name);
     let unknown = configured.into_iter().flatten().filter(|server| probe.report().is_some() && !is_reported(server));
@@ -42,35 +45,35 @@ pub(super) fn check(probe: &DaemonProbe, states: &[ServerState], configured: Opt
         Finding::warning(&*server.name, found, probe.mcpd("reload"))
     }));
     let defined = |finding: Finding| {
-        let definition = probe.definitions.get(&finding.about);
+        let definition = probe.place(&finding.about);
         finding.defined(definition)
     };
     Group { title: "servers", findings: findings.into_iter().map(defined).collect() }
 }
 
-fn check_server(probe: &DaemonProbe, ServerState { report, trial }: &ServerState) -> Vec<Finding> {
+fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck) -> Vec<Finding> {
     let name = &*report.name;
     if report.disabled {
-        let advice = probe.mcpd(&format!("enable {name}"));
-        return vec![Finding::fine(name, format!("is disabled, until {advice}"))];
+        let enable = probe.mcpd(&format!("enable {name}"));
+        return vec![Finding::fine(name, format!("is disabled until {enable} or a restart of the daemon"))];
     }
-    match &*report.state {
-        NEEDS_LOGIN => return vec![locked(probe, report)],
-        "failed" | "backoff" | "unresponsive" => return vec![down(probe, report, *trial)],
-        "starting" if trial.is_some() => return vec![late(report, *trial)],
+    match report.state {
+        StateName::NeedsLogin => return vec![locked(probe, report)],
+        state if state.is_down() => return down_and_marked(probe, report, *trial),
+        StateName::Starting if let Some(trial) = trial => return vec![late(probe, report, *trial)],
         // A server between two attempts has the same state as a new server.
-        "starting" if report.restarts_last_hour > 0 => return vec![down(probe, report, None)],
+        StateName::Starting if report.restarts_last_hour > 0 => return down_and_marked(probe, report, None),
         _ => {}
     }
-    let mut findings = vec![up(report, *trial)];
+    let mut findings = vec![up(probe, report, *trial)];
     findings.extend(stability(probe, report));
     findings.extend(hidden_items(probe, report));
     findings.extend(operator_overrides(probe, report));
     findings
 }
 
-fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
-    let mut found = report.state.clone();
+fn up(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Finding {
+    let mut found = report.state.to_string();
     if let Some(Trial { took, .. }) = trial {
         found += &format!(" after {}", shown(took));
     }
@@ -89,25 +92,39 @@ fn up(report: &ServerReport, trial: Option<Trial>) -> Finding {
         found += &format!(", {part}");
     }
     match trial {
-        Some(Trial { took, .. }) if took > DaemonConfig::default().first_list_wait => {
-            let install =
-                if report.remote.is_none() { "install what `npx` or `uvx` fetches at each start, or " } else { "" };
-            let advice = format!("agents get its tools late; {install}set `start = \"lazy\"`");
-            Finding::warning(&*report.name, found, advice)
-        }
+        Some(Trial { took, .. }) if took > probe.first_list_wait => Finding::warning(
+            &*report.name,
+            format!("{found}; agents wait only {} for its tools (`first_list_wait`)", shown(probe.first_list_wait)),
+            slow_start_advice(probe, &report.name),
+        ),
         _ => Finding::fine(&*report.name, found),
     }
 }
 
+fn slow_start_advice(probe: &DaemonProbe, name: &str) -> String {
+    let command = probe.program(name).map(|program| program.command.rsplit('/').next().unwrap_or_default());
+    let launcher = ["npx", "uvx"].into_iter().find(|launcher| command == Some(launcher));
+    let install = launcher.map(|name| format!("if `{name}` downloads it at each start, install it permanently; or "));
+    let install = install.unwrap_or_default();
+    format!(
+        "{install}set `start = \"lazy\"` in {}: agents then see the tools of its last start at once",
+        probe.definition(name)
+    )
+}
+
 /// A server that was not ready when the trial's time was up.
-fn late(report: &ServerReport, trial: Option<Trial>) -> Finding {
-    let waited = trial.map(|trial| shown(trial.took)).unwrap_or_default();
-    let found = format!("is not ready after {waited}");
+fn late(probe: &DaemonProbe, report: &ServerReport, trial: Trial) -> Finding {
+    let found = format!(
+        "is not ready after {}, the limit of doctor; its `handshake_timeout` is {}",
+        shown(trial.took),
+        shown(trial.handshake_timeout)
+    );
     let check = match &report.remote {
         Some(remote) => remotes::check(&remote.origin),
-        None => "read its last lines to see what it waits for".to_owned(),
+        None if report.stderr.is_empty() => "it wrote nothing to stderr".to_owned(),
+        None => "read its last lines above to see what it waits for".to_owned(),
     };
-    let advice = format!("{check}; if it needs more time, raise its `handshake_timeout`");
+    let advice = format!("{check}; to give it the whole time, run {}, then {}", probe.start(), probe.mcpd("status"));
     Finding::problem(&*report.name, found, advice).with_lines(last_stderr_lines(report))
 }
 
@@ -117,9 +134,15 @@ fn locked(probe: &DaemonProbe, report: &ServerReport) -> Finding {
     Finding::problem(name, format!("needs a login{reason}"), probe.mcpd_with_files(&format!("login {name}")))
 }
 
+/// As [`down`], with a second finding if the server is also marked down.
+fn down_and_marked(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Vec<Finding> {
+    let mark = (report.state != StateName::Unresponsive).then(|| mark(probe, report)).flatten();
+    [down(probe, report, trial)].into_iter().chain(mark).collect()
+}
+
 fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Finding {
     let name = &report.name;
-    // Which PATH was searched is said of its program.
+    // The finding about its program has the searched PATH.
     let why = report.reason.as_deref().or(report.last_error.as_deref()).unwrap_or_default();
     let reason = match why.split("; PATH searched").next().unwrap_or_default() {
         "" => String::new(),
@@ -128,14 +151,14 @@ fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Fin
     let retry = report.retry_in_ms.map(|ms| format!(" (next try in {})", shown(Duration::from_millis(ms))));
     let times = match report.restarts_last_hour {
         0 => String::new(),
-        1 => ", restarted once in the last hour".to_owned(),
-        many => format!(", restarted {many} times in the last hour"),
+        1 => ", 1 more attempt to start it in the last hour".to_owned(),
+        many => format!(", {many} more attempts to start it in the last hour"),
     };
     let has_ended = trial.is_some_and(|trial| trial.could_start);
-    let state = match &*report.state {
+    let state = match report.state {
         _ if has_ended => "did not start",
-        "starting" => "is being started again",
-        state => state,
+        StateName::Starting => "is being started again",
+        state => state.word(),
     };
     let found = format!("{state}{reason}{}{times}", retry.unwrap_or_default());
     Finding::problem(&**name, found, remedy(probe, report, has_ended))
@@ -155,21 +178,20 @@ fn stability(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let (check, shows) = match &report.remote {
         Some(remote) => (remotes::check(&remote.origin), ""),
         // The log of a server that wrote nothing is empty.
-        None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows why it was restarted"),
+        None if report.stderr.is_empty() => (probe.mcpd("logs"), " shows what servers wrote to stderr"),
         None => (probe.mcpd(&format!("logs {name}")), " shows its output before it ended"),
     };
     if report.restarts_last_hour >= MANY_RESTARTS {
         let last = report.last_error.as_ref().map(|error| format!("; last: {error}")).unwrap_or_default();
-        let found = format!("was restarted {} times in the last hour{last}", report.restarts_last_hour);
+        let found = format!("was started again {} times in the last hour{last}", report.restarts_last_hour);
         findings.push(Finding::warning(name, found, format!("{check}{shows}")));
     }
     if !report.silence().is_empty() {
         let found = format!("has not answered {} in a row", report.silence());
-        let then = "mcpd restarts it after three misses; pings during a call count only after a call has timed out";
-        findings.push(Finding::warning(name, found, format!("{check}; {then}")));
+        findings.push(Finding::warning(name, found, silence_advice(probe, name)));
     }
     if report.silent_starts > 0 {
-        let found = "does not answer `server/discover`, which costs its first start 2s";
+        let found = "does not answer `server/discover`; mcpd waits 2s for it at the first start";
         findings.push(Finding::warning(name, found, format!("set `era = \"legacy\"` in {}", probe.definition(name))));
     }
     if let Some(reason) = &report.update_error {
@@ -198,7 +220,7 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
             found,
             format!("loosen `allow`, `deny` or `expose` of {}", probe.definition(name)),
         ));
-    } else if offers == 0 && report.state == "ready" {
+    } else if offers == 0 && report.state == StateName::Ready {
         let advice = "read its documentation: it may need an argument, a login or a licence";
         findings.push(Finding::warning(name, "offers neither tools nor prompts nor resources", advice));
     } else if report.tools_exposed == 0 && report.tools_denied > 0 {
@@ -216,7 +238,8 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     if report.tools_truncated {
         let taken = report.tools_exposed + report.tools_denied;
         let found = format!("lists more tools than mcpd accepts; the first {taken} are used");
-        findings.push(Finding::warning(name, found, "report it to the server's author: the list does not end"));
+        let advice = "report it to the server's author: perhaps the pages of its list repeat, or it has more tools than mcpd's limit";
+        findings.push(Finding::warning(name, found, advice));
     }
     if report.resources_shadowed > 0 {
         findings.push(Finding::warning(name, shadowed_resources(report.resources_shadowed), DENY_SHADOWED));
@@ -228,17 +251,41 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
 fn operator_overrides(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
-    if let Some(word) = &report.health_override {
-        let found = format!("is marked {word}, regardless of its health checks");
-        findings.push(Finding::warning(name, found, probe.mcpd(&format!("health {name} auto"))));
-    }
-    if !report.tools_disabled.is_empty() {
-        let first = &report.tools_disabled[0];
-        let found =
-            format!("{} of its tools are switched off, until the daemon is restarted", report.tools_disabled.len());
-        findings.push(Finding::fine(name, format!("{found}; {}", probe.mcpd(&format!("enable {name}/{first}")))));
+    findings.extend(mark(probe, report));
+    if let Some(first) = report.tools_disabled.first() {
+        let (count, are) = match report.tools_disabled.len() {
+            1 => ("1 tool".to_owned(), "is"),
+            many => (format!("{many} tools"), "are"),
+        };
+        let enable = probe.mcpd(&format!("enable {name}/{first}"));
+        findings.push(Finding::fine(
+            name,
+            format!("{count} {are} disabled until a restart of the daemon; {enable} enables `{first}` now"),
+        ));
     }
     findings
+}
+
+/// The operator's mark of a server's health.
+fn mark(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
+    let found = format!("is marked {}, regardless of its health checks", report.health_override.as_ref()?);
+    let auto = probe.mcpd(&format!("health {} auto", report.name));
+    Some(Finding::warning(&*report.name, found, format!("{auto} removes the mark")))
+}
+
+/// What mcpd does about unanswered pings, and how to restart the server at once.
+fn silence_advice(probe: &DaemonProbe, name: &str) -> String {
+    let restart = probe.mcpd(&format!("restart {name}"));
+    let then = match probe.servers.get(name).map(|server| server.config.settings.on_unhealthy) {
+        Some(OnUnhealthy::Report) => {
+            "mcpd reports it as unresponsive, and does not restart it, because of `on_unhealthy = \"report\"`"
+        }
+        _ => "mcpd restarts it",
+    };
+    format!(
+        "after {MAX_MISSES} missed pings in a row, {then}; during a call, a ping counts as missed only if a call has timed out. \
+         {restart} restarts it now"
+    )
 }
 
 /// Rounded to milliseconds below one second, else to tenths of a second.

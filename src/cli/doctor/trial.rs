@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
-use super::servers::{ServerState, Trial};
+use super::servers::{ServerCheck, Trial};
 use crate::config::{Launch, ServerConfig, Sharing, Start};
 use crate::daemon;
 use crate::manager::{Manager, ManagerError, Setup};
@@ -23,7 +23,7 @@ pub(super) async fn run(
     servers: &[&ServerConfig],
     directory: Option<&Path>,
     at_once: usize,
-) -> Result<Vec<ServerState>, ManagerError> {
+) -> Result<Vec<ServerCheck>, ManagerError> {
     let cwd = directory.and_then(Path::to_str);
     let configs = servers.iter().map(|server| trial_config(server, cwd));
     let (start_permits, logins) = (StartPermits::new(at_once), daemon::logins());
@@ -45,9 +45,13 @@ pub(super) async fn run(
     // The manager counts exposed items in its own task.
     manager.refresh().await?;
     let states = manager.servers().into_iter().zip(servers.iter().zip(took));
-    let states = states.map(|(report, (server, took))| ServerState {
+    let states = states.map(|(report, (server, took))| ServerCheck {
         report,
-        trial: Some(Trial { took, could_start: server.launch.is_ok() }),
+        trial: Some(Trial {
+            took,
+            handshake_timeout: server.settings.handshake_timeout,
+            could_start: server.launch.is_ok(),
+        }),
     });
     let states = states.collect();
     manager.close().await;

@@ -36,7 +36,7 @@ pub(super) async fn check(probe: &DaemonProbe, loaded: Option<&LoadedConfig>) ->
 
 async fn check_units(session: &Path, probe: &DaemonProbe, loaded: Option<&LoadedConfig>) -> Vec<Finding> {
     let manager = Systemctl::new(session);
-    let without = "`mcpd connect` starts a daemon where an agent needs one";
+    let without = "it is not required: `mcpd connect` starts a daemon when an agent needs one";
     let (service, socket) = tokio::join!(
         manager.show(SERVICE, PROPERTIES, SYSTEMCTL_TIMEOUT),
         manager.show(SOCKET, PROPERTIES, SYSTEMCTL_TIMEOUT)
@@ -44,7 +44,9 @@ async fn check_units(session: &Path, probe: &DaemonProbe, loaded: Option<&Loaded
     let service = match service {
         Ok(service) => Unit(service),
         Err(SystemctlError::Absent) => return vec![Finding::fine("systemd", format!("is not installed; {without}"))],
-        Err(error) => return vec![Finding::fine("systemd", format!("does not answer: {error}; {without}"))],
+        Err(error) => {
+            return vec![Finding::fine("systemd", format!("there is no user service manager ({error}); {without}"))];
+        }
     };
     if matches!(service.get("LoadState"), "" | "not-found") {
         return vec![Finding::fine(SERVICE, format!("is not installed; {without}"))];
@@ -56,8 +58,8 @@ async fn check_units(session: &Path, probe: &DaemonProbe, loaded: Option<&Loaded
     if service.main_process().is_some() {
         findings.extend(environment(probe, loaded).await);
     } else if let Some(report) = probe.report() {
-        let found = format!("did not start the daemon that runs, process {}", report.pid);
-        findings.push(Finding::warning(SERVICE, found, RESTART));
+        let found = format!("did not start the running daemon, process {}", report.pid);
+        findings.push(Finding::warning(SERVICE, found, format!("{RESTART}, which starts it by systemd")));
     }
     findings
 }
@@ -103,6 +105,11 @@ fn enabled(service: &Unit, socket: &Unit) -> Option<Finding> {
     })
 }
 
+/// How to add a setting to the `[Service]` section of a unit.
+pub(super) fn unit_setting(unit: &str, setting: &str) -> String {
+    format!("`systemctl --user edit {unit}`, add the lines `[Service]` and `{setting}`")
+}
+
 fn unit_warnings(service: &Unit) -> Vec<Finding> {
     let mut findings = Vec::new();
     let restarts: u32 = service.get("NRestarts").parse().unwrap_or_default();
@@ -117,7 +124,11 @@ fn unit_warnings(service: &Unit) -> Vec<Finding> {
     }
     if matches!(service.get("WatchdogUSec"), "0" | "infinity") {
         let found = "has no watchdog, so systemd does not replace a daemon that hangs";
-        findings.push(Finding::warning(SERVICE, found, "add `WatchdogSec=30` to its [Service]"));
+        findings.push(Finding::warning(
+            SERVICE,
+            found,
+            format!("{}, then {RESTART}", unit_setting(SERVICE, "WatchdogSec=30")),
+        ));
     }
     findings
 }

@@ -40,7 +40,11 @@ impl ClientFile {
         candidates.retain(|candidate| seen.insert(candidate.path.clone()));
         let files: Vec<_> = candidates.into_iter().filter_map(|candidate| candidate.read(sources)).collect();
         if files.is_empty() {
-            print_note!("mcpd: no configuration with MCP servers is found");
+            let titles: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
+            print_note!(
+                "mcpd: no MCP servers are in the files of {}: `--from FILE` imports another file, `mcpd add` adds one server",
+                titles.join(", ")
+            );
         }
         Ok(files)
     }

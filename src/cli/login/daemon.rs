@@ -2,16 +2,13 @@
 
 use std::process::ExitCode;
 
-use crate::admin::report::{ControlReport, NEEDS_LOGIN, ServerReport};
+use crate::admin::report::{ControlReport, ServerReport};
 use crate::admin::{self, AdminError, ServerAction};
 use crate::cli::doctor::probe::DaemonProbe;
 use crate::cli::spinner::with_spinner;
 use crate::cli::text::one_line;
 use crate::cli::{FAILED, fail, print};
 use crate::sockets::ADMIN_SOCKET;
-
-/// States in which a server may wait for a login.
-const WAITING_STATES: [&str; 4] = [NEEDS_LOGIN, "failed", "backoff", "unresponsive"];
 
 /// The effect on the daemon.
 enum Effect {
@@ -26,7 +23,7 @@ enum Effect {
 
 /// Restarts the server if it waits for a login or `had_one`, and prints its state.
 pub(in crate::cli) async fn after_login(probe: &DaemonProbe, name: &str, had_one: bool) -> ExitCode {
-    let waits = |server: &ServerReport| had_one || WAITING_STATES.contains(&&*server.state);
+    let waits = |server: &ServerReport| had_one || server.state.is_down();
     match restarted(probe, name, waits).await {
         Ok(Effect::None) => ExitCode::SUCCESS,
         Ok(Effect::UnknownServer) => {
@@ -35,7 +32,7 @@ pub(in crate::cli) async fn after_login(probe: &DaemonProbe, name: &str, had_one
         Ok(Effect::FormerConfiguration) => {
             print(format!("{name}: goes on as it was before it was changed, until {}\n", probe.mcpd("reload")))
         }
-        Ok(Effect::Restarted(report)) if report.done => print(format!("{name}: {}\n", one_line(&report.state))),
+        Ok(Effect::Restarted(report)) if report.done => print(format!("{name}: {}\n", report.state)),
         Ok(Effect::Restarted(report)) => fail(FAILED, format!("{name}: {}", shown(&report))),
         Err(error) => fail(FAILED, format!("{name}: {error}")),
     }
@@ -77,5 +74,5 @@ async fn restarted(
 
 fn shown(report: &ControlReport) -> String {
     let reason = report.reason.as_deref().map(|reason| format!(": {}", one_line(reason))).unwrap_or_default();
-    format!("{}{reason}", one_line(&report.state))
+    format!("{}{reason}", report.state)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::is_down;
-use super::problems::{PURPOSE_WIDTH, is_retrying};
+use super::problems::PURPOSE_WIDTH;
 use super::tables::MAX_INSTANCES;
 use crate::admin::report::{InstanceReport, ServerReport};
 use crate::cli::style::OutputStyle;
@@ -46,7 +46,7 @@ fn of_server(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let mut all = Vec::new();
     all.extend(unanswered(server));
-    let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server) && !is_retrying(server));
+    let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
     let limits = server.limits.as_ref();
     let unlimited = limits.and_then(|limits| limits.state.as_ref().zip(limits.reason.as_ref()));

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::is_down;
 use super::tables::MAX_INSTANCES;
-use crate::admin::report::{NEEDS_LOGIN, RejectedConfigReport, Report, ServerReport};
+use super::{is_down, is_retrying};
+use crate::admin::report::{RejectedConfigReport, Report, ServerReport, StateName};
 use crate::cli::local_time::{self, TimeFormat};
 use crate::cli::style::{OutputStyle, Tone};
 use crate::cli::text::{one_line, searched_paths, short_duration, shorten, split_searched_path, truncate, wrap};
@@ -52,14 +52,10 @@ pub(super) fn other_daemons(report: &Report, style: OutputStyle) -> String {
 
 /// One line for each server that is down.
 pub(super) fn brief(servers: &[ServerReport], style: OutputStyle) -> String {
-    let down: Vec<_> = servers.iter().filter(|server| has_problem(server)).collect();
+    let down: Vec<_> = servers.iter().filter(|server| is_down(server)).collect();
     let mut text = String::new();
     for server in down.iter().take(MAX_BRIEF_SERVERS) {
-        let line = match (is_down(server), &server.last_error) {
-            (false, Some(error)) => format!("{}: {}; restarting", server.name, split_searched_path(error).0),
-            _ => failures(server).swap_remove(0),
-        };
-        let line = one_line(&line);
+        let line = one_line(&failures(server).swap_remove(0));
         let line = style.width().map_or_else(|| line.clone(), |width| truncate(&line, width.saturating_sub(2)));
         text += &format!("{} {line}\n", style.paint(Tone::Bad, "✗"));
     }
@@ -74,7 +70,7 @@ pub(super) fn brief(servers: &[ServerReport], style: OutputStyle) -> String {
 fn searched_path_lines(servers: &[&ServerReport], style: OutputStyle) -> String {
     let reasons = servers.iter().flat_map(|server| server.reason.iter().chain(&server.last_error));
     let line = |path: &String| style.paint(Tone::Faint, &wrap(path, 0, INDENT, style.width())) + "\n";
-    searched_paths(reasons.map(String::as_str)).iter().map(line).collect()
+    searched_paths(reasons.map(String::as_str), "the daemon").iter().map(line).collect()
 }
 
 /// Servers with a problem.
@@ -99,34 +95,40 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> String {
     if is_down(server) {
         failures(server).iter().for_each(|failure| text += &error(failure, style));
         details(last_stderr_lines(server), style, &mut text);
-    } else if let Some(error) = &server.last_error
-        && is_retrying(server)
-    {
-        text += &warning(&format!("{}: last error: {}", server.name, split_searched_path(error).0), style);
-        details(last_stderr_lines(server), style, &mut text);
     }
-    if text.is_empty() { text } else { text + &next_command(&command_for(server), style) }
+    if !text.is_empty() {
+        text += &next_command(&command_for(server), style);
+    }
+    if is_marked_down(server) && has_error(server) {
+        text += &warning(&format!("{}: is also marked down", server.name), style);
+        text += &next_command(&unmark_command(server), style);
+    }
+    text
 }
 
 /// The command that fixes or explains a problem. The log helps only if the server has written to stderr.
 fn command_for(server: &ServerReport) -> String {
     let name = &server.name;
-    match server.health_override.as_deref() {
-        _ if server.state == NEEDS_LOGIN => format!("mcpd login {name}"),
-        Some("down") => format!("mcpd health {name} auto"),
+    match server.state {
+        StateName::NeedsLogin => format!("mcpd login {name}"),
+        _ if is_marked_down(server) && !has_error(server) => unmark_command(server),
         _ if server.stderr.is_empty() => format!("mcpd doctor {name}"),
         _ => format!("mcpd logs {name}"),
     }
 }
 
-/// Whether the server is down, or restarts after an error.
-pub(super) fn has_problem(server: &ServerReport) -> bool {
-    is_down(server) || is_retrying(server)
+/// Whether the server is down because of an error, not only because it does not answer or is marked down.
+fn has_error(server: &ServerReport) -> bool {
+    is_retrying(server) || matches!(server.state, StateName::Failed | StateName::Backoff | StateName::NeedsLogin)
 }
 
-/// Whether the server starts again after an error.
-pub(super) fn is_retrying(server: &ServerReport) -> bool {
-    !server.disabled && server.state == "starting" && server.last_error.is_some()
+fn is_marked_down(server: &ServerReport) -> bool {
+    !server.disabled && server.health_override.as_deref() == Some("down")
+}
+
+/// The command that removes the mark of `mcpd health`.
+fn unmark_command(server: &ServerReport) -> String {
+    format!("mcpd health {} auto", server.name)
 }
 
 fn last_stderr_lines(server: &ServerReport) -> impl Iterator<Item = &str> {
@@ -138,7 +140,7 @@ fn last_stderr_lines(server: &ServerReport) -> impl Iterator<Item = &str> {
 fn failures(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let retry = server.retry_in_ms.map(|ms| format!(" (next try in {})", short_duration(ms))).unwrap_or_default();
-    let prefix = if server.state == NEEDS_LOGIN { "needs a login: " } else { "" };
+    let prefix = if server.state == StateName::NeedsLogin { "needs a login: " } else { "" };
     let reason = server.reason.as_deref().map(|reason| split_searched_path(reason).0);
     let of_server = reason.map(|reason| format!("{name}: {prefix}{reason}{retry}"));
     let instances = server.instances.iter().filter(|one| one.reason.is_none() || one.reason != server.reason);
@@ -148,11 +150,14 @@ fn failures(server: &ServerReport) -> Vec<String> {
         Some(format!("{name} ({}): {reason}", shorten(&one_line(&one.purpose), PURPOSE_WIDTH)))
     });
     let mut failures: Vec<_> = of_server.into_iter().chain(of_instances.take(MAX_INSTANCES)).collect();
+    if let (true, Some(error)) = (is_retrying(server), &server.last_error) {
+        failures.push(format!("{name}: {} (is being started again)", split_searched_path(error).0));
+    }
     if failures.is_empty() {
         let why = match server.health_override.as_deref() {
             Some("down") => "is marked down, so its calls fail",
             _ if server.answers == Some(false) => "does not answer",
-            _ => &server.state,
+            _ => server.state.word(),
         };
         failures.push(format!("{name}: {why}"));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use super::is_down;
-use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, RemoteReport, Report, ServerReport};
+use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, RemoteReport, Report, ServerReport, StateName};
 use crate::cli::style::{Cell, Column, OutputStyle, Tone, more_row};
 use crate::cli::text::{short_duration, with_override};
 use crate::era::{Era, MODERN};
@@ -21,9 +21,9 @@ pub(super) fn servers(servers: &[ServerReport], style: OutputStyle) -> String {
         Column::text("STATE"),
         Column::number("PID").drop_rank(8),
         Column::number("UP").drop_rank(4),
-        Column::text("VERSION").drop_rank(9),
+        Column::text("MCP").drop_rank(9),
         Column::number("TOOLS").drop_rank(3),
-        Column::number("DENIED").drop_rank(7),
+        Column::number("HIDDEN").drop_rank(7),
         Column::number("CALLS").drop_rank(1),
         Column::number("ERRORS").drop_rank(2),
         Column::number("RESTARTS").drop_rank(5),
@@ -63,18 +63,18 @@ fn versions(server: &ServerReport) -> Cell {
 }
 
 fn tone(server: &ServerReport) -> Tone {
-    match &*server.state {
+    match server.state {
         _ if is_down(server) => Tone::Bad,
         _ if server.disabled => Tone::Faint,
-        "ready" => Tone::Good,
-        "starting" | "stopping" => Tone::Doubtful,
+        StateName::Ready => Tone::Good,
+        StateName::Starting | StateName::Stopping => Tone::Doubtful,
         _ => Tone::Plain,
     }
 }
 
 fn shown_state(server: &ServerReport) -> String {
-    let state = if server.disabled && server.state != "stopping" { "disabled" } else { &server.state };
-    with_override(state, server.health_override.as_deref())
+    let state = with_override(server.state, server.health_override.as_deref());
+    if server.answers == Some(false) { format!("{state}, does not answer") } else { state }
 }
 
 /// A row for each instance, below the row of its server.
@@ -83,7 +83,7 @@ fn instances(all: &[InstanceReport]) -> impl Iterator<Item = [Cell; 10]> {
         let [tools, denied] = [const { String::new() }; 2].map(Cell::from);
         [
             format!("  {}", one.purpose).into(),
-            one.state.as_str().into(),
+            one.state.word().into(),
             one.pid.map_or_else(dash, |pid| pid.to_string().into()),
             one.uptime_ms.map_or_else(dash, |ms| short_duration(ms).into()),
             one.protocol.clone().map_or_else(dash, Cell::from),
@@ -121,7 +121,7 @@ pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
         Column::text("CLIENT").min_width(12),
         Column::number("PID").drop_rank(3),
         Column::text("PROFILE").min_width(8).drop_rank(1),
-        Column::text("VERSION").drop_rank(4),
+        Column::text("MCP").drop_rank(4),
         Column::number("CONNECTED").drop_rank(2),
         Column::number("CALLS"),
     ];

@@ -44,7 +44,7 @@ fn some() -> Report {
         server("files", json!({})),
         server("git", git),
         server("web", web),
-        server("notes", json!({"disabled": true, "tools_disabled": ["write"]})),
+        server("notes", json!({"state": "disabled", "disabled": true, "tools_disabled": ["write"]})),
     ];
     let agent = |session, client| {
         json!({"session": session, "profile": "default", "pid": 4242, "uid": 1000, "client": client, "protocol": "2025-11-25",
@@ -177,7 +177,7 @@ fn operate_md_shows_what_is_printed() {
         server("files", up(json!({}))),
         server("git", up(git)),
         server("web", no_process(web)),
-        server("notes", no_process(json!({"state": "stopped", "disabled": true, "calls": 3}))),
+        server("notes", no_process(json!({"state": "disabled", "disabled": true, "calls": 3}))),
     ];
     let agent = |session: u64, client: &str, pid: u32, connected_ms: u64, calls: u64| {
         json!({"session": session, "profile": "default", "pid": pid, "uid": 1000, "client": client, "protocol": "2025-11-25",

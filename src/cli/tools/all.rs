@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::table::{Group, Row, Selection, render};
 use super::{Tools, request};
 use crate::admin::ToolsRequest;
-use crate::admin::report::{HiddenReport, NEEDS_LOGIN, ToolReport, ToolServer, ToolsSummary};
+use crate::admin::report::{HiddenReport, StateName, ToolReport, ToolServer, ToolsSummary};
 use crate::cli::style::OutputStyle;
 use crate::cli::text::one_line;
 use crate::cli::tool_names::{self, qualified};
@@ -69,11 +69,11 @@ fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
     };
     let rows = selected.iter().filter(|tool| tool.server == server.name).map(row).collect();
     let truncated = server.truncated.then(|| "its list was truncated".to_owned());
-    let state = match &*server.state {
-        "ready" | "idle" => None,
-        NEEDS_LOGIN => Some(login_needed(&server.name)),
-        "disabled" => Some(format!("disabled: `mcpd enable {}`", server.name)),
-        state => Some(state.to_owned()),
+    let state = match server.state {
+        StateName::Ready | StateName::Idle => None,
+        StateName::NeedsLogin => Some(login_needed(&server.name)),
+        StateName::Disabled => Some(format!("disabled: `mcpd enable {}`", server.name)),
+        state => Some(state.to_string()),
     };
     let notes: Vec<_> = state.into_iter().chain(truncated).collect();
     Group { server: Some(server.name.clone()), note: (!notes.is_empty()).then(|| notes.join(" · ")), rows }

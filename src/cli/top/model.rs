@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::window::{Call, CallStats, CallWindow, group_stats, milliseconds};
-use crate::admin::report::Report;
+use crate::admin::report::{Report, StateName};
 
 /// Maximum number of tools, slowest calls and last calls.
 const MAX_ROWS: usize = 50;
@@ -60,7 +60,7 @@ pub(super) struct ServerRow {
     pub(super) name: Option<String>,
     /// As in `mcpd status`; absent for a server that is no longer configured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) state: Option<String>,
+    pub(super) state: Option<StateName>,
     pub(super) in_flight: u64,
     pub(super) calls_per_s: f64,
     #[serde(flatten)]
@@ -103,8 +103,7 @@ impl TopModel {
             .map(|server| {
                 let stats = by_server.remove(&Some(&*server.name)).unwrap_or_default();
                 let (name, in_flight) = (Some(server.name.clone()), server.in_flight);
-                let state = if server.disabled { "disabled" } else { &server.state };
-                ServerRow { name, state: Some(state.to_owned()), in_flight, calls_per_s: rate(stats.calls), stats }
+                ServerRow { name, state: Some(server.state), in_flight, calls_per_s: rate(stats.calls), stats }
             })
             .collect();
         servers.extend(by_server.into_iter().map(|(name, stats)| {

@@ -2,7 +2,7 @@
 
 use super::model::{CallRow, ServerRow, Sort, ToolRow, TopModel};
 use super::window::CallStats;
-use crate::admin::report::NEEDS_LOGIN;
+use crate::admin::report::StateName;
 use crate::cli::calls::format_duration;
 use crate::cli::style::more_row;
 use crate::cli::style::{Cell, Column, OutputStyle, Tone};
@@ -89,7 +89,7 @@ fn server_table(servers: &[ServerRow], shown: usize, sort: Sort, style: OutputSt
         let errors = server.stats.errors;
         [
             server.name.as_deref().map_or_else(|| "no such tool".into(), Cell::from),
-            state(server.state.as_deref()),
+            state(server.state),
             server.stats.calls.to_string().into(),
             server.calls_per_s.to_string().into(),
             server.in_flight.to_string().into(),
@@ -114,14 +114,15 @@ fn server_table(servers: &[ServerRow], shown: usize, sort: Sort, style: OutputSt
     style.fit_table(&columns, rows)
 }
 
-fn state(state: Option<&str>) -> Cell {
-    match state {
-        Some(word @ ("failed" | "backoff" | "unresponsive" | NEEDS_LOGIN)) => Cell::new(Tone::Bad, word),
-        Some(word @ "ready") => Cell::new(Tone::Good, word),
-        Some(word @ "disabled") => Cell::new(Tone::Faint, word),
-        Some(word) => word.into(),
-        None => Cell::new(Tone::Faint, "–"),
-    }
+fn state(state: Option<StateName>) -> Cell {
+    let Some(state) = state else { return Cell::new(Tone::Faint, "–") };
+    let tone = match state {
+        _ if state.is_down() => Tone::Bad,
+        StateName::Ready => Tone::Good,
+        StateName::Disabled => Tone::Faint,
+        _ => Tone::Plain,
+    };
+    Cell::new(tone, state.word())
 }
 
 fn tool_table(tools: &[ToolRow], style: OutputStyle) -> String {

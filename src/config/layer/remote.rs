@@ -80,8 +80,11 @@ impl OAuthTableTemplate {
 
 /// Why a text is not a valid URL of a server. A user name would print a secret, and a fragment is never sent.
 pub(crate) fn url_complaint(text: &str) -> Option<&'static str> {
-    if !["http://", "https://"].iter().any(|scheme| text.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty())) {
+    let Some(rest) = ["http://", "https://"].iter().find_map(|scheme| text.strip_prefix(scheme)) else {
         return Some("does not begin with `http://` or `https://`");
+    };
+    if rest.is_empty() {
+        return Some("has no host: write one after `//`, as in `https://example.org/mcp`");
     }
     if text.contains(|c: char| c.is_control() || c == ' ') {
         return Some("has a space or a control character");

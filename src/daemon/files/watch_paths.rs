@@ -1,4 +1,4 @@
-//! In which directories a name leads to a file of the configuration, and which directories these are.
+//! The directories and names to watch: every name on the way to a configuration file, including links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -9,30 +9,30 @@ use std::path::{Component, Path, PathBuf};
 use crate::config::default_path;
 use crate::config::interpolate::{FileId, Process, Sources};
 
-/// Links that are followed from one name, as by the kernel (path_resolution(7)).
+/// Maximum number of links followed from one name, as in the kernel (path_resolution(7)).
 const MAX_LINKS: usize = 40;
-/// The directory whose files are all read.
+/// Name of the directory whose files are all part of the configuration.
 const DIRECTORY: &str = "config.d";
 
-/// Names in directories.
+/// The names to watch, by directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WatchPaths {
     names: BTreeMap<PathBuf, BTreeSet<OsString>>,
-    /// The directory whose files are all read.
+    /// The directory whose files are all part of the configuration.
     many: Option<PathBuf>,
-    /// Another directory of the same name is another place. None where there is none.
+    /// The identity of each directory, in the order of `names`, to notice that one was replaced. `None` if it does not exist.
     found: Vec<Option<FileId>>,
 }
 
 impl WatchPaths {
-    /// Those of `files`, and those of the default files if they are wanted, whether they are there or not.
+    /// The paths of `files`, and with `defaults` those of the default files. The files need not exist.
     pub(super) fn of(files: &[PathBuf], defaults: bool) -> Self {
         let own = default_path(&Process).filter(|_| defaults);
         let machine = defaults.then(|| Process.system_config());
         let many = own.as_ref().map(|own| own.with_file_name(DIRECTORY));
         let mut names = names(files.iter().chain(&own).chain(&machine).chain(&many));
         if let Some(many) = &many {
-            // Each counts already.
+            // `have_among_many` covers these names.
             names.entry(many.clone()).or_default().retain(|name| !is_read(name));
         }
         let id = |directory: &PathBuf| directory.metadata().map(|found| (found.dev(), found.ino())).ok();
@@ -44,12 +44,12 @@ impl WatchPaths {
         self.names.keys()
     }
 
-    /// Whether this name in this directory is one of them.
+    /// Whether `name` in `directory` is watched.
     pub(super) fn have(&self, directory: &Path, name: &OsStr) -> bool {
         self.names.get(directory).is_some_and(|names| names.contains(name))
     }
 
-    /// Whether it is one of the files that are all read.
+    /// Whether `name` is a configuration file in the directory whose files are all read.
     pub(super) fn have_among_many(&self, directory: &Path, name: &OsStr) -> bool {
         self.many.as_deref() == Some(directory) && is_read(name)
     }
@@ -59,7 +59,7 @@ fn is_read(name: &OsStr) -> bool {
     !name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(b".toml")
 }
 
-/// Where each of `files` is found, by way of every link.
+/// The names on the way to each of `files`, by directory, through every link.
 fn names<'a>(files: impl Iterator<Item = &'a PathBuf>) -> BTreeMap<PathBuf, BTreeSet<OsString>> {
     let mut all = BTreeMap::new();
     files.for_each(|file| follow(file, &mut all, MAX_LINKS));

@@ -1,17 +1,17 @@
-//! What is told of the limits of a server.
+//! The report on the resource limits of a server.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Launch, Limits, ServerConfig};
 use crate::server::Enforcement;
 
-/// What each instance of a server may use.
+/// Resource limits of each instance of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitsReport {
-    /// Memory, in bytes.
+    /// Maximum memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_max: Option<usize>,
-    /// Processes and threads.
+    /// Maximum number of processes and threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks_max: Option<usize>,
     /// `enforced` or `not enforced`; absent before the first start.
@@ -22,7 +22,7 @@ pub struct LimitsReport {
     pub reason: Option<String>,
 }
 
-/// Those of a server that mcpd runs: one at a URL has nothing here that could be limited.
+/// The limits of a server; `None` if it has none, or has a URL and so no local process.
 pub(super) fn of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
     let limits @ Limits { memory_max, tasks_max } = config.settings.limits();
     if limits == Limits::default() || matches!(config.launch, Ok(Launch::Remote(_))) {

@@ -1,14 +1,14 @@
-//! What is told of a server with a URL in the place of a process.
+//! The report on the connection to a server with a URL.
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Launch, ServerConfig};
 use crate::server::RemoteTransport;
 
-/// Where a server is reached that has a URL.
+/// The connection to a server with a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteReport {
-    /// Scheme, host and port of the URL: path and query may be secret.
+    /// Scheme, host and port of the URL. Path and query are omitted, because they may be secret.
     pub origin: String,
     /// `streamable http` or `http+sse`, while an instance runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]

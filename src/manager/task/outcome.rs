@@ -6,7 +6,6 @@ use std::time::Instant;
 use super::{Entry, ManagerTask};
 use crate::config::{ServerConfig, Start};
 use crate::manager::changes::{Changes, FailureReason, ServerFailure};
-use crate::manager::enablement::Enablement;
 use crate::manager::orders::OutcomeSender;
 use crate::server::ServerError;
 use crate::server::ServerHandle;
@@ -90,8 +89,7 @@ impl ManagerTask {
     fn is_down(&self, name: &str, servers: &[Arc<ServerConfig>]) -> bool {
         let Some(config) = servers.iter().find(|config| *config.name == *name) else { return false };
         let is_it = |entry: &&Entry| *entry.config.name == *name && entry.config.runs_like(config);
-        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.enablement == Enablement::Enabled)
-        else {
+        let Some(entry) = self.servers.iter().find(is_it).filter(|entry| entry.enablement.is_enabled()) else {
             return false;
         };
         let handle = &entry.running.handle;

@@ -14,9 +14,10 @@ use super::{
     set_protocol, shortened,
 };
 use crate::era::{self, Era};
+use crate::jsonrpc::reply::ErrorObject;
 use crate::server::era_cache::{EraSupport, Support};
 use crate::server::error::ServerError;
-use crate::server::instance::Instance;
+use crate::server::instance::{Instance, not_forwarded};
 
 /// Time to answer the first request, before the request of the other era is sent too. A slow server loses nothing: its first
 /// response decides.
@@ -268,5 +269,9 @@ impl Negotiation {
 }
 
 fn initialize_refused(error: &Bytes) -> ServerError {
+    // The error is mcpd's own answer to the request `initialize`, which only a program that repeats its input sends back.
+    if serde_json::from_slice(error).is_ok_and(|error: ErrorObject| error == not_forwarded(b"initialize")) {
+        return ServerError::NotAServer;
+    }
     ServerError::InitializeRefused { error: shortened(error), is_modern_only: is_version_refused(error) }
 }

@@ -133,7 +133,7 @@ pub(super) fn classify(method: &Bytes, params: Option<&Bytes>, scope: &AgentScop
     let refused = |message: String| RequestHandling::Refused(ErrorObject::new(METHOD_NOT_FOUND, message));
     let serves_one_agent = matches!(scope, AgentScope::Of(_));
     match ParsedRequest::read(method, params) {
-        None => refused(format!("mcpd does not pass `{}` on", one_line(&String::from_utf8_lossy(method)))),
+        None => RequestHandling::Refused(not_forwarded(method)),
         Some(Ok(parsed)) if parsed.capability == ClientCapability::Roots && !serves_one_agent => RequestHandling::Roots,
         Some(Ok(_)) if matches!(scope, AgentScope::Nobody) => {
             refused("there are no agents here that could be asked".to_owned())
@@ -146,6 +146,12 @@ pub(super) fn classify(method: &Bytes, params: Option<&Bytes>, scope: &AgentScop
         Some(Ok(parsed)) => RequestHandling::Forward(parsed),
         Some(Err(error)) => RequestHandling::Refused(error),
     }
+}
+
+/// The error for a request that mcpd forwards to no agent.
+pub(in crate::server) fn not_forwarded(method: &[u8]) -> ErrorObject {
+    let method = one_line(&String::from_utf8_lossy(method));
+    ErrorObject::new(METHOD_NOT_FOUND, format!("mcpd does not forward `{method}` to agents"))
 }
 
 /// The error for a server without configured roots.
@@ -162,13 +168,13 @@ pub(super) fn unavailable(why: &str, server: &Arc<str>) -> ErrorObject {
 pub(super) fn read_input(Input { method, params, .. }: &Input) -> Result<ParsedRequest, String> {
     let named = one_line(&String::from_utf8_lossy(method));
     match ParsedRequest::read(method, params.as_ref()) {
-        None => Err(format!("wants `{named}`, which mcpd does not pass on")),
+        None => Err(format!("requires `{named}`, which mcpd does not forward")),
         // A modern server may not require either (MCP 2026-07-28, `basic/patterns/mrtr`). Besides, the task could be another
         // server's.
         Some(Ok(parsed)) if parsed.capability == ClientCapability::Tasks || parsed.task.is_some() => {
-            Err(format!("wants `{named}` of tasks, which mcpd does not pass on"))
+            Err(format!("requires `{named}` of tasks, which mcpd does not forward"))
         }
-        Some(Err(error)) => Err(format!("wants `{named}` that is malformed: {}", error.message)),
+        Some(Err(error)) => Err(format!("requires `{named}`, but it is malformed: {}", error.message)),
         Some(Ok(parsed)) => Ok(parsed),
     }
 }

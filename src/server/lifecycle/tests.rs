@@ -123,7 +123,7 @@ fn server_that_cannot_be_started_stays_failed() {
     for event in [Event::Started, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
     }
-    assert_eq!(lifecycle.state().word(), "failed");
+    assert_eq!(lifecycle.state().name(), StateName::Failed);
 }
 
 #[test]
@@ -218,4 +218,13 @@ proptest! {
             prop_assert_eq!(stopped, matches!(lifecycle.state(), State::Stopping | State::Stopped));
         }
     }
+}
+
+#[test]
+fn state_names_are_serialized_as_their_words() {
+    for name in [StateName::Ready, StateName::NeedsLogin, StateName::Disabled, StateName::Removed] {
+        assert_eq!(serde_json::to_value(name).expect("a string"), name.word());
+    }
+    let newer: StateName = serde_json::from_str("\"of a newer daemon\"").expect("any string");
+    assert_eq!(newer, StateName::Unknown);
 }

@@ -38,7 +38,7 @@ impl ServerTask {
             State::Failed { reason } => self.warn("start failed, will not be tried again", reason, None),
             State::NeedsLogin { reason } => self.warn("needs a login", reason, None),
             State::Unresponsive { reason, .. } if !self.marked_down() => self.warn("does not answer", reason, None),
-            _ => tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "{}", state.word()),
+            _ => tracing::info!(server = %self.config.name, instance = self.label.as_deref(), "{}", state.name()),
         }
     }
 

@@ -20,7 +20,7 @@ fn server() -> Setup {
 fn stopped_daemon_continues_after_the_printed_command() {
     let mut daemon = server().start();
     daemon.signal(Signal::STOP);
-    let finding = expect(doctor(&daemon), "problem", "daemon", "is stopped, and does not answer");
+    let finding = expect(doctor(&daemon), "problem", "daemon", "is suspended (SIGSTOP or Ctrl-Z), and does not answer");
     follow(daemon.place(), &finding).expect_code(0);
     expect_healthy(doctor(&daemon));
 }
@@ -144,8 +144,8 @@ fn daemon_that_an_agent_started_and_that_died_is_reported_with_its_last_output()
     fs::create_dir_all(place.path("home/.local/state/mcpd")).expect("the test's own");
     let log = |text: &str| place.write("home/.local/state/mcpd/serve.log", text);
     log("an old line\nINFO serving\nERROR no space\nmcpd: no space left\n");
-    let finding = expect(place.mcpd(&["doctor", "--json"]), "warning", "daemon", "did not end in order");
+    let finding = expect(place.mcpd(&["doctor", "--json"]), "warning", "daemon", "crashed or was killed");
     assert_eq!(finding.0["lines"], json!(["INFO serving", "ERROR no space", "mcpd: no space left"]));
     log("INFO serving\nINFO stopped\n");
-    expect(place.mcpd(&["doctor", "--json"]), "ok", "daemon", "`mcpd connect` starts one where an agent needs it");
+    expect(place.mcpd(&["doctor", "--json"]), "ok", "daemon", "`mcpd connect` starts one when an agent needs it");
 }

@@ -114,7 +114,7 @@ fn ended_login_session_and_empty_environment_are_reported() {
     let gone = place.path("gone");
     let gone = gone.to_str().expect("text");
     let session = "XDG_RUNTIME_DIR";
-    expect(ran_with(&[(session, gone)], &[]), "warning", session, "there is no login session");
+    expect(ran_with(&[(session, gone)], &[]), "warning", session, "gone does not exist");
     expect(ran_with(&[(session, "here")], &[]), "warning", session, "not an absolute path");
     expect(ran_with(&[("HOME", gone)], &[]), "warning", "HOME", "gone");
     expect(ran_with(&[], &["HOME"]), "warning", "HOME", "is not set");

@@ -88,12 +88,27 @@ fn server_that_cannot_start_is_up_after_the_printed_remedy() {
     let daemon = Setup::with(server).start_in(&place);
     daemon.wait_row("one", "was tried again", |row| row["restarts"].as_u64() >= Some(2));
     let finding = expect(doctor(&daemon), "problem", "one", "exited with code 3");
-    assert!(finding.get("found").contains("times in the last hour"), "{finding:?}");
+    assert!(finding.get("found").contains("more attempts to start it in the last hour"), "{finding:?}");
     assert!(finding.get("advice").contains("fix what its last lines report"), "{finding:?}");
     fs::write(needed, "").expect("the test's own");
     follow(&place, &finding).expect_code(0);
     let left = complaints(&doctor(&daemon));
     assert!(left.iter().all(|one| one.get("found").contains("in the last hour")), "{left:#?}");
+}
+
+#[test]
+fn program_that_repeats_its_input_and_missing_directory_have_their_own_remedy() {
+    let servers =
+        vec![Server::run_by("echo", "cat").line("start = \"eager\""), bare("away").line("cwd = \"/nonexistent\"")];
+    let (ran, _place) = tried(servers, &[]);
+    for (name, found, advice) in [
+        ("echo", "is not an MCP server: it repeats", "correct `command` and `args` in [servers.echo]"),
+        ("away", "working directory `/nonexistent` does not exist", "create that directory"),
+    ] {
+        let all = findings(&ran);
+        let finding = all.iter().find(|one| one.get("group") == "servers" && one.get("about") == name).expect(name);
+        assert!(finding.get("found").contains(found) && finding.get("advice").starts_with(advice), "{finding:?}");
+    }
 }
 
 #[test]
@@ -126,7 +141,7 @@ fn server_that_does_not_support_the_configured_era_is_a_problem() {
 #[test]
 fn server_that_does_not_answer_discover_is_a_warning() {
     let daemon = Setup::with(bare("silent").flags("--probe silent").line("sharing = \"pool\"")).start();
-    let finding = expect(doctor(&daemon), "warning", "silent", "costs its first start 2s");
+    let finding = expect(doctor(&daemon), "warning", "silent", "waits 2s for it at the first start");
     assert_eq!(finding.get("advice"), "set `era = \"legacy\"` in [servers.silent]");
 }
 
@@ -139,7 +154,7 @@ fn flapping_server_is_reported_while_it_is_up() {
         daemon.wait_row("one", "is up again", |row| row["restarts"] == restarts && row["state"] == "ready");
     }
     assert_eq!(daemon.row("one")["restarts_last_hour"], 3);
-    let finding = expect(doctor(&daemon), "warning", "one", "was restarted 3 times in the last hour");
+    let finding = expect(doctor(&daemon), "warning", "one", "was started again 3 times in the last hour");
     follow(daemon.place(), &finding).expect_code(0);
     // One that a person has restarted has not ended by itself.
     daemon.client(&["restart", "one"]).expect_code(0);
@@ -187,7 +202,7 @@ fn servers_are_named_with_file_and_line() {
     let theirs = place.write("claude.json", serde_json::to_string_pretty(&servers).expect("JSON"));
     let [ours, theirs] = [&ours, &theirs].map(|path| path.to_str().expect("text"));
     let doctor = |args: &[&str]| place.client(&[&["doctor", "--config", ours, "--config", theirs], args].concat());
-    let finding = expect(doctor(&["--json"]), "problem", "lost", "command `no-such-program` is not found");
+    let finding = expect(doctor(&["--json"]), "problem", "lost", "command `no-such-program` not found");
     assert_eq!((finding.get("place"), finding.get("title")), (&*format!("{ours}:2"), "lost"), "{finding:?}");
     let finding = expect(doctor(&["--json"]), "problem", "My-Web", "`NO_SUCH_VARIABLE` is not set");
     assert_eq!((finding.get("place"), finding.get("title")), (&*format!("{theirs}:3"), "My Web"), "{finding:?}");
@@ -208,20 +223,13 @@ fn command_found_only_in_this_shell_differs_from_a_missing_one() {
     let mut command = place.command(crate::support::MCPD);
     let path = format!("{}:{}", place.path("tools").display(), std::env::var("PATH").expect("PATH is set"));
     command.args(["doctor", "--json", "--runtime-dir"]).arg(place.runtime_dir()).env("PATH", path);
-    let finding = expect(
-        crate::support::run(&mut command),
-        "problem",
-        "here",
-        "command `wrapped-server` is not found; PATH searched",
-    );
+    let finding = expect(crate::support::run(&mut command), "problem", "here", "command `wrapped-server` not found");
     let whole = format!("command = {}", quoted(place.path("tools/wrapped-server")));
     assert!(finding.get("advice").contains(&whole), "{finding:?}");
-    let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` is not found");
-    assert!(finding.get("advice").starts_with("write its absolute path"), "{finding:?}");
     let finding = expect(doctor(&daemon), "problem", "none", "command `no-such-program` not found");
     let advice = finding.get("advice");
     assert!(advice.starts_with("install it, then `mcpd restart none "), "{finding:?}");
-    assert!(advice.contains("; or write its full path as `command`, then `mcpd reload "), "{finding:?}");
+    assert!(advice.contains("; or correct `command` in [servers.none], then `mcpd reload "), "{finding:?}");
 }
 
 #[test]
@@ -241,7 +249,7 @@ fn command_on_the_login_path_needs_a_restart_of_a_detached_daemon() {
         let ran = crate::support::run(command.args(["doctor", "--json"]).env("PATH", path));
         let version = expect_any(&ran, "daemon", "version ");
         assert!(version.get("found").ends_with(", not started by systemd"), "{version:?}");
-        expect(ran, "problem", "late", "command `late-server` is not found")
+        expect(ran, "problem", "late", "command `late-server` not found")
     };
     // Only this shell has it.
     let advice = looked(&path).get("advice").to_owned();
@@ -256,7 +264,7 @@ fn command_on_the_login_path_needs_a_restart_of_a_detached_daemon() {
     place.mcpd(&["stop"]).expect_code(0);
     place.mcpd(&["start"]).expect_code(0);
     let ran = place.mcpd(&["doctor", "--json"]);
-    assert!(!findings(&ran).iter().any(|one| one.get("found").contains("late-server` is not found")), "{ran}");
+    assert!(!findings(&ran).iter().any(|one| one.get("found").contains("late-server` not found")), "{ran}");
     place.mcpd(&["stop"]).expect_code(0);
 }
 
@@ -288,8 +296,8 @@ fn script_without_its_interpreter_differs_from_a_failing_one() {
     let config = Setup::with(Server::run_by("one", lost)).server(Server::run_by("two", found).env("PATH", &path));
     let config = config.write(&place);
     let args = ["doctor", "--json", "--no-start", "--config", config.to_str().expect("text")];
-    expect(place.client(&args), "problem", "lost", "is a script for /nowhere/venv/bin/python");
-    expect(place.client(&args), "problem", "found", "is a script for no-such-interpreter");
+    expect(place.client(&args), "problem", "lost", "needs the interpreter `/nowhere/venv/bin/python`");
+    expect(place.client(&args), "problem", "found", "needs the interpreter `no-such-interpreter`");
 }
 
 #[test]
@@ -311,7 +319,7 @@ fn version_probes_of_launchers_are_bounded() {
     let expected: Vec<_> =
         complaints(&ran).iter().map(|one| format!("{}: {}", one.get("about"), one.get("found"))).collect();
     let expected = expected.join("\n");
-    for part in ["version v16.20.0; for npx", "Cannot connect to the Docker daemon", "no output within 5s"] {
+    for part in ["version v16.20.0; runs npx", "Cannot connect to the Docker daemon", "no output within 5s"] {
         assert!(expected.contains(part), "no {part}: {expected}");
     }
     assert!(place.processes(None).is_empty(), "what hung was ended with all that it had started");

@@ -74,7 +74,7 @@ fn broken_file_is_reported_and_the_others_are_imported() {
 fn server_requested_by_name_must_exist() {
     let place = Place::new();
     let ran = place.mcpd(&["import"]).expect_code(0);
-    assert!(ran.stderr.contains("no configuration with MCP servers is found"), "{ran}");
+    assert!(ran.stderr.contains("no MCP servers are in the files of "), "{ran}");
     place.mcpd(&["import", "--from", "cursor"]).expect_code(0);
     let ran = place.mcpd(&["import", "--from", "notepad"]).expect_code(2);
     assert!(ran.stderr.contains("the clients are claude-code, claude-desktop, codex, cursor"), "{ran}");

@@ -186,10 +186,10 @@ fn stopped_server_has_no_process_and_no_tools_until_it_is_enabled_again() {
         assert!(names(&manager).await.is_empty());
         assert!(matches!(echo(&manager, "s").await, Err(ManagerError::UnknownTool { .. })));
         let report = &manager.servers()[0];
-        assert_eq!((&*report.state, report.disabled), ("stopped", true));
+        assert_eq!((report.state.word(), report.disabled), ("disabled", true));
         manager.toggle("s", Toggle::Stop).await.expect("it may be said twice");
         manager.toggle("s", Toggle::Enable).await.expect("there is such a server");
-        assert_eq!(manager.servers()[0].state, "ready");
+        assert_eq!(manager.servers()[0].state.word(), "ready");
         echo(&manager, "s").await.expect("enabled");
         manager.close().await;
     });

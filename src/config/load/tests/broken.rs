@@ -82,9 +82,9 @@ fn what_is_no_json_is_not_printed() {
 #[test]
 fn what_is_left_of_a_line_tells_where_to_look() {
     for (text, expected) in [
-        ("[servers.a.env]\nPASSWORD = hunter2\n", "\n2 | PASSWORD =********\n  |            ^^^^^^^\n"),
+        ("[servers.a.env]\nPASSWORD = hunter2\n", "\n2 | PASSWORD = *******\n  |            ^^^^^^^\n"),
         ("[servers.a\n", "\n1 | [servers.a\n"),
-        ("[servers.a.env]\nPASSWORD: 'x'\n", "\n2 | PASSWORD:****\n"),
+        ("[servers.a.env]\nPASSWORD: 'x'\n", "\n2 | PASSWORD: '**\n"),
     ] {
         let printed = load_text("/c.toml", text).expect_err("bad").to_string();
         assert!(printed.contains(expected), "{printed}");

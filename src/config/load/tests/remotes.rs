@@ -34,7 +34,7 @@ fn a_url_is_one_and_headers_are_fit_for_http() {
     for (url, complaint) in [
         ("", "does not begin with `http://` or `https://`"),
         ("x", "does not begin with"),
-        ("http://", "does not begin with"),
+        ("http://", "has no host"),
         ("ftp://x", "does not begin with"),
         ("HTTP://x", "does not begin with"),
         ("https://x y", "has a space or a control character"),

@@ -60,7 +60,7 @@ use crate::server::{
     self, Cgroups, GuardProgram, Logins, ProcessAttributes, Reaper, ServerContext, StartPermits, StopChannel,
     StopLevel, User,
 };
-use crate::session::{self, Backlog, Budget, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
+use crate::session::{self, Budget, MemoryUse, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
 
@@ -103,7 +103,7 @@ struct Daemon {
     /// Raised by signals, and by the daemon itself if it has lost its lock.
     stopping: StopChannel,
     /// Raised when no server is left: sessions write their last answers and end.
-    closing: StopChannel,
+    closing: watch::Sender<bool>,
     /// Limits the bytes that agents leave unread or unfinished.
     budget: Arc<Budget>,
     /// Limits warnings that a peer can cause.
@@ -263,7 +263,7 @@ impl Daemon {
             next_session: 0,
             task_token_key: Arc::new(task_token_key),
             stopping,
-            closing: StopChannel::new(),
+            closing: watch::Sender::new(false),
             budget,
             warnings: Arc::default(),
             operator,
@@ -325,7 +325,7 @@ impl Daemon {
             self.agents = None;
             self.after_manager().await;
         }
-        self.closing.raise(StopLevel::FinishRunning);
+        self.closing.send_replace(true);
         let all_ended = async { while self.sessions.join_next().await.is_some() {} };
         if timeout(LAST_SESSIONS, all_ended).await.is_err() {
             tracing::warn!("some agents did not read their last answers in time");
@@ -380,31 +380,31 @@ impl Daemon {
         }
         self.next_session += 1;
         let status = Arc::new(SessionStatus::default());
-        let backlog = Backlog::new(&self.budget);
+        let memory_use = MemoryUse::new(&self.budget);
         let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
         let setup = session::Setup {
             number: self.next_session,
             identity: identity.clone(),
             user: Arc::clone(&user),
-            calls: self.calls.clone(),
+            history: self.calls.clone(),
             view,
             agent_views: self.manager.agent_views(&profile.name),
             max_message: self.limits.max_message_bytes,
             line_timeout: self.limits.line_timeout,
             first_list_wait: self.limits.first_list_wait,
             stopping: self.stopping.receiver.clone(),
-            closing: self.closing.receiver.clone(),
+            closing: self.closing.subscribe(),
             status: Arc::clone(&status),
             warnings: Arc::clone(&self.warnings),
-            backlog: Arc::clone(&backlog),
+            memory_use: Arc::clone(&memory_use),
             task_token_key: Arc::clone(&self.task_token_key),
         };
         let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
-        let task = self.sessions.spawn(session::run(stream, setup, Orders { leave: left, cut_off: closed }));
+        let task = self.sessions.spawn(session::run(stream, setup, Orders { profile_removed: left, cut_off: closed }));
         let (number, profile) = (self.next_session, Arc::clone(&profile.name));
         let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
         let connected =
-            ConnectedAgent { number, profile, peer: identity, since, status, user, backlog, leave, cut_off };
+            ConnectedAgent { number, profile, peer: identity, since, status, user, memory_use, leave, cut_off };
         self.connected.insert(task.id(), connected);
         self.agent_count.send_replace(self.connected.len());
     }
@@ -480,10 +480,11 @@ impl Daemon {
 
     /// Closes connections until the others are within the budget.
     pub(super) fn relieve(&mut self) {
-        let holders = self.connected.iter().filter(|(_, agent)| agent.cut_off.is_some() && agent.backlog.bytes() > 0);
+        let holders =
+            self.connected.iter().filter(|(_, agent)| agent.cut_off.is_some() && agent.memory_use.bytes() > 0);
         let holders = holders.map(|(id, agent)| {
             let user = Arc::clone(&agent.user);
-            Holder { id: *id, user, bytes: agent.backlog.bytes(), age: agent.backlog.age() }
+            Holder { id: *id, user, bytes: agent.memory_use.bytes(), age: agent.memory_use.age() }
         });
         for Holder { id, bytes, .. } in surplus(holders.collect(), self.budget.limit()) {
             let Some(agent) = self.connected.get_mut(&id) else { continue };

@@ -6,9 +6,9 @@
 //! Each module below translates one kind of message between the eras. They work on raw bytes, and unknown members pass unchanged.
 //! Source: MCP 2026-07-28, `changelog`.
 
-pub mod agent_meta;
 pub mod error;
 pub mod input;
+pub mod legacy_client_meta;
 pub mod notification;
 pub mod request;
 pub mod request_meta;

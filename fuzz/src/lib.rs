@@ -146,7 +146,7 @@ mod mcpd {
 
     /// The pure parts of `session`.
     pub mod session {
-        pub mod routed_request;
+        pub mod forwardable_request;
     }
 
     /// The pure parts of `transport`.

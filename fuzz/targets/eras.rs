@@ -5,9 +5,9 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use pure_modules::era::agent_meta::AgentMeta;
 use pure_modules::era::error::{self, ErrorToModern};
 use pure_modules::era::input::{self, RequiredInputs};
+use pure_modules::era::legacy_client_meta::LegacyClientMeta;
 use pure_modules::era::result::{Caching, ToLegacy};
 use pure_modules::era::subscription::Filter;
 use pure_modules::era::task::{self, Detail, Status};
@@ -22,8 +22,9 @@ const ALL: usize = 10_000;
 
 fuzz_target!(|data: &[u8]| {
     let raw = Bytes::copy_from_slice(data);
-    let legacy_agent = AgentMeta { capabilities: raw.clone(), client: Some(Bytes::from_static(b"{}")), level: None };
-    let meta = format!("{{{}}}", legacy_agent.meta_members(true));
+    let client_meta =
+        LegacyClientMeta { capabilities: raw.clone(), client: Some(Bytes::from_static(b"{}")), level: None };
+    let meta = format!("{{{}}}", client_meta.meta_members(true));
     assert!(entries(&meta.into(), ALL).is_ok(), "what is said of a client is malformed");
 
     requests(&raw);
@@ -44,7 +45,7 @@ fuzz_target!(|data: &[u8]| {
 fn requests(raw: &Bytes) {
     let again = ["_meta", "task", "inputResponses", "requestState"];
     let _ = input::retry_responses(raw);
-    if let Ok(mut changes) = request::to_modern(raw, &AgentMeta::default(), false) {
+    if let Ok(mut changes) = request::to_modern(raw, &LegacyClientMeta::default(), false) {
         check(raw, &changes, &again);
         let modern = Bytes::from(applied(raw, &changes));
         let back = request::to_legacy(&modern, false).expect("what was made here can be read");

@@ -25,7 +25,7 @@ use pure_modules::policy::{self, Policy};
 use pure_modules::server::listing::{Listing, Next};
 use pure_modules::server::messages::call::{Call, CallKey, Origin, RequestKind, ResponseHandle, SessionSender};
 use pure_modules::server::stop_level::StopReceiver;
-use pure_modules::session::routed_request::{RoutedMethod, RoutedRequest, Target};
+use pure_modules::session::forwardable_request::{ForwardableRequest, ForwardedMethod, RouteTarget};
 use serde_json::value::RawValue;
 
 fuzz_target!(|data: &[u8]| {
@@ -130,14 +130,14 @@ impl Router {
     /// An agent sends `line`. Returns whether it was a call that went to a server.
     fn ask(&mut self, agent: usize, line: Bytes) -> bool {
         let Ok(Message::Request { id, method, params }) = parse(&line) else { return false };
-        let Some(what) = RoutedMethod::named(&method) else { return false };
+        let Some(what) = ForwardedMethod::named(&method) else { return false };
         if self.open.contains_key(&(agent, id.clone())) {
             return false;
         }
-        let Ok(request) = RoutedRequest::read(what, line.clone(), &id, params.as_ref(), Moment::now()) else {
+        let Ok(request) = ForwardableRequest::read(what, line.clone(), &id, params.as_ref(), Moment::now()) else {
             return false;
         };
-        let Some(Target::Route(route)) = request.target(&self.world.catalog) else { return false };
+        let Some(RouteTarget::Route(route)) = request.target(&self.world.catalog) else { return false };
         let route = route.clone();
         let (to, mut answers) = SessionSender::channel(Arc::default(), StopReceiver);
         let key = CallKey { session: agent as u64, serial: 1 };
@@ -146,7 +146,7 @@ impl Router {
             request: RequestLine {
                 line: line.clone(),
                 id: id.clone(),
-                rename: Some(Rename { exposed: request.raw_key.clone(), own: route.raw_name.clone() }),
+                rename: Some(Rename { exposed: request.raw_exposed_name.clone(), server_name: route.raw_name.clone() }),
                 progress_token: request.progress_token.clone(),
             },
             kind: RequestKind::Plain,
@@ -182,8 +182,8 @@ impl Router {
 
 /// `sent` equals the agent's line except for id, name and token.
 fn check_request(
-    request: &RoutedRequest,
-    (name, what): (&Bytes, RoutedMethod),
+    request: &ForwardableRequest,
+    (name, what): (&Bytes, ForwardedMethod),
     route: &Route,
     number: u64,
     sent: &Bytes,
@@ -192,14 +192,15 @@ fn check_request(
     assert!(!line.contains(&b'\n') && !line.contains(&b'\r'), "more than one line");
     let Ok(Message::Request { id, method, params }) = parse(&line) else { panic!("no request any more: {line:?}") };
     assert_eq!((&method, &id[..]), (name, number.to_string().as_bytes()));
-    let again = RoutedRequest::read(what, line.clone(), &id, params.as_ref(), request.received).expect("a call still");
-    assert_eq!(again.raw_key, route.raw_name);
-    assert_eq!(again.key, route.name.as_bytes());
+    let again =
+        ForwardableRequest::read(what, line.clone(), &id, params.as_ref(), request.received).expect("a call still");
+    assert_eq!(again.raw_exposed_name, route.raw_name);
+    assert_eq!(again.exposed_name, route.name.as_bytes());
     assert_eq!(again.progress_token.as_ref(), request.progress_token.as_ref().map(|_| &id));
     // With these restored, it equals the received line.
     let mut edits = vec![
         Edit { part: &again.id, replacement: &request.id },
-        Edit { part: &again.raw_key, replacement: &request.raw_key },
+        Edit { part: &again.raw_exposed_name, replacement: &request.raw_exposed_name },
     ];
     let tokens = again.progress_token.as_ref().zip(request.progress_token.as_ref());
     edits.extend(tokens.map(|(part, replacement)| Edit { part, replacement }));

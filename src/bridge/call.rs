@@ -12,7 +12,7 @@ use super::task_poll::{CANCEL, GET, PollOutcome, TaskRequest, interval};
 use super::to_legacy::{CallToLegacy, InputRequiredAnswer, ModernAgent, ServerRequest, Suspension};
 use super::to_modern::{CallToModern, InputResponses, TaskUse, respond_with_error};
 use crate::client_capabilities::ClientCapabilities;
-use crate::era::agent_meta::AgentMeta;
+use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::era::request;
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::Change;
@@ -67,10 +67,10 @@ impl BridgedCall {
     /// A call of a legacy agent.
     pub(crate) fn for_modern_server(
         request: BridgedRequest,
-        legacy_agent: &Arc<AgentMeta>,
+        client_meta: &Arc<LegacyClientMeta>,
         task: TaskUse,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let call = CallToModern { legacy_agent: Arc::clone(legacy_agent), task, input_rounds: 0 };
+        let call = CallToModern { client_meta: Arc::clone(client_meta), task, input_rounds: 0 };
         let changes = call.changes(request.params())?;
         Ok((Self { request, state: State::PendingAtModernServer(call) }, changes))
     }
@@ -78,12 +78,12 @@ impl BridgedCall {
     /// A request of a legacy agent about a task.
     pub(crate) fn for_task_at_modern_server(
         request: BridgedRequest,
-        legacy_agent: &Arc<AgentMeta>,
+        client_meta: &Arc<LegacyClientMeta>,
         act: TaskOperation,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
         let is_cancel_pending = act == TaskOperation::Cancel;
-        let changes = request.task_request_changes(if is_cancel_pending { CANCEL } else { GET }, legacy_agent)?;
-        let task = TaskRequest { legacy_agent: Arc::clone(legacy_agent), act, is_hidden: false };
+        let changes = request.task_request_changes(if is_cancel_pending { CANCEL } else { GET }, client_meta)?;
+        let task = TaskRequest { client_meta: Arc::clone(client_meta), act, is_hidden: false };
         Ok((Self { request, state: State::TaskRequestAtModernServer { task, is_cancel_pending } }, changes))
     }
 
@@ -158,13 +158,13 @@ impl BridgedCall {
     }
 
     /// The legacy agent.
-    pub(crate) fn legacy_agent(&self) -> Option<Arc<AgentMeta>> {
+    pub(crate) fn client_meta(&self) -> Option<Arc<LegacyClientMeta>> {
         match &self.state {
             State::PendingAtModernServer(call) | State::AwaitingInputResponses { call, .. } => {
-                Some(Arc::clone(&call.legacy_agent))
+                Some(Arc::clone(&call.client_meta))
             }
             State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. } => {
-                Some(Arc::clone(&task.legacy_agent))
+                Some(Arc::clone(&task.client_meta))
             }
             State::PendingAtLegacyServer(_) | State::Suspended { .. } | State::TaskRequestAtLegacyServer { .. } => None,
         }
@@ -321,7 +321,7 @@ impl BridgedCall {
 impl BridgedCall {
     /// The server has made a task of the call, which `result` reports. Returns the time of the next poll; `None` means now.
     pub(crate) fn poll_hidden_task(&mut self, result: &Bytes, is_working: bool, now: Instant) -> Option<Instant> {
-        let task = TaskRequest { legacy_agent: self.legacy_agent()?, act: TaskOperation::Result, is_hidden: true };
+        let task = TaskRequest { client_meta: self.client_meta()?, act: TaskOperation::Result, is_hidden: true };
         let poll_at = is_working.then(|| now + interval(result));
         self.state = match poll_at {
             Some(next_poll) => State::AwaitingNextPoll { task, next_poll },
@@ -344,13 +344,13 @@ impl BridgedCall {
     }
 
     /// Begins a poll. Returns the agent that the request has to name.
-    pub(crate) fn poll(&mut self) -> Option<Arc<AgentMeta>> {
+    pub(crate) fn poll(&mut self) -> Option<Arc<LegacyClientMeta>> {
         let (State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. }) = &self.state else {
             return None;
         };
-        let (legacy_agent, task) = (Arc::clone(&task.legacy_agent), task.clone());
+        let (client_meta, task) = (Arc::clone(&task.client_meta), task.clone());
         self.state = State::TaskRequestAtModernServer { task, is_cancel_pending: false };
-        Some(legacy_agent)
+        Some(client_meta)
     }
 }
 

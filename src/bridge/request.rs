@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::era::agent_meta::AgentMeta;
+use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::era::request;
 use crate::era::result::Caching;
 use crate::jsonrpc::members::{NotAnObject, members, text};
@@ -51,7 +51,7 @@ impl BridgedRequest {
 
     /// The server's name or id of the subject, as text.
     pub(crate) fn server_name(&self) -> Option<Bytes> {
-        self.line.rename.as_ref().and_then(|rename| text(&rename.own))
+        self.line.rename.as_ref().and_then(|rename| text(&rename.server_name))
     }
 
     /// The exposed name or id of the subject, as text.
@@ -71,10 +71,10 @@ impl BridgedRequest {
     pub(super) fn task_request_changes(
         &self,
         method: &str,
-        legacy_agent: &AgentMeta,
+        client_meta: &LegacyClientMeta,
     ) -> Result<Vec<Change>, NotAnObject> {
         let [part] = members(&self.line.line, ["method"])?;
-        let mut changes = request::to_modern(&self.params, legacy_agent, true)?;
+        let mut changes = request::to_modern(&self.params, client_meta, true)?;
         changes.extend(part.map(|part| Change { part, replacement: format!("\"{method}\"").into() }));
         Ok(changes)
     }

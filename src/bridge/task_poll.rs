@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::step::{BridgeError, Step};
-use crate::era::agent_meta::AgentMeta;
 use crate::era::error;
+use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::era::result::{self, ToLegacy};
 use crate::era::task::{Status, result_to_legacy, state_to_legacy};
 use crate::jsonrpc::members::members;
@@ -30,7 +30,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(5);
 /// A request about a task.
 #[derive(Debug, Clone)]
 pub(super) struct TaskRequest {
-    pub(super) legacy_agent: Arc<AgentMeta>,
+    pub(super) client_meta: Arc<LegacyClientMeta>,
     pub(super) act: TaskOperation,
     /// The agent waits for the result of a call and does not know that it is a task.
     pub(super) is_hidden: bool,
@@ -112,8 +112,8 @@ impl TaskRequest {
 }
 
 /// The params of a request about the task with this raw id, for this agent.
-pub(crate) fn task_params(raw_id: &Bytes, legacy_agent: &AgentMeta) -> Bytes {
-    let (id, meta) = (String::from_utf8_lossy(raw_id), legacy_agent.meta_members(true));
+pub(crate) fn task_params(raw_id: &Bytes, client_meta: &LegacyClientMeta) -> Bytes {
+    let (id, meta) = (String::from_utf8_lossy(raw_id), client_meta.meta_members(true));
     format!(r#"{{"taskId":{id},"_meta":{{{meta}}}}}"#).into()
 }
 

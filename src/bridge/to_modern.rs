@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::request::BridgedRequest;
 use super::step::{BridgeError, Step, TaskStep};
-use crate::era::agent_meta::AgentMeta;
 use crate::era::input::RequiredInputs;
+use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::era::result::{self, ToLegacy};
 use crate::era::task::Status;
 use crate::era::{MISSING_CAPABILITY, TASKS, error, request};
@@ -38,7 +38,7 @@ pub(crate) enum TaskUse {
 /// A call of a legacy agent.
 #[derive(Debug, Clone)]
 pub(super) struct CallToModern {
-    pub(super) legacy_agent: Arc<AgentMeta>,
+    pub(super) client_meta: Arc<LegacyClientMeta>,
     pub(super) task: TaskUse,
     /// How often the server has required input.
     pub(super) input_rounds: usize,
@@ -87,7 +87,7 @@ impl InputResponses {
 impl CallToModern {
     /// The changes that translate the request.
     pub(super) fn changes(&self, params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
-        request::to_modern(params, &self.legacy_agent, self.task != TaskUse::None)
+        request::to_modern(params, &self.client_meta, self.task != TaskUse::None)
     }
 
     /// The server has answered with this result. `Err` has the inputs that it requires.

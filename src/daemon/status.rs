@@ -11,7 +11,7 @@ use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
 use crate::manager::report::millis;
 use crate::server::User;
-use crate::session::{Backlog, PeerIdentity, SessionStatus};
+use crate::session::{MemoryUse, PeerIdentity, SessionStatus};
 
 /// Maximum length of the reason why a configuration was rejected, in bytes: a report has to fit into one message.
 const MAX_REASON_LEN: usize = 32 << 10;
@@ -24,7 +24,7 @@ pub(super) struct ConnectedAgent {
     pub(super) since: Instant,
     pub(super) status: Arc<SessionStatus>,
     pub(super) user: Arc<User>,
-    pub(super) backlog: Arc<Backlog>,
+    pub(super) memory_use: Arc<MemoryUse>,
     /// Ends the session after its calls; `None` once used.
     pub(super) leave: Option<oneshot::Sender<()>>,
     /// Closes the connection at once; `None` once used.
@@ -50,7 +50,7 @@ pub(super) fn agent(connected: &ConnectedAgent) -> AgentReport {
         pid: connected.peer.pid,
         uid: connected.peer.uid,
         client: introduction.and_then(|introduction| introduction.client.clone()),
-        protocol: introduction.map(|introduction| introduction.protocol.to_owned()),
+        protocol: introduction.map(|introduction| introduction.protocol_version.to_owned()),
         connected_ms: millis(connected.since.elapsed()),
         calls: connected.status.calls.get(),
         dropped_notifications: connected.status.dropped.get(),

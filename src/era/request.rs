@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::agent_meta::AgentMeta;
+use super::legacy_client_meta::LegacyClientMeta;
 use super::meta;
 use crate::jsonrpc::json_eq::json_eq_except;
 use crate::jsonrpc::members::{NotAnObject, members};
@@ -20,8 +20,8 @@ const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
 ///
 /// # Errors
 /// If `params` or its `_meta` is no object.
-pub fn to_modern(params: &Bytes, legacy_agent: &AgentMeta, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
-    let members_of_meta = legacy_agent.meta_members(makes_task);
+pub fn to_modern(params: &Bytes, client_meta: &LegacyClientMeta, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
+    let members_of_meta = client_meta.meta_members(makes_task);
     let [meta] = members(params, ["_meta"])?;
     let [responses, state] = RETRY_MEMBERS;
     let Some(meta) = meta else {

@@ -20,7 +20,7 @@ pub struct ModernMeta {
     /// The lowest level of log messages about the request; `None` for no messages.
     pub level: Option<LogLevel>,
     /// The response may be a task.
-    pub takes_tasks: bool,
+    pub supports_tasks: bool,
 }
 
 /// The client of a request, as slices of the request.
@@ -121,13 +121,13 @@ fn modern(protocol: &Bytes, capabilities: Option<&Bytes>, level: Option<&Bytes>)
     let read = |raw| text(raw).and_then(|word| LogLevel::named(&word));
     let no_level = MetaError::Malformed("`io.modelcontextprotocol/logLevel` in `_meta` is no level");
     let level = level.map(|raw| read(raw).ok_or(no_level)).transpose()?;
-    Ok(ModernMeta { level, takes_tasks: takes_tasks(capabilities) })
+    Ok(ModernMeta { level, supports_tasks: supports_tasks(capabilities) })
 }
 
 /// Whether these raw capabilities have the extension for tasks.
 ///
 /// Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Capability Negotiation".
-fn takes_tasks(capabilities: &Bytes) -> bool {
+fn supports_tasks(capabilities: &Bytes) -> bool {
     // Few clients declare extensions, and a search is cheaper than parsing.
     let may = memchr::memmem::find(capabilities, b"extensions").is_some();
     let extensions = may.then(|| members(capabilities, ["extensions"]).ok().and_then(|[raw]| raw)).flatten();
@@ -177,7 +177,7 @@ mod tests {
             (r#"{"io.modelcontextprotocol/tasks":{}}"#, false),
             ("{}", false),
         ] {
-            assert_eq!(takes_tasks(&Bytes::from_static(capabilities.as_bytes())), expected, "{capabilities}");
+            assert_eq!(supports_tasks(&Bytes::from_static(capabilities.as_bytes())), expected, "{capabilities}");
         }
     }
 

@@ -23,7 +23,7 @@ pub struct Rename {
     /// The exposed name, raw.
     pub exposed: Bytes,
     /// The name on the server, raw.
-    pub own: Bytes,
+    pub server_name: Bytes,
 }
 
 impl RequestLine {
@@ -33,7 +33,10 @@ impl RequestLine {
         let mut digits = itoa::Buffer::new();
         let id = digits.format(id).as_bytes();
         let nothing = Edit { part: &self.line[..0], replacement: b"" };
-        let rename = self.rename.as_ref().map(|Rename { exposed, own }| Edit { part: exposed, replacement: own });
+        let rename = self
+            .rename
+            .as_ref()
+            .map(|Rename { exposed, server_name }| Edit { part: exposed, replacement: server_name });
         // Two agents can choose the same token. The request id is unique, so it replaces the token.
         let token = self.progress_token.as_ref().map(|part| Edit { part, replacement: id });
         let mut edits = [Edit { part: &self.id, replacement: id }, rename.unwrap_or(nothing), token.unwrap_or(nothing)];

@@ -14,7 +14,7 @@ use crate::server::AgentLists;
 
 /// The interface for sessions, which get the views of their agents here. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct AgentViews {
+pub struct AgentViewSource {
     pub(super) orders: mpsc::Sender<Order>,
     /// The profile of the agents.
     pub(super) profile: Arc<str>,
@@ -28,7 +28,7 @@ pub(super) struct Subscribers {
     views: HashMap<Vec<(usize, Identity)>, Arc<View>>,
 }
 
-impl AgentViews {
+impl AgentViewSource {
     /// The current and later views of the agent with this connection, always consistent with the profile's view. `None` if the
     /// manager has ended or no longer has the profile.
     pub async fn of(self, session: u64) -> Option<watch::Receiver<Arc<View>>> {

@@ -31,7 +31,6 @@ mod check;
 mod enablement;
 mod error;
 mod instructions;
-mod listener;
 mod offered;
 mod orders;
 pub mod report;
@@ -41,20 +40,20 @@ mod task;
 mod tools;
 mod view;
 mod wait_ready;
+mod watched_view;
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-pub(crate) use self::agent_views::AgentViews;
+pub(crate) use self::agent_views::AgentViewSource;
 pub use self::changes::{Changes, ServerFailure};
 pub(crate) use self::changes::{DesiredState, ViewConfig};
 pub(crate) use self::enablement::Enablement;
 pub use self::enablement::Toggle;
 use self::enablement::ToggleResult;
 pub use self::error::ManagerError;
-pub(crate) use self::listener::ViewListener;
 pub(crate) use self::offered::{OfferedTool, Unseen, tool_groups};
 use self::orders::{Order, OutcomeSender, check_names};
 use self::report::ServerReport;
@@ -65,6 +64,7 @@ pub use self::tools::ExposedTool;
 pub(crate) use self::view::ServedProfile;
 pub(crate) use self::view::{Member, View};
 pub(crate) use self::wait_ready::ServerOutcome;
+pub(crate) use self::watched_view::WatchedView;
 use crate::client::connected;
 use crate::config::{Profile, ServerConfig};
 use crate::policy::pattern;
@@ -150,8 +150,8 @@ impl Manager {
     }
 
     /// The source of views for agents of `profile` that have server instances of their own.
-    pub(crate) fn agent_views(&self, profile: &Arc<str>) -> AgentViews {
-        AgentViews { orders: self.orders.clone(), profile: Arc::clone(profile) }
+    pub(crate) fn agent_views(&self, profile: &Arc<str>) -> AgentViewSource {
+        AgentViewSource { orders: self.orders.clone(), profile: Arc::clone(profile) }
     }
 
     /// Adds a server after the others, and waits until its tools are known.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::listener::ViewListener;
 use super::view::Member;
+use super::watched_view::WatchedView;
 use super::{Manager, ManagerError, View};
 use crate::catalog::{Item, identity};
 use crate::client::{ClientError, ToolResult, call_tool};
@@ -72,7 +72,7 @@ impl Manager {
         let exposed = Bytes::copy_from_slice(exposed.as_bytes());
         let target = AccessTarget::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
         let (version, lists) = (view.version(), identity(&member.lists));
-        let view = ViewListener::new(&self.view);
+        let view = WatchedView::new(&self.view);
         Box::new(Access {
             view,
             target,

@@ -1353,14 +1353,14 @@ impl Instance {
         let RequestKind::LegacyTask(task_request) = &bridged.call.kind else { return };
         let (id, task) = (task_request.id.clone(), self.tasks.request_of(&task_request.id));
         let (session, to) = (bridged.call.response_handle.key.session, bridged.call.response_handle.to().cloned());
-        let (legacy_agent, is_known) = (bridged.state.legacy_agent(), !bridged.state.is_for_hidden_task());
+        let (client_meta, is_known) = (bridged.state.client_meta(), !bridged.state.is_for_hidden_task());
         // Its time limit starts at the next poll.
         bridged.call.deadline.extend(at);
         self.wire.expire_by(at);
         self.wire.register_without_request(bridged);
         self.wire.extend_results(&id);
-        let (Some(inputs), Some(task), Some(to), Some(legacy_agent)) = (inputs, task, to, legacy_agent) else { return };
-        match self.tasks.require(task, legacy_agent, inputs, is_known) {
+        let (Some(inputs), Some(task), Some(to), Some(client_meta)) = (inputs, task, to, client_meta) else { return };
+        match self.tasks.require(task, client_meta, inputs, is_known) {
             Some(InputRequirement::Request(inputs)) => {
                 let recipient = Recipient { session, to };
                 for (place, input) in inputs {

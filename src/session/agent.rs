@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::initialize_meta::InitializeMeta;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::client_info;
-use crate::era::agent_meta::AgentMeta;
+use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::era::request_meta::{Client, ModernMeta};
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
@@ -42,7 +42,7 @@ pub struct Introduction {
     /// `name version`, for display only.
     pub client: Option<String>,
     /// The negotiated version.
-    pub protocol: &'static str,
+    pub protocol_version: &'static str,
 }
 
 impl SessionStatus {
@@ -57,11 +57,11 @@ pub(super) struct AgentInfo {
     session: u64,
     user: Arc<User>,
     /// The channel from servers to this session.
-    replies: SessionSender,
+    to_session: SessionSender,
     status: Arc<SessionStatus>,
     capabilities: Arc<ClientCapabilities>,
     /// What `_meta` contains when a request of this legacy agent is sent to a modern server.
-    legacy_agent: Arc<AgentMeta>,
+    client_meta: Arc<LegacyClientMeta>,
     /// The lowest level of log messages. Until the agent sets it, servers decide.
     level: Option<LogLevel>,
     /// The agent has sent `notifications/initialized`.
@@ -71,22 +71,22 @@ pub(super) struct AgentInfo {
 }
 
 impl AgentInfo {
-    pub(super) fn new(session: u64, user: Arc<User>, replies: SessionSender, status: Arc<SessionStatus>) -> Self {
+    pub(super) fn new(session: u64, user: Arc<User>, to_session: SessionSender, status: Arc<SessionStatus>) -> Self {
         Self {
             session,
             user,
-            replies,
+            to_session,
             status,
             capabilities: Arc::default(),
-            legacy_agent: Arc::default(),
+            client_meta: Arc::default(),
             level: None,
             is_ready: false,
             has_modern_client: false,
         }
     }
 
-    pub(super) fn replies(&self) -> &SessionSender {
-        &self.replies
+    pub(super) fn to_session(&self) -> &SessionSender {
+        &self.to_session
     }
 
     /// Counts a forwarded call.
@@ -95,13 +95,13 @@ impl AgentInfo {
     }
 
     /// The version that was negotiated by `initialize`.
-    pub(super) fn protocol(&self) -> Option<&'static str> {
-        self.status.initialized.get().map(|introduction| introduction.protocol)
+    pub(super) fn protocol_version(&self) -> Option<&'static str> {
+        self.status.initialized.get().map(|introduction| introduction.protocol_version)
     }
 
     /// Whether the negotiated version has this method, notification or capability.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.protocol().is_some_and(|protocol| era::has(protocol, name))
+    pub(super) fn version_has(&self, name: &str) -> bool {
+        self.protocol_version().is_some_and(|protocol_version| era::has(protocol_version, name))
     }
 
     pub(super) fn supports(&self, capability: ClientCapability) -> bool {
@@ -109,7 +109,7 @@ impl AgentInfo {
     }
 
     pub(super) fn is_introduced(&self) -> bool {
-        self.has_modern_client || self.protocol().is_some()
+        self.has_modern_client || self.protocol_version().is_some()
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -118,7 +118,7 @@ impl AgentInfo {
 
     /// The agent has sent `notifications/initialized`, which counts only after `initialize`.
     pub(super) fn set_ready(&mut self) {
-        self.is_ready = self.protocol().is_some();
+        self.is_ready = self.protocol_version().is_some();
     }
 
     pub(super) fn level(&self) -> Option<LogLevel> {
@@ -146,15 +146,15 @@ impl AgentInfo {
         if !client.as_ref().is_some_and(is_implementation) {
             return Err("`clientInfo` needs a `name` and a `version`, both strings");
         }
-        let protocol = era::negotiate(&String::from_utf8_lossy(&version));
-        self.capabilities = Arc::new(ClientCapabilities::read(protocol, capabilities.as_ref()));
-        self.legacy_agent = Arc::new(AgentMeta {
+        let protocol_version = era::negotiate(&String::from_utf8_lossy(&version));
+        self.capabilities = Arc::new(ClientCapabilities::read(protocol_version, capabilities.as_ref()));
+        self.client_meta = Arc::new(LegacyClientMeta {
             capabilities: self.capabilities.raw(),
             client: client.as_deref().map(Bytes::copy_from_slice),
             level: self.level,
         });
         let client = client.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
-        let introduction = Introduction { client, protocol };
+        let introduction = Introduction { client, protocol_version };
         // Only this task sets it, and only once.
         let _ = self.status.initialized.set(introduction.clone());
         let meta = meta.as_ref().map(InitializeMeta::read).unwrap_or_default();
@@ -184,10 +184,10 @@ impl AgentInfo {
         self.has_modern_client = !is_discover;
         let Client { capabilities, info } = Client::of(params);
         let client = info.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
-        let introduction = Introduction { client, protocol: era::MODERN };
+        let introduction = Introduction { client, protocol_version: era::MODERN };
         // The first one is reported.
         let _ = self.status.modern.set(introduction.clone());
-        if is_discover || self.protocol().is_some() {
+        if is_discover || self.protocol_version().is_some() {
             return None;
         }
         self.capabilities = Arc::new(ClientCapabilities::read(era::MODERN, capabilities.as_ref()));
@@ -204,7 +204,8 @@ impl AgentInfo {
             return Err(format!("`level` is missing or none of {}", LogLevel::ALL.map(|(word, _)| word).join(", ")));
         };
         self.level = Some(level);
-        self.legacy_agent = Arc::new(AgentMeta { level: Some(level), ..AgentMeta::clone(&self.legacy_agent) });
+        self.client_meta =
+            Arc::new(LegacyClientMeta { level: Some(level), ..LegacyClientMeta::clone(&self.client_meta) });
         Ok(())
     }
 
@@ -212,10 +213,10 @@ impl AgentInfo {
     pub(super) fn for_servers(&self) -> Agent {
         Agent {
             session: self.session,
-            to: self.replies.clone(),
+            to: self.to_session.clone(),
             level: self.level,
             capabilities: Arc::clone(&self.capabilities),
-            era: if self.protocol().is_some() { Era::Legacy } else { Era::Modern },
+            era: if self.protocol_version().is_some() { Era::Legacy } else { Era::Modern },
             user: Some(Arc::clone(&self.user)),
         }
     }
@@ -223,7 +224,7 @@ impl AgentInfo {
     /// The origin of a request: the legacy agent of the connection, or the modern agent with this metadata.
     pub(super) fn origin(&self, modern: Option<&ModernMeta>) -> Origin {
         match modern {
-            None => Origin::Legacy(Arc::clone(&self.legacy_agent)),
+            None => Origin::Legacy(Arc::clone(&self.client_meta)),
             Some(modern) => Origin::Modern { profile: Arc::clone(&self.user.profile), level: modern.level },
         }
     }
@@ -241,9 +242,9 @@ mod tests {
     use crate::server::StopReceiver;
 
     fn agent() -> AgentInfo {
-        let (replies, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+        let (to_session, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
         let user = User { profile: "p".into(), uid: 1, is_other_uid: false };
-        AgentInfo::new(1, Arc::new(user), replies, Arc::default())
+        AgentInfo::new(1, Arc::new(user), to_session, Arc::default())
     }
 
     fn params(params: &'static str) -> Option<Bytes> {
@@ -272,7 +273,7 @@ mod tests {
         agent.set_ready();
         assert!(!agent.is_ready(), "not before `initialize`");
         let (introduction, _) = agent.initialize(params(INITIALIZE).as_ref()).expect("valid");
-        assert_eq!((introduction.client.as_deref(), introduction.protocol), (Some("a 1"), "2025-03-26"));
+        assert_eq!((introduction.client.as_deref(), introduction.protocol_version), (Some("a 1"), "2025-03-26"));
         agent.set_ready();
         assert!(
             agent.is_ready() && agent.supports(ClientCapability::Sampling) && !agent.supports(ClientCapability::Roots)
@@ -296,7 +297,7 @@ mod tests {
         let mut agent = agent();
         agent.initialize(params(INITIALIZE).as_ref()).expect("valid");
         assert!(agent.record_client(params("{}").as_ref(), false).is_none());
-        assert!(agent.supports(ClientCapability::Sampling) && agent.protocol() == Some("2025-03-26"));
+        assert!(agent.supports(ClientCapability::Sampling) && agent.protocol_version() == Some("2025-03-26"));
         assert_eq!(agent.status.introduction().and_then(|known| known.client.clone()).as_deref(), Some("a 1"));
     }
 }

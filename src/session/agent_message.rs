@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 
-use super::routed_request::{RoutedMethod, RoutedRequest};
+use super::forwardable_request::{ForwardableRequest, ForwardedMethod};
 use crate::clock::Moment;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::jsonrpc::members::members;
@@ -41,7 +41,7 @@ pub(super) struct Request {
     pub(super) id: Bytes,
     pub(super) method: Method,
     /// The method as sent.
-    pub(super) name: Bytes,
+    pub(super) method_name: Bytes,
     /// Raw JSON.
     pub(super) params: Option<Bytes>,
     /// The metadata of a modern request; `None` for a legacy one.
@@ -58,7 +58,7 @@ pub(super) enum Method {
     SetLevel,
     ListTasks,
     List(ListKind),
-    Forward(RoutedRequest),
+    Forward(ForwardableRequest),
     Malformed(MetaError),
     Unknown,
 }
@@ -68,8 +68,8 @@ pub(super) struct Notification {
     /// Without its newline.
     pub(super) line: Bytes,
     pub(super) method: Bytes,
-    /// The id or token that it is about, raw, for methods that have one.
-    pub(super) subject: Option<Bytes>,
+    /// The id or token of what the notification is about, raw, for methods that have one.
+    pub(super) about: Option<Bytes>,
 }
 
 impl From<Incoming> for AgentMessage {
@@ -79,8 +79,8 @@ impl From<Incoming> for AgentMessage {
                 Self::Request(Request::parse(line, id, method, params))
             }
             Incoming::Message { line, message: Message::Notification { method, params } } => {
-                let subject = subject(&method, params.as_ref());
-                Self::Notification(Notification { line, method, subject })
+                let about = about(&method, params.as_ref());
+                Self::Notification(Notification { line, method, about })
             }
             Incoming::Message { line, message: Message::Response { id, response } } => {
                 Self::Response { line, id, result: response.ok() }
@@ -101,8 +101,8 @@ impl Request {
             b"subscriptions/listen" => Method::Listen,
             b"logging/setLevel" => Method::SetLevel,
             b"tasks/list" => Method::ListTasks,
-            name => match (RoutedMethod::named(name), ListKind::from_method(name)) {
-                (Some(routed), _) => RoutedRequest::read(routed, line, &id, params.as_ref(), Moment::now())
+            name => match (ForwardedMethod::named(name), ListKind::from_method(name)) {
+                (Some(routed), _) => ForwardableRequest::read(routed, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::Malformed, Method::Forward),
                 (None, Some(kind)) => Method::List(kind),
                 (None, None) => Method::Unknown,
@@ -113,11 +113,11 @@ impl Request {
             // The era of a malformed request is the one that it declares.
             _ => Meta::of(params.as_ref()).map(|meta| meta.modern),
         };
-        Self { id, method, name, params, modern }
+        Self { id, method, method_name: name, params, modern }
     }
 }
 
-fn subject(method: &[u8], params: Option<&Bytes>) -> Option<Bytes> {
+fn about(method: &[u8], params: Option<&Bytes>) -> Option<Bytes> {
     let member = match method {
         b"notifications/cancelled" => "requestId",
         b"notifications/progress" => "progressToken",
@@ -141,7 +141,7 @@ mod tests {
         let AgentMessage::Request(Request { method: Method::Forward(request), modern: Ok(None), .. }) = call else {
             panic!("{call:?}")
         };
-        assert_eq!(&request.key[..], b"a");
+        assert_eq!(&request.exposed_name[..], b"a");
         let ping = parse(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         assert!(
             matches!(ping, AgentMessage::Request(Request { method: Method::Ping, modern: Ok(None), .. })),
@@ -165,7 +165,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, None),
         ] {
             let AgentMessage::Notification(notification) = parse(line) else { panic!("{line}") };
-            assert_eq!(notification.subject.as_deref(), expected.map(str::as_bytes), "{line}");
+            assert_eq!(notification.about.as_deref(), expected.map(str::as_bytes), "{line}");
         }
     }
 

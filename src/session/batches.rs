@@ -8,7 +8,7 @@ use bytes::Bytes;
 #[derive(Default)]
 pub(super) struct Batches {
     /// The batch that is being handled. Every response meanwhile belongs to it.
-    open: Option<Batch>,
+    current: Option<Batch>,
     waiting: Vec<Batch>,
     /// Of the collected responses.
     bytes: usize,
@@ -27,7 +27,7 @@ type Line = Vec<Bytes>;
 
 impl Batches {
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_none() && self.waiting.is_empty()
+        self.current.is_none() && self.waiting.is_empty()
     }
 
     /// Of the collected responses.
@@ -36,21 +36,21 @@ impl Batches {
     }
 
     pub(super) fn begin(&mut self) {
-        self.open = Some(Batch::default());
+        self.current = Some(Batch::default());
     }
 
-    /// The open batch waits for the response to this request.
+    /// The current batch waits for the response to this request.
     pub(super) fn expect(&mut self, id: &Bytes) {
-        if let Some(open) = &mut self.open {
+        if let Some(current) = &mut self.current {
             // Copied, so that a small id does not keep a large line in memory.
-            open.unanswered.push(Bytes::copy_from_slice(id));
+            current.unanswered.push(Bytes::copy_from_slice(id));
         }
     }
 
     /// Every member was handled. Returns the responses if they are complete.
     pub(super) fn end(&mut self) -> Line {
-        let Some(open) = self.open.take() else { return Line::new() };
-        self.waiting.push(open);
+        let Some(current) = self.current.take() else { return Line::new() };
+        self.waiting.push(current);
         self.take_complete()
     }
 
@@ -58,23 +58,23 @@ impl Batches {
     /// handled.
     pub(super) fn includes(&self, id: Option<&Bytes>) -> bool {
         let is_awaited = |id: &Bytes| self.waiting.iter().any(|batch| batch.unanswered.contains(id));
-        self.open.is_some() || id.is_some_and(is_awaited)
+        self.current.is_some() || id.is_some_and(is_awaited)
     }
 
     /// Collects the response to the pending request `id` (`None`: to the message that is being handled), a whole line in parts.
     /// Returns the batch if it is complete.
     pub(super) fn collect(&mut self, id: Option<&Bytes>, response: Vec<Bytes>) -> Line {
         let has = |batch: &&mut Batch| id.is_some_and(|id| batch.unanswered.contains(id));
-        let Some(batch) = self.open.as_mut().or_else(|| self.waiting.iter_mut().find(has)) else { return response };
+        let Some(batch) = self.current.as_mut().or_else(|| self.waiting.iter_mut().find(has)) else { return response };
         let before = batch.size();
         batch.add(response);
         self.bytes += batch.size() - before;
-        self.forget(id)
+        self.stop_awaiting(id)
     }
 
     /// The request gets no response. Returns the batch if it is complete.
-    pub(super) fn forget(&mut self, id: Option<&Bytes>) -> Line {
-        for batch in self.open.iter_mut().chain(&mut self.waiting) {
+    pub(super) fn stop_awaiting(&mut self, id: Option<&Bytes>) -> Line {
+        for batch in self.current.iter_mut().chain(&mut self.waiting) {
             batch.unanswered.retain(|own| Some(own) != id);
         }
         self.take_complete()
@@ -159,13 +159,13 @@ mod tests {
     fn a_batch_does_not_wait_for_cancelled_requests_and_is_not_sent_if_empty() {
         let mut batches = Batches::default();
         assert!(batch(&mut batches, &["1", "2"], "0").is_empty());
-        assert!(batches.forget(Some(&id("1"))).is_empty());
-        assert_eq!(text(batches.forget(Some(&id("2")))), "[0]\n");
+        assert!(batches.stop_awaiting(Some(&id("1"))).is_empty());
+        assert_eq!(text(batches.stop_awaiting(Some(&id("2")))), "[0]\n");
         batches.begin();
         assert!(batches.end().is_empty());
         batches.begin();
         batches.expect(&id("3"));
-        assert!(batches.end().is_empty() && batches.forget(Some(&id("3"))).is_empty() && batches.is_empty());
+        assert!(batches.end().is_empty() && batches.stop_awaiting(Some(&id("3"))).is_empty() && batches.is_empty());
     }
 
     #[test]

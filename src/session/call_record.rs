@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use tracing::Span;
 
-use super::routed_request::RoutedRequest;
+use super::forwardable_request::ForwardableRequest;
 use crate::calls::{CallOutcome, Caller, CompletedCall, Log, Moment, span, text};
 use crate::server::ServerHandle;
 use crate::server::messages::call::TargetKind;
 
-/// What is known of a call while it runs. Only tool calls are recorded.
+/// What is known of a call while it runs. Only tool calls are written to the history.
 pub(super) struct CallRecord {
     began: Moment,
     /// The tool's name at the server; `None` if the request is no tool call.
     tool: Option<Arc<str>>,
     request_bytes: usize,
-    /// Boxed, because few calls have it.
-    rare: Option<Box<Rare>>,
+    /// The span and the arguments, if they are recorded. Boxed, because few calls have them.
+    trace: Option<Box<TraceDetails>>,
 }
 
-struct Rare {
+struct TraceDetails {
     span: Span,
     arguments: Option<Box<str>>,
 }
@@ -31,10 +31,10 @@ pub(super) struct CallRecorder {
 
 impl CallRecord {
     #[inline]
-    fn new(request: &RoutedRequest, tool: Option<Arc<str>>, span: Span, arguments: Option<Box<str>>) -> Self {
-        let is_rare = !span.is_disabled() || arguments.is_some();
-        let rare = is_rare.then(|| Box::new(Rare { span, arguments }));
-        Self { began: request.received, tool, request_bytes: request.line.len(), rare }
+    fn new(request: &ForwardableRequest, tool: Option<Arc<str>>, span: Span, arguments: Option<Box<str>>) -> Self {
+        let is_traced = !span.is_disabled() || arguments.is_some();
+        let trace = is_traced.then(|| Box::new(TraceDetails { span, arguments }));
+        Self { began: request.received, tool, request_bytes: request.line.len(), trace }
     }
 
     pub(super) fn request_bytes(&self) -> usize {
@@ -43,8 +43,8 @@ impl CallRecord {
 
     /// Runs `f` in the span of the call.
     pub(super) fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
-        match &self.rare {
-            Some(rare) => rare.span.in_scope(f),
+        match &self.trace {
+            Some(trace) => trace.span.in_scope(f),
             None => f(),
         }
     }
@@ -62,7 +62,7 @@ impl CallRecorder {
     /// Begins the record of a request for `server`: of a call of `tool`, if that is given.
     pub(super) fn begin(
         &self,
-        request: &RoutedRequest,
+        request: &ForwardableRequest,
         server: &str,
         tool: Option<&Arc<str>>,
         log_arguments: bool,
@@ -81,13 +81,13 @@ impl CallRecorder {
         outcome: CallOutcome,
         reply_bytes: usize,
     ) {
-        let CallRecord { began, tool: Some(tool), request_bytes, rare } = record else { return };
+        let CallRecord { began, tool: Some(tool), request_bytes, trace } = record else { return };
         let ended = Moment::now();
-        let arguments = rare.and_then(|rare| {
-            if !rare.span.is_disabled() {
-                span::close(&rare.span, outcome, ended.since(began));
+        let arguments = trace.and_then(|trace| {
+            if !trace.span.is_disabled() {
+                span::close(&trace.span, outcome, ended.since(began));
             }
-            rare.arguments
+            trace.arguments
         });
         let (caller, server) = (Arc::clone(&self.caller), server.map(|server| Arc::clone(server.name())));
         self.log.push(CompletedCall {
@@ -104,11 +104,11 @@ impl CallRecorder {
     }
 
     /// Records a request that ends without having reached a server.
-    pub(super) fn unrouted(&self, request: &RoutedRequest, outcome: CallOutcome, reply_bytes: usize) {
-        if request.subject != TargetKind::Tool {
+    pub(super) fn record_unforwarded(&self, request: &ForwardableRequest, outcome: CallOutcome, reply_bytes: usize) {
+        if request.target_kind != TargetKind::Tool {
             return;
         }
-        let tool = text::unknown_tool(&request.key);
+        let tool = text::unknown_tool(&request.exposed_name);
         let span = span::open(None, &tool, Some(self.caller.session), &request.id, &request.line);
         let record = CallRecord::new(request, Some(tool), span, None);
         self.end(record, None, outcome, reply_bytes);

@@ -19,7 +19,7 @@ const MAX_TASKS: usize = 256;
 pub(super) struct ClientTask {
     /// As text.
     pub(super) id: Bytes,
-    pub(super) asker: TaskNotificationSender,
+    pub(super) instance: TaskNotificationSender,
     pub(super) progress_token: Option<ProgressToken>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct ProgressToken {
     /// The token that the agent received.
     pub(super) sent: Bytes,
     /// The server's token.
-    pub(super) own: Bytes,
+    pub(super) server_token: Bytes,
 }
 
 #[derive(Debug, Default)]
@@ -43,14 +43,14 @@ pub(super) struct NotATaskList;
 impl ClientTasks {
     /// Adds a task; `false` if a task of another instance has the same id.
     pub(super) fn add(&mut self, task: ClientTask) -> bool {
-        self.all.retain(|made| made.asker.is_there());
+        self.all.retain(|made| made.instance.is_there());
         if let Some(index) = self.all.iter().position(|made| made.id == task.id) {
-            if !self.all[index].asker.is_same(&task.asker) {
+            if !self.all[index].instance.is_same(&task.instance) {
                 return false;
             }
             self.all.remove(index);
         }
-        let is_of_same = |made: &ClientTask| made.asker.is_same(&task.asker);
+        let is_of_same = |made: &ClientTask| made.instance.is_same(&task.instance);
         if self.all.iter().filter(|made| is_of_same(made)).count() >= MAX_TASKS
             && let Some(oldest) = self.all.iter().position(is_of_same)
         {
@@ -61,34 +61,34 @@ impl ClientTasks {
     }
 
     /// Whether the task was made for this instance.
-    pub(super) fn is_of(&self, id: &[u8], asker: &TaskNotificationSender) -> bool {
-        self.asker_of(id).is_some_and(|own| own.is_same(asker))
+    pub(super) fn is_of(&self, id: &[u8], instance: &TaskNotificationSender) -> bool {
+        self.instance_of(id).is_some_and(|owner| owner.is_same(instance))
     }
 
     /// The instance for which the task was made.
-    pub(super) fn asker_of(&self, id: &[u8]) -> Option<&TaskNotificationSender> {
-        let asker = self.all.iter().find(|made| made.id == id).map(|made| &made.asker);
-        asker.filter(|asker| asker.is_there())
+    pub(super) fn instance_of(&self, id: &[u8]) -> Option<&TaskNotificationSender> {
+        let instance = self.all.iter().find(|made| made.id == id).map(|made| &made.instance);
+        instance.filter(|instance| instance.is_there())
     }
 
     /// The instance that receives progress with this token, and its own token.
     pub(super) fn of_token(&self, token: &[u8]) -> Option<(&TaskNotificationSender, &Bytes)> {
         let own = |made: &ClientTask| made.progress_token.as_ref().is_some_and(|known| known.sent == token);
         let made = self.all.iter().find(|made| own(made))?;
-        Some((&made.asker, &made.progress_token.as_ref()?.own))
+        Some((&made.instance, &made.progress_token.as_ref()?.server_token))
     }
 
     /// Removes tasks of other instances from the agent's raw result of `tasks/list`. Returns the change, if one is needed.
     pub(super) fn narrow(
         &self,
         result: &Bytes,
-        asker: &TaskNotificationSender,
+        instance: &TaskNotificationSender,
     ) -> Result<Option<Change>, NotATaskList> {
         let Ok([Some(part)]) = members(result, ["tasks"]) else { return Err(NotATaskList) };
         let all: Vec<&RawValue> = serde_json::from_slice(&part).map_err(|_| NotATaskList)?;
         let is_own = |task: &&&RawValue| {
             let id = members(&part.slice_ref(task.get().as_bytes()), ["taskId"]).ok().and_then(|[id]| text(&id?));
-            id.is_some_and(|id| self.is_of(&id, asker))
+            id.is_some_and(|id| self.is_of(&id, instance))
         };
         let own: Vec<_> = all.iter().filter(is_own).map(|task| task.get()).collect();
         if own.len() == all.len() {
@@ -103,9 +103,9 @@ impl ClientTasks {
 mod tests {
     use super::*;
 
-    fn add(tasks: &mut ClientTasks, id: &str, asker: &TaskNotificationSender) -> bool {
+    fn add(tasks: &mut ClientTasks, id: &str, instance: &TaskNotificationSender) -> bool {
         let id = Bytes::copy_from_slice(id.as_bytes());
-        tasks.add(ClientTask { id, asker: asker.clone(), progress_token: None })
+        tasks.add(ClientTask { id, instance: instance.clone(), progress_token: None })
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
         assert!(tasks.is_of(b"a", &one) && !tasks.is_of(b"a", &other) && !tasks.is_of(b"c", &one));
         assert!(!add(&mut tasks, "a", &other), "the ids would be ambiguous");
         drop(way);
-        assert!(!tasks.is_of(b"a", &one) && tasks.asker_of(b"a").is_none());
+        assert!(!tasks.is_of(b"a", &one) && tasks.instance_of(b"a").is_none());
         assert!(add(&mut tasks, "a", &other) && tasks.is_of(b"a", &other));
         assert_eq!(tasks.all.len(), 2);
     }
@@ -137,8 +137,8 @@ mod tests {
             (ClientTasks::default(), [(); 2].map(|()| TaskNotificationSender::new()));
         add(&mut tasks, "a", &one);
         add(&mut tasks, "b", &one);
-        let narrow = |tasks: &ClientTasks, asker, result: &'static str| {
-            let change = tasks.narrow(&Bytes::from_static(result.as_bytes()), asker)?;
+        let narrow = |tasks: &ClientTasks, instance, result: &'static str| {
+            let change = tasks.narrow(&Bytes::from_static(result.as_bytes()), instance)?;
             Ok(change.map(|change| String::from_utf8(change.replacement.to_vec()).expect("text")))
         };
         let all = r#"{"x":1.0,"tasks": [ {"n":1.10,"taskId":"\u0061"} , {"taskId":"b"}]}"#;

@@ -18,20 +18,20 @@ use tokio::time::{sleep, timeout};
 
 use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::{AgentMessage, Method, Notification, Request};
-use super::backlog::Backlog;
 use super::call_record::CallRecorder;
 use super::events::{Event, Events};
-use super::in_flight::{InFlight, InFlightCall, ParkableRequest, Purpose};
-use super::io::Io;
+use super::forwardable_request::{ForwardableRequest, ForwardedMethod, RouteTarget};
+use super::memory_budget::MemoryUse;
 use super::notification_queue::OutgoingNotification;
+use super::output::Output;
 use super::results;
-use super::routed_request::{RoutedMethod, RoutedRequest, Target};
 use super::server_requests::ServerRequests;
 use super::subscriptions::{Subscriptions, TooMany};
-use super::task_directory::{PageContext, TaskDirectory, TaskLocation};
-use super::task_token::{TaskToken, TaskTokenKey, TaskTokens};
+use super::task_directory::{PageContext, TaskDirectory, TaskTool};
+use super::task_token::{TaskTokenContents, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
-use super::view::AgentView;
+use super::unanswered::{OnResponse, ParkableRequest, Unanswered, UnansweredCall};
+use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, Log};
 use crate::catalog::identity;
 use crate::config::CallLimit;
@@ -48,7 +48,7 @@ use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::logging::Limiter;
-use crate::manager::{AgentViews, Member, View};
+use crate::manager::{AgentViewSource, Member, View};
 use crate::printable::one_line;
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
@@ -63,8 +63,8 @@ use crate::server::{self, START_WAIT, ServerHandle, StopReceiver, SubscriptionCh
 const BURST: usize = 64;
 /// Time to write the last responses when the daemon stops.
 const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(500);
-/// Time for calls in flight when the agent has to leave.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for unanswered calls after the profile of the agent was removed.
+const PROFILE_REMOVED_TIMEOUT: Duration = Duration::from_secs(2);
 
 const TASK_STATUS: &str = "notifications/tasks/status";
 
@@ -83,39 +83,39 @@ pub(crate) struct Setup {
     pub(crate) user: Arc<User>,
     /// The view of the profile.
     pub(crate) view: watch::Receiver<Arc<View>>,
-    pub(crate) agent_views: AgentViews,
+    pub(crate) agent_views: AgentViewSource,
     /// Maximum size of a message in bytes, in each direction.
     pub(crate) max_message: usize,
     /// Maximum pause of the agent within a line.
     pub(crate) line_timeout: Duration,
     /// Maximum time that list requests of the agent are parked for instances of this agent whose lists are not cached.
     pub(crate) first_list_wait: Duration,
-    pub(crate) calls: Log,
+    pub(crate) history: Log,
     /// Signals that the daemon begins to stop.
     pub(crate) stopping: StopReceiver,
     /// Signals that the daemon has stopped its servers.
-    pub(crate) closing: StopReceiver,
+    pub(crate) closing: watch::Receiver<bool>,
     pub(crate) status: Arc<SessionStatus>,
     pub(crate) warnings: Arc<Limiter>,
-    pub(crate) backlog: Arc<Backlog>,
+    pub(crate) memory_use: Arc<MemoryUse>,
     pub(crate) task_token_key: Arc<TaskTokenKey>,
 }
 
 /// Orders of the daemon to one session.
 pub(crate) struct Orders {
     /// The profile is no longer available to the agent. The agent still receives the responses to its unanswered requests.
-    pub(crate) leave: oneshot::Receiver<()>,
+    pub(crate) profile_removed: oneshot::Receiver<()>,
     /// All connections together use too much memory. This one is closed at once.
     pub(crate) cut_off: oneshot::Receiver<()>,
 }
 
 struct Session<T> {
     transport: T,
-    io: Io,
+    output: Output,
     events: Events,
     agent: AgentInfo,
-    view: AgentView,
-    calls: InFlight,
+    view: SessionView,
+    unanswered: Unanswered,
     server_requests: ServerRequests,
     subscriptions: Subscriptions,
     tasks: TaskDirectory,
@@ -129,7 +129,7 @@ struct Session<T> {
 enum ServerCommand {
     Call(ServerHandle, Box<Call>),
     Cancel(ServerHandle, CallKey, Cancellation),
-    Interests(Vec<(ServerHandle, SubscriptionChange)>),
+    SubscriptionChanges(Vec<(ServerHandle, SubscriptionChange)>),
     /// The whole `notifications/roots/list_changed`.
     RootsChanged(Bytes),
     /// The servers that the agent is attached to receive its new log level.
@@ -165,7 +165,7 @@ struct Destination<'a> {
     rename: Option<(Bytes, Bytes)>,
     /// The target that policy has to permit; `None` if it is not checked again.
     access: Option<AccessTarget>,
-    limit: CallLimit,
+    time_limits: CallLimit,
     kind: RequestKind,
 }
 
@@ -188,26 +188,26 @@ impl<T: Transport> Session<T> {
     fn new(transport: T, setup: Setup, orders: Orders) -> Self {
         let Setup { number, identity, user, view, status, max_message, stopping, closing, .. } = setup;
         let profile = Arc::clone(&user.profile);
-        let (replies, from_servers) = SessionSender::channel(Arc::clone(&status.dropped), stopping);
+        let (to_session, from_servers) = SessionSender::channel(Arc::clone(&status.dropped), stopping);
         let mut events = Events::new(from_servers);
         events.watch(view.clone());
         events.watch_closing(closing);
-        events.watch_order(orders.leave, Event::Leave);
+        events.watch_order(orders.profile_removed, Event::ProfileRemoved);
         events.watch_order(orders.cut_off, Event::CutOff);
         let PeerIdentity { uid, pid, cwd } = identity;
         let caller = Caller { session: number, profile: Arc::clone(&profile), pid, uid, client: None };
         let tokens = TaskTokens::new(setup.task_token_key, Arc::clone(&profile));
         Self {
             transport,
-            io: Io::new(max_message, Arc::clone(&status.dropped), setup.backlog),
+            output: Output::new(max_message, Arc::clone(&status.dropped), setup.memory_use),
             events,
             server_requests: ServerRequests::new(Arc::clone(&status)),
-            agent: AgentInfo::new(number, user, replies, status),
-            view: AgentView::new(view, setup.agent_views, setup.first_list_wait, cwd),
-            calls: InFlight::new(number, max_message),
+            agent: AgentInfo::new(number, user, to_session, status),
+            view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd),
+            unanswered: Unanswered::new(number, max_message),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
-            recorder: CallRecorder::new(setup.calls, caller),
+            recorder: CallRecorder::new(setup.history, caller),
             command: None,
             drain: Drain::default(),
         }
@@ -215,11 +215,11 @@ impl<T: Transport> Session<T> {
 
     async fn run(mut self) -> io::Result<()> {
         let ended = self.serve().await;
-        self.io.clear();
-        for parked in self.calls.take_parked() {
+        self.output.clear();
+        for parked in self.unanswered.take_parked() {
             self.record_cancelled(&parked);
         }
-        for (_, InFlightCall { key, server, record, .. }) in self.calls.take_calls() {
+        for (_, UnansweredCall { key, server, record, .. }) in self.unanswered.take_calls() {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             server.cancel(key, None).await;
         }
@@ -232,27 +232,27 @@ impl<T: Transport> Session<T> {
                 Wakeup::Command => self.send_command().await,
                 Wakeup::Batch(members) => self.receive_batch(members).await,
                 Wakeup::Event(Event::ViewChanged(view)) => {
-                    if self.view.is_changed(view, &mut self.events) {
+                    if self.view.rewatch_if_shown(view, &mut self.events) {
                         self.view_changed().await;
                     }
                 }
-                Wakeup::Event(Event::OwnView(view)) => self.show(view).await,
-                Wakeup::Event(Event::Listed { view, is_known }) => {
-                    self.view.listed(is_known);
+                Wakeup::Event(Event::PerAgentView(view)) => self.show(view).await,
+                Wakeup::Event(Event::Listed { view, had_cached_lists }) => {
+                    self.view.instance_listed(had_cached_lists);
                     if let Some(view) = view {
                         self.show(view).await;
                     }
                     self.retry_parked().await;
                 }
-                Wakeup::Event(Event::MayBeListed) => {
-                    self.view.may_be_listed();
+                Wakeup::Event(Event::RetryParked) => {
+                    self.view.stop_awaiting_lists();
                     self.retry_parked().await;
                 }
                 Wakeup::Event(Event::Withdrawn(id, withdrawal)) => {
-                    self.server_requests.withdrawn(id, withdrawal, &mut self.io);
+                    self.server_requests.withdrawn(id, withdrawal, &mut self.output);
                 }
-                Wakeup::Event(Event::Leave) => self.leave(),
-                Wakeup::Event(Event::DrainTimeout) => {
+                Wakeup::Event(Event::ProfileRemoved) => self.begin_leaving(),
+                Wakeup::Event(Event::ProfileRemovedTimeout) => {
                     self.end_calls().await;
                     return self.close().await;
                 }
@@ -269,7 +269,7 @@ impl<T: Transport> Session<T> {
     /// Writes, delivers and receives as long as possible without waiting, then publishes the memory in use.
     fn poll_wakeup(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Wakeup>> {
         let step = self.poll_all(cx);
-        self.io.publish_memory(self.transport.unfinished());
+        self.output.publish_memory(self.transport.unreturned_bytes());
         step
     }
 
@@ -278,9 +278,9 @@ impl<T: Transport> Session<T> {
         loop {
             let written = self.poll_write(cx)?;
             let is_draining = self.drain.is_half_closed || self.drain.refusal.is_some();
-            if is_draining && !self.owes_responses() && self.io.is_empty() {
+            if is_draining && !self.owes_responses() && self.output.is_empty() {
                 if self.subscriptions.len() > 0 {
-                    self.subscriptions.end_listens(&mut self.io);
+                    self.subscriptions.end_listens(&mut self.output);
                     continue;
                 }
                 return Poll::Ready(Ok(Wakeup::Done));
@@ -291,7 +291,7 @@ impl<T: Transport> Session<T> {
             } else if let Poll::Ready(message) = self.events.poll_server(cx) {
                 self.deliver_all(message)?;
             } else if !self.drain.is_half_closed
-                && self.io.has_room()
+                && self.output.has_room()
                 && let Poll::Ready(message) = self.transport.poll_message(cx)?
             {
                 let Some(message) = message else {
@@ -301,17 +301,17 @@ impl<T: Transport> Session<T> {
                 if let Some(step) = self.receive_all(message) {
                     return Poll::Ready(Ok(step));
                 }
-            } else if written.is_pending() || self.io.is_empty() {
+            } else if written.is_pending() || self.output.is_empty() {
                 return Poll::Pending;
             }
         }
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.io.poll_write(cx, &mut self.transport).map_ok(|written| {
+        self.output.poll_write(cx, &mut self.transport).map_ok(|written| {
             if written.caught_up {
-                let (io, is_current) = self.notifier();
-                io.send_delayed(is_current);
+                let (output, is_current) = self.output_and_filter();
+                output.send_delayed(is_current);
             }
             if written.made_room {
                 self.announce_list_changes();
@@ -332,16 +332,18 @@ impl<T: Transport> Session<T> {
         let mut message = first;
         for count in 1.. {
             match message {
-                AgentMessage::Batch(members) if self.agent.has(era::BATCHES) => return Some(Wakeup::Batch(members)),
+                AgentMessage::Batch(members) if self.agent.version_has(era::BATCHES) => {
+                    return Some(Wakeup::Batch(members));
+                }
                 single => self.receive(single),
             }
             if self.command.is_some() {
                 return Some(Wakeup::Command);
             }
-            if count == BURST || !self.io.has_room() {
+            if count == BURST || !self.output.has_room() {
                 break;
             }
-            message = self.transport.buffered()?;
+            message = self.transport.next_buffered()?;
         }
         None
     }
@@ -349,7 +351,7 @@ impl<T: Transport> Session<T> {
     fn deliver_all(&mut self, first: ToAgent) -> io::Result<()> {
         self.deliver(first);
         self.deliver_arrived();
-        if self.io.is_stuck() {
+        if self.output.is_stuck() {
             return Err(io::Error::other("the agent does not read its answers"));
         }
         Ok(())
@@ -366,10 +368,10 @@ impl<T: Transport> Session<T> {
         match self.command.take() {
             None => {}
             Some(ServerCommand::Call(server, call)) => server.call(call).await,
-            Some(ServerCommand::Cancel(server, key, words)) => server.cancel(key, Some(words)).await,
-            Some(ServerCommand::Interests(interests)) => {
-                for (server, interest) in interests {
-                    server.subscribe(self.agent.for_servers(), Box::new(interest)).await;
+            Some(ServerCommand::Cancel(server, key, cancellation)) => server.cancel(key, Some(cancellation)).await,
+            Some(ServerCommand::SubscriptionChanges(changes)) => {
+                for (server, change) in changes {
+                    server.subscribe(self.agent.for_servers(), Box::new(change)).await;
                 }
             }
             Some(ServerCommand::RootsChanged(line)) => self.view.roots_changed(&line).await,
@@ -383,21 +385,21 @@ impl<T: Transport> Session<T> {
     // The end.
 
     /// Accepts no more requests; the agent receives the responses that it waits for.
-    fn leave(&mut self) {
-        let refusal = profile_removed(Delivery::NotSent);
+    fn begin_leaving(&mut self) {
+        let refusal = profile_removed_error(Delivery::NotSent);
         self.refuse_parked(&refusal);
         self.drain.refusal = Some(refusal);
-        self.subscriptions.end_listens(&mut self.io);
-        self.events.push(sleep(DRAIN_TIMEOUT).map(|()| Event::DrainTimeout));
+        self.subscriptions.end_listens(&mut self.output);
+        self.events.push(sleep(PROFILE_REMOVED_TIMEOUT).map(|()| Event::ProfileRemovedTimeout));
     }
 
     /// Answers calls that have taken too long, and cancels them.
     async fn end_calls(&mut self) {
         self.deliver_arrived();
-        for (id, InFlightCall { key, server, record, .. }) in self.calls.take_calls() {
-            let line = reply::error(Some(&id), &profile_removed(Delivery::Unknown).about_server(server.name()));
+        for (id, UnansweredCall { key, server, record, .. }) in self.unanswered.take_calls() {
+            let line = reply::error(Some(&id), &profile_removed_error(Delivery::Unknown).about_server(server.name()));
             self.recorder.end(record, Some(&server), CallOutcome::ShuttingDown, line.len());
-            self.io.respond(&id, [line]);
+            self.output.respond_pending(&id, [line]);
             server.cancel(key, None).await;
         }
     }
@@ -408,10 +410,10 @@ impl<T: Transport> Session<T> {
         self.refuse_parked(&stopping());
         let last = async {
             self.refuse_unread().await?;
-            self.subscriptions.end_listens(&mut self.io);
-            self.io.flush_batches();
-            while !self.io.is_empty() {
-                poll_fn(|cx| self.io.poll_write(cx, &mut self.transport)).await?;
+            self.subscriptions.end_listens(&mut self.output);
+            self.output.flush_batches();
+            while !self.output.is_empty() {
+                poll_fn(|cx| self.output.poll_write(cx, &mut self.transport)).await?;
             }
             Ok(())
         };
@@ -424,7 +426,9 @@ impl<T: Transport> Session<T> {
         self.transport.stop_receiving()?;
         while let Some(message) = poll_fn(|cx| self.transport.poll_message(cx)).await? {
             match message {
-                AgentMessage::Batch(members) if self.agent.has(era::BATCHES) => self.receive_batch(members).await,
+                AgentMessage::Batch(members) if self.agent.version_has(era::BATCHES) => {
+                    self.receive_batch(members).await
+                }
                 single => self.receive(single),
             }
             self.command = None;
@@ -433,10 +437,10 @@ impl<T: Transport> Session<T> {
     }
 
     fn refuse_parked(&mut self, error: &ErrorObject) {
-        for parked in self.calls.take_parked() {
+        for parked in self.unanswered.take_parked() {
             self.end_parked(&parked, error, CallOutcome::ShuttingDown);
         }
-        self.tasks.refuse_pages(error, &mut self.io);
+        self.tasks.refuse_pages(error, &mut self.output);
     }
 
     // Messages of the agent.
@@ -444,9 +448,9 @@ impl<T: Transport> Session<T> {
     /// Handles each member as if it had come alone.
     async fn receive_batch(&mut self, members: Vec<AgentMessage>) {
         if members.is_empty() {
-            return self.io.refuse(None, INVALID_REQUEST, "a batch without a member");
+            return self.output.refuse(None, INVALID_REQUEST, "a batch without a member");
         }
-        self.io.begin_batch();
+        self.output.begin_batch();
         for member in members {
             let id = match &member {
                 AgentMessage::Request(Request { id, .. }) => Some(id.clone()),
@@ -456,15 +460,15 @@ impl<T: Transport> Session<T> {
             self.receive(member);
             self.send_command().await;
             if let Some(id) = id.filter(|id| self.is_unanswered(id)) {
-                self.io.expect_in_batch(&id);
+                self.output.expect_in_batch(&id);
             }
         }
-        self.io.end_batch();
+        self.output.end_batch();
     }
 
     /// Handles a message, or a batch that the agent must not send.
     fn receive(&mut self, message: AgentMessage) {
-        let (io, server_requests) = (&mut self.io, &mut self.server_requests);
+        let (output, server_requests) = (&mut self.output, &mut self.server_requests);
         match message {
             AgentMessage::Request(request) => self.request(request),
             AgentMessage::Notification(notification) => self.notification(notification),
@@ -476,32 +480,32 @@ impl<T: Transport> Session<T> {
                 let code = ErrorCode::TooLarge.number();
                 server_requests.answered_badly(&id, code, "the answer of the agent is over the message cap");
             }
-            AgentMessage::Malformed(MessageError::NotJson) => io.refuse(None, PARSE_ERROR, "not JSON"),
+            AgentMessage::Malformed(MessageError::NotJson) => output.refuse(None, PARSE_ERROR, "not JSON"),
             AgentMessage::Malformed(MessageError::Batch) | AgentMessage::Batch(_) => {
-                let why = if self.agent.has(era::BATCHES) {
+                let why = if self.agent.version_has(era::BATCHES) {
                     format!("a batch has at most {MAX_BATCH} members")
                 } else {
                     "batches are not supported in this version of MCP".to_owned()
                 };
-                io.refuse(None, INVALID_REQUEST, why);
+                output.refuse(None, INVALID_REQUEST, why);
             }
             AgentMessage::Malformed(MessageError::NotAMessage { id }) => {
-                io.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
+                output.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }
             AgentMessage::TooLarge { id, .. } => {
-                let message = format!("the message is over the cap of {} bytes", io.max_message());
+                let message = format!("the message is over the cap of {} bytes", output.max_message());
                 let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::NotSent);
-                io.fail(id.as_ref(), &error);
+                output.respond_current_error(id.as_ref(), &error);
             }
         }
     }
 
-    fn notification(&mut self, Notification { line, method, subject }: Notification) {
-        match (&method[..], subject) {
+    fn notification(&mut self, Notification { line, method, about }: Notification) {
+        match (&method[..], about) {
             (b"notifications/initialized", _) => {
                 self.agent.set_ready();
                 if self.agent.is_ready() {
-                    self.server_requests.send_early(&self.agent, &mut self.io, &mut self.events);
+                    self.server_requests.send_early(&self.agent, &mut self.output, &mut self.events);
                 }
                 self.announce_list_changes();
             }
@@ -514,26 +518,26 @@ impl<T: Transport> Session<T> {
     }
 
     fn cancelled(&mut self, line: Bytes, id: &Bytes) {
-        if let Some(parked) = self.calls.remove_parked(id) {
+        if let Some(parked) = self.unanswered.remove_parked(id) {
             self.record_cancelled(&parked);
         }
         if self.tasks.has_page(id) {
             let (tasks, context) = self.task_pages();
             tasks.cancel_page(id, context);
         }
-        let interests = self.subscriptions.unlisten(id, &self.calls);
-        self.set_interests(interests);
-        if let Some(InFlightCall { key, server, record, .. }) = self.calls.remove(id) {
+        let changes = self.subscriptions.unlisten(id, &self.unanswered);
+        self.change_subscriptions(changes);
+        if let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
-            let words = Cancellation { line, request: id.clone() };
-            self.command = Some(ServerCommand::Cancel(server, key, words));
+            let cancellation = Cancellation { line, request: id.clone() };
+            self.command = Some(ServerCommand::Cancel(server, key, cancellation));
         }
-        self.io.forget(id);
+        self.output.stop_awaiting(id);
     }
 
     fn record_cancelled(&self, parked: &ParkableRequest) {
         if let ParkableRequest::Forward { request, .. } = parked {
-            self.recorder.unrouted(request, CallOutcome::Cancelled, 0);
+            self.recorder.record_unforwarded(request, CallOutcome::Cancelled, 0);
         }
     }
 
@@ -542,11 +546,11 @@ impl<T: Transport> Session<T> {
     fn request(&mut self, request: Request) {
         let id = request.id.clone();
         if let Err(error) = self.handle(request) {
-            self.io.fail(Some(&id), &error);
+            self.output.respond_current_error(Some(&id), &error);
         }
     }
 
-    fn handle(&mut self, Request { id, method, name, params, modern }: Request) -> Result<(), ErrorObject> {
+    fn handle(&mut self, Request { id, method, method_name, params, modern }: Request) -> Result<(), ErrorObject> {
         if self.is_unanswered(&id) {
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
@@ -558,43 +562,45 @@ impl<T: Transport> Session<T> {
             self.record_client(params, matches!(method, Method::Discover));
             Some(era::MODERN)
         } else {
-            self.agent.protocol()
+            self.agent.protocol_version()
         };
         let method = match protocol {
-            Some(protocol) if !era::has(protocol, &name) => Method::Unknown,
+            Some(protocol) if !era::has(protocol, &method_name) => Method::Unknown,
             _ => method,
         };
         match method {
             // Answered here.
             Method::Initialize if protocol.is_none() => self.initialize(&id, params)?,
             Method::Initialize => return Err(ErrorObject::new(INVALID_REQUEST, "already initialized")),
-            Method::Ping => self.io.answer(&id, b"{}"),
+            Method::Ping => self.output.respond_current(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
             Method::Discover => {
                 let result = results::discover(&self.view.of(Era::Modern));
-                self.io.answer(&id, result.to_string().as_bytes());
+                self.output.respond_current(&id, result.to_string().as_bytes());
             }
             Method::SetLevel => {
                 self.agent.set_level(params).map_err(invalid)?;
                 self.command = Some(ServerCommand::AgentChanged);
-                self.io.answer(&id, b"{}");
+                self.output.respond_current(&id, b"{}");
             }
             Method::ListTasks => self.list_tasks(&id, params)?,
             Method::List(kind) => {
                 let era = if modern.is_some() { Era::Modern } else { Era::Legacy };
                 self.route(read_list(kind, id, params, era)?);
             }
-            Method::Listen => self.route(read_listen(&id, params, modern.is_some_and(|modern| modern.takes_tasks))?),
+            Method::Listen => self.route(read_listen(&id, params, modern.is_some_and(|modern| modern.supports_tasks))?),
             // Forwarded.
             Method::Forward(request) => match request.method {
-                RoutedMethod::Task(_) | RoutedMethod::UpdateTask if modern.is_some() => self.send_modern_task(request),
-                RoutedMethod::Task(act) => self.send_task(request, act),
+                ForwardedMethod::Task(_) | ForwardedMethod::UpdateTask if modern.is_some() => {
+                    self.send_modern_task(request)
+                }
+                ForwardedMethod::Task(act) => self.send_task(request, act),
                 _ => self.route(ParkableRequest::Forward { request, until: None }),
             },
             // Refused.
             Method::Malformed(error) => return Err(error.to_object()),
             Method::Unknown => {
-                let message = format!("unknown method: {}", one_line(&String::from_utf8_lossy(&name)));
+                let message = format!("unknown method: {}", one_line(&String::from_utf8_lossy(&method_name)));
                 return Err(ErrorObject::new(METHOD_NOT_FOUND, message));
             }
         }
@@ -609,8 +615,8 @@ impl<T: Transport> Session<T> {
         }
         self.server_requests.begin_at(meta.ids_from);
         self.attach();
-        let result = results::initialize(introduction.protocol, &self.view.of(Era::Legacy));
-        self.io.answer(id, result.to_string().as_bytes());
+        let result = results::initialize(introduction.protocol_version, &self.view.of(Era::Legacy));
+        self.output.respond_current(id, result.to_string().as_bytes());
         Ok(())
     }
 
@@ -633,29 +639,29 @@ impl<T: Transport> Session<T> {
 
     /// The task directory, and what it needs to list tasks.
     fn task_pages(&mut self) -> (&mut TaskDirectory, PageContext<'_>) {
-        let Self { tasks, agent, view, calls, io, .. } = self;
-        (tasks, PageContext { agent, view: view.of(Era::Legacy), calls, io })
+        let Self { tasks, agent, view, unanswered, output, .. } = self;
+        (tasks, PageContext { agent, view: view.of(Era::Legacy), unanswered, output })
     }
 
     fn begin_listen(&mut self, id: &Bytes, filter: Filter, view: &View) {
         if self.is_full() {
-            return self.io.respond_error(id, &overloaded(TOO_MANY));
+            return self.output.respond_pending_error(id, &overloaded(TOO_MANY));
         }
         let tokens = self.tasks.tokens();
-        match self.subscriptions.listen(id, filter, tokens, view, &mut self.calls, &mut self.io) {
-            Ok(interests) => {
-                for (server, _) in &interests {
-                    self.view.attach_for(server, self.agent.for_servers());
+        match self.subscriptions.listen(id, filter, tokens, view, &mut self.unanswered, &mut self.output) {
+            Ok(changes) => {
+                for (server, _) in &changes {
+                    self.view.attach_for_disconnect(server, self.agent.for_servers());
                 }
-                self.set_interests(interests);
+                self.change_subscriptions(changes);
             }
-            Err(TooMany) => self.io.respond_error(id, &overloaded(TOO_MANY_SUBSCRIPTIONS)),
+            Err(TooMany) => self.output.respond_pending_error(id, &overloaded(TOO_MANY_SUBSCRIPTIONS)),
         }
     }
 
-    fn set_interests(&mut self, interests: Vec<(ServerHandle, SubscriptionChange)>) {
-        if !interests.is_empty() {
-            self.command = Some(ServerCommand::Interests(interests));
+    fn change_subscriptions(&mut self, changes: Vec<(ServerHandle, SubscriptionChange)>) {
+        if !changes.is_empty() {
+            self.command = Some(ServerCommand::SubscriptionChanges(changes));
         }
     }
 
@@ -667,154 +673,157 @@ impl<T: Transport> Session<T> {
         let is_settled = self.view.is_settled(&view);
         match request {
             ParkableRequest::List { id, kind, era: Era::Modern } if is_settled => {
-                self.io.respond(&id, results::modern_list(&id, kind, &view.catalog));
+                self.output.respond_pending(&id, results::modern_list(&id, kind, &view.catalog));
             }
             ParkableRequest::List { id, kind, era: Era::Legacy } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
-                self.io.respond(&id, results::list(&id, kind, &view.catalog, self.agent.has("tasks")));
+                self.output
+                    .respond_pending(&id, results::list(&id, kind, &view.catalog, self.agent.version_has("tasks")));
             }
             ParkableRequest::Listen { id, filter } if is_settled => self.begin_listen(&id, filter, &view),
             ParkableRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view),
             ParkableRequest::Forward { request, until: None }
-                if self.view.has_listed() || self.target(&request, &view).is_some() =>
+                if self.view.all_instances_listed() || self.target(&request, &view).is_some() =>
             {
                 self.forward(request, Instant::now() + START_WAIT, &view);
             }
-            waiting => match self.parking_limit() {
+            waiting => match self.exceeded_parking_limit() {
                 Some(limit) => self.end_parked(&waiting, &overloaded(limit), CallOutcome::Overloaded),
-                None => self.calls.park(waiting),
+                None => self.unanswered.park(waiting),
             },
         }
     }
 
     /// Forwards a request, or parks it for a server that may still list its name, at most until `until`.
-    fn forward(&mut self, request: RoutedRequest, until: Instant, view: &View) {
+    fn forward(&mut self, request: ForwardableRequest, until: Instant, view: &View) {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
         }
-        let name = matches!(request.subject, TargetKind::Tool | TargetKind::Prompt).then_some(&request.key[..]);
-        let unlisted: Vec<&Member> = view.may_still_list(name).collect();
-        let Some(first) = unlisted.first().map(|member| &member.handle) else { return self.unknown(&request) };
-        let may_come = unlisted.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
+        let name =
+            matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
+        let candidates: Vec<&Member> = view.may_still_list(name).collect();
+        let Some(first) = candidates.first().map(|member| &member.handle) else { return self.unknown(&request) };
+        let may_come = candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
         let error = if !may_come || until <= Instant::now() {
             let failure = server::failure_in(&first.published().state);
             CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false }.to_object()
-        } else if let Some(limit) = self.parking_limit() {
+        } else if let Some(limit) = self.exceeded_parking_limit() {
             overloaded(limit)
         } else {
             self.view.await_lists(view, until, &mut self.events);
-            return self.calls.park(ParkableRequest::Forward { request, until: Some(until) });
+            return self.unanswered.park(ParkableRequest::Forward { request, until: Some(until) });
         };
         let outcome = CallOutcome::Error { code: Some(error.code.into()) };
-        self.end_unrouted(&request, &error, outcome);
+        self.end_unforwarded(&request, &error, outcome);
     }
 
     /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more.
-    fn target<'a>(&self, request: &RoutedRequest, view: &'a View) -> Option<Target<'a>> {
+    fn target<'a>(&self, request: &ForwardableRequest, view: &'a View) -> Option<RouteTarget<'a>> {
         let resources = self.subscriptions.resources();
-        let subscribed =
-            (request.method == RoutedMethod::Unsubscribe).then(|| resources.server_of(&request.key, &self.calls));
+        let subscribed = (request.method == ForwardedMethod::Unsubscribe)
+            .then(|| resources.server_of(&request.exposed_name, &self.unanswered));
         let subscribed = subscribed
             .flatten()
             .and_then(|server| view.servers.iter().position(|member| member.handle.is_same(server)));
-        subscribed.map(Target::Server).or_else(|| request.target(&view.catalog))
+        subscribed.map(RouteTarget::Server).or_else(|| request.target(&view.catalog))
     }
 
-    fn send_to(&mut self, request: RoutedRequest, target: Target<'_>, view: &View) {
+    fn send_to(&mut self, request: ForwardableRequest, target: RouteTarget<'_>, view: &View) {
         let Some(member) = view.servers.get(target.server()) else { return self.unknown(&request) };
-        let (tool, rename, limit) = match target {
-            Target::Route(route) => {
-                let tool = (request.subject == TargetKind::Tool).then_some(&route.name);
-                (tool, Some((request.raw_key.clone(), route.raw_name.clone())), route.limit)
+        let (tool, rename, time_limits) = match target {
+            RouteTarget::Route(route) => {
+                let tool = (request.target_kind == TargetKind::Tool).then_some(&route.name);
+                (tool, Some((request.raw_exposed_name.clone(), route.raw_name.clone())), route.limit)
             }
-            Target::Server(_) => (None, None, member.config.settings.request_limit()),
+            RouteTarget::Server(_) => (None, None, member.config.settings.request_limit()),
         };
         let (access, kind) = (request.access_target(target), request.kind());
         let server = &member.handle;
-        self.send(request, Destination { member, server, tool, rename, access, limit, kind }, view);
+        self.send(request, Destination { member, server, tool, rename, access, time_limits, kind }, view);
     }
 
     /// Sends a request about a task to the instance that runs the task.
-    fn send_task(&mut self, request: RoutedRequest, act: TaskOperation) {
+    fn send_task(&mut self, request: ForwardableRequest, act: TaskOperation) {
         let view = self.view.of(Era::Legacy);
-        let Some((located, instance)) = self.tasks.locate(&request.key, &view) else {
-            return self.end_unrouted(&request, &unknown_task(&request.key), CallOutcome::UnknownTool);
+        let Some((task_tool, instance)) = self.tasks.tool_of_task(&request.exposed_name, &view) else {
+            return self.end_unforwarded(&request, &unknown_task(&request.exposed_name), CallOutcome::UnknownTool);
         };
-        let TaskLocation { member, route, .. } = located;
-        let limit = match act {
+        let TaskTool { member, route, .. } = task_tool;
+        let time_limits = match act {
             TaskOperation::Result => route.limit,
             TaskOperation::Get | TaskOperation::Cancel => member.config.settings.request_limit(),
         };
-        let (access, kind) = (Some(located.access()), request.kind());
+        let (access, kind) = (Some(task_tool.access()), request.kind());
         let server = &instance;
-        self.send(request, Destination { member, server, tool: None, rename: None, access, limit, kind }, &view);
+        self.send(request, Destination { member, server, tool: None, rename: None, access, time_limits, kind }, &view);
     }
 
     /// Sends a modern request about a task to the server whose tool made the task.
-    fn send_modern_task(&mut self, request: RoutedRequest) {
-        if !request.takes_tasks() {
+    fn send_modern_task(&mut self, request: ForwardableRequest) {
+        if !request.supports_tasks() {
             let error = missing_task_support();
-            return self.end_unrouted(&request, &error, CallOutcome::Error { code: Some(error.code.into()) });
+            return self.end_unforwarded(&request, &error, CallOutcome::Error { code: Some(error.code.into()) });
         }
         let view = self.view.of(Era::Modern);
-        let Some((located, TaskToken { maker: instance_tag, id, .. })) = self.tasks.locate_token(&request.key, &view)
+        let Some((task_tool, TaskTokenContents { instance_tag, id, .. })) =
+            self.tasks.tool_of_token(&request.exposed_name, &view)
         else {
             return self.unknown(&request);
         };
-        let rename = Some((request.raw_key.clone(), Bytes::from(json!(id).to_string())));
-        let [token, task_id] = [&request.key, id.as_bytes()].map(Bytes::copy_from_slice);
+        let rename = Some((request.raw_exposed_name.clone(), Bytes::from(json!(id).to_string())));
+        let [token, task_id] = [&request.exposed_name, id.as_bytes()].map(Bytes::copy_from_slice);
         let kind = RequestKind::ModernTask(Box::new(ModernTaskRequest { id: token, task_id, instance_tag }));
-        let (access, member) = (Some(located.access()), located.member);
-        let (server, limit) = (&member.handle, member.config.settings.request_limit());
-        self.send(request, Destination { member, server, tool: None, rename, access, limit, kind }, &view);
+        let (access, member) = (Some(task_tool.access()), task_tool.member);
+        let (server, time_limits) = (&member.handle, member.config.settings.request_limit());
+        self.send(request, Destination { member, server, tool: None, rename, access, time_limits, kind }, &view);
     }
 
     /// Sends a request to a server, unless the agent has too much unanswered.
-    fn send(&mut self, request: RoutedRequest, to: Destination<'_>, view: &View) {
-        let Destination { member, server, tool, rename, access, limit, kind } = to;
+    fn send(&mut self, request: ForwardableRequest, to: Destination<'_>, view: &View) {
+        let Destination { member, server, tool, rename, access, time_limits, kind } = to;
         let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
-        if let Some(limit) = self.limit_reached(&request, &kind) {
+        if let Some(limit) = self.exceeded_limit(&request, &kind) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
             self.recorder.end(record, Some(server), CallOutcome::Overloaded, line.len());
-            return self.io.respond(&request.id, [line]);
+            return self.output.respond_pending(&request.id, [line]);
         }
         let access = access.map(|target| self.access(&request, target, member, view));
-        let key = self.calls.next_key();
+        let key = self.unanswered.next_key();
         self.agent.count_call();
-        let response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.replies());
+        let response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.to_session());
         let id = response_handle.id().clone();
-        let purpose = match &kind {
-            RequestKind::ResourceSubscription(subscription) => Purpose::Subscription(subscription.clone()),
+        let on_response = match &kind {
+            RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
             // Copied, so that a small name does not keep a large line in memory.
-            RequestKind::NewTask => Purpose::NewTask { tool: Bytes::copy_from_slice(&request.key) },
-            _ => self.tasks.tokens().reference(&request).map_or(Purpose::Nothing, Purpose::ModernTask),
+            RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
+            _ => self.tasks.tokens().id_replacement(&request).map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId),
         };
-        if matches!(purpose, Purpose::Subscription(_) | Purpose::NewTask { .. }) {
+        if matches!(on_response, OnResponse::Subscription(_) | OnResponse::NewTask { .. }) {
             // The server ends the subscription or the task when the agent disconnects.
-            self.view.attach_for(server, self.agent.for_servers());
+            self.view.attach_for_disconnect(server, self.agent.for_servers());
         }
         let origin = self.agent.origin(request.modern.as_ref());
-        let RoutedRequest { line, id: request_id, progress_token, .. } = request;
-        let rename = rename.map(|(exposed, own)| Rename { exposed, own });
+        let ForwardableRequest { line, id: request_id, progress_token, .. } = request;
+        let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
-        let call = Box::new(Call { request, kind, limit, origin, access, response_handle });
+        let call = Box::new(Call { request, kind, limit: time_limits, origin, access, response_handle });
         let unsent = record.in_scope(|| server.try_call(call));
         self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
-        self.calls.insert(id, InFlightCall { key, server: server.clone(), record, purpose });
+        self.unanswered.insert(id, UnansweredCall { key, server: server.clone(), record, on_response });
     }
 
     /// The permission of a request that `view` leads to `member`.
-    fn access(&self, request: &RoutedRequest, target: AccessTarget, member: &Member, view: &View) -> Box<Access> {
-        let (error_kind, era) = (request.subject, request.era());
+    fn access(&self, request: &ForwardableRequest, target: AccessTarget, member: &Member, view: &View) -> Box<Access> {
+        let (error_kind, era) = (request.target_kind, request.era());
         // Copied, so that a small name does not keep a large line in memory.
-        let requested_name = Bytes::copy_from_slice(&request.key);
-        let (current, lists) = (self.view.listener(era), identity(&member.lists));
+        let requested_name = Bytes::copy_from_slice(&request.exposed_name);
+        let (current, lists) = (self.view.exposure(era), identity(&member.lists));
         Box::new(Access { view: current, target, error_kind, requested_name, era, version: view.version(), lists })
     }
 
     /// The limit that this request would exceed, as the text of the error.
-    fn limit_reached(&mut self, request: &RoutedRequest, kind: &RequestKind) -> Option<&'static str> {
-        if !self.calls.has_room_for(request.line.len()) {
+    fn exceeded_limit(&mut self, request: &ForwardableRequest, kind: &RequestKind) -> Option<&'static str> {
+        if !self.unanswered.has_room_for(request.line.len()) {
             return Some(TOO_LARGE);
         }
         if self.is_full() {
@@ -822,62 +831,64 @@ impl<T: Transport> Session<T> {
         }
         match kind {
             RequestKind::ResourceSubscription(subscription)
-                if !self.subscriptions.resources().has_room_for(subscription, &self.calls) =>
+                if !self.subscriptions.resources().has_room_for(subscription, &self.unanswered) =>
             {
                 Some(TOO_MANY_SUBSCRIPTIONS)
             }
-            RequestKind::NewTask if !self.tasks.has_room(&self.calls) => Some(TOO_MANY_TASKS),
+            RequestKind::NewTask if !self.tasks.has_room(&self.unanswered) => Some(TOO_MANY_TASKS),
             _ => None,
         }
     }
 
-    fn parking_limit(&self) -> Option<&'static str> {
+    fn exceeded_parking_limit(&self) -> Option<&'static str> {
         if self.is_full() {
             return Some(TOO_MANY);
         }
-        (!self.calls.has_room_to_park()).then_some(TOO_LARGE)
+        (!self.unanswered.has_room_to_park()).then_some(TOO_LARGE)
     }
 
     async fn retry_parked(&mut self) {
-        for request in self.calls.take_parked() {
+        for request in self.unanswered.take_parked() {
             self.route(request);
             self.send_command().await;
         }
     }
 
     /// Unknown and denied names get the same bytes.
-    fn unknown(&mut self, request: &RoutedRequest) {
-        let error = request.subject.unknown(&request.key, request.era());
-        self.end_unrouted(request, &error, CallOutcome::UnknownTool);
+    fn unknown(&mut self, request: &ForwardableRequest) {
+        let error = request.target_kind.unknown(&request.exposed_name, request.era());
+        self.end_unforwarded(request, &error, CallOutcome::UnknownTool);
     }
 
     /// Answers a request that reaches no server with an error.
-    fn end_unrouted(&mut self, request: &RoutedRequest, error: &ErrorObject, outcome: CallOutcome) {
+    fn end_unforwarded(&mut self, request: &ForwardableRequest, error: &ErrorObject, outcome: CallOutcome) {
         let line = reply::error(Some(&request.id), error);
-        self.recorder.unrouted(request, outcome, line.len());
-        self.io.respond(&request.id, [line]);
+        self.recorder.record_unforwarded(request, outcome, line.len());
+        self.output.respond_pending(&request.id, [line]);
     }
 
     /// Answers a request that is parked, or would have to be, with an error.
     fn end_parked(&mut self, parked: &ParkableRequest, error: &ErrorObject, outcome: CallOutcome) {
         match parked {
-            ParkableRequest::Forward { request, .. } => self.end_unrouted(request, error, outcome),
-            ParkableRequest::List { id, .. } | ParkableRequest::Listen { id, .. } => self.io.respond_error(id, error),
+            ParkableRequest::Forward { request, .. } => self.end_unforwarded(request, error, outcome),
+            ParkableRequest::List { id, .. } | ParkableRequest::Listen { id, .. } => {
+                self.output.respond_pending_error(id, error)
+            }
         }
     }
 
     /// Whether a request with this id is unanswered.
     fn is_unanswered(&self, id: &Bytes) -> bool {
-        self.calls.contains(id) || self.tasks.has_page(id) || self.subscriptions.contains(id)
+        self.unanswered.contains(id) || self.tasks.has_page(id) || self.subscriptions.contains(id)
     }
 
     /// Whether a request is unanswered, besides `subscriptions/listen`, which stays open.
     fn owes_responses(&self) -> bool {
-        !self.calls.is_empty() || self.tasks.pages() > 0
+        !self.unanswered.is_empty() || self.tasks.pages() > 0
     }
 
     fn is_full(&self) -> bool {
-        self.calls.len() + self.tasks.pages() + self.subscriptions.len() >= MAX_UNANSWERED_PER_SESSION
+        self.unanswered.len() + self.tasks.pages() + self.subscriptions.len() >= MAX_UNANSWERED_PER_SESSION
     }
 
     // Messages of servers.
@@ -888,7 +899,7 @@ impl<T: Transport> Session<T> {
             ToAgent::CallNotification { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.server_notification(notification),
             ToAgent::Request(request) => {
-                self.server_requests.receive(*request, &self.agent, &mut self.io, &mut self.events);
+                self.server_requests.receive(*request, &self.agent, &mut self.output, &mut self.events);
             }
         }
     }
@@ -896,33 +907,35 @@ impl<T: Transport> Session<T> {
     /// Answers the agent with the response of a server. A cancelled call gets nothing. Its id may be in use again, so the call is found
     /// by its key.
     fn response(&mut self, key: CallKey, line: Bytes, outcome: CallOutcome, task: Option<Box<TaskEvent>>) {
-        let (io, is_current) = self.notifier();
-        io.end_notifications(key, is_current);
-        let Some((id, call)) = self.calls.remove_key(key) else {
+        let (output, is_current) = self.output_and_filter();
+        output.flush_or_drop_delayed(key, is_current);
+        let Some((id, call)) = self.unanswered.remove_call(key) else {
             let (tasks, context) = self.task_pages();
             return tasks.polled(key, outcome, task.map(|task| *task), context);
         };
-        let line = match &call.purpose {
-            Purpose::ModernTask(reference) => self.tasks.tokens().replace_id(reference, task.as_deref(), line),
+        let line = match &call.on_response {
+            OnResponse::ReplaceTaskId(replacement) => {
+                self.tasks.tokens().replace_id(replacement, task.as_deref(), line)
+            }
             _ => line,
         };
         let early = task.map_or_else(|| Ok(Vec::new()), |task| self.tasks.apply_response(&call, *task));
         let (line, outcome) = match early {
             Ok(early) => {
-                if self.agent.has(TASK_STATUS) {
+                if self.agent.version_has(TASK_STATUS) {
                     early.into_iter().for_each(|line| self.notify_line(line));
                 }
                 (line, outcome)
             }
             Err(error) => (reply::error(Some(&id), &error), CallOutcome::Malformed),
         };
-        let InFlightCall { server, record, purpose, .. } = call;
-        if let Purpose::Subscription(subscription) = purpose
+        let UnansweredCall { server, record, on_response, .. } = call;
+        if let OnResponse::Subscription(subscription) = on_response
             && matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError)
             && self.subscriptions.resources_mut().accepted(*subscription, &server)
         {
             // The server may have been replaced meanwhile, or may have ended the subscription for others, too.
-            self.renew_subscriptions();
+            self.update_subscriptions();
         }
         let (line, outcome) = if matches!(outcome, CallOutcome::Error { .. }) && speaks_for_daemon(&line) {
             (reply::error(Some(&id), &reserved(server.name())), CallOutcome::Malformed)
@@ -930,7 +943,7 @@ impl<T: Transport> Session<T> {
             (line, outcome)
         };
         self.recorder.end(record, Some(&server), outcome, line.len());
-        self.io.respond(&id, [line]);
+        self.output.respond_pending(&id, [line]);
     }
 
     fn server_notification(&mut self, notification: ServerNotification) {
@@ -941,13 +954,13 @@ impl<T: Transport> Session<T> {
                 if self.agent.level().is_some_and(|least| level < least) => {}
             ServerNotification::Logged { line, .. } => self.notify_line(line),
             ServerNotification::ElicitationCompleted(line) => {
-                if self.agent.has("notifications/elicitation/complete") {
+                if self.agent.version_has("notifications/elicitation/complete") {
                     self.notify_line(line);
                 }
             }
             ServerNotification::LegacyTaskStatus(status) => {
                 let LegacyTaskStatus { state, line } = *status;
-                if self.tasks.update(state, &self.view.of(Era::Legacy)) && self.agent.has(TASK_STATUS) {
+                if self.tasks.update(state, &self.view.of(Era::Legacy)) && self.agent.version_has(TASK_STATUS) {
                     self.notify_line(line);
                 }
             }
@@ -964,15 +977,15 @@ impl<T: Transport> Session<T> {
         }
         let notifications = self.subscriptions.resource_updated(&uri, &line);
         notifications.into_iter().for_each(|notification| self.notify(notification));
-        if self.subscriptions.resources().include(&uri, &self.calls) {
+        if self.subscriptions.resources().include(&uri, &self.unanswered) {
             self.notify_line(line);
         }
     }
 
     /// Sends a notification. An agent that is behind loses the oldest.
     fn notify(&mut self, notification: OutgoingNotification) {
-        let (io, is_current) = self.notifier();
-        io.notify(notification, is_current);
+        let (output, is_current) = self.output_and_filter();
+        output.notify(notification, is_current);
     }
 
     /// Sends a notification of no call.
@@ -981,14 +994,14 @@ impl<T: Transport> Session<T> {
     }
 
     /// The output, and a predicate: whether the call or subscription with this key may still be sent notifications.
-    fn notifier(&mut self) -> (&mut Io, impl Fn(CallKey) -> bool) {
-        let Self { io, calls, tasks, subscriptions, view, .. } = self;
+    fn output_and_filter(&mut self) -> (&mut Output, impl Fn(CallKey) -> bool) {
+        let Self { output, unanswered, tasks, subscriptions, view, .. } = self;
         let is_current = |key| {
-            calls.contains_key(key)
-                || tasks.has_open_task(key, &view.of(Era::Legacy))
-                || subscriptions.contains_key(key)
+            unanswered.contains_call(key)
+                || tasks.has_running_task(key, &view.of(Era::Legacy))
+                || subscriptions.contains_call(key)
         };
-        (io, is_current)
+        (output, is_current)
     }
 
     // What the agent sees.
@@ -1008,29 +1021,29 @@ impl<T: Transport> Session<T> {
     /// Attaches the agent to the servers that need it.
     fn attach(&mut self) {
         if self.agent.is_introduced() {
-            self.view.attach(&self.agent.for_servers(), &mut self.events);
-            self.renew_subscriptions();
+            self.view.attach_where_needed(&self.agent.for_servers(), &mut self.events);
+            self.update_subscriptions();
         }
     }
 
-    /// Moves the agent's subscriptions to servers that have replaced others.
-    fn renew_subscriptions(&mut self) {
+    /// Begins and ends subscriptions at servers that were replaced, or where policy has changed.
+    fn update_subscriptions(&mut self) {
         let agent = self.agent.for_servers();
-        for (server, subscription) in self.subscriptions.resources_mut().moved(&self.view.of(Era::Legacy)) {
-            self.view.attach_for(&server, agent.clone());
+        for (server, subscription) in self.subscriptions.resources_mut().changes_for(&self.view.of(Era::Legacy)) {
+            self.view.attach_for_disconnect(&server, agent.clone());
             server.subscribe_soon(agent.clone(), subscription);
         }
     }
 
     /// Notifies the agent of lists that have changed: once, however often they did, and only if there is room.
     fn announce_list_changes(&mut self) {
-        if !self.io.has_room() {
+        if !self.output.has_room() {
             return;
         }
-        self.subscriptions.send_list_changes(&self.view.of(Era::Modern), &mut self.io);
+        self.subscriptions.send_list_changes(&self.view.of(Era::Modern), &mut self.output);
         if self.agent.is_ready() {
             for kind in self.view.changed_lists() {
-                self.io.send([reply::notification(kind.change_notification())]);
+                self.output.send([reply::notification(kind.change_notification())]);
             }
         }
     }
@@ -1045,10 +1058,10 @@ fn read_list(kind: ListKind, id: Bytes, params: Option<&Bytes>, era: Era) -> Res
 }
 
 /// A `subscriptions/listen` waits for the first lists, because its acknowledgement would omit resources that are not listed yet.
-fn read_listen(id: &Bytes, params: Option<&Bytes>, takes_tasks: bool) -> Result<ParkableRequest, ErrorObject> {
+fn read_listen(id: &Bytes, params: Option<&Bytes>, supports_tasks: bool) -> Result<ParkableRequest, ErrorObject> {
     let params = params.ok_or_else(|| invalid("the params are missing"))?;
     let filter = Filter::read(params).map_err(invalid)?;
-    if !filter.tasks.is_empty() && !takes_tasks {
+    if !filter.tasks.is_empty() && !supports_tasks {
         return Err(missing_task_support());
     }
     // The id outlives the line.
@@ -1078,6 +1091,6 @@ fn stopping() -> ErrorObject {
     ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "mcpd is being stopped", Delivery::NotSent).by_stopping_daemon()
 }
 
-fn profile_removed(delivery: Delivery) -> ErrorObject {
+fn profile_removed_error(delivery: Delivery) -> ErrorObject {
     ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "the profile of this connection was removed", delivery)
 }

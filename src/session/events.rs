@@ -10,29 +10,28 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::manager::View;
 use crate::server::messages::call::ToAgent;
 use crate::server::server_request::Withdrawal;
-use crate::server::{StopLevel, StopReceiver};
 
 /// Rare events: each is awaited by a future of its own.
 pub(super) enum Event {
     /// A watched view was published anew.
     ViewChanged(watch::Receiver<Arc<View>>),
-    /// The agent is shown views of its own from now on.
-    OwnView(watch::Receiver<Arc<View>>),
+    /// From now on the agent is shown a per-agent view.
+    PerAgentView(watch::Receiver<Arc<View>>),
     /// A server's instance for this agent has sent its lists, which `view` includes, or has not done so in time.
     Listed {
         view: Option<watch::Receiver<Arc<View>>>,
         /// Its lists were cached.
-        is_known: bool,
+        had_cached_lists: bool,
     },
     /// A name that a parked request needs may be listed by now: a server has sent its lists or changed its state, or the deadline has
     /// passed.
-    MayBeListed,
+    RetryParked,
     /// A server does not need the response to the request with this id any more.
     Withdrawn(u64, Option<Withdrawal>),
     /// The agent's profile was removed, or is not available to it any more.
-    Leave,
-    /// An agent that has to leave has had its time for the remaining calls.
-    DrainTimeout,
+    ProfileRemoved,
+    /// The time for the remaining calls of an agent whose profile was removed is over.
+    ProfileRemovedTimeout,
     /// The daemon has stopped its servers.
     Closing,
     /// All connections together use too much memory, and this one has to be closed.
@@ -69,9 +68,10 @@ impl Events {
     }
 
     /// Waits for the daemon to have stopped its servers.
-    pub(super) fn watch_closing(&mut self, mut order: StopReceiver) {
+    pub(super) fn watch_closing(&mut self, mut closing: watch::Receiver<bool>) {
         self.push(async move {
-            order.at_least(StopLevel::FinishRunning).await;
+            // A dropped sender means the same.
+            let _ = closing.wait_for(|closing| *closing).await;
             Event::Closing
         });
     }

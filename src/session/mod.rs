@@ -2,11 +2,11 @@
 //!
 //! [`dispatcher`] has [`run`] and the `Session`, which passes messages between its components. Each component owns its state:
 //!
-//! - `transport`, `io`: the connection; the lines to the agent, with batches and delayed notifications
+//! - `transport`, `output`: the connection; the lines to the agent, with batches and delayed notifications
 //! - `events`: everything else that is waited for
 //! - `agent`: who the agent is and what it has declared
 //! - `view`: what the agent sees, and the servers that the agent is attached to
-//! - `in_flight`: unanswered calls and parked requests
+//! - `unanswered`: unanswered calls and parked requests
 //! - `server_requests`: requests of servers to the agent, and tasks that the agent makes for them
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`
 //! - `task_directory`: tasks of the agent at servers
@@ -17,19 +17,18 @@
 
 mod agent;
 mod agent_message;
-mod backlog;
 mod batches;
 mod call_record;
 mod client_tasks;
 mod dispatcher;
 mod events;
-mod in_flight;
+pub mod forwardable_request;
 pub(crate) mod initialize_meta;
-mod io;
+mod memory_budget;
 mod notification_queue;
+mod output;
 mod resource_subscriptions;
 mod results;
-pub mod routed_request;
 mod server_requests;
 mod subscriptions;
 mod task_directory;
@@ -37,10 +36,11 @@ mod task_pages;
 mod task_token;
 mod tasks;
 mod transport;
+mod unanswered;
 mod view;
 
 pub use self::agent::SessionStatus;
-pub use self::backlog::{Backlog, Budget};
 pub(crate) use self::dispatcher::{Orders, Setup, run};
+pub use self::memory_budget::{Budget, MemoryUse};
 pub use self::task_token::TaskTokenKey;
 pub(crate) use self::transport::PeerIdentity;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::in_flight::InFlight;
+use super::unanswered::Unanswered;
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::{ResourceSubscriptionChange, ServerHandle, is_part};
@@ -34,22 +34,22 @@ struct Resource {
     is_subscribed: bool,
     /// The number of `subscriptions/listen` requests with this resource.
     listen_requests: usize,
-    /// The server may have stopped sending updates: it got an unsubscription, or policy denies the resource.
-    is_lost: bool,
+    /// The server may have stopped sending updates, because it got an unsubscription, or because policy denies the resource.
+    needs_subscription: bool,
 }
 
 impl ResourceSubscriptions {
     /// Whether the limits allow this `resources/subscribe`.
-    pub(super) fn has_room_for(&self, subscription: &ResourceSubscriptionChange, calls: &InFlight) -> bool {
+    pub(super) fn has_room_for(&self, subscription: &ResourceSubscriptionChange, unanswered: &Unanswered) -> bool {
         let is_subscribed = || self.all.get(&subscription.uri).is_some_and(|resource| resource.is_subscribed);
         !subscription.begins
             || is_subscribed()
-            || self.has_room_for_all(&[(subscription.uri.clone(), Bytes::new())], calls)
+            || self.has_room_for_all(&[(subscription.uri.clone(), Bytes::new())], unanswered)
     }
 
     /// Whether the limits allow these resources as well. Each is a URI as text and raw.
-    pub(super) fn has_room_for_all(&self, resources: &[(Bytes, Bytes)], calls: &InFlight) -> bool {
-        let uris = calls
+    pub(super) fn has_room_for_all(&self, resources: &[(Bytes, Bytes)], unanswered: &Unanswered) -> bool {
+        let uris = unanswered
             .subscriptions()
             .map(|(subscription, _)| &subscription.uri)
             .chain(resources.iter().map(|(uri, _)| uri));
@@ -57,7 +57,7 @@ impl ResourceSubscriptions {
         count <= MAX_SUBSCRIPTIONS && bytes <= MAX_BYTES
     }
 
-    /// `server` has accepted a subscription of the agent, or its end. Returns whether [`Self::moved`] has to be called.
+    /// `server` has accepted a subscription of the agent, or its end. Returns whether [`Self::changes`] has to be called.
     pub(super) fn accepted(
         &mut self,
         ResourceSubscriptionChange { uri, begins, .. }: ResourceSubscriptionChange,
@@ -71,12 +71,12 @@ impl ResourceSubscriptions {
             return true;
         }
         let Some(resource) = self.all.get_mut(&uri) else { return false };
-        resource.is_lost = resource.listen_requests > 0;
-        let is_lost = resource.is_lost;
+        resource.needs_subscription = resource.listen_requests > 0;
+        let needs_subscription = resource.needs_subscription;
         if std::mem::take(&mut resource.is_subscribed) {
             self.remove(&uri);
         }
-        is_lost
+        needs_subscription
     }
 
     /// A `subscriptions/listen` includes the resource. Returns whether the server has to get a subscription.
@@ -92,14 +92,14 @@ impl ResourceSubscriptions {
         &mut self,
         uri: &Bytes,
         raw: &Bytes,
-        calls: &InFlight,
+        unanswered: &Unanswered,
     ) -> Option<(ServerHandle, ResourceSubscriptionChange)> {
         let resource = self.all.get_mut(uri)?;
         resource.listen_requests = resource.listen_requests.saturating_sub(1);
         let server = resource.server.clone();
         self.remove(uri);
         // An unanswered `resources/subscribe` may need it.
-        let is_needed = self.all.contains_key(uri) || self.server_of(uri, calls).is_some();
+        let is_needed = self.all.contains_key(uri) || self.server_of(uri, unanswered).is_some();
         (!is_needed).then(|| (server, ResourceSubscriptionChange { uri: uri.clone(), raw: raw.clone(), begins: false }))
     }
 
@@ -116,40 +116,40 @@ impl ResourceSubscriptions {
 
     /// Returns the subscriptions to begin or end at servers, and records them as done. One begins where the server was replaced, where
     /// it may have stopped sending updates, or where policy permits the resource again. One ends where policy denies the resource.
-    pub(super) fn moved(&mut self, view: &View) -> Vec<(ServerHandle, ResourceSubscriptionChange)> {
-        let mut moved = Vec::new();
+    pub(super) fn changes_for(&mut self, view: &View) -> Vec<(ServerHandle, ResourceSubscriptionChange)> {
+        let mut changes = Vec::new();
         for (uri, resource) in &mut self.all {
             let has_that_name = |member: &&Member| member.handle.name() == resource.server.name();
             let Some(member) = view.servers.iter().find(has_that_name) else { continue };
             let Ok(text) = str::from_utf8(uri) else { continue };
             let begins = member.config.policy.permits(ListKind::Resources, text, None);
-            let is_with_server = !resource.is_lost && member.handle.is_same(&resource.server);
-            (resource.server, resource.is_lost) = (member.handle.clone(), !begins);
+            let is_with_server = !resource.needs_subscription && member.handle.is_same(&resource.server);
+            (resource.server, resource.needs_subscription) = (member.handle.clone(), !begins);
             if begins != is_with_server {
                 let raw = Bytes::from(Value::from(text).to_string());
-                moved.push((resource.server.clone(), ResourceSubscriptionChange { uri: uri.clone(), raw, begins }));
+                changes.push((resource.server.clone(), ResourceSubscriptionChange { uri: uri.clone(), raw, begins }));
             }
         }
-        moved
+        changes
     }
 
     /// The server of a resource that the agent has subscribed to, or is about to.
-    pub(super) fn server_of<'a>(&'a self, uri: &[u8], calls: &'a InFlight) -> Option<&'a ServerHandle> {
+    pub(super) fn server_of<'a>(&'a self, uri: &[u8], unanswered: &'a Unanswered) -> Option<&'a ServerHandle> {
         let subscribed = self.all.get(uri).filter(|resource| resource.is_subscribed);
-        let beginning = || calls.subscriptions().find(|(subscription, _)| subscription.uri == uri);
+        let beginning = || unanswered.subscriptions().find(|(subscription, _)| subscription.uri == uri);
         subscribed.map(|resource| &resource.server).or_else(|| beginning().map(|(_, server)| server))
     }
 
     /// Whether the agent has subscribed to a resource, or to one that contains it, or is about to.
-    pub(super) fn include(&self, uri: &[u8], calls: &InFlight) -> bool {
-        let subscribed = self.all.iter().filter(|(_, resource)| resource.is_subscribed).map(|(own, _)| own);
-        let beginning = calls.subscriptions().map(|(subscription, _)| &subscription.uri);
-        subscribed.chain(beginning).any(|own| is_part(uri, own))
+    pub(super) fn include(&self, uri: &[u8], unanswered: &Unanswered) -> bool {
+        let subscribed = self.all.iter().filter(|(_, resource)| resource.is_subscribed).map(|(uri, _)| uri);
+        let beginning = unanswered.subscriptions().map(|(subscription, _)| &subscription.uri);
+        subscribed.chain(beginning).any(|subscribed| is_part(uri, subscribed))
     }
 }
 
 impl Resource {
     fn of(server: &ServerHandle) -> Self {
-        Self { server: server.clone(), is_subscribed: false, listen_requests: 0, is_lost: false }
+        Self { server: server.clone(), is_subscribed: false, listen_requests: 0, needs_subscription: false }
     }
 }

@@ -13,10 +13,10 @@ use crate::list_kind::ListKind;
 use crate::manager::View;
 
 /// The result of `initialize`.
-pub(super) fn initialize(protocol: &str, view: &View) -> Value {
+pub(super) fn initialize(protocol_version: &str, view: &View) -> Value {
     let mut result = json!({
-        "protocolVersion": protocol,
-        "capabilities": era::capabilities(protocol),
+        "protocolVersion": protocol_version,
+        "capabilities": era::capabilities(protocol_version),
         "serverInfo": server_info(),
     });
     if let Some(instructions) = view.instructions() {
@@ -27,7 +27,7 @@ pub(super) fn initialize(protocol: &str, view: &View) -> Value {
 
 /// The result of `server/discover`.
 pub(super) fn discover(view: &View) -> Value {
-    let mut result = complete(CacheHint::default());
+    let mut result = cacheable_result(CacheHint::default());
     result["supportedVersions"] = json!([era::MODERN]);
     result["capabilities"] = era::capabilities(era::MODERN);
     let extensions = view.extensions();
@@ -48,17 +48,17 @@ pub(super) fn list(id: &Bytes, kind: ListKind, catalog: &Catalog, has_tasks: boo
 
 /// The response to a modern request for a list.
 pub(super) fn modern_list(id: &Bytes, kind: ListKind, catalog: &Catalog) -> [Bytes; 3] {
-    let members = complete(catalog.keep(kind)).to_string();
+    let members = cacheable_result(catalog.keep(kind)).to_string();
     let members = members.strip_suffix('}').unwrap_or_default();
     let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{members},"#, String::from_utf8_lossy(id));
     [head.into(), catalog.list(kind).slice(1..), Bytes::from_static(b"}\n")]
 }
 
 /// The members that every cacheable modern result has.
-fn complete(keep: CacheHint) -> Value {
+fn cacheable_result(cache_hint: CacheHint) -> Value {
     json!({
         "resultType": "complete",
-        "ttlMs": keep.ttl,
+        "ttlMs": cache_hint.ttl,
         "cacheScope": "private",
         "_meta": { era::meta::SERVER: server_info() },
     })

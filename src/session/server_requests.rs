@@ -14,7 +14,7 @@ use futures_util::future::FutureExt;
 use super::agent::{AgentInfo, SessionStatus};
 use super::client_tasks::{ClientTask, ClientTasks, NotATaskList, ProgressToken};
 use super::events::{Event, Events};
-use super::io::Io;
+use super::output::Output;
 use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::text;
@@ -34,7 +34,7 @@ const MAX_REQUESTS: usize = 128;
 const MAX_NOTIFICATION: usize = 64 << 10;
 
 pub(super) struct ServerRequests {
-    open: Pending<Open>,
+    unanswered: Pending<UnansweredRequest>,
     /// Those that arrived before `notifications/initialized`.
     early: Vec<ForwardedRequest>,
     /// The agent can answer no more.
@@ -45,8 +45,8 @@ pub(super) struct ServerRequests {
 }
 
 /// A request that the agent has received.
-struct Open {
-    back: ServerResponseHandle,
+struct UnansweredRequest {
+    response_handle: ServerResponseHandle,
     /// The server's token, raw.
     progress_token: Option<Bytes>,
     task: Option<TaskContext>,
@@ -54,42 +54,48 @@ struct Open {
 
 impl ServerRequests {
     pub(super) fn new(status: Arc<SessionStatus>) -> Self {
-        let (open, early, client_tasks) = (Pending::default(), Vec::new(), ClientTasks::default());
-        Self { open, early, is_closed: false, client_tasks, status }
+        let (unanswered, early, client_tasks) = (Pending::default(), Vec::new(), ClientTasks::default());
+        Self { unanswered, early, is_closed: false, client_tasks, status }
     }
 
     /// Uses ids from `first` on, because the agent has received requests with lower ones.
     pub(super) fn begin_at(&mut self, first: Option<u64>) {
-        self.open = first.map_or_else(Pending::default, Pending::beginning_at);
+        self.unanswered = first.map_or_else(Pending::default, Pending::beginning_at);
     }
 
     /// Forwards a server's request to the agent, or refuses it.
-    pub(super) fn receive(&mut self, request: ForwardedRequest, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
+    pub(super) fn receive(
+        &mut self,
+        request: ForwardedRequest,
+        agent: &AgentInfo,
+        output: &mut Output,
+        events: &mut Events,
+    ) {
         self.early.retain_mut(ForwardedRequest::is_pending);
         if !agent.supports(request.capability) {
             request.response_handle.unable(request.capability);
-        } else if let Some(id) = self.task_of_another(&request) {
+        } else if let Some(id) = self.foreign_task(&request) {
             request.response_handle.refuse(&unknown_task(&id));
-        } else if agent.protocol().is_none() {
+        } else if agent.protocol_version().is_none() {
             request.response_handle.not_delivered(
                 ErrorCode::Unavailable,
                 "the agent uses MCP 2026-07-28, so it can get only requests that belong to one of its calls",
             );
         } else if self.is_closed {
             request.response_handle.not_delivered(ErrorCode::Unavailable, "the agent has closed its sending side");
-        } else if self.open.len() + self.early.len() >= MAX_REQUESTS {
+        } else if self.unanswered.len() + self.early.len() >= MAX_REQUESTS {
             request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent has too many unanswered requests");
-        } else if !io.has_room() {
+        } else if !output.has_room() {
             request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent does not read");
         } else if agent.is_ready() {
-            self.send(request, agent, io, events);
+            self.send(request, agent, output, events);
         } else {
             self.early.push(request);
         }
     }
 
     /// The id of the task that the request is about, unless the task was made for this instance.
-    fn task_of_another(&self, request: &ForwardedRequest) -> Option<Bytes> {
+    fn foreign_task(&self, request: &ForwardedRequest) -> Option<Bytes> {
         match &request.task {
             Some(TaskContext { request: ClientTaskRequest::One(id), channel }) => {
                 (!self.client_tasks.is_of(id, channel)).then(|| id.clone())
@@ -99,42 +105,43 @@ impl ServerRequests {
     }
 
     /// Two servers may choose the same id and the same token: the id that the session assigns replaces both.
-    fn send(&mut self, mut request: ForwardedRequest, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
+    fn send(&mut self, mut request: ForwardedRequest, agent: &AgentInfo, output: &mut Output, events: &mut Events) {
         // It may have waited for the agent to be ready.
         if !request.is_pending() {
             return;
         }
         let ForwardedRequest { line, id, progress_token, task, response_handle, withdrawn, .. } = request;
         let task = task.filter(|_| agent.supports(ClientCapability::Tasks));
-        self.open.register(|own| {
+        self.unanswered.register(|assigned_id| {
             let mut digits = itoa::Buffer::new();
-            let replacement = digits.format(own).as_bytes();
+            let replacement = digits.format(assigned_id).as_bytes();
             let token = progress_token.as_ref().unwrap_or(&id);
             let mut edits = [Edit { part: &id, replacement }, Edit { part: token, replacement }];
             let edits = if progress_token.is_some() { &mut edits[..] } else { &mut edits[..1] };
-            io.send([splice(&line, edits)]);
-            events.push(withdrawn.map(move |withdrawal| Event::Withdrawn(own, withdrawal.ok())));
+            output.send([splice(&line, edits)]);
+            events.push(withdrawn.map(move |withdrawal| Event::Withdrawn(assigned_id, withdrawal.ok())));
             let progress_token = progress_token.as_deref().map(Bytes::copy_from_slice);
-            Open { back: response_handle, progress_token, task }
+            UnansweredRequest { response_handle, progress_token, task }
         });
     }
 
     /// The agent is ready, and receives what arrived before.
-    pub(super) fn send_early(&mut self, agent: &AgentInfo, io: &mut Io, events: &mut Events) {
+    pub(super) fn send_early(&mut self, agent: &AgentInfo, output: &mut Output, events: &mut Events) {
         for request in std::mem::take(&mut self.early) {
-            self.send(request, agent, io, events);
+            self.send(request, agent, output, events);
         }
     }
 
     /// The agent has answered the request with this id, with this raw result or with an error.
     pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes, result: Option<&Bytes>) {
-        let Some(Open { back, progress_token, task }) = self.take(id) else { return };
+        let Some(UnansweredRequest { response_handle, progress_token, task }) = self.take(id) else { return };
         let narrowed = match (task, result) {
             (Some(TaskContext { request: ClientTaskRequest::Make, channel }), Some(result)) => {
-                let token = progress_token.map(|own| ProgressToken { sent: Bytes::copy_from_slice(id), own });
-                if !self.keep_task(result, channel, token) {
+                let token =
+                    progress_token.map(|server_token| ProgressToken { sent: Bytes::copy_from_slice(id), server_token });
+                if !self.record_task(result, channel, token) {
                     let message = "the agent has made a task with an id that a task of another server has";
-                    return back.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
+                    return response_handle.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
                 }
                 None
             }
@@ -143,42 +150,42 @@ impl ServerRequests {
                     Ok(narrowed) => narrowed,
                     Err(NotATaskList) => {
                         let message = "the answer of the agent is no list of tasks";
-                        return back.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
+                        return response_handle.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
                     }
                 }
             }
             _ => None,
         };
-        let edit = Edit { part: id, replacement: back.id() };
+        let edit = Edit { part: id, replacement: response_handle.id() };
         let line = match &narrowed {
             None => splice(line, &mut [edit]),
             Some(narrowed) => splice(line, &mut [edit, narrowed.edit()]),
         };
-        back.answer(line);
+        response_handle.answer(line);
     }
 
     /// Remembers for which instance the agent has made a task, if this result contains one; `false` if another instance has a task
     /// of the same id.
-    fn keep_task(
+    fn record_task(
         &mut self,
         result: &Bytes,
-        asker: TaskNotificationSender,
+        instance: TaskNotificationSender,
         progress_token: Option<ProgressToken>,
     ) -> bool {
-        let task = TaskState::created(result).map(|state| ClientTask { id: state.id, asker, progress_token });
+        let task = TaskState::created(result).map(|state| ClientTask { id: state.id, instance, progress_token });
         task.is_none_or(|task| self.client_tasks.add(task))
     }
 
     /// The agent has answered with an invalid response.
     pub(super) fn answered_badly(&mut self, id: &Bytes, code: i32, why: &str) {
-        if let Some(Open { back, .. }) = self.take(id) {
-            back.refuse(&ErrorObject::new(code, why));
+        if let Some(UnansweredRequest { response_handle, .. }) = self.take(id) {
+            response_handle.refuse(&ErrorObject::new(code, why));
         }
     }
 
-    fn take(&mut self, id: &Bytes) -> Option<Open> {
-        match self.open.take(id) {
-            Match::Owner(open) => Some(open),
+    fn take(&mut self, id: &Bytes) -> Option<UnansweredRequest> {
+        match self.unanswered.take(id) {
+            Match::Owner(request) => Some(request),
             Match::Unknown => {
                 self.status.stray_responses.add_one();
                 None
@@ -191,30 +198,32 @@ impl ServerRequests {
         if line.len() > MAX_NOTIFICATION {
             return;
         }
-        if let Some(Open { back, progress_token: Some(own), .. }) = self.open.get_mut(token) {
-            back.progress(splice(line, &mut [Edit { part: token, replacement: own }]));
-        } else if let Some((asker, own)) = self.client_tasks.of_token(token) {
-            asker.send(splice(line, &mut [Edit { part: token, replacement: own }]));
+        if let Some(UnansweredRequest { response_handle, progress_token: Some(server_token), .. }) =
+            self.unanswered.get_mut(token)
+        {
+            response_handle.progress(splice(line, &mut [Edit { part: token, replacement: server_token }]));
+        } else if let Some((instance, server_token)) = self.client_tasks.of_token(token) {
+            instance.send(splice(line, &mut [Edit { part: token, replacement: server_token }]));
         }
     }
 
     /// Forwards the status of a task of the agent's to the server that it was made for.
     pub(super) fn task_status(&mut self, line: &Bytes, id: Option<&Bytes>) {
-        match id.and_then(text).and_then(|id| self.client_tasks.asker_of(&id)) {
-            Some(asker) if line.len() <= MAX_NOTIFICATION => asker.send(splice(line, &mut [])),
+        match id.and_then(text).and_then(|id| self.client_tasks.instance_of(&id)) {
+            Some(instance) if line.len() <= MAX_NOTIFICATION => instance.send(splice(line, &mut [])),
             Some(_) => {}
             None => self.status.stray_notifications.add_one(),
         }
     }
 
     /// A server does not need the response any more. The agent is notified, unless it has answered.
-    pub(super) fn withdrawn(&mut self, id: u64, withdrawal: Option<Withdrawal>, io: &mut Io) {
+    pub(super) fn withdrawn(&mut self, id: u64, withdrawal: Option<Withdrawal>, output: &mut Output) {
         let mut digits = itoa::Buffer::new();
         let replacement = digits.format(id).as_bytes();
-        let Match::Owner(_) = self.open.take(replacement) else { return };
-        io.send([match withdrawal {
-            Some(Withdrawal::Cancelled(words)) => {
-                splice(&words.line, &mut [Edit { part: &words.request, replacement }])
+        let Match::Owner(_) = self.unanswered.take(replacement) else { return };
+        output.send([match withdrawal {
+            Some(Withdrawal::Cancelled(cancellation)) => {
+                splice(&cancellation.line, &mut [Edit { part: &cancellation.request, replacement }])
             }
             Some(Withdrawal::Reason(reason)) => reply::cancelled(id, reason),
             None => reply::cancelled(id, "the server has gone"),

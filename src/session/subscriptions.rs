@@ -8,11 +8,11 @@
 
 use bytes::Bytes;
 
-use super::in_flight::InFlight;
-use super::io::Io;
 use super::notification_queue::OutgoingNotification;
+use super::output::Output;
 use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
-use super::task_token::{TaskToken, TaskTokens};
+use super::task_token::{TaskTokenContents, TaskTokens};
+use super::unanswered::Unanswered;
 use super::view::ListVersions;
 use crate::config::Sharing;
 use crate::era::notification::for_subscription;
@@ -53,8 +53,8 @@ struct ListenedTask {
     tool: Bytes,
     /// The server's own id, as text.
     id: Bytes,
-    /// The agent's id, raw.
-    raw: Bytes,
+    /// The agent's token, raw.
+    raw_token: Bytes,
 }
 
 /// The agent has too many subscriptions.
@@ -63,7 +63,7 @@ pub(super) struct TooMany;
 impl ListenedTask {
     /// The task with this token, if the agent may subscribe to it.
     fn find(tokens: &TaskTokens, token: &Bytes, raw: &Bytes, view: &View) -> Option<Self> {
-        let TaskToken { tool, id, .. } = tokens.verify(token)?;
+        let TaskTokenContents { tool, id, .. } = tokens.verify(token)?;
         let route = view.catalog.route(ListKind::Tools, tool.as_bytes())?;
         let member = view.servers.get(route.server)?;
         // Only tasks of a shared, modern server: ids of several instances may collide, and the notification of a legacy server lacks
@@ -72,14 +72,14 @@ impl ListenedTask {
         let is_modern = member.handle.published().eras.contains(Era::Modern);
         let server = Some(&member.handle).filter(|_| is_shared && is_modern)?.clone();
         let [tool, id] = [tool, id].map(|part| Bytes::copy_from_slice(part.as_bytes()));
-        Some(Self { server, tool, id, raw: raw.clone() })
+        Some(Self { server, tool, id, raw_token: raw.clone() })
     }
 
     fn is_same(&self, other: &Self) -> bool {
         self.id == other.id && self.server.is_same(&other.server)
     }
 
-    fn interest(&self, begins: bool) -> (ServerHandle, SubscriptionChange) {
+    fn change(&self, begins: bool) -> (ServerHandle, SubscriptionChange) {
         (self.server.clone(), SubscriptionChange::Task(TaskSubscriptionChange { id: self.id.clone(), begins }))
     }
 
@@ -109,71 +109,71 @@ impl Subscriptions {
         self.requests.iter().any(|listen| listen.id == id)
     }
 
-    pub(super) fn contains_key(&self, key: CallKey) -> bool {
+    pub(super) fn contains_call(&self, key: CallKey) -> bool {
         self.requests.iter().any(|listen| listen.key == key)
     }
 
-    /// Acknowledges the part of a `subscriptions/listen` that the agent may see. Returns the new interests in servers.
+    /// Acknowledges the part of a `subscriptions/listen` that the agent may see. Returns the subscriptions to begin at servers.
     pub(super) fn listen(
         &mut self,
         id: &Bytes,
         mut filter: Filter,
         tokens: &TaskTokens,
         view: &View,
-        calls: &mut InFlight,
-        io: &mut Io,
+        unanswered: &mut Unanswered,
+        output: &mut Output,
     ) -> Result<Vec<(ServerHandle, SubscriptionChange)>, TooMany> {
         let servers = keep_readable(&mut filter, view);
         let known = std::mem::take(&mut filter.tasks).into_iter();
         let known = known.filter_map(|task| Some((ListenedTask::find(tokens, &task.0, &task.1, view)?, task)));
         let tasks: Vec<ListenedTask>;
         (tasks, filter.tasks) = known.unzip();
-        if !self.resources.has_room_for_all(&filter.uris, calls) || !self.has_room_for_tasks(&filter.tasks) {
+        if !self.resources.has_room_for_all(&filter.uris, unanswered) || !self.has_room_for_tasks(&filter.tasks) {
             return Err(TooMany);
         }
-        io.send([filter.acknowledgement(id)]);
-        let mut interests = self.task_interests(&tasks, true);
+        output.send([filter.acknowledgement(id)]);
+        let mut changes = self.task_changes(&tasks, true);
         for ((uri, raw), server) in filter.uris.iter().zip(servers) {
             if self.resources.listen(uri, &server) {
                 let subscription = ResourceSubscriptionChange { uri: uri.clone(), raw: raw.clone(), begins: true };
-                interests.push((server, SubscriptionChange::Resource(subscription)));
+                changes.push((server, SubscriptionChange::Resource(subscription)));
             }
         }
         let lists = ListVersions::of(&view.catalog, |kind| includes(&filter, kind));
-        self.requests.push(ListenRequest { id: id.clone(), key: calls.next_key(), filter, tasks, lists });
-        Ok(interests)
+        self.requests.push(ListenRequest { id: id.clone(), key: unanswered.next_key(), filter, tasks, lists });
+        Ok(changes)
     }
 
     fn has_room_for_tasks(&self, tasks: &[(Bytes, Bytes)]) -> bool {
-        let followed = self.requests.iter().flat_map(|listen| &listen.tasks).map(|task| &task.raw);
-        let (count, bytes) = followed
+        let subscribed = self.requests.iter().flat_map(|listen| &listen.tasks).map(|task| &task.raw_token);
+        let (count, bytes) = subscribed
             .chain(tasks.iter().map(|(_, raw)| raw))
             .fold((0, 0), |(count, bytes), raw| (count + 1, bytes + raw.len()));
         tasks.is_empty() || (count <= MAX_SUBSCRIPTIONS && bytes <= MAX_BYTES)
     }
 
-    /// The interests in tasks that no other `subscriptions/listen` includes.
-    fn task_interests(&self, tasks: &[ListenedTask], begins: bool) -> Vec<(ServerHandle, SubscriptionChange)> {
+    /// The subscriptions to tasks that no other `subscriptions/listen` includes.
+    fn task_changes(&self, tasks: &[ListenedTask], begins: bool) -> Vec<(ServerHandle, SubscriptionChange)> {
         let is_alone = |one: &&ListenedTask| {
             !self.requests.iter().flat_map(|listen| &listen.tasks).any(|other| other.is_same(one))
         };
-        tasks.iter().filter(is_alone).map(|one| one.interest(begins)).collect()
+        tasks.iter().filter(is_alone).map(|one| one.change(begins)).collect()
     }
 
-    /// The agent cancels the `subscriptions/listen` with this id. Returns the interests in servers that end.
-    pub(super) fn unlisten(&mut self, id: &Bytes, calls: &InFlight) -> Vec<(ServerHandle, SubscriptionChange)> {
+    /// The agent cancels the `subscriptions/listen` with this id. Returns the subscriptions to end at servers.
+    pub(super) fn unlisten(&mut self, id: &Bytes, unanswered: &Unanswered) -> Vec<(ServerHandle, SubscriptionChange)> {
         let Some(index) = self.requests.iter().position(|listen| listen.id == id) else { return Vec::new() };
         let ListenRequest { filter, tasks, .. } = self.requests.swap_remove(index);
-        let mut ended = self.task_interests(&tasks, false);
-        let resources = filter.uris.iter().filter_map(|(uri, raw)| self.resources.unlisten(uri, raw, calls));
+        let mut ended = self.task_changes(&tasks, false);
+        let resources = filter.uris.iter().filter_map(|(uri, raw)| self.resources.unlisten(uri, raw, unanswered));
         ended.extend(resources.map(|(server, subscription)| (server, SubscriptionChange::Resource(subscription))));
         ended
     }
 
     /// Ends every `subscriptions/listen` with its response.
-    pub(super) fn end_listens(&mut self, io: &mut Io) {
+    pub(super) fn end_listens(&mut self, output: &mut Output) {
         for ListenRequest { id, .. } in std::mem::take(&mut self.requests) {
-            io.respond(&id, [reply::result(&id, end(&id).as_bytes())]);
+            output.respond_pending(&id, [reply::result(&id, end(&id).as_bytes())]);
         }
     }
 
@@ -199,7 +199,7 @@ impl Subscriptions {
         let Ok([Some(id)]) = members(&params, ["taskId"]) else { return Vec::new() };
         let notification = |listen: &ListenRequest, one: &ListenedTask| {
             let subscription = for_subscription(line, Some(&params), &listen.id)?;
-            let own_id = Change { part: id.clone(), replacement: one.raw.clone() };
+            let own_id = Change { part: id.clone(), replacement: one.raw_token.clone() };
             Some(OutgoingNotification {
                 key: Some(listen.key),
                 line: splice(line, &mut [subscription.edit(), own_id.edit()]),
@@ -213,10 +213,10 @@ impl Subscriptions {
     }
 
     /// Sends one notification per changed list to each `subscriptions/listen`.
-    pub(super) fn send_list_changes(&mut self, view: &View, io: &mut Io) {
+    pub(super) fn send_list_changes(&mut self, view: &View, output: &mut Output) {
         for ListenRequest { id, lists, .. } in &mut self.requests {
             for kind in lists.update(&view.catalog) {
-                io.send([list_changed(kind, id)]);
+                output.send([list_changed(kind, id)]);
             }
         }
     }

@@ -13,11 +13,11 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::json;
 
 use super::agent::AgentInfo;
-use super::in_flight::{InFlight, InFlightCall, Purpose};
-use super::io::Io;
+use super::output::Output;
 use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
-use super::task_token::{TaskToken, TaskTokens};
-use super::tasks::{Lifetime, MAX_TASKS, Place, Task, Tasks, cursor};
+use super::task_token::{TaskTokenContents, TaskTokens};
+use super::tasks::{Lifetime, MAX_TASKS, Task, TaskSource, Tasks, cursor};
+use super::unanswered::{OnResponse, Unanswered, UnansweredCall};
 use crate::calls::CallOutcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
@@ -42,15 +42,15 @@ pub(super) struct TaskDirectory {
     tokens: TaskTokens,
 }
 
-/// A task that the agent may use.
-pub(super) struct TaskLocation<'a> {
+/// The tool that has created a task which the agent may use.
+pub(super) struct TaskTool<'a> {
     pub(super) member: &'a Member,
     pub(super) route: &'a Route,
     /// The exposed name of the tool that has created the task.
     tool: Bytes,
 }
 
-impl TaskLocation<'_> {
+impl TaskTool<'_> {
     /// The access that policy has to permit: a task may be used as long as its tool may be called.
     pub(super) fn access(&self) -> AccessTarget {
         AccessTarget::Named { kind: ListKind::Tools, exposed: self.tool.clone(), name: Arc::clone(&self.route.name) }
@@ -61,8 +61,8 @@ impl TaskLocation<'_> {
 pub(super) struct PageContext<'a> {
     pub(super) agent: &'a AgentInfo,
     pub(super) view: Arc<View>,
-    pub(super) calls: &'a mut InFlight,
-    pub(super) io: &'a mut Io,
+    pub(super) unanswered: &'a mut Unanswered,
+    pub(super) output: &'a mut Output,
 }
 
 impl TaskDirectory {
@@ -74,30 +74,30 @@ impl TaskDirectory {
         &self.tokens
     }
 
-    /// The location of a legacy agent's task, and the instance that runs the task.
-    pub(super) fn locate<'a>(&self, id: &[u8], view: &'a View) -> Option<(TaskLocation<'a>, ServerHandle)> {
-        let place = &self.tasks.find(id).filter(|task| is_callable(task, view))?.place;
-        Some((located(place.tool.clone(), view)?, place.instance.clone()))
+    /// The tool that has created a legacy agent's task, and the instance that runs the task.
+    pub(super) fn tool_of_task<'a>(&self, id: &[u8], view: &'a View) -> Option<(TaskTool<'a>, ServerHandle)> {
+        let source = &self.tasks.find(id).filter(|task| is_callable(task, view))?.source;
+        Some((tool_named(source.tool.clone(), view)?, source.instance.clone()))
     }
 
-    /// The location of the task with this token.
-    pub(super) fn locate_token<'a, 'b>(
+    /// The tool that has created the task with this token.
+    pub(super) fn tool_of_token<'a, 'b>(
         &self,
         token: &'b [u8],
         view: &'a View,
-    ) -> Option<(TaskLocation<'a>, TaskToken<'b>)> {
+    ) -> Option<(TaskTool<'a>, TaskTokenContents<'b>)> {
         let task = self.tokens.verify(token)?;
-        Some((located(Bytes::copy_from_slice(task.tool.as_bytes()), view)?, task))
+        Some((tool_named(Bytes::copy_from_slice(task.tool.as_bytes()), view)?, task))
     }
 
     /// Whether the agent may request one more task, besides those that `calls` request.
-    pub(super) fn has_room(&mut self, calls: &InFlight) -> bool {
-        self.tasks.open(Instant::now()) + calls.new_tasks() < MAX_TASKS
+    pub(super) fn has_room(&mut self, unanswered: &Unanswered) -> bool {
+        self.tasks.count_running(Instant::now()) + unanswered.new_tasks() < MAX_TASKS
     }
 
     /// Whether the call `key` has created a task that is still running and that the agent may use.
-    pub(super) fn has_open_task(&self, key: CallKey, view: &View) -> bool {
-        self.tasks.open_of(key).is_some_and(|task| is_callable(task, view))
+    pub(super) fn has_running_task(&self, key: CallKey, view: &View) -> bool {
+        self.tasks.running_of(key).is_some_and(|task| is_callable(task, view))
     }
 
     /// Updates the state of a task. Returns whether the agent may use the task.
@@ -111,17 +111,24 @@ impl TaskDirectory {
     ///
     /// # Errors
     /// The error for the agent if another task has the same id.
-    pub(super) fn apply_response(&mut self, call: &InFlightCall, report: TaskEvent) -> Result<Vec<Bytes>, ErrorObject> {
-        let InFlightCall { key, server, purpose, .. } = call;
-        match (report, purpose) {
+    pub(super) fn apply_response(
+        &mut self,
+        call: &UnansweredCall,
+        report: TaskEvent,
+    ) -> Result<Vec<Bytes>, ErrorObject> {
+        let UnansweredCall { key, server, on_response, .. } = call;
+        match (report, on_response) {
             (TaskEvent::Status(state), _) => self.tasks.update(state),
             (TaskEvent::Gone { id }, _) => self.tasks.forget(&id),
-            (TaskEvent::Created(CreatedTask { state, instance, early, instance_alive }), Purpose::NewTask { tool }) => {
+            (
+                TaskEvent::Created(CreatedTask { state, instance, early, instance_alive }),
+                OnResponse::NewTask { tool },
+            ) => {
                 let (id, instance) = (state.id.clone(), instance.unwrap_or_else(|| server.clone()));
-                let place = Place { server: server.clone(), instance: instance.clone(), tool: tool.clone() };
+                let source = TaskSource { server: server.clone(), instance: instance.clone(), tool: tool.clone() };
                 let until = state.ttl.and_then(|ttl| Instant::now().checked_add(ttl));
-                let lifetime = Lifetime { instance: instance_alive, until };
-                if self.tasks.add(*key, state, place, lifetime, |other| !other.is_same(&instance)) {
+                let lifetime = Lifetime { instance_alive, until };
+                if self.tasks.add(*key, state, source, lifetime, |other| !other.is_same(&instance)) {
                     return Ok(early);
                 }
                 instance.drop_task(key.session, id);
@@ -164,7 +171,7 @@ impl TaskDirectory {
     }
 
     /// Polls the tasks on the next page, unless a page is being gathered.
-    fn gather(&mut self, PageContext { agent, view, calls, io }: PageContext<'_>) {
+    fn gather(&mut self, PageContext { agent, view, unanswered, output }: PageContext<'_>) {
         while let Some(PageRequest { id, after }) = self.pages.next() {
             let mut found = self.tasks.made_after(after).filter(|task| is_callable(task, &view));
             let tasks: Vec<_> = found.by_ref().take(PAGE).collect();
@@ -173,18 +180,18 @@ impl TaskDirectory {
             let mut items = Vec::new();
             let mut polls = Vec::new();
             for task in tasks {
-                let key = calls.next_key();
+                let key = unanswered.next_key();
                 let poll = poll(task, key, agent);
                 let polled = if poll.is_some() { PollResult::Awaited } else { PollResult::Unchanged };
                 items.push(Item { number: task.number, key, polled });
-                polls.extend(poll.map(|poll| (task.place.instance.clone(), poll)));
+                polls.extend(poll.map(|poll| (task.source.instance.clone(), poll)));
             }
             self.pages.gather(Page { id, items, next });
             for (instance, poll) in polls {
                 instance.call_soon(poll);
             }
             if let Some(page) = self.pages.take_complete() {
-                self.send_page(page, &view, io);
+                self.send_page(page, &view, output);
             }
         }
     }
@@ -213,13 +220,13 @@ impl TaskDirectory {
             None if outcome.code() == Some(INVALID_PARAMS.into()) => PollResult::Gone,
             None => PollResult::Unchanged,
         };
-        if let Some(page) = self.pages.take(key, polled) {
-            self.send_page(page, &context.view, context.io);
+        if let Some(page) = self.pages.record_poll(key, polled) {
+            self.send_page(page, &context.view, context.output);
             self.gather(context);
         }
     }
 
-    fn send_page(&self, Page { id, items, next }: Page, view: &View, io: &mut Io) {
+    fn send_page(&self, Page { id, items, next }: Page, view: &View, output: &mut Output) {
         let mut list = BytesMut::from(&b"{\"tasks\":["[..]);
         let tasks = items.into_iter().filter_map(|Item { number, polled, .. }| {
             // Checked again, because the tool may have been denied while the page was gathered.
@@ -241,37 +248,37 @@ impl TaskDirectory {
             list.put_slice(format!(",\"nextCursor\":\"{}\"", cursor(next)).as_bytes());
         }
         list.put_u8(b'}');
-        io.respond(&id, [reply::result(&id, &list)]);
+        output.respond_pending(&id, [reply::result(&id, &list)]);
     }
 
     /// The agent cancels a request for a page, if it is one.
     pub(super) fn cancel_page(&mut self, id: &Bytes, context: PageContext<'_>) {
         for Item { number, key, .. } in self.pages.cancel(id) {
             if let Some(task) = self.tasks.numbered(number) {
-                task.place.instance.cancel_soon(key, None);
+                task.source.instance.cancel_soon(key, None);
             }
         }
         self.gather(context);
     }
 
     /// Refuses every request for a page.
-    pub(super) fn refuse_pages(&mut self, error: &ErrorObject, io: &mut Io) {
+    pub(super) fn refuse_pages(&mut self, error: &ErrorObject, output: &mut Output) {
         for id in self.pages.clear() {
-            io.respond_error(&id, error);
+            output.respond_pending_error(&id, error);
         }
     }
 }
 
 /// The tool with this exposed name.
-fn located(tool: Bytes, view: &View) -> Option<TaskLocation<'_>> {
+fn tool_named(tool: Bytes, view: &View) -> Option<TaskTool<'_>> {
     let route = view.catalog.route(ListKind::Tools, &tool)?;
-    Some(TaskLocation { member: view.servers.get(route.server)?, route, tool })
+    Some(TaskTool { member: view.servers.get(route.server)?, route, tool })
 }
 
 /// Whether the tool that has created the task can still be called.
 fn is_callable(task: &Task<ServerHandle>, view: &View) -> bool {
-    let tool = located(task.place.tool.clone(), view);
-    tool.is_some_and(|tool| tool.member.handle.is_same(&task.place.server))
+    let tool = tool_named(task.source.tool.clone(), view);
+    tool.is_some_and(|tool| tool.member.handle.is_same(&task.source.server))
 }
 
 /// A `tasks/get` that mcpd itself sends.
@@ -280,7 +287,7 @@ fn poll(task: &Task<ServerHandle>, key: CallKey, agent: &AgentInfo) -> Option<Bo
     let line = reply::request(key.serial, "tasks/get", &json!({ "taskId": raw_id }));
     let line = line.slice(..line.len() - 1);
     let (Ok(Message::Request { id, .. }), Some(task_id)) = (parse(&line), text(&task.raw_id)) else { return None };
-    let response_handle = ResponseHandle::new(key, &id, task.place.instance.name(), agent.replies());
+    let response_handle = ResponseHandle::new(key, &id, task.source.instance.name(), agent.to_session());
     let kind = RequestKind::LegacyTask(Box::new(LegacyTaskRequest { id: task_id, operation: TaskOperation::Get }));
     let limit = CallLimit { progress_timeout: POLL_TIMEOUT, total: POLL_TIMEOUT };
     let origin = agent.origin(None);

@@ -79,7 +79,7 @@ impl TaskPages {
     }
 
     /// The call `key` was answered. It may be the poll of a task on the page. Returns the page if it is complete.
-    pub(super) fn take(&mut self, key: CallKey, polled: PollResult) -> Option<Page> {
+    pub(super) fn record_poll(&mut self, key: CallKey, polled: PollResult) -> Option<Page> {
         let item = self.current.as_mut()?.items.iter_mut().find(|item| item.key == key)?;
         item.polled = polled;
         self.take_complete()
@@ -124,10 +124,13 @@ mod tests {
         assert_eq!(pages.next(), Some(PageRequest { id: one.clone(), after: 0 }));
         pages.gather(page("1", &[7, 8]));
         assert!(pages.next().is_none() && pages.contains(&one) && pages.contains(&other) && pages.len() == 2);
-        assert!(pages.take(key(9), PollResult::Gone).is_none() && pages.take(key(8), PollResult::Gone).is_none());
+        assert!(
+            pages.record_poll(key(9), PollResult::Gone).is_none()
+                && pages.record_poll(key(8), PollResult::Gone).is_none()
+        );
         let polled = |page: Page| page.items.into_iter().map(|item| item.polled).collect::<Vec<_>>();
         let fresh = PollResult::Fresh(Bytes::from("x"));
-        assert_eq!(pages.take(key(7), fresh.clone()).map(polled), Some(vec![fresh, PollResult::Gone]));
+        assert_eq!(pages.record_poll(key(7), fresh.clone()).map(polled), Some(vec![fresh, PollResult::Gone]));
         assert_eq!(pages.next(), Some(PageRequest { id: other, after: 5 }));
         pages.gather(page("2", &[]));
         assert!(pages.take_complete().is_some_and(|page| page.id == "2") && pages.len() == 0);
@@ -141,6 +144,6 @@ mod tests {
         pages.gather(page("1", &[7]));
         assert!(pages.cancel(&ids[1]).is_empty() && !pages.contains(&ids[1]));
         assert_eq!(pages.cancel(&ids[0]).iter().map(|item| item.key).collect::<Vec<_>>(), [key(7)]);
-        assert!(pages.take(key(7), PollResult::Gone).is_none() && pages.clear() == ["3"] && pages.len() == 0);
+        assert!(pages.record_poll(key(7), PollResult::Gone).is_none() && pages.clear() == ["3"] && pages.len() == 0);
     }
 }

@@ -15,7 +15,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::json;
 use sha2::Sha256;
 
-use super::routed_request::RoutedRequest;
+use super::forwardable_request::ForwardableRequest;
 use crate::era::task::{TaskReport, reported_task_id};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::splice::{Edit, splice};
@@ -29,11 +29,11 @@ const CODE_LEN: usize = 16;
 
 /// The decoded id of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TaskToken<'a> {
+pub(super) struct TaskTokenContents<'a> {
     /// The exposed name of the tool whose call made the task.
     pub(super) tool: &'a str,
     /// The tag of the instance that runs the task: a server may have several instances.
-    pub(super) maker: u64,
+    pub(super) instance_tag: u64,
     /// The server's own id.
     pub(super) id: &'a str,
 }
@@ -62,11 +62,11 @@ impl std::fmt::Debug for TaskTokenKey {
 
 /// An unanswered call whose response may contain the id of a task.
 #[derive(Debug)]
-pub(super) struct TaskReference {
+pub(super) struct TaskIdReplacement {
     /// The exposed name of the tool.
     tool: Bytes,
     /// The tag of the instance that runs the task, if the task exists already.
-    maker: Option<u64>,
+    instance_tag: Option<u64>,
 }
 
 /// Issues and verifies the task ids of one profile.
@@ -81,44 +81,54 @@ impl TaskTokens {
         Self { key, profile }
     }
 
-    pub(super) fn issue(&self, TaskToken { tool, maker, id }: TaskToken<'_>) -> String {
-        let rest = format!("{tool}.{maker:x}.{id}");
+    pub(super) fn issue(&self, TaskTokenContents { tool, instance_tag, id }: TaskTokenContents<'_>) -> String {
+        let rest = format!("{tool}.{instance_tag:x}.{id}");
         let code = self.mac(&rest).finalize().into_bytes();
         format!("{}.{rest}", URL_SAFE_NO_PAD.encode(&code[..CODE_LEN]))
     }
 
     /// Decodes an id that was issued for this profile.
-    pub(super) fn verify<'a>(&self, token: &'a [u8]) -> Option<TaskToken<'a>> {
+    pub(super) fn verify<'a>(&self, token: &'a [u8]) -> Option<TaskTokenContents<'a>> {
         let (code, rest) = from_utf8(token).ok()?.split_once('.')?;
         let code = URL_SAFE_NO_PAD.decode(code).ok().filter(|code| code.len() == CODE_LEN)?;
         // In constant time.
         self.mac(rest).verify_truncated_left(&code).ok()?;
         // No exposed name contains a dot.
         let (tool, rest) = rest.split_once('.')?;
-        let (maker, id) = rest.split_once('.')?;
-        Some(TaskToken { tool, maker: u64::from_str_radix(maker, 16).ok()?, id })
+        let (instance_tag, id) = rest.split_once('.')?;
+        Some(TaskTokenContents { tool, instance_tag: u64::from_str_radix(instance_tag, 16).ok()?, id })
     }
 
-    /// The reference of a modern request of an agent that supports tasks.
-    pub(super) fn reference(&self, request: &RoutedRequest) -> Option<TaskReference> {
-        if !request.takes_tasks() {
+    /// How to replace the task id in the response to a modern request of an agent that supports tasks.
+    pub(super) fn id_replacement(&self, request: &ForwardableRequest) -> Option<TaskIdReplacement> {
+        if !request.supports_tasks() {
             return None;
         }
         // Copied, so that a small name does not keep a large line in memory.
-        match request.subject {
-            TargetKind::Tool => Some(TaskReference { tool: Bytes::copy_from_slice(&request.key), maker: None }),
+        match request.target_kind {
+            TargetKind::Tool => {
+                Some(TaskIdReplacement { tool: Bytes::copy_from_slice(&request.exposed_name), instance_tag: None })
+            }
             TargetKind::Task => {
-                let task = self.verify(&request.key)?;
-                Some(TaskReference { tool: Bytes::copy_from_slice(task.tool.as_bytes()), maker: Some(task.maker) })
+                let task = self.verify(&request.exposed_name)?;
+                Some(TaskIdReplacement {
+                    tool: Bytes::copy_from_slice(task.tool.as_bytes()),
+                    instance_tag: Some(task.instance_tag),
+                })
             }
             TargetKind::Prompt | TargetKind::Resource => None,
         }
     }
 
     /// Replaces the server's task id in the response `line`, if there is one.
-    pub(super) fn replace_id(&self, reference: &TaskReference, response: Option<&TaskEvent>, line: Bytes) -> Bytes {
-        let (report, maker) = match (reference.maker, response) {
-            (Some(maker), _) => (TaskReport::State, maker),
+    pub(super) fn replace_id(
+        &self,
+        replacement: &TaskIdReplacement,
+        response: Option<&TaskEvent>,
+        line: Bytes,
+    ) -> Bytes {
+        let (report, instance_tag) = match (replacement.instance_tag, response) {
+            (Some(instance_tag), _) => (TaskReport::State, instance_tag),
             (None, Some(TaskEvent::Modern { instance_tag })) => (TaskReport::Created, *instance_tag),
             (None, _) => return line,
         };
@@ -130,7 +140,8 @@ impl TaskTokens {
             let Ok(Message::Response { response: Ok(result), .. }) = parse(&bare) else { return None };
             let raw = reported_task_id(&result, report)?;
             let id = text(&raw)?;
-            let task = TaskToken { tool: from_utf8(&reference.tool).ok()?, maker, id: from_utf8(&id).ok()? };
+            let task =
+                TaskTokenContents { tool: from_utf8(&replacement.tool).ok()?, instance_tag, id: from_utf8(&id).ok()? };
             let token = json!(self.issue(task)).to_string();
             Some(splice(&bare, &mut [Edit { part: &raw, replacement: token.as_bytes() }]))
         };
@@ -151,7 +162,7 @@ mod tests {
     fn an_id_is_valid_only_for_its_profile_and_key() {
         let key = || Arc::new(TaskTokenKey::generate().expect("random numbers"));
         let tokens = TaskTokens::new(key(), "default".into());
-        let task = TaskToken { tool: "s__build", maker: u64::MAX, id: "a.b/\"c" };
+        let task = TaskTokenContents { tool: "s__build", instance_tag: u64::MAX, id: "a.b/\"c" };
         let token = tokens.issue(task);
         assert_eq!(tokens.verify(token.as_bytes()), Some(task));
         assert_eq!(TaskTokens::new(Arc::clone(&tokens.key), "other".into()).verify(token.as_bytes()), None);

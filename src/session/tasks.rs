@@ -13,9 +13,9 @@ pub(super) const MAX_TASKS: usize = 256;
 /// Maximum size in bytes of all last known states together. A new state that does not fit is dropped, and the old one stays.
 const MAX_BYTES: usize = 256 << 10;
 
-/// Where a task was made.
+/// What has created a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place<H> {
+pub(super) struct TaskSource<H> {
     /// The configured server.
     pub(super) server: H,
     /// The instance that runs the task.
@@ -28,7 +28,7 @@ pub(super) struct Place<H> {
 #[derive(Debug)]
 pub(super) struct Lifetime {
     /// Dead once the instance is.
-    pub(super) instance: Weak<()>,
+    pub(super) instance_alive: Weak<()>,
     /// When the server may have forgotten it.
     pub(super) until: Option<Instant>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Task<H> {
     id: Bytes,
     /// As its server spelled it in JSON.
     pub(super) raw_id: Bytes,
-    pub(super) place: Place<H>,
+    pub(super) source: TaskSource<H>,
     lifetime: Lifetime,
     /// The call that made it.
     key: CallKey,
@@ -65,11 +65,11 @@ impl<H> Default for Tasks<H> {
 
 impl<H: Clone> Tasks<H> {
     /// How many tasks are still running `now`.
-    pub(super) fn open(&mut self, now: Instant) -> usize {
+    pub(super) fn count_running(&mut self, now: Instant) -> usize {
         for task in &mut self.all {
             task.ended |= task.lifetime.until.is_some_and(|until| until <= now);
         }
-        self.all.iter().filter(|task| task.is_open()).count()
+        self.all.iter().filter(|task| task.is_running()).count()
     }
 
     /// Adds the task that the call `key` created. A task of the same instance with the same id is replaced. `false` if a task of
@@ -78,12 +78,12 @@ impl<H: Clone> Tasks<H> {
         &mut self,
         key: CallKey,
         state: TaskState,
-        place: Place<H>,
+        source: TaskSource<H>,
         lifetime: Lifetime,
         is_elsewhere: impl FnOnce(&H) -> bool,
     ) -> bool {
         if let Some(other) = self.find(&state.id) {
-            if is_elsewhere(&other.place.instance) {
+            if is_elsewhere(&other.source.instance) {
                 return false;
             }
             // The same instance reuses the id, so it has forgotten the old task.
@@ -91,7 +91,7 @@ impl<H: Clone> Tasks<H> {
         }
         self.all.retain(|task| task.exists());
         if self.all.len() >= MAX_TASKS
-            && let Some(index) = self.all.iter().position(|task| !task.is_open())
+            && let Some(index) = self.all.iter().position(|task| !task.is_running())
         {
             self.all.remove(index);
         }
@@ -100,7 +100,7 @@ impl<H: Clone> Tasks<H> {
         let TaskState { id, raw_id, ended, object, .. } = state;
         let state = object.filter(|object| self.bytes + object.len() <= MAX_BYTES);
         self.bytes += state.as_ref().map_or(0, Bytes::len);
-        self.all.push(Task { number: self.last, id, raw_id, place, lifetime, key, ended, state });
+        self.all.push(Task { number: self.last, id, raw_id, source, lifetime, key, ended, state });
         true
     }
 
@@ -110,8 +110,8 @@ impl<H: Clone> Tasks<H> {
     }
 
     /// The task that the call `key` made, if it may still be running.
-    pub(super) fn open_of(&self, key: CallKey) -> Option<&Task<H>> {
-        self.all.iter().find(|task| task.key == key && task.is_open())
+    pub(super) fn running_of(&self, key: CallKey) -> Option<&Task<H>> {
+        self.all.iter().find(|task| task.key == key && task.is_running())
     }
 
     /// Updates the state of a task.
@@ -155,10 +155,10 @@ pub(super) fn cursor(number: u64) -> String {
 
 impl<H> Task<H> {
     fn exists(&self) -> bool {
-        self.lifetime.instance.strong_count() > 0
+        self.lifetime.instance_alive.strong_count() > 0
     }
 
-    fn is_open(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.ended && self.exists()
     }
 
@@ -183,13 +183,13 @@ mod tests {
         TaskState::read(&Bytes::from(raw)).expect("a task")
     }
 
-    fn place(instance: u8) -> Place<u8> {
-        Place { server: instance, instance, tool: Bytes::from_static(b"s__t") }
+    fn source(instance: u8) -> TaskSource<u8> {
+        TaskSource { server: instance, instance, tool: Bytes::from_static(b"s__t") }
     }
 
     fn add(tasks: &mut Tasks<u8>, (serial, id, status): (u64, &str, &str), instance: u8, life: &Arc<()>) -> bool {
-        let lifetime = Lifetime { instance: Arc::downgrade(life), until: None };
-        tasks.add(key(serial), state(id, status, 0), place(instance), lifetime, |other| *other != instance)
+        let lifetime = Lifetime { instance_alive: Arc::downgrade(life), until: None };
+        tasks.add(key(serial), state(id, status, 0), source(instance), lifetime, |other| *other != instance)
     }
 
     fn ids(tasks: &Tasks<u8>, after: u64) -> Vec<&str> {
@@ -210,7 +210,7 @@ mod tests {
         }
         drop(one);
         assert_eq!(ids(&tasks, 0), ["a"]);
-        assert!(tasks.find(b"b").is_none() && tasks.open_of(key(1)).is_none() && tasks.open_of(key(2)).is_some());
+        assert!(tasks.find(b"b").is_none() && tasks.running_of(key(1)).is_none() && tasks.running_of(key(2)).is_some());
         tasks.forget(b"a");
         assert!(ids(&tasks, 0).is_empty() && tasks.bytes > 0, "gone ones are counted until they are cleared away");
     }
@@ -219,9 +219,9 @@ mod tests {
     fn of_two_tasks_with_the_same_id_at_two_instances_the_first_is_known() {
         let (mut tasks, [one, other]) = (Tasks::default(), [(); 2].map(Arc::new));
         assert!(add(&mut tasks, (1, "a", "working"), 1, &one) && !add(&mut tasks, (2, "a", "working"), 2, &other));
-        assert_eq!(tasks.find(b"a").map(|task| task.place.instance), Some(1));
+        assert_eq!(tasks.find(b"a").map(|task| task.source.instance), Some(1));
         assert!(add(&mut tasks, (3, "a", "working"), 1, &one), "an instance may use it again");
-        assert_eq!(tasks.open_of(key(3)).map(|task| task.number), Some(2));
+        assert_eq!(tasks.running_of(key(3)).map(|task| task.number), Some(2));
         drop(one);
         assert!(add(&mut tasks, (4, "a", "working"), 2, &other), "so may another when that is gone");
         assert_eq!(tasks.all.len(), 1);
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(tasks.find(b"a").and_then(|task| task.state.clone()), ended.object);
         tasks.update(TaskState { object: None, ..state("a", "working", 0) });
         assert_eq!(tasks.find(b"a").and_then(|task| task.state.clone()), ended.object);
-        assert!(tasks.open_of(key(1)).is_none());
+        assert!(tasks.running_of(key(1)).is_none());
         tasks.update(state("b", "working", 0));
         assert_eq!(ids(&tasks, 0), ["a"]);
     }
@@ -245,7 +245,7 @@ mod tests {
     fn the_number_of_tasks_and_the_bytes_of_their_states_are_limited() {
         let (mut tasks, life, now) = (Tasks::default(), Arc::new(()), Instant::now());
         for serial in 0..2 * MAX_TASKS as u64 {
-            assert_eq!(tasks.open(now), 0);
+            assert_eq!(tasks.count_running(now), 0);
             add(&mut tasks, (serial, &serial.to_string(), "completed"), 1, &life);
         }
         assert_eq!(tasks.all.len(), MAX_TASKS);
@@ -255,11 +255,14 @@ mod tests {
         assert!(tasks.bytes <= MAX_BYTES && tasks.bytes > MAX_BYTES / 2);
         assert_eq!(tasks.bytes, tasks.all.iter().map(Task::bytes).sum::<usize>());
         for serial in 0..MAX_TASKS as u64 {
-            assert!(tasks.open(now) < MAX_TASKS);
+            assert!(tasks.count_running(now) < MAX_TASKS);
             add(&mut tasks, (1000 + serial, &format!("open {serial}"), "working"), 1, &life);
         }
-        assert_eq!(tasks.open(now), MAX_TASKS);
+        assert_eq!(tasks.count_running(now), MAX_TASKS);
         tasks.all[7].lifetime.until = Some(now);
-        assert!(tasks.open(now) < MAX_TASKS && tasks.find(b"open 7").is_some(), "its server may keep it longer");
+        assert!(
+            tasks.count_running(now) < MAX_TASKS && tasks.find(b"open 7").is_some(),
+            "its server may keep it longer"
+        );
     }
 }

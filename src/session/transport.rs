@@ -37,10 +37,10 @@ pub(super) trait Transport {
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<AgentMessage>>>;
 
     /// The next message, if it has been read already.
-    fn buffered(&mut self) -> Option<AgentMessage>;
+    fn next_buffered(&mut self) -> Option<AgentMessage>;
 
     /// Bytes that were read and not returned as messages.
-    fn unfinished(&self) -> usize;
+    fn unreturned_bytes(&self) -> usize;
 
     /// Writes as much of `outbox` as the agent accepts now. Pending if it accepts nothing.
     fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>>;
@@ -75,11 +75,11 @@ impl Transport for LineTransport {
         self.reader.poll_next(cx)
     }
 
-    fn buffered(&mut self) -> Option<AgentMessage> {
+    fn next_buffered(&mut self) -> Option<AgentMessage> {
         self.reader.buffered()
     }
 
-    fn unfinished(&self) -> usize {
+    fn unreturned_bytes(&self) -> usize {
         self.reader.unfinished()
     }
 

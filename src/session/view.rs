@@ -20,25 +20,25 @@ use crate::catalog::{Catalog, is_same};
 use crate::config::{Launch, Settings, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
-use crate::manager::{AgentViews, Member, View, ViewListener};
+use crate::manager::{AgentViewSource, Member, View, WatchedView};
 use crate::server::messages::call::ExposureView;
 use crate::server::{Agent, Attachment, ServerHandle};
 
-pub(super) struct AgentView {
-    agent: ShownView,
-    profile: ShownView,
-    agent_views: AgentViews,
+pub(super) struct SessionView {
+    legacy_view: ShownView,
+    modern_view: ShownView,
+    agent_views: AgentViewSource,
     /// Maximum time that list requests are parked for instances of this agent whose lists are not cached.
     first_list_wait: Duration,
     cwd: Option<Arc<str>>,
     attachments: Vec<Attachment>,
     /// Servers' instances for this agent that have not sent their lists yet.
-    unlisted: usize,
+    outstanding_instances: usize,
     /// How many of these have no cached lists. List requests are parked until this is 0.
-    unknown: usize,
-    /// The agent is shown views of its own, or will be.
-    has_own_views: bool,
-    /// An [`Event::MayBeListed`] is awaited already.
+    without_cached_lists: usize,
+    /// The agent is shown per-agent views, or will be.
+    has_per_agent_views: bool,
+    /// An [`Event::RetryParked`] is awaited already.
     awaits_lists: bool,
     /// The lists that a legacy agent has.
     lists: ListVersions,
@@ -49,7 +49,7 @@ pub(super) struct AgentView {
 struct ShownView {
     view: watch::Receiver<Arc<View>>,
     /// Checks the same view for the tokio tasks of servers.
-    listener: Arc<ViewListener>,
+    exposure: Arc<WatchedView>,
 }
 
 /// The version of each list that a peer has, or was notified of.
@@ -58,14 +58,14 @@ pub(super) struct ListVersions(PerKind<Option<u64>>);
 
 impl ShownView {
     fn new(view: watch::Receiver<Arc<View>>) -> Self {
-        Self { listener: ViewListener::new(&view), view }
+        Self { exposure: WatchedView::new(&view), view }
     }
 }
 
 impl ListVersions {
-    /// The current versions of the lists for which `is_followed` is true.
-    pub(super) fn of(catalog: &Catalog, is_followed: impl Fn(ListKind) -> bool) -> Self {
-        Self(PerKind::from_fn(|kind| is_followed(kind).then(|| catalog.version(kind))))
+    /// The current versions of the lists for which `is_subscribed` is true.
+    pub(super) fn of(catalog: &Catalog, is_subscribed: impl Fn(ListKind) -> bool) -> Self {
+        Self(PerKind::from_fn(|kind| is_subscribed(kind).then(|| catalog.version(kind))))
     }
 
     /// Records the current versions. Returns the changed kinds, one for each notification to send: resources and templates share a
@@ -85,24 +85,24 @@ impl ListVersions {
     }
 }
 
-impl AgentView {
+impl SessionView {
     pub(super) fn new(
         profile: watch::Receiver<Arc<View>>,
-        agent_views: AgentViews,
+        agent_views: AgentViewSource,
         first_list_wait: Duration,
         cwd: Option<Arc<str>>,
     ) -> Self {
         let profile = ShownView::new(profile);
         Self {
-            agent: profile.clone(),
-            profile,
+            legacy_view: profile.clone(),
+            modern_view: profile,
             agent_views,
             first_list_wait,
             cwd,
             attachments: Vec::new(),
-            unlisted: 0,
-            unknown: 0,
-            has_own_views: false,
+            outstanding_instances: 0,
+            without_cached_lists: 0,
+            has_per_agent_views: false,
             awaits_lists: false,
             lists: ListVersions::default(),
         }
@@ -114,14 +114,14 @@ impl AgentView {
     }
 
     /// The check by which a server's tokio task sees whether a waiting request of this era is still permitted.
-    pub(super) fn listener(&self, era: Era) -> Arc<dyn ExposureView> {
-        Arc::clone(&self.shown(era).listener) as _
+    pub(super) fn exposure(&self, era: Era) -> Arc<dyn ExposureView> {
+        Arc::clone(&self.shown(era).exposure) as _
     }
 
     fn shown(&self, era: Era) -> &ShownView {
         match era {
-            Era::Legacy => &self.agent,
-            Era::Modern => &self.profile,
+            Era::Legacy => &self.legacy_view,
+            Era::Modern => &self.modern_view,
         }
     }
 
@@ -129,12 +129,12 @@ impl AgentView {
     /// view, but also waits for the agent's own instances: the profile's view has no lists of a server with an instance per directory
     /// before its first instance has sent them.
     pub(super) fn is_settled(&self, view: &View) -> bool {
-        view.settled && self.unknown == 0
+        view.settled && self.without_cached_lists == 0
     }
 
     /// Whether every server's instance for this agent has sent its lists.
-    pub(super) fn has_listed(&self) -> bool {
-        self.unlisted == 0
+    pub(super) fn all_instances_listed(&self) -> bool {
+        self.outstanding_instances == 0
     }
 
     pub(super) fn set_cwd(&mut self, cwd: Arc<str>) {
@@ -148,13 +148,13 @@ impl AgentView {
 
     /// The lists of a legacy agent that have changed since it was last notified.
     pub(super) fn changed_lists(&mut self) -> Vec<ListKind> {
-        self.lists.update(&self.agent.view.borrow().catalog)
+        self.lists.update(&self.legacy_view.view.borrow().catalog)
     }
 
     /// Whether the agent may know of changes of this resource, which may be denied by now.
     pub(super) fn permits_resource(&self, server: &str, uri: &[u8]) -> bool {
         let Ok(uri) = str::from_utf8(uri) else { return false };
-        let view = self.agent.view.borrow();
+        let view = self.legacy_view.view.borrow();
         let is_it = |member: &&Member| **member.handle.name() == *server && member.is_enabled();
         view.servers
             .iter()
@@ -163,8 +163,8 @@ impl AgentView {
     }
 
     /// Watches `view`, which was published anew, again if the agent sees it. Returns whether the agent does.
-    pub(super) fn is_changed(&self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
-        let is_shown = view.same_channel(&self.agent.view) || view.same_channel(&self.profile.view);
+    pub(super) fn rewatch_if_shown(&self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
+        let is_shown = view.same_channel(&self.legacy_view.view) || view.same_channel(&self.modern_view.view);
         if is_shown {
             events.watch(view);
         }
@@ -173,24 +173,24 @@ impl AgentView {
 
     /// Shows a legacy agent `view` from now on. Returns whether that is another one than before.
     pub(super) fn show(&mut self, view: watch::Receiver<Arc<View>>, events: &mut Events) -> bool {
-        let is_other = !view.same_channel(&self.agent.view);
+        let is_other = !view.same_channel(&self.legacy_view.view);
         if is_other {
             // The view of the profile is watched all along.
-            if !view.same_channel(&self.profile.view) {
+            if !view.same_channel(&self.modern_view.view) {
                 events.watch(view.clone());
             }
-            self.agent = ShownView::new(view);
+            self.legacy_view = ShownView::new(view);
         }
         is_other
     }
 
     /// A server's instance for this agent has sent its lists, or has not done so in time. List requests no longer wait for it.
-    pub(super) fn listed(&mut self, is_known: bool) {
-        self.unlisted -= 1;
-        self.unknown -= usize::from(!is_known);
+    pub(super) fn instance_listed(&mut self, had_cached_lists: bool) {
+        self.outstanding_instances -= 1;
+        self.without_cached_lists -= usize::from(!had_cached_lists);
     }
 
-    /// Schedules an [`Event::MayBeListed`] for when a server sends its lists or changes its state, at the latest at `until`.
+    /// Schedules an [`Event::RetryParked`] for when a server sends its lists or changes its state, at the latest at `until`.
     pub(super) fn await_lists(&mut self, view: &View, until: Instant, events: &mut Events) {
         if std::mem::replace(&mut self.awaits_lists, true) {
             return;
@@ -204,54 +204,54 @@ impl AgentView {
             async move { server.wait_for(|now| (now.lists_complete, now.state.name()) != before).await }.boxed()
         };
         let changed = select_all(view.may_still_list(None).map(changed));
-        events.push(timeout_at(until.into(), changed).map(|_| Event::MayBeListed));
+        events.push(timeout_at(until.into(), changed).map(|_| Event::RetryParked));
     }
 
-    /// [`Event::MayBeListed`] has happened.
-    pub(super) fn may_be_listed(&mut self) {
+    /// [`Event::RetryParked`] has happened.
+    pub(super) fn stop_awaiting_lists(&mut self) {
         self.awaits_lists = false;
     }
 
     /// Attaches the agent to the servers that need it.
-    pub(super) fn attach(&mut self, agent: &Agent, events: &mut Events) {
+    pub(super) fn attach_where_needed(&mut self, agent: &Agent, events: &mut Events) {
         let current = self.of(Era::Legacy);
-        let knows_agents = |member: &&Member| {
+        let needs_attachment = |member: &&Member| {
             let Settings { sharing, broadcast_logs, .. } = member.config.settings;
             // So does a pool, because the eras of its agents decide the era of its instances.
             sharing != Sharing::Shared || broadcast_logs || agent.level.is_some()
         };
         self.attachments.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
-        for member in current.servers.iter().filter(knows_agents) {
+        for member in current.servers.iter().filter(needs_attachment) {
             if !self.is_attached(&member.handle) {
-                self.attach_to(member, agent, events);
+                self.attach_with_instance(member, agent, events);
             }
         }
     }
 
-    fn attach_to(&mut self, member: &Member, agent: &Agent, events: &mut Events) {
+    fn attach_with_instance(&mut self, member: &Member, agent: &Agent, events: &mut Events) {
         let (attachment, listed) = member.handle.attach(agent.clone(), self.cwd.clone());
         self.attachments.push(attachment);
         if !member.config.settings.sharing.is_by_agent() {
             return;
         }
-        if !std::mem::replace(&mut self.has_own_views, true) {
-            events.push(own_view(self.agent_views.clone(), agent.session));
+        if !std::mem::replace(&mut self.has_per_agent_views, true) {
+            events.push(per_agent_view(self.agent_views.clone(), agent.session));
         }
         if member.is_enabled() {
             // Known lists are shown at once, unless they depend on where the agent works. If the lists of the agent's own
             // instance differ, the agent is notified.
             let is_by_directory = member.config.launch.as_ref().is_ok_and(Launch::needs_agent_cwd);
-            let is_known = member.handle.published().lists_known && !is_by_directory;
-            self.unlisted += 1;
-            self.unknown += usize::from(!is_known);
+            let had_cached_lists = member.handle.published().lists_known && !is_by_directory;
+            self.outstanding_instances += 1;
+            self.without_cached_lists += usize::from(!had_cached_lists);
             let in_view = in_view(listed, member.handle.clone(), self.agent_views.clone(), agent.session);
             let in_view = timeout(self.first_list_wait, in_view);
-            events.push(in_view.map(move |view| Event::Listed { view: view.ok().flatten(), is_known }));
+            events.push(in_view.map(move |view| Event::Listed { view: view.ok().flatten(), had_cached_lists }));
         }
     }
 
     /// Attaches the agent to `server`, so that the server learns when the agent disconnects.
-    pub(super) fn attach_for(&mut self, server: &ServerHandle, agent: Agent) {
+    pub(super) fn attach_for_disconnect(&mut self, server: &ServerHandle, agent: Agent) {
         if !self.is_attached(server) {
             self.attachments.push(server.attach(agent, None).0);
         }
@@ -276,9 +276,9 @@ impl AgentView {
 }
 
 /// Waits for the views of an agent. A manager that has ended provides none.
-async fn own_view(views: AgentViews, session: u64) -> Event {
+async fn per_agent_view(views: AgentViewSource, session: u64) -> Event {
     match views.of(session).await {
-        Some(view) => Event::OwnView(view),
+        Some(view) => Event::PerAgentView(view),
         None => std::future::pending().await,
     }
 }
@@ -287,15 +287,16 @@ async fn own_view(views: AgentViews, session: u64) -> Event {
 async fn in_view(
     listed: impl Future<Output = ()>,
     server: ServerHandle,
-    views: AgentViews,
+    views: AgentViewSource,
     session: u64,
 ) -> Option<watch::Receiver<Arc<View>>> {
     listed.await;
     let mut view = views.of(session).await?;
     let has_them = |view: &Arc<View>| {
         let member = view.servers.iter().find(|member| member.is_enabled() && member.handle.is_same(&server));
-        member
-            .is_none_or(|member| server.published().agent_lists(session).is_none_or(|own| is_same(own, &member.lists)))
+        member.is_none_or(|member| {
+            server.published().agent_lists(session).is_none_or(|lists| is_same(lists, &member.lists))
+        })
     };
     // A view that nobody publishes any more does not change.
     let _ = view.wait_for(has_them).await;

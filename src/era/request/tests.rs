@@ -29,7 +29,7 @@ fn legacy_request_gets_the_members_that_name_its_client() {
         ),
     ] {
         let params = bytes(legacy);
-        let changes = to_modern(&params, &AgentMeta::default(), false).expect("an object");
+        let changes = to_modern(&params, &LegacyClientMeta::default(), false).expect("an object");
         assert_eq!(text(&applied(&params, &changes)), modern.replace("META", META), "{legacy}");
     }
 }
@@ -68,7 +68,7 @@ fn legacy_request_has_a_task_only_if_one_is_requested() {
 #[test]
 fn what_cannot_be_read_is_refused() {
     for params in ["[]", "7", r#"{"_meta":7}"#, r#"{"_meta":{},"_meta":{}}"#, r#"{"_Meta":{}}"#] {
-        assert_eq!(to_modern(&bytes(params), &AgentMeta::default(), false), Err(NotAnObject), "{params}");
+        assert_eq!(to_modern(&bytes(params), &LegacyClientMeta::default(), false), Err(NotAnObject), "{params}");
         assert_eq!(to_legacy(&bytes(params), false), Err(NotAnObject), "{params}");
     }
 }
@@ -92,7 +92,7 @@ fn a_request_is_made_again_with_what_was_answered() {
     }
     for params in ["{}", r#"{"requestState":"old","task":{}}"#] {
         let params = bytes(params);
-        let mut changes = to_modern(&params, &AgentMeta::default(), false).expect("an object");
+        let mut changes = to_modern(&params, &LegacyClientMeta::default(), false).expect("an object");
         changes.push(with_inputs(&params, &[], Some(&bytes(r#""s""#))));
         assert_eq!(text(&applied(&params, &changes)), format!(r#"{{"_meta":{{{META}}},"requestState":"s"}}"#));
     }
@@ -124,8 +124,8 @@ proptest! {
         let meta = if meta.is_empty() { meta } else { format!("\"_meta\":{{{meta}}}") };
         let all: Vec<String> = [params, meta].into_iter().filter(|part| !part.is_empty()).collect();
         let params = bytes(&format!("{{{}}}", all.join(",")));
-        let legacy_agent = AgentMeta { level: Some(LogLevel::Info), ..AgentMeta::default() };
-        let modern = Bytes::from(applied(&params, &to_modern(&params, &legacy_agent, makes_task).expect("an object")));
+        let client_meta = LegacyClientMeta { level: Some(LogLevel::Info), ..LegacyClientMeta::default() };
+        let modern = Bytes::from(applied(&params, &to_modern(&params, &client_meta, makes_task).expect("an object")));
         let back = applied(&modern, &to_legacy(&modern, false).expect("an object"));
         prop_assert_eq!(text(&back), text(&params));
     }

@@ -47,14 +47,14 @@ pub(super) fn begin(call: Call, tasks: &mut TaskTable, wire: &Wire, config: &Ser
         Err(NotAnObject) => return refuse_malformed(call),
     };
     match call.origin.clone() {
-        Origin::Legacy(legacy_agent) => {
+        Origin::Legacy(client_meta) => {
             let begun = match &call.kind {
                 RequestKind::LegacyTask(task_request) => {
-                    BridgedCall::for_task_at_modern_server(request, &legacy_agent, task_request.operation)
+                    BridgedCall::for_task_at_modern_server(request, &client_meta, task_request.operation)
                 }
                 kind => {
                     let task = tasks.use_for(kind, &request);
-                    BridgedCall::for_modern_server(request, &legacy_agent, task)
+                    BridgedCall::for_modern_server(request, &client_meta, task)
                 }
             };
             match begun {
@@ -96,7 +96,7 @@ fn begin_to_legacy(
     let is_about_task = matches!(request.method(), b"tasks/get" | b"tasks/update" | b"tasks/cancel");
     if requires_task {
         let meta = Meta::of(Some(request.params()));
-        if !meta.is_ok_and(|meta| meta.modern.is_some_and(|modern| modern.takes_tasks)) {
+        if !meta.is_ok_and(|meta| meta.modern.is_some_and(|modern| modern.supports_tasks)) {
             return refuse(call, &missing_task_support());
         }
         if !tasks.have_capacity_for_profiles(wire.creating_calls()) {

@@ -40,8 +40,8 @@ use crate::bridge::{
 use crate::calls::CallOutcome;
 use crate::catalog::List;
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
-use crate::era::agent_meta::AgentMeta;
 use crate::era::input::{Input, inputs};
+use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::era::request::with_inputs;
 use crate::era::task::{
     Status, TaskReport, creation_to_legacy, input_params_to_legacy, input_params_to_modern, reported_task_id,
@@ -487,12 +487,12 @@ impl TaskTable {
     pub(super) fn require(
         &mut self,
         request: u64,
-        legacy_agent: Arc<AgentMeta>,
+        client_meta: Arc<LegacyClientMeta>,
         requests: &Bytes,
         is_known: bool,
     ) -> Option<InputRequirement> {
         let task = self.of_sessions.get_mut(request)?;
-        task.legacy_agent = Some(legacy_agent);
+        task.client_meta = Some(client_meta);
         let raw_id = is_known.then(|| task.raw_id.clone());
         let required = inputs(requests).map_err(|why| format!("requested input for the task, but {why}"));
         Some(match required.and_then(|inputs| task.inputs.begin_requests(request, inputs)) {
@@ -532,11 +532,11 @@ impl TaskTable {
     /// Sends the server the answers of the agent, once all have arrived.
     pub(super) fn send_inputs(&mut self, wire: &mut Wire, request: u64, deadline: Instant) {
         let Some(task) = self.of_sessions.get_mut(request) else { return };
-        let (answers, Some(legacy_agent)) = (task.inputs.take_answers(), task.legacy_agent.clone()) else { return };
+        let (answers, Some(client_meta)) = (task.inputs.take_answers(), task.client_meta.clone()) else { return };
         if answers.is_empty() {
             return;
         }
-        let params = task_params(&task.raw_id, &legacy_agent);
+        let params = task_params(&task.raw_id, &client_meta);
         let params = applied(&params, &[with_inputs(&params, &answers, None)]);
         let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
         wire.request("tasks/update", &params, PendingRequest::UpdateTask { task_key: request, deadline });

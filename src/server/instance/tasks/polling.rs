@@ -17,8 +17,8 @@ use crate::server::messages::call::RequestKind;
 pub(in crate::server::instance) fn poll(wire: &mut Wire, mut bridged: Box<PendingBridgedCall>) {
     let RequestKind::LegacyTask(task_request) = &bridged.call.kind else { return };
     let raw_id = Bytes::from(json!(String::from_utf8_lossy(&task_request.id)).to_string());
-    let Some(legacy_agent) = bridged.state.poll() else { return };
-    let params = task_params(&raw_id, &legacy_agent);
+    let Some(client_meta) = bridged.state.poll() else { return };
+    let params = task_params(&raw_id, &client_meta);
     let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
     wire.send_bridged(bridged, |_, id| reply::request(id, "tasks/get", &params));
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::bridge::{CompletedTask, TaskInputs};
-use crate::era::agent_meta::AgentMeta;
+use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::server::messages::call::{CallKey, LoadToken, SessionSender};
 use crate::server::messages::tasks::TaskState;
@@ -44,7 +44,7 @@ pub(super) struct SessionTask {
     /// Inputs that a modern server requires of the agent.
     pub(super) inputs: TaskInputs,
     /// The agent that a modern server gets answers from.
-    pub(super) legacy_agent: Option<Arc<AgentMeta>>,
+    pub(super) client_meta: Option<Arc<LegacyClientMeta>>,
 }
 
 /// The state of a task that has not ended.
@@ -102,7 +102,7 @@ impl SessionTask {
         open: Option<OpenSessionTask>,
     ) -> Self {
         let (id, raw_id) = (state.id.clone(), state.raw_id.clone());
-        Self { id, raw_id, key, to, token, open, completed: None, inputs: TaskInputs::default(), legacy_agent: None }
+        Self { id, raw_id, key, to, token, open, completed: None, inputs: TaskInputs::default(), client_meta: None }
     }
 
     /// When its cached result expires.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use crate::era::Era;
-use crate::era::agent_meta::AgentMeta;
+use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::log_level::LogLevel;
 
 /// The origin of a call.
 #[derive(Debug, Clone)]
 pub enum Origin {
     /// A legacy agent. Its `initialize` applies to all its calls.
-    Legacy(Arc<AgentMeta>),
+    Legacy(Arc<LegacyClientMeta>),
     /// A modern agent. Its call carries everything but the profile.
     Modern {
         /// The profile of the listener.
@@ -40,7 +40,7 @@ impl Origin {
     #[must_use]
     pub fn level(&self) -> Option<LogLevel> {
         match self {
-            Self::Legacy(legacy_agent) => legacy_agent.level,
+            Self::Legacy(client_meta) => client_meta.level,
             Self::Modern { level, .. } => *level,
         }
     }

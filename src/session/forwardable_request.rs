@@ -20,23 +20,23 @@ const NOT_READABLE: &str = "`params` is missing, no object, or has a duplicate m
 
 /// A request that goes to one server. All parts but a name with escapes are slices of the line.
 #[derive(Debug)]
-pub struct RoutedRequest {
+pub struct ForwardableRequest {
     /// What it does.
-    pub method: RoutedMethod,
+    pub method: ForwardedMethod,
     /// The whole request, without its newline.
     pub line: Bytes,
     /// Raw JSON.
     pub id: Bytes,
-    /// What the key names.
-    pub subject: TargetKind,
+    /// What `exposed_name` names.
+    pub target_kind: TargetKind,
     /// The exposed name, the URI or the id of a task, raw.
-    pub raw_key: Bytes,
+    pub raw_exposed_name: Bytes,
     /// The same as text.
-    pub key: Bytes,
+    pub exposed_name: Bytes,
     /// Raw JSON.
     pub progress_token: Option<Bytes>,
     /// A legacy call that requests a task.
-    pub makes_task: bool,
+    pub requests_task: bool,
     /// The metadata of a modern request.
     pub modern: Option<ModernMeta>,
     /// When the line was read.
@@ -45,7 +45,7 @@ pub struct RoutedRequest {
 
 /// The server that a request leads to.
 #[derive(Debug, Clone, Copy)]
-pub enum Target<'a> {
+pub enum RouteTarget<'a> {
     /// A tool or prompt, which has another name at its server.
     Route(&'a Route),
     /// The server of this index; names and URIs are the same there.
@@ -54,19 +54,19 @@ pub enum Target<'a> {
 
 /// The methods whose requests lead to one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RoutedMethod {
+pub enum ForwardedMethod {
     /// `tools/call`
-    Call,
+    CallTool,
     /// `prompts/get`
-    Get,
+    GetPrompt,
     /// `resources/read`
-    Read,
+    ReadResource,
     /// `resources/subscribe`
     Subscribe,
     /// `resources/unsubscribe`
     Unsubscribe,
     /// `completion/complete`
-    Complete,
+    CompleteArgument,
     /// `tasks/get`, `tasks/cancel`, `tasks/result`
     Task(TaskOperation),
     /// `tasks/update`
@@ -75,23 +75,23 @@ pub enum RoutedMethod {
 
 /// The relevant params of a request, raw.
 struct Params {
-    subject: TargetKind,
+    target_kind: TargetKind,
     key: Option<Bytes>,
     meta: Option<Bytes>,
-    makes_task: bool,
+    requests_task: bool,
 }
 
-impl RoutedMethod {
+impl ForwardedMethod {
     /// `None` if `method` does not lead to one server.
     #[must_use]
     pub fn named(method: &[u8]) -> Option<Self> {
         match method {
-            b"tools/call" => Some(Self::Call),
-            b"prompts/get" => Some(Self::Get),
-            b"resources/read" => Some(Self::Read),
+            b"tools/call" => Some(Self::CallTool),
+            b"prompts/get" => Some(Self::GetPrompt),
+            b"resources/read" => Some(Self::ReadResource),
             b"resources/subscribe" => Some(Self::Subscribe),
             b"resources/unsubscribe" => Some(Self::Unsubscribe),
-            b"completion/complete" => Some(Self::Complete),
+            b"completion/complete" => Some(Self::CompleteArgument),
             b"tasks/get" => Some(Self::Task(TaskOperation::Get)),
             b"tasks/cancel" => Some(Self::Task(TaskOperation::Cancel)),
             b"tasks/result" => Some(Self::Task(TaskOperation::Result)),
@@ -101,17 +101,17 @@ impl RoutedMethod {
     }
 
     fn read(self, params: &Bytes) -> Result<Params, &'static str> {
-        let plain = |subject, key, meta| Params { subject, key, meta, makes_task: false };
-        let (subject, key) = match self {
-            Self::Call => {
+        let plain = |target_kind, key, meta| Params { target_kind, key, meta, requests_task: false };
+        let (target_kind, key) = match self {
+            Self::CallTool => {
                 let [key, meta, task] = members(params, ["name", "_meta", "task"]).map_err(|_| NOT_READABLE)?;
-                let makes_task = task.is_some_and(|raw| raw[..] != b"null"[..]);
-                return Ok(Params { makes_task, ..plain(TargetKind::Tool, key, meta) });
+                let requests_task = task.is_some_and(|raw| raw[..] != b"null"[..]);
+                return Ok(Params { requests_task, ..plain(TargetKind::Tool, key, meta) });
             }
             Self::Task(_) | Self::UpdateTask => (TargetKind::Task, "taskId"),
-            Self::Get => (TargetKind::Prompt, "name"),
-            Self::Read | Self::Subscribe | Self::Unsubscribe => (TargetKind::Resource, "uri"),
-            Self::Complete => {
+            Self::GetPrompt => (TargetKind::Prompt, "name"),
+            Self::ReadResource | Self::Subscribe | Self::Unsubscribe => (TargetKind::Resource, "uri"),
+            Self::CompleteArgument => {
                 let [reference, meta] = members(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
                 let reference = reference.and_then(|raw| members(&raw, ["type", "name", "uri"]).ok());
                 let Some([kind, name, uri]) = reference else { return Err("`ref` is missing or malformed") };
@@ -123,45 +123,58 @@ impl RoutedMethod {
             }
         };
         let [key, meta] = members(params, [key, "_meta"]).map_err(|_| NOT_READABLE)?;
-        Ok(plain(subject, key, meta))
+        Ok(plain(target_kind, key, meta))
     }
 }
 
-impl RoutedRequest {
+impl ForwardableRequest {
     /// Reads the request `line` with this id and these params.
     ///
     /// # Errors
     /// If the params are malformed.
     pub fn read(
-        method: RoutedMethod,
+        method: ForwardedMethod,
         line: Bytes,
         id: &Bytes,
         params: Option<&Bytes>,
         received: Moment,
     ) -> Result<Self, MetaError> {
         let params = params.ok_or(MetaError::Malformed(NOT_READABLE))?;
-        let Params { subject, key, meta, makes_task } = method.read(params).map_err(MetaError::Malformed)?;
+        let Params { target_kind, key, meta, requests_task } = method.read(params).map_err(MetaError::Malformed)?;
         // A wrong version is reported before other mistakes.
         let Meta { progress_token, modern } = Meta::read(meta.as_ref())?;
-        let Some((raw_key, key)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
-            return Err(MetaError::Malformed(match subject {
+        let Some((raw_exposed_name, exposed_name)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
+            return Err(MetaError::Malformed(match target_kind {
                 TargetKind::Tool | TargetKind::Prompt => "`name` is missing or not a string",
                 TargetKind::Resource => "`uri` is missing or not a string",
                 TargetKind::Task => "`taskId` is missing or not a string",
             }));
         };
         // Modern calls do not request tasks.
-        let makes_task = makes_task && modern.is_none();
-        Ok(Self { method, line, id: id.clone(), subject, raw_key, key, progress_token, makes_task, modern, received })
+        let requests_task = requests_task && modern.is_none();
+        Ok(Self {
+            method,
+            line,
+            id: id.clone(),
+            target_kind,
+            raw_exposed_name,
+            exposed_name,
+            progress_token,
+            requests_task,
+            modern,
+            received,
+        })
     }
 
     /// The server that it leads to; `None` for unknown and for denied names alike.
     #[must_use]
-    pub fn target<'a>(&self, catalog: &'a Catalog) -> Option<Target<'a>> {
-        match self.subject {
-            TargetKind::Tool => catalog.route(ListKind::Tools, &self.key).map(Target::Route),
-            TargetKind::Prompt => catalog.route(ListKind::Prompts, &self.key).map(Target::Route),
-            TargetKind::Resource => catalog.server_of(std::str::from_utf8(&self.key).ok()?).map(Target::Server),
+    pub fn target<'a>(&self, catalog: &'a Catalog) -> Option<RouteTarget<'a>> {
+        match self.target_kind {
+            TargetKind::Tool => catalog.route(ListKind::Tools, &self.exposed_name).map(RouteTarget::Route),
+            TargetKind::Prompt => catalog.route(ListKind::Prompts, &self.exposed_name).map(RouteTarget::Route),
+            TargetKind::Resource => {
+                catalog.server_of(std::str::from_utf8(&self.exposed_name).ok()?).map(RouteTarget::Server)
+            }
             // The catalog has no tasks.
             TargetKind::Task => None,
         }
@@ -169,17 +182,17 @@ impl RoutedRequest {
 
     /// What the agent must be allowed to use for this request, if `target` is where it leads.
     #[must_use]
-    pub fn access_target(&self, target: Target<'_>) -> Option<AccessTarget> {
+    pub fn access_target(&self, target: RouteTarget<'_>) -> Option<AccessTarget> {
         let named = |kind, route: &Route| {
-            let exposed = Bytes::copy_from_slice(&self.key);
+            let exposed = Bytes::copy_from_slice(&self.exposed_name);
             Some(AccessTarget::Named { kind, exposed, name: Arc::clone(&route.name) })
         };
-        match (self.subject, target) {
-            (TargetKind::Tool, Target::Route(route)) => named(ListKind::Tools, route),
-            (TargetKind::Prompt, Target::Route(route)) => named(ListKind::Prompts, route),
+        match (self.target_kind, target) {
+            (TargetKind::Tool, RouteTarget::Route(route)) => named(ListKind::Tools, route),
+            (TargetKind::Prompt, RouteTarget::Route(route)) => named(ListKind::Prompts, route),
             // An agent may end a subscription to a resource that is not exposed any more.
-            (TargetKind::Resource, _) if self.method == RoutedMethod::Unsubscribe => None,
-            (TargetKind::Resource, _) => Some(AccessTarget::Uri(Bytes::copy_from_slice(&self.key))),
+            (TargetKind::Resource, _) if self.method == ForwardedMethod::Unsubscribe => None,
+            (TargetKind::Resource, _) => Some(AccessTarget::Uri(Bytes::copy_from_slice(&self.exposed_name))),
             _ => None,
         }
     }
@@ -191,30 +204,30 @@ impl RoutedRequest {
     /// The kind of request, as servers distinguish them. Tokens of modern tasks are resolved elsewhere.
     pub(super) fn kind(&self) -> RequestKind {
         let begins = match self.method {
-            RoutedMethod::Call if self.makes_task => return RequestKind::NewTask,
-            RoutedMethod::Call if self.takes_tasks() => return RequestKind::MayBeTask,
-            RoutedMethod::Task(operation) => {
+            ForwardedMethod::CallTool if self.requests_task => return RequestKind::NewTask,
+            ForwardedMethod::CallTool if self.supports_tasks() => return RequestKind::MayBeTask,
+            ForwardedMethod::Task(operation) => {
                 return RequestKind::LegacyTask(Box::new(LegacyTaskRequest {
-                    id: Bytes::copy_from_slice(&self.key),
+                    id: Bytes::copy_from_slice(&self.exposed_name),
                     operation,
                 }));
             }
-            RoutedMethod::Subscribe => true,
-            RoutedMethod::Unsubscribe => false,
-            RoutedMethod::Call
-            | RoutedMethod::Get
-            | RoutedMethod::Read
-            | RoutedMethod::Complete
-            | RoutedMethod::UpdateTask => return RequestKind::Plain,
+            ForwardedMethod::Subscribe => true,
+            ForwardedMethod::Unsubscribe => false,
+            ForwardedMethod::CallTool
+            | ForwardedMethod::GetPrompt
+            | ForwardedMethod::ReadResource
+            | ForwardedMethod::CompleteArgument
+            | ForwardedMethod::UpdateTask => return RequestKind::Plain,
         };
         // Copied, because it outlives the line.
-        let [uri, raw] = [&self.key, &self.raw_key].map(|part| Bytes::copy_from_slice(part));
+        let [uri, raw] = [&self.exposed_name, &self.raw_exposed_name].map(|part| Bytes::copy_from_slice(part));
         RequestKind::ResourceSubscription(Box::new(ResourceSubscriptionChange { uri, raw, begins }))
     }
 
     /// Whether its agent declares support for modern tasks.
-    pub(super) fn takes_tasks(&self) -> bool {
-        self.modern.is_some_and(|modern| modern.takes_tasks)
+    pub(super) fn supports_tasks(&self) -> bool {
+        self.modern.is_some_and(|modern| modern.supports_tasks)
     }
 
     /// The arguments of a tool call, raw.
@@ -225,7 +238,7 @@ impl RoutedRequest {
     }
 }
 
-impl Target<'_> {
+impl RouteTarget<'_> {
     /// The index of the server.
     #[must_use]
     pub fn server(&self) -> usize {
@@ -242,9 +255,12 @@ mod tests {
 
     fn check(method: &str, params: &str, expected: Result<(TargetKind, &str), &'static str>) {
         let params = Bytes::copy_from_slice(params.as_bytes());
-        let method = RoutedMethod::named(method.as_bytes()).expect("a method");
-        let request = RoutedRequest::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
-        let found = request.as_ref().map(|request| (request.subject, std::str::from_utf8(&request.key).expect("text")));
+        let method = ForwardedMethod::named(method.as_bytes()).expect("a method");
+        let request =
+            ForwardableRequest::read(method, params.clone(), &Bytes::from_static(b"1"), Some(&params), Moment(0));
+        let found = request
+            .as_ref()
+            .map(|request| (request.target_kind, std::str::from_utf8(&request.exposed_name).expect("text")));
         let expected = expected.map_err(MetaError::Malformed);
         assert_eq!(found.map_err(Clone::clone), expected, "{params:?}");
     }
@@ -268,14 +284,14 @@ mod tests {
             (r#"{"name":"a","arguments":{"task":{}}}"#, false),
         ] {
             let params = Bytes::from_static(params.as_bytes());
-            let request = RoutedRequest::read(
-                RoutedMethod::Call,
+            let request = ForwardableRequest::read(
+                ForwardedMethod::CallTool,
                 params.clone(),
                 &Bytes::from_static(b"1"),
                 Some(&params),
                 Moment(0),
             );
-            assert_eq!(request.map(|request| request.makes_task), Ok(expected), "{params:?}");
+            assert_eq!(request.map(|request| request.requests_task), Ok(expected), "{params:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! The unanswered requests of the agent: calls at servers, and parked requests. Pure.
 //!
 //! A request is parked while the first lists are incomplete, or while a server may still list the name that it needs.
-//! [`MAX_UNANSWERED_MESSAGES`] limits the bytes of the calls. All parked requests together may use `max_message` bytes; the last one
+//! [`MAX_UNANSWERED_MEMORY`] limits the bytes of the calls. All parked requests together may use `max_message` bytes; the last one
 //! may exceed that.
 
 use std::time::Instant;
@@ -9,8 +9,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::call_record::CallRecord;
-use super::routed_request::RoutedRequest;
-use super::task_token::TaskReference;
+use super::forwardable_request::ForwardableRequest;
+use super::task_token::TaskIdReplacement;
 use crate::era::Era;
 use crate::era::subscription::Filter;
 use crate::list_kind::ListKind;
@@ -18,27 +18,27 @@ use crate::server::messages::call::CallKey;
 use crate::server::{ResourceSubscriptionChange, ServerHandle};
 
 /// Memory limit for the unanswered calls of one agent, in units of `max_message`. One more call is refused with −31003.
-const MAX_UNANSWERED_MESSAGES: usize = 4;
+const MAX_UNANSWERED_MEMORY: usize = 4;
 
 /// A call at a server.
-pub(super) struct InFlightCall {
+pub(super) struct UnansweredCall {
     pub(super) key: CallKey,
     pub(super) server: ServerHandle,
     pub(super) record: CallRecord,
-    pub(super) purpose: Purpose,
+    pub(super) on_response: OnResponse,
 }
 
-/// What the response to a call changes in the session.
-pub(super) enum Purpose {
+/// What the session does on the response to a call.
+pub(super) enum OnResponse {
     Nothing,
     /// A subscription begins or ends.
     Subscription(Box<ResourceSubscriptionChange>),
-    /// A task is created. `tool` is the exposed name.
+    /// A created task is recorded. `tool` is the exposed name.
     NewTask {
         tool: Bytes,
     },
-    /// The response may contain the id of a modern task.
-    ModernTask(TaskReference),
+    /// The id of a modern task in the response is replaced.
+    ReplaceTaskId(TaskIdReplacement),
 }
 
 /// A request that may have to wait for lists.
@@ -53,7 +53,7 @@ pub(super) enum ParkableRequest {
         filter: Filter,
     },
     Forward {
-        request: RoutedRequest,
+        request: ForwardableRequest,
         /// Deadline for a starting server to list the name. Set once the first lists are complete and no server lists the name.
         until: Option<Instant>,
     },
@@ -84,13 +84,13 @@ impl ParkableRequest {
     }
 }
 
-pub(super) struct InFlight {
+pub(super) struct Unanswered {
     session: u64,
     /// Of the last call.
     serial: u64,
     /// By the agent's raw ids. There are usually a few, and at most [`crate::server::messages::call::MAX_UNANSWERED_PER_SESSION`], so a linear
     /// search is faster than a hash map.
-    calls: Vec<(Bytes, InFlightCall)>,
+    calls: Vec<(Bytes, UnansweredCall)>,
     /// Bytes of their requests.
     bytes: usize,
     /// In the order in which they arrived.
@@ -98,7 +98,7 @@ pub(super) struct InFlight {
     max_message: usize,
 }
 
-impl InFlight {
+impl Unanswered {
     pub(super) fn new(session: u64, max_message: usize) -> Self {
         Self { session, serial: 0, calls: Vec::new(), bytes: 0, parked: Vec::new(), max_message }
     }
@@ -119,54 +119,54 @@ impl InFlight {
 
     /// Whether a request with this id is unanswered.
     pub(super) fn contains(&self, id: &Bytes) -> bool {
-        self.calls.iter().any(|(own, _)| own == id) || self.parked.iter().any(|parked| parked.id() == id)
+        self.calls.iter().any(|(known, _)| known == id) || self.parked.iter().any(|parked| parked.id() == id)
     }
 
     /// Whether this call is unanswered.
-    pub(super) fn contains_key(&self, key: CallKey) -> bool {
+    pub(super) fn contains_call(&self, key: CallKey) -> bool {
         self.calls.iter().any(|(_, call)| call.key == key)
     }
 
     /// Unanswered calls that begin a subscription, each with its server.
     pub(super) fn subscriptions(&self) -> impl Iterator<Item = (&ResourceSubscriptionChange, &ServerHandle)> {
-        self.calls.iter().filter_map(|(_, call)| match &call.purpose {
-            Purpose::Subscription(subscription) if subscription.begins => Some((&**subscription, &call.server)),
+        self.calls.iter().filter_map(|(_, call)| match &call.on_response {
+            OnResponse::Subscription(subscription) if subscription.begins => Some((&**subscription, &call.server)),
             _ => None,
         })
     }
 
     /// How many unanswered calls request a task.
     pub(super) fn new_tasks(&self) -> usize {
-        self.calls.iter().filter(|(_, call)| matches!(call.purpose, Purpose::NewTask { .. })).count()
+        self.calls.iter().filter(|(_, call)| matches!(call.on_response, OnResponse::NewTask { .. })).count()
     }
 
     /// Whether the memory limit allows one more call of this size.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
-        self.bytes + bytes <= MAX_UNANSWERED_MESSAGES * self.max_message
+        self.bytes + bytes <= MAX_UNANSWERED_MEMORY * self.max_message
     }
 
     /// Adds a call with a unique id.
-    pub(super) fn insert(&mut self, id: Bytes, call: InFlightCall) {
+    pub(super) fn insert(&mut self, id: Bytes, call: UnansweredCall) {
         self.bytes += call.record.request_bytes();
         self.calls.push((id, call));
     }
 
-    pub(super) fn remove(&mut self, id: &Bytes) -> Option<InFlightCall> {
-        Some(self.remove_where(|own, _| own == id)?.1)
+    pub(super) fn remove(&mut self, id: &Bytes) -> Option<UnansweredCall> {
+        Some(self.remove_where(|known, _| known == id)?.1)
     }
 
     /// Removes the call `key`, with its id, unless it was cancelled.
-    pub(super) fn remove_key(&mut self, key: CallKey) -> Option<(Bytes, InFlightCall)> {
+    pub(super) fn remove_call(&mut self, key: CallKey) -> Option<(Bytes, UnansweredCall)> {
         self.remove_where(|_, call| call.key == key)
     }
 
     /// Removes all calls, each with its id.
-    pub(super) fn take_calls(&mut self) -> Vec<(Bytes, InFlightCall)> {
+    pub(super) fn take_calls(&mut self) -> Vec<(Bytes, UnansweredCall)> {
         self.bytes = 0;
         std::mem::take(&mut self.calls)
     }
 
-    fn remove_where(&mut self, is_it: impl Fn(&Bytes, &InFlightCall) -> bool) -> Option<(Bytes, InFlightCall)> {
+    fn remove_where(&mut self, is_it: impl Fn(&Bytes, &UnansweredCall) -> bool) -> Option<(Bytes, UnansweredCall)> {
         let index = self.calls.iter().position(|(id, call)| is_it(id, call))?;
         let (id, call) = self.calls.swap_remove(index);
         self.bytes -= call.record.request_bytes();
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn parked_requests_are_found_by_id_and_stay_in_order() {
-        let mut requests = InFlight::new(7, 100);
+        let mut requests = Unanswered::new(7, 100);
         ["1", "2", "3"].map(list).into_iter().for_each(|request| requests.park(request));
         assert!(requests.contains(&Bytes::from("2")) && requests.len() == 3 && !requests.is_empty());
         assert!(requests.remove_parked(&Bytes::from("2")).is_some());
@@ -215,19 +215,19 @@ mod tests {
 
     #[test]
     fn bytes_of_parked_requests_and_of_calls_are_limited_apart() {
-        let mut requests = InFlight::new(7, 2);
+        let mut requests = Unanswered::new(7, 2);
         assert!(requests.has_room_to_park());
         requests.park(list("123"));
         assert!(!requests.has_room_to_park());
-        assert!(requests.has_room_for(2 * MAX_UNANSWERED_MESSAGES));
-        assert!(!requests.has_room_for(2 * MAX_UNANSWERED_MESSAGES + 1));
+        assert!(requests.has_room_for(2 * MAX_UNANSWERED_MEMORY));
+        assert!(!requests.has_room_for(2 * MAX_UNANSWERED_MEMORY + 1));
     }
 
     #[test]
     fn keys_are_unique_within_the_session() {
-        let mut requests = InFlight::new(7, 100);
+        let mut requests = Unanswered::new(7, 100);
         let (one, other) = (requests.next_key(), requests.next_key());
         assert!(one != other && one.session == 7 && other.session == 7);
-        assert!(!requests.contains_key(one) && requests.remove_key(one).is_none());
+        assert!(!requests.contains_call(one) && requests.remove_call(one).is_none());
     }
 }

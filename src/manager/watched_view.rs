@@ -10,9 +10,9 @@ use crate::server::messages::call::{AccessTarget, Exposure, ExposureView};
 
 /// Reads the newest view of a profile.
 #[derive(Debug)]
-pub(crate) struct ViewListener(watch::Receiver<Arc<View>>);
+pub(crate) struct WatchedView(watch::Receiver<Arc<View>>);
 
-impl ViewListener {
+impl WatchedView {
     pub(crate) fn new(view: &watch::Receiver<Arc<View>>) -> Arc<Self> {
         Arc::new(Self(view.clone()))
     }
@@ -23,7 +23,7 @@ impl ViewListener {
     }
 }
 
-impl ExposureView for ViewListener {
+impl ExposureView for WatchedView {
     fn version(&self) -> u64 {
         if self.is_gone() { u64::MAX } else { self.0.borrow().version() }
     }

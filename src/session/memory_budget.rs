@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 /// What each connection may use without being counted, in bytes.
 const ALLOWANCE: usize = 64 << 10;
 /// The budget, in units of `max_message`.
-const MAX_MESSAGES: usize = 16;
+const BUDGET_MESSAGES: usize = 16;
 /// The least budget, in bytes.
 const MIN_BUDGET: usize = 64 << 20;
 
@@ -28,7 +28,7 @@ pub struct Budget {
 
 /// What one connection uses of the budget.
 #[derive(Debug)]
-pub struct Backlog {
+pub struct MemoryUse {
     budget: Arc<Budget>,
     bytes: AtomicUsize,
     /// When `bytes` last rose above 0, in milliseconds after `Budget::started`.
@@ -39,7 +39,7 @@ impl Budget {
     /// A budget for messages of at most `max_message` bytes.
     #[must_use]
     pub fn new(max_message: usize) -> Arc<Self> {
-        let limit = max_message.saturating_mul(MAX_MESSAGES).max(MIN_BUDGET);
+        let limit = max_message.saturating_mul(BUDGET_MESSAGES).max(MIN_BUDGET);
         Arc::new(Self { limit, used: AtomicUsize::new(0), exceeded: Notify::new(), started: Instant::now() })
     }
 
@@ -59,7 +59,7 @@ impl Budget {
     }
 }
 
-impl Backlog {
+impl MemoryUse {
     /// For a new connection.
     #[must_use]
     pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
@@ -97,7 +97,7 @@ impl Backlog {
     }
 }
 
-impl Drop for Backlog {
+impl Drop for MemoryUse {
     fn drop(&mut self) {
         self.set(0);
     }
@@ -112,15 +112,15 @@ mod tests {
     #[test]
     fn only_what_exceeds_the_allowance_counts_until_it_is_gone() {
         let budget = Budget::new(1 << 20);
-        let backlogs = [(); 3].map(|()| Backlog::new(&budget));
-        backlogs[0].set(ALLOWANCE);
-        assert_eq!(backlogs[0].bytes(), 0);
-        backlogs[1].set(budget.limit() + ALLOWANCE);
+        let uses = [(); 3].map(|()| MemoryUse::new(&budget));
+        uses[0].set(ALLOWANCE);
+        assert_eq!(uses[0].bytes(), 0);
+        uses[1].set(budget.limit() + ALLOWANCE);
         assert!(budget.exceeded().now_or_never().is_none(), "it is full and not exceeded");
-        backlogs[2].set(ALLOWANCE + 1);
+        uses[2].set(ALLOWANCE + 1);
         assert!(budget.exceeded().now_or_never().is_some());
-        backlogs[2].set(7);
-        drop(backlogs);
+        uses[2].set(7);
+        drop(uses);
         assert_eq!(budget.used.load(Ordering::Relaxed), 0);
     }
 }

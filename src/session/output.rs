@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::backlog::Backlog;
 use super::batches::Batches;
+use super::memory_budget::MemoryUse;
 use super::notification_queue::{NotificationQueue, OutgoingNotification};
 use super::transport::Transport;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
@@ -22,16 +22,16 @@ use crate::transport::Outbox;
 /// An agent with more unread bytes is behind.
 const BEHIND: usize = 256 << 10;
 /// Limit of unread bytes in units of `max_message`. An agent over the limit is disconnected.
-const MAX_UNREAD_MESSAGES: usize = 4;
+const MAX_UNREAD_MEMORY: usize = 4;
 
-pub(super) struct Io {
+pub(super) struct Output {
     outbox: Outbox,
     batches: Batches,
     delayed: NotificationQueue,
     /// Notifications that were dropped.
     dropped: Arc<Counter>,
     /// The memory that this connection uses of the budget of all connections.
-    backlog: Arc<Backlog>,
+    memory_use: Arc<MemoryUse>,
     max_message: usize,
 }
 
@@ -44,10 +44,10 @@ pub(super) struct WriteProgress {
     pub(super) made_room: bool,
 }
 
-impl Io {
-    pub(super) fn new(max_message: usize, dropped: Arc<Counter>, backlog: Arc<Backlog>) -> Self {
+impl Output {
+    pub(super) fn new(max_message: usize, dropped: Arc<Counter>, memory_use: Arc<MemoryUse>) -> Self {
         let (outbox, batches, delayed) = (Outbox::default(), Batches::default(), NotificationQueue::default());
-        Self { outbox, batches, delayed, dropped, backlog, max_message }
+        Self { outbox, batches, delayed, dropped, memory_use, max_message }
     }
 
     pub(super) fn max_message(&self) -> usize {
@@ -84,18 +84,18 @@ impl Io {
 
     /// Whether the agent has left so much unread that it has to be disconnected.
     pub(super) fn is_stuck(&self) -> bool {
-        self.outbox.bytes() > MAX_UNREAD_MESSAGES * self.max_message
+        self.outbox.bytes() > MAX_UNREAD_MEMORY * self.max_message
     }
 
-    /// Publishes the memory that the connection uses, including `unfinished` bytes of its input.
-    pub(super) fn publish_memory(&self, unfinished: usize) {
-        self.backlog.set(self.outbox.bytes() + self.batches.bytes() + unfinished);
+    /// Publishes the memory that the connection uses, including `unreturned_bytes` bytes of its input.
+    pub(super) fn publish_memory(&self, unreturned_bytes: usize) {
+        self.memory_use.set(self.outbox.bytes() + self.batches.bytes() + unreturned_bytes);
     }
 
     /// Forgets everything that was not written.
     pub(super) fn clear(&mut self) {
         (self.outbox, self.batches) = (Outbox::default(), Batches::default());
-        self.backlog.set(0);
+        self.memory_use.set(0);
     }
 
     /// Sends a whole line, in parts.
@@ -106,28 +106,28 @@ impl Io {
     }
 
     /// Answers the pending request `id` with a whole line, in parts.
-    pub(super) fn respond(&mut self, id: &Bytes, response: impl IntoIterator<Item = Bytes>) {
+    pub(super) fn respond_pending(&mut self, id: &Bytes, response: impl IntoIterator<Item = Bytes>) {
         self.send_response(Some(id), response);
     }
 
     /// Answers the pending request `id` with an error.
-    pub(super) fn respond_error(&mut self, id: &Bytes, error: &ErrorObject) {
-        self.respond(id, [reply::error(Some(id), error)]);
+    pub(super) fn respond_pending_error(&mut self, id: &Bytes, error: &ErrorObject) {
+        self.respond_pending(id, [reply::error(Some(id), error)]);
     }
 
     /// Answers the request that was just received.
-    pub(super) fn answer(&mut self, id: &Bytes, result: &[u8]) {
+    pub(super) fn respond_current(&mut self, id: &Bytes, result: &[u8]) {
         self.send_response(None, [reply::result(id, result)]);
     }
 
     /// Refuses the message that was just received. Its id may be missing, or equal the id of a pending request.
-    pub(super) fn fail(&mut self, id: Option<&Bytes>, error: &ErrorObject) {
+    pub(super) fn respond_current_error(&mut self, id: Option<&Bytes>, error: &ErrorObject) {
         self.send_response(None, [reply::error(id.map(|id| &id[..]), error)]);
     }
 
     /// The same with an error of JSON-RPC.
     pub(super) fn refuse(&mut self, id: Option<&Bytes>, code: i32, message: impl Into<String>) {
-        self.fail(id, &ErrorObject::new(code, message));
+        self.respond_current_error(id, &ErrorObject::new(code, message));
     }
 
     fn send_response(&mut self, id: Option<&Bytes>, response: impl IntoIterator<Item = Bytes>) {
@@ -147,9 +147,9 @@ impl Io {
         self.send(complete);
     }
 
-    /// The request gets no response, so its batch does not wait for it.
-    pub(super) fn forget(&mut self, id: &Bytes) {
-        let complete = self.batches.forget(Some(id));
+    /// No more is awaited for the request, so its batch does not wait for it.
+    pub(super) fn stop_awaiting(&mut self, id: &Bytes) {
+        let complete = self.batches.stop_awaiting(Some(id));
         self.send(complete);
     }
 
@@ -192,9 +192,9 @@ impl Io {
         }
     }
 
-    /// To be called before the response of the call `key`. Sends all delayed notifications or, if there is no room, drops those of
+    /// Called before the response of the call `key`. Sends all delayed notifications or, if there is no room, drops those of
     /// this call.
-    pub(super) fn end_notifications(&mut self, key: CallKey, is_current: impl Fn(CallKey) -> bool) {
+    pub(super) fn flush_or_drop_delayed(&mut self, key: CallKey, is_current: impl Fn(CallKey) -> bool) {
         if self.delayed.is_empty() {
             return;
         }
@@ -213,7 +213,7 @@ mod tests {
     use futures_util::future::{BoxFuture, FutureExt};
 
     use super::super::agent_message::AgentMessage;
-    use super::super::backlog::Budget;
+    use super::super::memory_budget::Budget;
     use super::*;
 
     const MAX_MESSAGE: usize = 1 << 20;
@@ -227,11 +227,11 @@ mod tests {
             Poll::Pending
         }
 
-        fn buffered(&mut self) -> Option<AgentMessage> {
+        fn next_buffered(&mut self) -> Option<AgentMessage> {
             None
         }
 
-        fn unfinished(&self) -> usize {
+        fn unreturned_bytes(&self) -> usize {
             0
         }
 
@@ -248,15 +248,15 @@ mod tests {
         }
     }
 
-    fn io() -> Io {
-        Io::new(MAX_MESSAGE, Arc::default(), Backlog::new(&Budget::new(MAX_MESSAGE)))
+    fn output() -> Output {
+        Output::new(MAX_MESSAGE, Arc::default(), MemoryUse::new(&Budget::new(MAX_MESSAGE)))
     }
 
     /// Writes everything. What the last write has changed, and what the agent has read.
-    fn write(io: &mut Io) -> (WriteProgress, String) {
+    fn write(output: &mut Output) -> (WriteProgress, String) {
         let (mut reader, mut written) = (Reader::default(), WriteProgress::default());
-        while !io.is_empty() {
-            let polled = io.poll_write(&mut Context::from_waker(Waker::noop()), &mut reader);
+        while !output.is_empty() {
+            let polled = output.poll_write(&mut Context::from_waker(Waker::noop()), &mut reader);
             let Poll::Ready(Ok(changed)) = polled else { panic!("{polled:?}") };
             written = changed;
         }
@@ -279,48 +279,48 @@ mod tests {
 
     #[test]
     fn notifications_wait_while_the_agent_is_behind() {
-        let mut io = io();
-        io.notify(notification(1), |_| true);
-        io.notify(notification(2), |_| false);
-        assert_eq!(write(&mut io).1, "1\n");
-        io.send([line(BEHIND + 1)]);
-        io.notify(notification(3), |_| true);
-        io.notify(notification(4), |_| true);
-        let (written, read) = write(&mut io);
+        let mut output = output();
+        output.notify(notification(1), |_| true);
+        output.notify(notification(2), |_| false);
+        assert_eq!(write(&mut output).1, "1\n");
+        output.send([line(BEHIND + 1)]);
+        output.notify(notification(3), |_| true);
+        output.notify(notification(4), |_| true);
+        let (written, read) = write(&mut output);
         assert!(written.caught_up && !written.made_room && read.len() == BEHIND + 1);
-        io.send_delayed(|key| key.serial == 4);
-        assert_eq!(write(&mut io).1, "4\n");
+        output.send_delayed(|key| key.serial == 4);
+        assert_eq!(write(&mut output).1, "4\n");
     }
 
     #[test]
     fn delayed_notifications_precede_the_response_of_their_call_or_are_dropped() {
-        let mut io = io();
-        io.send([line(BEHIND + 1)]);
-        io.notify(notification(1), |_| true);
-        io.end_notifications(key(1), |_| true);
-        assert!(write(&mut io).1.ends_with("\n1\n"));
-        io.send([line(MAX_MESSAGE + 1)]);
-        io.notify(notification(2), |_| true);
-        io.notify(notification(3), |_| true);
-        io.end_notifications(key(2), |_| true);
-        assert_eq!(io.dropped.get(), 1);
-        assert!(write(&mut io).0.made_room);
-        io.send_delayed(|_| true);
-        assert_eq!(write(&mut io).1, "3\n");
+        let mut output = output();
+        output.send([line(BEHIND + 1)]);
+        output.notify(notification(1), |_| true);
+        output.flush_or_drop_delayed(key(1), |_| true);
+        assert!(write(&mut output).1.ends_with("\n1\n"));
+        output.send([line(MAX_MESSAGE + 1)]);
+        output.notify(notification(2), |_| true);
+        output.notify(notification(3), |_| true);
+        output.flush_or_drop_delayed(key(2), |_| true);
+        assert_eq!(output.dropped.get(), 1);
+        assert!(write(&mut output).0.made_room);
+        output.send_delayed(|_| true);
+        assert_eq!(write(&mut output).1, "3\n");
     }
 
     #[test]
     fn a_response_that_is_too_large_for_its_batch_becomes_an_error() {
-        let mut io = io();
+        let mut output = output();
         let [one, two] = ["1", "2"].map(Bytes::from);
-        io.begin_batch();
-        io.expect_in_batch(&one);
-        io.expect_in_batch(&two);
-        io.end_batch();
-        io.respond(&one, [line(MAX_MESSAGE - 10)]);
-        assert!(io.is_empty() && io.has_room());
-        io.respond(&two, [line(100)]);
-        let read = write(&mut io).1;
+        output.begin_batch();
+        output.expect_in_batch(&one);
+        output.expect_in_batch(&two);
+        output.end_batch();
+        output.respond_pending(&one, [line(MAX_MESSAGE - 10)]);
+        assert!(output.is_empty() && output.has_room());
+        output.respond_pending(&two, [line(100)]);
+        let read = write(&mut output).1;
         assert!(read.starts_with('[') && read.ends_with("]\n") && read.contains("-31006"));
     }
 }

@@ -12,7 +12,7 @@ use crate::log_level::LogLevel;
 
 /// A legacy client, which has introduced itself once for its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentMeta {
+pub struct LegacyClientMeta {
     /// Its capabilities in their legacy form, raw; `{}` for none.
     pub capabilities: Bytes,
     /// Its name and version, raw.
@@ -22,13 +22,13 @@ pub struct AgentMeta {
 }
 
 /// A client without capabilities and log messages.
-impl Default for AgentMeta {
+impl Default for LegacyClientMeta {
     fn default() -> Self {
         Self { capabilities: Bytes::from_static(b"{}"), client: None, level: None }
     }
 }
 
-impl AgentMeta {
+impl LegacyClientMeta {
     /// The reserved members of a request's `_meta`. With `makes_task`, the response may be a task.
     #[must_use]
     pub fn meta_members(&self, makes_task: bool) -> String {
@@ -78,16 +78,16 @@ fn modern_capabilities(legacy: &Bytes, makes_task: bool) -> Result<Vec<Change>, 
 mod tests {
     use super::*;
 
-    fn legacy_agent(capabilities: &'static str) -> AgentMeta {
-        AgentMeta { capabilities: Bytes::from_static(capabilities.as_bytes()), ..AgentMeta::default() }
+    fn client_meta(capabilities: &'static str) -> LegacyClientMeta {
+        LegacyClientMeta { capabilities: Bytes::from_static(capabilities.as_bytes()), ..LegacyClientMeta::default() }
     }
 
     #[test]
     fn request_names_its_client() {
-        let all = AgentMeta {
+        let all = LegacyClientMeta {
             client: Some(Bytes::from_static(br#"{"name":"a","version":"1.0"}"#)),
             level: Some(LogLevel::Warning),
-            ..legacy_agent(r#"{"sampling":{}}"#)
+            ..client_meta(r#"{"sampling":{}}"#)
         };
         let expected = concat!(
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
@@ -100,8 +100,8 @@ mod tests {
             r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
             r#""io.modelcontextprotocol/clientCapabilities":{}"#
         );
-        assert_eq!(legacy_agent("{}").meta_members(false), least);
-        let odd = AgentMeta { client: Some(Bytes::from_static(b"7")), ..legacy_agent("null") };
+        assert_eq!(client_meta("{}").meta_members(false), least);
+        let odd = LegacyClientMeta { client: Some(Bytes::from_static(b"7")), ..client_meta("null") };
         assert_eq!(odd.meta_members(false), least);
     }
 
@@ -130,9 +130,9 @@ mod tests {
                 r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
             ),
         ] {
-            let legacy_agent = legacy_agent(legacy);
-            assert_eq!(legacy_agent.modern_capabilities(false), plain, "{legacy}");
-            assert_eq!(legacy_agent.modern_capabilities(true), with_task, "{legacy}");
+            let client_meta = client_meta(legacy);
+            assert_eq!(client_meta.modern_capabilities(false), plain, "{legacy}");
+            assert_eq!(client_meta.modern_capabilities(true), with_task, "{legacy}");
         }
     }
 }

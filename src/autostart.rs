@@ -87,7 +87,7 @@ pub(crate) fn may_be_socket_activated(directory: &RuntimeDir) -> bool {
 /// Starts a daemon while no other process does.
 async fn start_once(directory: &RuntimeDir) -> Result<StartOutcome, AutostartError> {
     directory.create()?;
-    let io = |source| SocketError::Io { path: directory.path().to_owned(), source };
+    let io = |source| SocketError::Io { operation: "lock", path: directory.path().to_owned(), source };
     let lock = File::open(directory.path()).map_err(io)?;
     loop {
         match lock.try_lock() {

@@ -1,7 +1,7 @@
 //! One MCP server, owned by a Rust program: what the daemon does for each of its servers, as a library.
 //!
-//! Knows: [`crate::server`]. It is the same task that the daemon runs, without restarts: framing, ids, tool list, the
-//! stop ladder and the guard are the daemon's own.
+//! A [`Client`] runs the same task as the daemon, but never restarts a server that has failed. Framing, ids, tool list, stop sequence
+//! and guard process are the same code. Knows: [`crate::server`].
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,8 +37,10 @@ use crate::server::messages::call::Access;
 use crate::server::{self, GuardProgram, Reaper, Running, ServerContext, ServerHandle, SharedState, StopLevel};
 use crate::tool::Tool;
 
-/// A server process of this program's own, or its session with a server that is reached at a URL. Dropping it ends the process
-/// and everything it started, or the connections, at once; [`Client::close`] is the polite way.
+/// One server of this program: a process that it has started, or a session with a server at a URL.
+///
+/// Dropping a `Client` kills the process and its descendants at once, or closes the connections. [`Client::close`] stops the server in an
+/// orderly way.
 #[derive(Debug)]
 pub struct Client {
     running: Running,
@@ -62,17 +64,17 @@ pub enum ClientState {
     Failed,
 }
 
-/// Why a [`Client`] did not do what it was asked. Each says the server's name.
+/// Why a request to a [`Client`] failed. Each text has the server's name.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// Asked before [`Client::initialize`] has returned.
+    /// The request came before [`Client::initialize`] had returned.
     #[error("server `{server}` is not initialized: call `initialize` first")]
     NotInitialized {
         /// The configured name.
         server: Arc<str>,
     },
-    /// Asked after the server had ended, or when it could not be started.
+    /// The server has ended, or could not be started.
     #[error("server `{server}` is not connected: {reason}")]
     ServerNotConnected {
         /// The configured name.
@@ -80,7 +82,7 @@ pub enum ClientError {
         /// How it ended, on one line.
         reason: String,
     },
-    /// Policy hides the tool.
+    /// Policy hides the tool. Only a Rust program sees this error: an agent of mcpd gets the error of a nonexistent tool.
     #[error("tool `{tool}` of server `{server}` is denied")]
     ToolDenied {
         /// The configured name.
@@ -104,10 +106,10 @@ pub enum ClientError {
         /// The configured name.
         server: Arc<str>,
     },
-    /// The server answered with a JSON-RPC error, or mcpd in its place with one of its codes −31001 to −31006, whose
-    /// `data.outcome` says whether the call may have had an effect.
+    /// The server answered with a JSON-RPC error, or mcpd did, with a code from −31001 to −31006. In errors of mcpd, `data.outcome` says
+    /// whether the call may have had an effect.
     #[error("server `{server}`: {} ({})", error.message, error.code)]
-    Refused {
+    ErrorResponse {
         /// The configured name.
         server: Arc<str>,
         /// The error object.
@@ -194,7 +196,8 @@ impl Client {
         }
     }
 
-    /// The server's tools that policy permits, in its own order, as last listed; a change it announces is followed.
+    /// The tools that policy permits, in the order of the server's last list. If the server announces a change, mcpd requests the list
+    /// again.
     ///
     /// # Errors
     /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`], [`ClientError::MalformedTool`].
@@ -232,7 +235,7 @@ impl Client {
     /// `ping` (MCP 2026-07-28).
     ///
     /// # Errors
-    /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`], [`ClientError::Refused`].
+    /// [`ClientError::NotInitialized`], [`ClientError::ServerNotConnected`], [`ClientError::ErrorResponse`].
     pub async fn ping(&self) -> Result<Duration, ClientError> {
         self.ready()?;
         let era = self.handle().published().protocol.map_or(Era::Legacy, era::of);
@@ -314,7 +317,7 @@ pub(crate) async fn request(
 }
 
 fn refused(server: &ServerHandle, error: ErrorObject) -> ClientError {
-    ClientError::Refused { server: Arc::clone(server.name()), error }
+    ClientError::ErrorResponse { server: Arc::clone(server.name()), error }
 }
 
 #[derive(Serialize)]

@@ -170,18 +170,22 @@ pub async fn run(
     log: logging::Control,
     cgroups: Cgroups,
 ) -> Result<(), DaemonError> {
-    let activated = ActivatedSockets::take_over()?;
-    let inherited = process::prepare()?;
-    let (signals, task_token_key) = (signals::listen()?, TaskTokenKey::generate().map_err(io::Error::other)?);
+    let failed = |operation| move |source| DaemonError::Start { operation, source };
+    let activated = ActivatedSockets::take_over().map_err(failed("take over the sockets of systemd"))?;
+    let inherited = process::prepare().map_err(failed("prepare the process"))?;
+    let signals = signals::listen().map_err(failed("handle signals"))?;
+    let key = TaskTokenKey::generate().map_err(io::Error::other);
+    let task_token_key = key.map_err(failed("generate a random key"))?;
     let mut lock = directory.lock()?;
     let loaded = Arc::new(loaded);
     let config = &loaded.config;
-    let (calls, reader, keeper) = calls::start(config.daemon.calls.clone())?;
+    let (calls, reader, keeper) =
+        calls::start(config.daemon.calls.clone()).map_err(failed("start the history of calls"))?;
     let logins = process::logins();
     let host = server_context(&config.daemon, inherited, cgroups, logins.clone());
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
-    let mut upkeep = SocketUpkeep::new(lock)?;
+    let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
     let first_list_wait = config.daemon.first_list_wait;
     let setup = Setup { naming: config.daemon.naming.clone(), host, first_list_wait };
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;

@@ -163,7 +163,7 @@ impl RuntimeDir {
     fn take_lock(&self) -> Result<Lock, SocketError> {
         self.create()?;
         let path = self.path.join(LOCK);
-        let io = |source| SocketError::Io { path: path.clone(), source };
+        let io = |source| SocketError::Io { operation: "lock", path: path.clone(), source };
         loop {
             let opened = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
             let file = opened.map_err(io)?;
@@ -186,7 +186,7 @@ impl RuntimeDir {
     /// If it is not this user's alone.
     pub(crate) fn create(&self) -> Result<(), SocketError> {
         let path = self.path.clone();
-        let io = |source| SocketError::Io { path: path.clone(), source };
+        let io = |source| SocketError::Io { operation: "create", path: path.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(io)?;
         let found = std::fs::symlink_metadata(&self.path).map_err(io)?;
         let refuse = |what: String| Err(SocketError::Unsafe { path: path.clone(), what });
@@ -255,7 +255,11 @@ impl Lock {
         }
         match std::fs::symlink_metadata(&path) {
             Ok(found) if !found.file_type().is_socket() => return Err(SocketError::NotASocket(path)),
-            Ok(_) => std::fs::remove_file(&path).map_err(|source| SocketError::Io { path: path.clone(), source })?,
+            Ok(_) => std::fs::remove_file(&path).map_err(|source| SocketError::Io {
+                operation: "remove",
+                path: path.clone(),
+                source,
+            })?,
             Err(_) => {}
         }
         Listener::at(path, mode)

@@ -12,7 +12,7 @@ const SAMPLE: usize = 64;
 #[error("{}", self.in_one_line())]
 pub(crate) struct NotUtf8 {
     encoding: Encoding,
-    /// The valid part of the text.
+    /// The whole text, with replacement characters for invalid bytes.
     text: String,
     /// The offset of the invalid byte.
     at: usize,
@@ -69,7 +69,7 @@ fn utf16(bytes: &[u8]) -> Option<(&'static str, bool)> {
 }
 
 impl NotUtf8 {
-    /// The valid part of the text, and the offset of the error.
+    /// The whole text, with replacement characters for invalid bytes, and the offset of the first invalid byte.
     pub(super) fn place(&self) -> (&str, usize) {
         (&self.text, self.at)
     }
@@ -84,12 +84,12 @@ impl NotUtf8 {
 
     /// The command that converts the file.
     pub(super) fn help(&self, file: &str) -> String {
-        let (name, or) = match self.encoding {
+        let (name, note) = match self.encoding {
             Encoding::Utf16(name) => (name, ""),
-            Encoding::Bytes => ("ISO-8859-1", ", or with the encoding that it has"),
+            Encoding::Bytes => ("ISO-8859-1", "; if it has another encoding, name that after `-f`"),
         };
         let file = shlex::try_quote(file).unwrap_or_else(|_| "FILE".into());
-        format!("convert it: `iconv -f {name} -t UTF-8 {file} > NEW`{or}")
+        format!("convert it: `iconv -f {name} -t UTF-8 {file} > NEW && mv NEW {file}`{note}")
     }
 
     fn in_one_line(&self) -> String {

@@ -17,7 +17,7 @@ use self::secrets::SecretExtractor;
 pub(crate) use self::secrets::{Content, SecretFile, reference};
 use super::diagnostic::SourceFile;
 use super::edit::{self, EditError, Setting};
-use super::interpolate::{Sources, UndefinedValue};
+use super::interpolate::{Sources, UnusableValue};
 use super::launch::Launch;
 use super::{ServerConfig, read, toml};
 
@@ -30,7 +30,7 @@ pub(crate) struct Plan<'a> {
     text: String,
     mover: SecretExtractor<'a>,
     /// Every existing and planned server.
-    known: Vec<(String, Result<Launch, UndefinedValue>)>,
+    known: Vec<(String, Result<Launch, UnusableValue>)>,
 }
 
 /// The outcome for one server of another client.
@@ -116,14 +116,14 @@ impl<'a> Plan<'a> {
     }
 
     /// The launch of a server with these settings, as far as its references have values now.
-    fn launch(&self, name: &str, settings: &Settings) -> Result<Launch, UndefinedValue> {
+    fn launch(&self, name: &str, settings: &Settings) -> Result<Launch, UnusableValue> {
         let settings: Vec<_> = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone())).collect();
         let text = edit::add("", name, &settings).unwrap_or_default();
         let root = toml::parse(&text).root;
         let file = Arc::new(SourceFile::new(Path::new("/"), &text, Vec::new()));
         let layer = root.map(|root| read::read(&root, read::Format::Native, &file, self.sources).0);
         let server = layer.and_then(|layer| layer.servers.into_iter().next());
-        server.map_or(Err(UndefinedValue::Unfit { key: "command", complaint: "is unfit" }), |server| {
+        server.map_or(Err(UnusableValue::Invalid { key: "command", complaint: "is unfit" }), |server| {
             server.launch.interpolate(self.sources)
         })
     }
@@ -132,9 +132,9 @@ impl<'a> Plan<'a> {
 /// Whether two servers are equal. With undefined references, only servers of one name count as equal.
 fn same(
     name: &str,
-    this: &Result<Launch, UndefinedValue>,
+    this: &Result<Launch, UnusableValue>,
     other_name: &str,
-    other: &Result<Launch, UndefinedValue>,
+    other: &Result<Launch, UnusableValue>,
 ) -> bool {
     match (this, other) {
         (Ok(this), Ok(other)) => this.is_equivalent(other),

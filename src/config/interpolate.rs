@@ -19,13 +19,13 @@ mod sources;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-mod undefined;
+mod unusable;
 
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::environment::Environment;
 pub use self::sources::{FileId, FileText, Permissions, Process, Sources};
-pub use self::undefined::UndefinedValue;
+pub use self::unusable::UnusableValue;
 use super::secret::is_secret_name;
 use super::{AGENT_CWD, Secrets};
 
@@ -125,7 +125,7 @@ impl Template {
     }
 
     /// Expands every reference. Adds the values of `${file:…}` and `${cred:…}` to `secrets`.
-    pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, UndefinedValue> {
+    pub(super) fn interpolate(&self, sources: &dyn Sources, secrets: &mut Secrets) -> Result<String, UnusableValue> {
         let mut filled = String::new();
         for piece in &self.pieces {
             let value = piece.interpolate(sources)?;
@@ -138,7 +138,7 @@ impl Template {
     }
 
     /// The first reference without a value.
-    pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<UndefinedValue> {
+    pub(crate) fn undefined(&self, sources: &dyn Sources) -> Option<UnusableValue> {
         self.interpolate(sources, &mut Secrets::default()).err()
     }
 
@@ -182,53 +182,57 @@ impl Piece {
         }
     }
 
-    fn interpolate(&self, sources: &dyn Sources) -> Result<String, UndefinedValue> {
+    fn interpolate(&self, sources: &dyn Sources) -> Result<String, UnusableValue> {
         match self {
             Self::Literal(text) => Ok(text.clone()),
             Self::Variable { name, default } => match (sources.var(name), default) {
                 (Some(value), _) if !value.is_empty() => Ok(value),
                 (_, Some(default)) => Ok(default.clone()),
-                (Some(_), None) => Err(UndefinedValue::Empty(name.clone())),
-                (None, None) => Err(UndefinedValue::Variable(name.clone())),
+                (Some(_), None) => Err(UnusableValue::Empty(name.clone())),
+                (None, None) => Err(UnusableValue::Variable(name.clone())),
             },
-            Self::File(path) => contents(&whole(path, sources)?, sources),
+            Self::File(path) => self.contents(&whole(path, sources)?, sources),
             Self::Credential(name) => match sources.var("CREDENTIALS_DIRECTORY") {
-                Some(directory) if !directory.is_empty() => contents(&Path::new(&directory).join(name), sources),
-                _ => Err(UndefinedValue::Credential(name.clone())),
+                Some(directory) if !directory.is_empty() => self.contents(&Path::new(&directory).join(name), sources),
+                _ => Err(UnusableValue::Credential(name.clone())),
             },
             Self::AgentCwd => Ok(AGENT_CWD.to_owned()),
             Self::Home => Ok(home(sources)? + "/"),
         }
     }
-}
 
-fn contents(path: &Path, sources: &dyn Sources) -> Result<String, UndefinedValue> {
-    let failed = |reason| UndefinedValue::File { path: path.to_owned(), reason };
-    let mut text = sources.read(path, MAX_FILE).map_err(|error| failed(error.to_string()))?;
-    if text.contains('\0') {
-        return Err(failed("it contains a NUL character, which arguments and variables cannot contain".to_owned()));
+    /// The text of the file that the reference leads to.
+    fn contents(&self, path: &Path, sources: &dyn Sources) -> Result<String, UnusableValue> {
+        let failed = |reason| UnusableValue::File { reference: self.reference(), path: path.to_owned(), reason };
+        let mut text = sources.read(path, MAX_FILE).map_err(|error| failed(error.to_string()))?;
+        if text.contains('\0') {
+            return Err(failed("it contains a NUL character, which arguments and variables cannot contain".to_owned()));
+        }
+        if text.ends_with('\n') {
+            text.pop();
+        }
+        if text.is_empty() {
+            return Err(failed("it is empty".to_owned()));
+        }
+        Ok(text)
     }
-    if text.ends_with('\n') {
-        text.pop();
-    }
-    if text.is_empty() {
-        return Err(failed("it is empty".to_owned()));
-    }
-    Ok(text)
 }
 
 /// The path of a `${file:…}`.
-fn whole(path: &str, sources: &dyn Sources) -> Result<PathBuf, UndefinedValue> {
+fn whole(path: &str, sources: &dyn Sources) -> Result<PathBuf, UnusableValue> {
     path.strip_prefix("~/").map_or_else(|| Ok(path.into()), |rest| Ok(Path::new(&home(sources)?).join(rest)))
 }
 
-fn home(sources: &dyn Sources) -> Result<String, UndefinedValue> {
-    sources.home().and_then(|home| home.into_os_string().into_string().ok()).ok_or(UndefinedValue::Home)
+fn home(sources: &dyn Sources) -> Result<String, UnusableValue> {
+    sources.home().and_then(|home| home.into_os_string().into_string().ok()).ok_or(UnusableValue::Home)
 }
 
 fn reference(body: &str) -> Result<Piece, TemplateError> {
     if body.contains("${") {
-        return Err(malformed("`${…}` cannot hold another `${…}`", "write the two one after the other"));
+        return Err(malformed(
+            "a reference cannot contain another `${`",
+            "write one reference after the other, such as `${A}${B:-b}`",
+        ));
     }
     let variable = body.strip_prefix("env:").filter(|rest| !rest.starts_with('-')).unwrap_or(body);
     let (name, default) = variable.split_once(":-").map_or((variable, None), |(name, text)| (name, Some(text)));
@@ -243,8 +247,8 @@ fn reference(body: &str) -> Result<Piece, TemplateError> {
         )),
         Some(("cred", name)) if is_credential_name(name) => Ok(Piece::Credential(name.to_owned())),
         Some(("cred", name)) => Err(malformed(
-            format!("`{name}` is not a valid credential name"),
-            "write the name without any `/`, such as `${cred:token}`",
+            format!("`${{cred:{name}}}` needs the name of a credential"),
+            "write a name without `/`, such as `${cred:token}`",
         )),
         Some(("agent", "cwd")) => Ok(Piece::AgentCwd),
         _ => Err(malformed(

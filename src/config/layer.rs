@@ -21,7 +21,7 @@ pub(super) use self::remote::{
 };
 use super::diagnostic::Diagnostic;
 use super::environment::{hide_proxy_passwords, passed};
-use super::interpolate::{Sources, UndefinedValue};
+use super::interpolate::{Sources, UnusableValue};
 use super::keys::KeyLayer;
 use super::launch::{Launch, Secrets};
 use super::sandbox::{ProtectedDirectories, SandboxLevel};
@@ -132,7 +132,7 @@ impl ServerLayer {
                 program.passed = Some(passed);
             }
             let is_lost = launch.needs_agent_cwd() && !settings.sharing.is_by_agent();
-            if is_lost { Err(UndefinedValue::AgentCwd) } else { Ok(launch) }
+            if is_lost { Err(UnusableValue::AgentCwd) } else { Ok(launch) }
         });
         let policies = exposures.iter().chain(&defaults.exposures).map(|exposure| &exposure.policy);
         ServerConfig {

@@ -96,7 +96,7 @@ pub struct ServerConfig {
     /// `[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*`.
     pub name: Arc<str>,
     /// The command or URL. An undefined `${…}` is an error of this server only.
-    pub launch: Result<Launch, interpolate::UndefinedValue>,
+    pub launch: Result<Launch, interpolate::UnusableValue>,
     /// Which of its tools, prompts and resources are exposed.
     pub policy: Policy,
     /// Its limits, timeouts and start behaviour.
@@ -181,7 +181,7 @@ impl ServerConfig {
     pub(crate) fn at(&self, cwd: Option<&str>) -> Self {
         let launch = self.launch.clone().and_then(|launch| match cwd {
             Some(cwd) => Ok(launch.at(cwd)),
-            None if launch.needs_agent_cwd() => Err(interpolate::UndefinedValue::UnknownCwd),
+            None if launch.needs_agent_cwd() => Err(interpolate::UnusableValue::UnknownCwd),
             None => Ok(launch),
         });
         Self { launch, ..self.clone() }

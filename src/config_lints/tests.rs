@@ -120,9 +120,9 @@ fn undefined_reference_is_reported_with_its_place() {
          [servers.b]\ncommand = '${SET:-x}${E:-}'\nargs = ['${agent:cwd}']\n",
         &[],
         &[
-            "3:9 server `a` cannot be started: environment variable `NONE` is not set | …`${NAME:-default}`",
-            "4:13 server `a` cannot be started: cannot use /home/u/none: … | write that file, or name another",
-            "4:35 server `a` cannot be started: credential `c` is not available… | give it to the unit with `LoadCredential=`",
+            "3:9 server `a` cannot be started: environment variable `NONE` is not set… | …`mcpd reload --environment`…",
+            "4:13 server `a` cannot be started: `${file:~/none}` cannot be used: /home/u/none: … | write that file, or name another",
+            "4:35 server `a` cannot be started: `${cred:c}` has no value… | add `LoadCredential=NAME:PATH` to the unit of mcpd",
             "5:10 server `b` cannot be started: `${agent:cwd}` needs `sharing = \"workspace\"`…",
         ],
     );
@@ -132,8 +132,8 @@ fn undefined_reference_is_reported_with_its_place() {
 fn a_credential_that_the_unit_does_not_have_is_to_be_given_to_it() {
     let text = "[servers.a]\ncommand = 'x'\nenv = { A = '${cred:c}', B = '${file:/none}' }\n";
     let expected = [
-        "3:13 server `a` cannot be started: cannot use /run/c/c: … | give it to the unit with `LoadCredential=`",
-        "3:30 server `a` cannot be started: cannot use /none: … | write that file, or name another",
+        "3:13 server `a` cannot be started: `${cred:c}` cannot be used: /run/c/c: … | add `LoadCredential=NAME:PATH` to the unit of mcpd",
+        "3:30 server `a` cannot be started: `${file:/none}` cannot be used: /none: … | write that file, or name another",
     ];
     check_in(&[("CREDENTIALS_DIRECTORY", "/run/c")], text, &[], &expected);
 }

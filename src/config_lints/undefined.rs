@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Context;
 use crate::config::diagnostic::Diagnostic;
-use crate::config::interpolate::UndefinedValue;
+use crate::config::interpolate::UnusableValue;
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
     let mut failing = HashSet::new();
@@ -30,18 +30,18 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
 }
 
 /// Only a variable may have a default.
-fn help(undefined: &UndefinedValue, context: &Context<'_>) -> &'static str {
-    const CREDENTIAL: &str = "give it to the unit with `LoadCredential=`";
+fn help(undefined: &UnusableValue, context: &Context<'_>) -> &'static str {
+    const CREDENTIAL: &str = "add `LoadCredential=NAME:PATH` to the unit of mcpd";
     let is_credential =
         |path: &Path| context.sources.var("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.starts_with(directory));
     match undefined {
-        UndefinedValue::Variable(_) | UndefinedValue::Empty(_) => {
-            "define it where mcpd runs, or write a default: `${NAME:-default}`"
+        UnusableValue::Variable(_) | UnusableValue::Empty(_) => {
+            "set it where mcpd runs; under systemd, `mcpd reload --environment` takes it from the login shell"
         }
-        UndefinedValue::Credential(_) => CREDENTIAL,
-        UndefinedValue::File { path, .. } if is_credential(path) => CREDENTIAL,
-        UndefinedValue::File { .. } => "write that file, or name another",
-        UndefinedValue::Home => "define `HOME` where mcpd runs, or write an absolute path",
+        UnusableValue::Credential(_) => CREDENTIAL,
+        UnusableValue::File { path, .. } if is_credential(path) => CREDENTIAL,
+        UnusableValue::File { .. } => "write that file, or name another",
+        UnusableValue::Home => "set `HOME` where mcpd runs, or write an absolute path",
         _ => "the other servers are not affected",
     }
 }

@@ -9,7 +9,7 @@ pub enum ManagerError {
     /// No server has this name.
     #[error("there is no server `{server}`")]
     UnknownServer {
-        /// The name that was asked for.
+        /// The requested name.
         server: String,
     },
     /// Another server has this name.
@@ -19,34 +19,36 @@ pub enum ManagerError {
         server: String,
     },
     /// The name is invalid as a prefix of tool names.
-    #[error("`{server}` cannot name a server: letters, digits, `-` and single `_` between them can")]
+    #[error("`{server}` cannot name a server: use letters, digits and `-`; a single `_` may stand between them")]
     InvalidServerName {
         /// The name.
         server: String,
     },
-    /// No tool has this name, not even a denied one.
+    /// No tool is exposed under this name, not even as a denied one.
     #[error("there is no tool `{tool}`")]
     UnknownTool {
-        /// The name that was asked for.
+        /// The requested name.
         tool: String,
     },
-    /// The server has listed other tools, but none of this name.
+    /// The server has listed other tools, but none of this name, which is the server's own.
     #[error("server `{server}` offers no tool `{tool}`{}", nearest.as_ref().map(|nearest| format!(": did you mean `{nearest}`?")).unwrap_or_default())]
-    NoSuchTool {
+    UnknownToolOfServer {
         /// The configured name.
         server: String,
-        /// The name that was asked for.
+        /// The requested name.
         tool: String,
         /// The most similar name.
         nearest: Option<String>,
     },
     /// The server has the maximum number of disabled tools.
-    #[error("server `{server}` has {most} tools that are switched off: deny them in its configuration")]
-    TooManyToolsOff {
+    #[error(
+        "cannot disable another tool of server `{server}`: {max} are disabled, the maximum. Add tools to `deny` in its configuration instead"
+    )]
+    TooManyDisabledTools {
         /// The configured name.
         server: String,
         /// The maximum number.
-        most: usize,
+        max: usize,
     },
     /// The pattern is not a valid glob.
     #[error("server `{server}`: {reason}")]
@@ -65,9 +67,9 @@ pub enum ManagerError {
         reason: String,
     },
     /// The manager was closed with [`Manager::close`](super::Manager::close).
-    #[error("the manager is closed")]
+    #[error("mcpd takes no more requests, because it is shutting down (`Manager::close` in a Rust program)")]
     Closed,
     /// An error of one server or of its connection.
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Server(#[from] ClientError),
 }

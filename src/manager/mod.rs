@@ -222,7 +222,7 @@ impl Manager {
     /// has ended.
     ///
     /// # Errors
-    /// [`ManagerError::UnknownServer`], [`ManagerError::NoSuchTool`], [`ManagerError::TooManyToolsOff`]. On an error, nothing changes.
+    /// [`ManagerError::UnknownServer`], [`ManagerError::UnknownToolOfServer`], [`ManagerError::TooManyDisabledTools`]. On an error, nothing changes.
     pub async fn toggle(&self, server: &str, toggle: Toggle) -> Result<(), ManagerError> {
         self.switch(server, toggle).await.map(drop)
     }

@@ -134,7 +134,7 @@ async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, 
     connected(&handle)?;
     if !enablement.is_enabled() || !config.policy.permits(ListKind::Resources, uri, None) {
         let error = ErrorObject::new(RESOURCE_NOT_FOUND, "Resource not found");
-        return Err(ClientError::Refused { server: Arc::clone(handle.name()), error }.into());
+        return Err(ClientError::ErrorResponse { server: Arc::clone(handle.name()), error }.into());
     }
     let limit = config.settings.request_limit();
     let result = request(&handle, "resources/read", &json!({ "uri": uri }), limit).await?;
@@ -152,5 +152,5 @@ async fn read(manager: &Manager, server: &str, uri: &str) -> Result<ToolResult, 
 
 fn malformed(handle: &ServerHandle, method: &str) -> ClientError {
     let error = ErrorObject::new(INTERNAL_ERROR, format!("its answer to `{method}` is malformed"));
-    ClientError::Refused { server: Arc::clone(handle.name()), error }
+    ClientError::ErrorResponse { server: Arc::clone(handle.name()), error }
 }

@@ -1,4 +1,4 @@
-//! Why a server is down or takes no calls, as an enum with a stable code. Pure. `Display` is the only place of its text.
+//! Why a server is down or takes no calls, as an enum with a stable code. Pure. The text is only in `Display`.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::list_kind::ListKind;
 use crate::net::client::NetError;
 use crate::transport::http::Disconnect;
 
-/// Why a server is down, takes no calls, or has failed without being down.
+/// Why a server is down, why it takes no calls, or why one of its requests failed while it runs.
 ///
-/// `Display` continues a sentence that begins with the server's name, on one line.
+/// `Display` gives the reason on one line, for use after the server's name and a colon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// A value of its configuration is undefined. The text names it.
-    Undefined(String),
+    /// A value of its configuration cannot be used. The text names it.
+    UnusableValue(String),
     /// Its program did not start.
     Start(StartError),
     /// The guard of its process died.
@@ -38,7 +38,7 @@ pub enum ServerError {
         /// The first request.
         method: &'static str,
     },
-    /// Its result of `initialize` is not one.
+    /// Its response to `initialize` has a result that is not valid.
     MalformedInitialize {
         /// The result, shortened.
         result: String,
@@ -47,7 +47,7 @@ pub enum ServerError {
     InitializeRefused {
         /// The error object, shortened.
         error: String,
-        /// By the error, it speaks the modern era only (MCP 2026-07-28, `basic/versioning`).
+        /// The error shows that the server speaks only the modern era (MCP 2026-07-28, `basic/versioning`).
         is_modern_only: bool,
     },
     /// It repeats mcpd's own messages, as `cat` does.
@@ -63,15 +63,15 @@ pub enum ServerError {
     HasBothEras,
     /// It left pings or calls unanswered.
     Unanswered(UnansweredCounts),
-    /// The operator has marked it down.
+    /// The operator has marked it down with `mcpd health`.
     MarkedDown,
-    /// The operator has disabled it.
+    /// The operator has disabled it with `mcpd disable`.
     Disabled,
-    /// It was stopped.
+    /// mcpd has stopped it: it was removed or replaced, or mcpd is stopping.
     Stopped,
     /// It has not finished its start.
     Starting,
-    /// It has not listed what it offers yet.
+    /// It has not sent its lists yet.
     NotListed,
     /// Its response to a request for a list cannot be used.
     List {
@@ -79,10 +79,10 @@ pub enum ServerError {
         kind: ListKind,
         /// What the response is, such as `is malformed`.
         problem: &'static str,
-        /// The number of items of earlier pages that are used.
+        /// Number of items of earlier pages, which mcpd uses.
         used: Option<usize>,
     },
-    /// It asked mcpd to retry later.
+    /// It takes no calls before a time that it has set with its last error.
     RetryLater,
     /// It ended the stream of `subscriptions/listen`.
     ListenEnded,
@@ -112,16 +112,16 @@ pub struct StartTimeout {
 pub enum StartActivity {
     /// There were none.
     Never,
-    /// They went on to the end.
-    Lasting,
+    /// They continued until the end.
+    UntilEnd,
     /// They stopped before the end.
     Stopped,
 }
 
-/// What brings a server back.
+/// What the daemon waits for before it starts the server again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recovery {
-    /// Another attempt.
+    /// The time of the next attempt.
     Retry,
     /// A login.
     Login,
@@ -138,12 +138,13 @@ impl ServerError {
         }
     }
 
-    /// The time after which the server asked mcpd to retry.
+    /// The delay that a server at a URL has set with its last disconnect. [`ServerError::RetryLater`] is the state after that, and has no delay
+    /// of its own.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         if let Self::Disconnected(disconnect) = self { disconnect.retry_after() } else { None }
     }
 
-    /// Whether the configured command cannot be executed, so that waiting for the next attempt is of no use.
+    /// Whether somebody has to change the configuration or the file before the command can be executed.
     #[must_use]
     pub fn needs_config_change(&self) -> bool {
         matches!(self, Self::Start(error) if error.needs_config_change())
@@ -153,7 +154,7 @@ impl ServerError {
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Undefined(_) => "undefined_value",
+            Self::UnusableValue(_) => "unusable_value",
             Self::Start(error) => error.code(),
             Self::GuardLost => "guard_lost",
             Self::GuardSilent => "guard_silent",
@@ -201,43 +202,46 @@ impl From<NetError> for ServerError {
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Undefined(text) | Self::Internal(text) => f.write_str(text),
+            Self::UnusableValue(text) | Self::Internal(text) => f.write_str(text),
             Self::Start(error) => error.fmt(f),
-            Self::GuardLost => f.write_str("its guard process ended"),
-            Self::GuardSilent => f.write_str("its guard process does not answer"),
+            Self::GuardLost => f.write_str("the `mcpd-guard` process that ran it ended or was killed"),
+            Self::GuardSilent => f.write_str("the `mcpd-guard` process that starts it does not answer"),
             Self::Exited(exit) => exit.fmt(f),
             Self::StreamClosed(stream) => write!(f, "closed its {stream}"),
             Self::Disconnected(disconnect) => disconnect.fmt(f),
             Self::StartTimedOut(timeout) => timeout.fmt(f),
-            Self::InvalidResponse { method } => write!(f, "its answer to `{method}` is no valid response"),
-            Self::MalformedInitialize { result } => write!(f, "malformed result of `initialize`: {result}"),
-            Self::InitializeRefused { error, .. } => write!(f, "refused `initialize`: {error}"),
+            Self::InvalidResponse { method } => write!(f, "its answer to `{method}` is not a valid response"),
+            Self::MalformedInitialize { result } => write!(f, "its result of `initialize` is malformed: {result}"),
+            Self::InitializeRefused { error, is_modern_only: false } => write!(f, "refused `initialize`: {error}"),
+            Self::InitializeRefused { error, is_modern_only: true } => {
+                write!(f, "refused `initialize`, because it speaks only MCP 2026-07-28: remove `era = \"legacy\"` if it is set: {error}")
+            }
             Self::NotAServer => f.write_str("is not an MCP server: it repeats the messages that it receives"),
             Self::UnsupportedVersion { versions } => {
-                write!(f, "speaks only protocol versions that mcpd does not: {versions}")
+                write!(f, "speaks only protocol versions that mcpd does not support: {versions}")
             }
             Self::NoModernEra => f.write_str("does not speak MCP 2026-07-28, which `era = \"modern\"` requires"),
-            Self::HasBothEras => f.write_str("is restarted, as it supports both eras"),
+            Self::HasBothEras => f.write_str("supports both eras: mcpd restarts it once, with one instance for each era"),
             Self::Unanswered(silence) => write!(f, "did not answer {silence} in a row"),
-            Self::MarkedDown => f.write_str("was marked down by hand"),
-            Self::Disabled => f.write_str("it is disabled"),
-            Self::Stopped => f.write_str("was stopped"),
-            Self::Starting => f.write_str("it is still starting"),
-            Self::NotListed => f.write_str("it has not listed what it offers yet"),
+            Self::MarkedDown => f.write_str("was marked down: `mcpd health SERVER auto` ends that"),
+            Self::Disabled => f.write_str("is disabled: `mcpd enable` enables it"),
+            Self::Stopped => f.write_str("was stopped by mcpd"),
+            Self::Starting => f.write_str("is still starting"),
+            Self::NotListed => f.write_str("has not sent its lists yet"),
             Self::List { kind, problem, used } => {
                 write!(f, "its answer to `{}` {problem}", kind.method())?;
-                used.map_or(Ok(()), |used| write!(f, "; the {used} items before it are used"))
+                used.map_or(Ok(()), |used| write!(f, "; mcpd uses the items of the earlier pages ({used})"))
             }
-            Self::RetryLater => f.write_str("it asked mcpd to retry later"),
-            Self::ListenEnded => f.write_str("it ended the stream of `subscriptions/listen`"),
+            Self::RetryLater => f.write_str("takes no calls yet, as its last error requires"),
+            Self::ListenEnded => f.write_str("ended the stream of `subscriptions/listen`"),
             Self::HeaderMismatch(message) => {
                 write!(
                     f,
                     "its tools require other headers than its last tool list states; mcpd requests the list again: {message}"
                 )
             }
-            Self::TooManyDirectories => f.write_str("agents of this user work in too many directories at once"),
-            Self::Hidden => f.write_str("policy hides it now"),
+            Self::TooManyDirectories => f.write_str("needs one instance for each directory, and agents of this user work in too many: close agents, or change `sharing`"),
+            Self::Hidden => f.write_str("a reload, `deny` or `mcpd disable` has hidden what was requested"),
         }
     }
 }
@@ -245,7 +249,7 @@ impl fmt::Display for ServerError {
 impl StartTimeout {
     fn code(self) -> &'static str {
         match (self.activity, self.method) {
-            (StartActivity::Lasting, _) => "start_timeout",
+            (StartActivity::UntilEnd, _) => "start_timeout",
             (_, "initialize") => "initialize_timeout",
             _ => "discover_timeout",
         }
@@ -257,10 +261,13 @@ impl fmt::Display for StartTimeout {
         let Self { method, took, activity } = self;
         let took = duration::format(*took);
         match activity {
-            StartActivity::Never => write!(f, "did not answer `{method}` within {took}"),
-            StartActivity::Lasting => write!(f, "was still starting after {took}"),
+            StartActivity::Never => write!(f, "did not answer `{method}` within {took} (`handshake_timeout`)"),
+            StartActivity::UntilEnd => write!(f, "was still starting after {took}, the maximum"),
             StartActivity::Stopped => {
-                write!(f, "did not answer `{method}` within {took}, and shows no activity any more")
+                write!(
+                    f,
+                    "did not answer `{method}` within {took}, and its start makes no more progress (`handshake_timeout`)"
+                )
             }
         }
     }

@@ -13,7 +13,7 @@ use super::sandbox::Unenforceable;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StartError {
-    /// The configured command is not a program on the server's `PATH`, or not a file.
+    /// A command without `/` is not a program on the server's `PATH`, or a command with `/` is not a file.
     CommandNotFound {
         /// As configured.
         command: String,
@@ -29,7 +29,7 @@ pub enum StartError {
         /// The system's message.
         error: String,
     },
-    /// The system did not execute the file this time.
+    /// The system failed to execute the file this time. The next attempt may succeed.
     ExecFailed {
         /// The file.
         program: PathBuf,
@@ -60,13 +60,13 @@ impl StartError {
 
     /// The system refused to execute a file.
     pub(super) fn of_execution(program: &Path, error: &io::Error) -> Self {
-        let lasting = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::ACCESS, Errno::PERM, Errno::NOEXEC];
-        let is_lasting = Errno::from_io_error(error).is_some_and(|errno| lasting.contains(&errno));
+        let permanent = [Errno::NOENT, Errno::NOTDIR, Errno::ISDIR, Errno::ACCESS, Errno::PERM, Errno::NOEXEC];
+        let is_permanent = Errno::from_io_error(error).is_some_and(|errno| permanent.contains(&errno));
         let (program, error) = (program.to_owned(), error.to_string());
-        if is_lasting { Self::ExecRefused { program, error } } else { Self::ExecFailed { program, error } }
+        if is_permanent { Self::ExecRefused { program, error } } else { Self::ExecFailed { program, error } }
     }
 
-    /// Whether a person has to change something before the command can be executed.
+    /// Whether the same error is expected at each attempt, until somebody changes the configuration or the file.
     pub(super) fn needs_config_change(&self) -> bool {
         matches!(
             self,
@@ -84,8 +84,8 @@ impl StartError {
         match self {
             Self::CommandNotFound { .. } => "command_not_found",
             Self::CommandLine(_) => "command_line",
-            Self::ExecRefused { .. } => "not_executable",
-            Self::ExecFailed { .. } => "not_executed",
+            Self::ExecRefused { .. } => "cannot_execute",
+            Self::ExecFailed { .. } => "execution_failed",
             Self::NoWorkingDirectory(_) => "no_working_directory",
             Self::Unenforceable(_) => "sandbox_unenforceable",
             Self::Sandbox(_) => "sandbox_failed",
@@ -119,10 +119,13 @@ impl fmt::Display for StartError {
             Self::CommandNotFound { command, path: Some(path) } => {
                 write!(f, "command `{command}` not found; PATH searched: {path}")
             }
-            Self::CommandNotFound { command, path: None } => write!(f, "command `{command}` does not exist"),
+            Self::CommandNotFound { command, path: None } => {
+                write!(f, "command `{command}` does not exist or is not a file")
+            }
             Self::CommandLine(text) => f.write_str(text),
-            Self::ExecRefused { program, error } | Self::ExecFailed { program, error } => {
-                write!(f, "cannot run `{}`: {error}", program.display())
+            Self::ExecRefused { program, error } => write!(f, "cannot run `{}`: {error}", program.display()),
+            Self::ExecFailed { program, error } => {
+                write!(f, "could not run `{}` this time: {error}", program.display())
             }
             Self::NoWorkingDirectory(path) => write!(f, "working directory `{}` does not exist", path.display()),
             Self::Unenforceable(unenforceable) => unenforceable.fmt(f),
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_errors_about_the_file_make_a_command_not_executable() {
+    fn only_errors_about_the_file_are_permanent() {
         for (errno, expected) in [
             (Errno::NOENT, true),
             (Errno::ACCESS, true),

@@ -127,7 +127,7 @@ pub(super) async fn run(parts: Parts, label: Option<Arc<str>>, scope: AgentScope
 }
 
 pub(super) fn startable(config: &ServerConfig) -> Result<(), ServerError> {
-    config.launch.as_ref().map(|_| ()).map_err(|undefined| ServerError::Undefined(undefined.to_string()))
+    config.launch.as_ref().map(|_| ()).map_err(|undefined| ServerError::UnusableValue(undefined.to_string()))
 }
 
 impl ServerTask {
@@ -206,7 +206,7 @@ impl ServerTask {
         let event = match &config.launch {
             Ok(Launch::Program(program)) => self.one_process(program, permit).await,
             Ok(Launch::Remote(remote)) => self.one_connection(remote, permit).await,
-            Err(undefined) => Event::Ended(ServerError::Undefined(undefined.to_string())),
+            Err(undefined) => Event::Ended(ServerError::UnusableValue(undefined.to_string())),
         };
         self.publisher.update(|published| {
             (published.pid, published.guard_pid) = (None, None);

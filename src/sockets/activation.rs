@@ -51,7 +51,7 @@ impl ActivatedSockets {
                 let mode = found.mode() & 0o7777;
                 Err(unsafe_(&path, format!("is open to others (mode {mode:04o}): set `SocketMode=0600` in its unit")))
             }
-            Err(source) => Err(SocketError::Io { path, source }),
+            Err(source) => Err(SocketError::Io { operation: "examine", path, source }),
         }
     }
 

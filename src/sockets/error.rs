@@ -9,7 +9,7 @@ use super::MAX_PATH;
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another daemon holds the lock.
-    #[error("mcpd is already running in {}", .0.display())]
+    #[error("mcpd is already running with runtime directory {}: stop it with `mcpd stop`, or use another --runtime-dir", .0.display())]
     AlreadyRunning(PathBuf),
     /// The runtime directory cannot be determined.
     #[error("no runtime directory: set XDG_RUNTIME_DIR or HOME, or pass --runtime-dir DIR")]
@@ -23,18 +23,20 @@ pub enum SocketError {
         what: String,
     },
     /// The path does not fit into a socket address.
-    #[error("socket path {} has {} bytes, but at most {MAX_PATH} are possible: use a shorter --runtime-dir or a shorter profile name", .0.display(), .0.as_os_str().len())]
+    #[error("socket path {} has {} bytes; the maximum is {MAX_PATH}: use a shorter --runtime-dir, or shorten the profile's name", .0.display(), .0.as_os_str().len())]
     PathTooLong(PathBuf),
-    /// The path of a socket is occupied by another kind of file.
+    /// The path of a socket leads to another kind of file.
     #[error("{} exists and is not a socket: move it away", .0.display())]
     NotASocket(PathBuf),
-    /// The file of a socket of this daemon was replaced.
-    #[error("{} was replaced by another file: move that file away", .0.display())]
+    /// Another program has replaced a socket of this daemon.
+    #[error("{} is no longer the socket of this mcpd, because another program replaced it: move the new file away, and mcpd creates the socket again", .0.display())]
     Replaced(PathBuf),
     /// A system call failed.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// The path that it was applied to.
+        /// The failed operation, such as `open`.
+        operation: &'static str,
+        /// The path that it was about.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

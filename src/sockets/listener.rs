@@ -68,7 +68,8 @@ impl Listener {
     /// Binds a new socket at `path`. It has mode 0600 until `mode` is applied.
     pub(super) fn at(path: PathBuf, mode: SocketMode) -> Result<Self, SocketError> {
         let bound = bind(&path).and_then(|socket| Ok((socket, identity(&path)?)));
-        let (socket, identity) = bound.map_err(|source| SocketError::Io { path: path.clone(), source })?;
+        let (socket, identity) =
+            bound.map_err(|source| SocketError::Io { operation: "listen on", path: path.clone(), source })?;
         let mut listener = Self::new(socket, path, identity);
         listener.set_mode(mode)?;
         Ok(listener)
@@ -81,7 +82,8 @@ impl Listener {
         mode: SocketMode,
     ) -> Result<Self, SocketError> {
         let taken = from_std(socket).and_then(|socket| Ok((socket, identity(&path)?)));
-        let (socket, identity) = taken.map_err(|source| SocketError::Io { path: path.clone(), source })?;
+        let (socket, identity) =
+            taken.map_err(|source| SocketError::Io { operation: "take over", path: path.clone(), source })?;
         let mut listener = Self::new(socket, path, identity);
         (listener.is_activated, listener.mode) = (true, mode);
         Ok(listener)
@@ -112,7 +114,11 @@ impl Listener {
             match std::fs::set_permissions(&self.path, mode) {
                 // The file was deleted. Its replacement gets this mode.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                changed => changed.map_err(|source| SocketError::Io { path: self.path.clone(), source })?,
+                changed => changed.map_err(|source| SocketError::Io {
+                    operation: "set the mode of",
+                    path: self.path.clone(),
+                    source,
+                })?,
             }
         }
         self.mode = mode;

@@ -101,7 +101,7 @@ impl Listener {
                 tracing::warn!(socket = %self.path.display(), "was deleted, and is created again");
                 Ok(())
             }
-            Err(source) => Err(SocketError::Io { path: self.path.clone(), source }),
+            Err(source) => Err(SocketError::Io { operation: "examine", path: self.path.clone(), source }),
         }
     }
 }

@@ -30,7 +30,7 @@ impl Lock {
         for left in before.iter().filter(|name| !profiles.contains(name)) {
             let path = self.directory.socket(&agent_socket(left));
             if std::fs::symlink_metadata(&path).is_ok_and(|found| found.file_type().is_socket()) {
-                std::fs::remove_file(&path).map_err(|source| SocketError::Io { path, source })?;
+                std::fs::remove_file(&path).map_err(|source| SocketError::Io { operation: "remove", path, source })?;
             }
         }
         self.record_names(profiles)
@@ -54,7 +54,7 @@ impl Lock {
     }
 
     fn unusable(&self, source: io::Error) -> SocketError {
-        SocketError::Io { path: self.directory.socket(LOCK), source }
+        SocketError::Io { operation: "use", path: self.directory.socket(LOCK), source }
     }
 }
 

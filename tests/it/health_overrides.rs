@@ -34,7 +34,7 @@ fn starts(daemon: &Daemon) -> usize {
 fn is_refused(answer: &Value) -> bool {
     code(answer) == -31004
         && answer["error"]["data"]["outcome"] == "not_sent"
-        && answer["error"]["message"].to_string().contains("was marked down by hand")
+        && answer["error"]["message"].to_string().contains("was marked down")
 }
 
 #[test]
@@ -54,7 +54,10 @@ fn server_marked_down_receives_no_call_until_the_mark_is_removed() {
     let table = daemon.client(&["status"]).expect_code(1);
     assert!(table.stdout.contains("marked down"), "{table}");
     let row = daemon.row("s");
-    assert_eq!((&row["health_override"], &row["reason"]), (&json!("down"), &json!("was marked down by hand")));
+    assert_eq!(
+        (&row["health_override"], &row["reason"]),
+        (&json!("down"), &json!("was marked down: `mcpd health SERVER auto` ends that"))
+    );
     assert!(is_refused(&agent.call("s__echo", &json!({}))));
     assert_eq!(mark(&daemon, "auto"), "s: ready\n");
     arguments(&agent.call("s__echo", &json!({})));

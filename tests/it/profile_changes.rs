@@ -126,7 +126,7 @@ fn reload_with_an_unusable_socket_is_refused_as_a_whole() {
     let mut agent = agent(&daemon, "old");
     daemon.place().write("run/taken.sock", "precious");
     let long = "x".repeat(100);
-    for (name, why) in [("taken", "is not a socket"), (&long, "at most 107")] {
+    for (name, why) in [("taken", "is not a socket"), (&long, "the maximum is 107")] {
         let head = format!("[profiles.fine]\n[profiles.{name}]");
         daemon.place().write("changing.toml", text(&head, daemon.place()));
         let ran = daemon.client(&["reload"]);
@@ -146,7 +146,7 @@ fn profile_with_too_long_a_name_is_refused_at_the_start() {
     let place = Place::new();
     let file = place.write("long.toml", format!("[profiles.{}]\n", "x".repeat(100)));
     let ran = place.client(&["serve", "--config", file.to_str().expect("text")]).expect_code(1);
-    assert!(ran.stderr.contains("at most 107") && ran.stderr.contains("a shorter name"), "{ran}");
+    assert!(ran.stderr.contains("the maximum is 107") && ran.stderr.contains("shorten the profile's name"), "{ran}");
 }
 
 #[test]

@@ -96,7 +96,9 @@ fn server_whose_replacement_fails_keeps_running_and_the_reload_reports_why() {
     let late = Server::named("s").flags("--init-never").line("handshake_timeout = \"200ms\"");
     let ran = reload(&daemon, &[late, Server::named("t")]).expect_code(1);
     assert!(
-        ran.stdout.contains("s: did not answer `initialize` within 200ms (its previous definition keeps running)"),
+        ran.stdout.contains(
+            "s: did not answer `initialize` within 200ms (`handshake_timeout`) (its previous definition keeps running)"
+        ),
         "{ran}"
     );
     let row = daemon.row("s");
@@ -152,7 +154,9 @@ fn server_that_fails_to_start_is_reported_by_the_reload_that_broke_it_and_named_
     let slow = Server::named("slow").flags("--init-never").line("handshake_timeout = \"1s\"");
     let ran = reload(&daemon, std::slice::from_ref(&slow)).expect_code(1);
     assert!(
-        ran.stdout.contains("not started  slow: did not answer `initialize` within 1s (mcpd tries again)\n"),
+        ran.stdout.contains(
+            "not started  slow: did not answer `initialize` within 1s (`handshake_timeout`) (mcpd tries again)\n"
+        ),
         "{ran}"
     );
     wait_starts(&daemon, "slow", 2);

@@ -192,11 +192,11 @@ fn daemon_whose_directory_was_deleted_shuts_down_when_another_has_started_there(
 fn socket_that_was_replaced_is_left_alone_and_there_again_when_that_has_gone() {
     let daemon = setup().start();
     let _foreign = replace(&daemon);
-    until("it is said", || daemon.log().contains("something else was put in the place of").then_some(()));
+    until("it is said", || daemon.log().contains("is no longer the socket of this mcpd").then_some(()));
     fs::remove_file(daemon.agent_socket()).expect("it is there");
     until("it is there again", || fs::symlink_metadata(daemon.agent_socket()).ok());
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
-    assert_eq!(daemon.log().matches("something else").count(), 1, "{}", daemon.log());
+    assert_eq!(daemon.log().matches("is no longer the socket").count(), 1, "{}", daemon.log());
 }
 
 /// Case D6.

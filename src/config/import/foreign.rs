@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::diagnostic::{Diagnostic, Level, SourceFile};
 use super::super::edit::Setting;
-use super::super::interpolate::{Sources, UndefinedValue};
+use super::super::interpolate::{Sources, UnusableValue};
 use super::super::load::{located, parse};
 use super::super::read::{Format, Problems, TranslatedServer, has_servers, pointers, translated};
 use super::super::tree::{Node, ParseTree, Value};
@@ -58,7 +58,7 @@ pub(crate) struct ForeignServer {
     /// Its keys, with translated references. `${input:ID}` is written as `$${input:ID}`.
     pub(super) settings: Settings,
     /// Why it cannot be expressed in mcpd's format.
-    pub(super) impossible: Option<UndefinedValue>,
+    pub(super) impossible: Option<UnusableValue>,
     /// The prompts of its `${input:ID}` references.
     pub(super) prompts: Vec<Prompt>,
 }
@@ -130,10 +130,10 @@ fn described(server: &TranslatedServer, root: &Node) -> ForeignServer {
     let mut impossible = None;
     for undefined in &server.missing {
         match undefined {
-            UndefinedValue::Input(id) if !prompts.iter().any(|prompt| prompt.id == *id) => {
+            UnusableValue::Input(id) if !prompts.iter().any(|prompt| prompt.id == *id) => {
                 prompts.push(prompt(root, id))
             }
-            UndefinedValue::Input(_) => {}
+            UnusableValue::Input(_) => {}
             other => impossible = impossible.or_else(|| Some(other.clone())),
         }
     }

@@ -78,27 +78,33 @@ fn files_and_credentials_lose_one_newline() {
 
 #[test]
 fn what_is_missing_is_named() {
-    check_undefined("${NONE}", "environment variable `NONE` is not set");
-    check_undefined("${file:/none}", "cannot use /none: there is none");
-    check_undefined("${cred:none}", "cannot use /run/creds/none: there is none");
+    check_undefined(
+        "${NONE}",
+        "environment variable `NONE` is not set in mcpd's environment: write `${NONE:-DEFAULT}` for a default",
+    );
+    check_undefined("${file:/none}", "`${file:/none}` cannot be used: /none: there is none");
+    check_undefined("${cred:none}", "`${cred:none}` cannot be used: /run/creds/none: there is none");
     check_undefined(
         "${file:/etc/nul}",
-        "cannot use /etc/nul: it contains a NUL character, which arguments and variables cannot contain",
+        "`${file:/etc/nul}` cannot be used: /etc/nul: it contains a NUL character, which arguments and variables cannot contain",
     );
     let bare = Table::default();
     let undefined = |text: &str| {
         Template::parse_path(text).expect("well-formed").interpolate(&bare, &mut Secrets::default()).expect_err(text)
     };
-    assert_eq!(undefined("~/x"), UndefinedValue::Home);
-    assert_eq!(undefined("${file:~/x}"), UndefinedValue::Home);
-    assert_eq!(undefined("${cred:db}"), UndefinedValue::Credential("db".to_owned()));
+    assert_eq!(undefined("~/x"), UnusableValue::Home);
+    assert_eq!(undefined("${file:~/x}"), UnusableValue::Home);
+    assert_eq!(undefined("${cred:db}"), UnusableValue::Credential("db".to_owned()));
 }
 
 #[test]
 fn empty_value_is_an_error_unless_an_empty_default_allows_it() {
-    check_undefined("${EMPTY}", "environment variable `EMPTY` is empty: write `${EMPTY:-}` if it may be");
+    check_undefined(
+        "${EMPTY}",
+        "environment variable `EMPTY` is empty: set it, or write `${EMPTY:-}` to allow an empty value",
+    );
     check("${EMPTY:-}", "");
-    check_undefined("Bearer ${file:/etc/empty}", "cannot use /etc/empty: it is empty");
+    check_undefined("Bearer ${file:/etc/empty}", "`${file:/etc/empty}` cannot be used: /etc/empty: it is empty");
 }
 
 #[test]
@@ -146,12 +152,12 @@ fn odd_references_are_refused() {
     check_malformed("${é}", "not a valid reference");
     check_malformed("${:-x}", "not a valid reference");
     check_malformed("${input:token}", "not a valid reference");
-    check_malformed("${A:-${B}}", "cannot hold another");
+    check_malformed("${A:-${B}}", "cannot contain another");
     check_malformed("${file:}", "absolute path");
     check_malformed("${file:token}", "absolute path");
-    check_malformed("${cred:}", "not a valid credential name");
-    check_malformed("${cred:a/b}", "not a valid credential name");
-    check_malformed("${cred:..}", "not a valid credential name");
+    check_malformed("${cred:}", "needs the name of a credential");
+    check_malformed("${cred:a/b}", "needs the name of a credential");
+    check_malformed("${cred:..}", "needs the name of a credential");
     check_malformed("${agent:pid}", "is not a valid reference");
 }
 

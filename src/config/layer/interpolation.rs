@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::super::interpolate::{Sources, Template, UndefinedValue};
+use super::super::interpolate::{Sources, Template, UnusableValue};
 use super::super::launch::{AGENT_CWD, Secrets};
 use super::super::spanned::Spanned;
 
@@ -18,28 +18,28 @@ impl<'a> Interpolation<'a> {
         Self { sources, secrets: Secrets::default() }
     }
 
-    pub(super) fn text(&mut self, template: &Spanned<Template>) -> Result<String, UndefinedValue> {
+    pub(super) fn text(&mut self, template: &Spanned<Template>) -> Result<String, UnusableValue> {
         template.value.interpolate(self.sources, &mut self.secrets)
     }
 
-    pub(super) fn texts(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UndefinedValue> {
+    pub(super) fn texts(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UnusableValue> {
         templates.iter().map(|template| self.text(template)).collect()
     }
 
     pub(super) fn named(
         &mut self,
         templates: &[(String, Spanned<Template>)],
-    ) -> Result<BTreeMap<String, String>, UndefinedValue> {
+    ) -> Result<BTreeMap<String, String>, UnusableValue> {
         templates.iter().map(|(name, template)| Ok((name.clone(), self.text(template)?))).collect()
     }
 
-    pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UndefinedValue> {
+    pub(super) fn roots(&mut self, templates: &[Spanned<Template>]) -> Result<Vec<String>, UnusableValue> {
         let roots = self.texts(templates)?;
         let complaint = "has an entry that is neither an absolute path nor a `file://` URI";
         if roots.iter().all(|root| is_root(root)) {
             Ok(roots)
         } else {
-            Err(UndefinedValue::Unfit { key: "roots", complaint })
+            Err(UnusableValue::Invalid { key: "roots", complaint })
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::interpolate::{Sources, Template, UndefinedValue};
+use super::super::interpolate::{Sources, Template, UnusableValue};
 use super::super::launch::{Launch, Program};
 use super::super::spanned::{Spanned, values};
 use super::interpolation::{Interpolation, is_absolute_or_agent_cwd};
@@ -14,7 +14,7 @@ pub(in crate::config) enum LaunchTemplate {
     Program(ProgramTemplate),
     Remote(RemoteTemplate),
     /// Neither, because a reference cannot be translated.
-    Impossible(UndefinedValue),
+    Impossible(UnusableValue),
 }
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(in crate::config) struct ProgramTemplate {
 
 impl LaunchTemplate {
     /// Expands all references. Reports the first undefined one.
-    pub(in crate::config) fn interpolate(&self, sources: &dyn Sources) -> Result<Launch, UndefinedValue> {
+    pub(in crate::config) fn interpolate(&self, sources: &dyn Sources) -> Result<Launch, UnusableValue> {
         let interpolation = Interpolation::from(sources);
         match self {
             Self::Program(layer) => layer.interpolate(interpolation).map(Launch::Program),
@@ -40,14 +40,14 @@ impl LaunchTemplate {
 }
 
 impl ProgramTemplate {
-    fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Program, UndefinedValue> {
+    fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Program, UnusableValue> {
         let command = interpolation.text(&self.command)?;
         if command.trim().is_empty() {
-            return Err(UndefinedValue::Unfit { key: "command", complaint: "is empty" });
+            return Err(UnusableValue::Invalid { key: "command", complaint: "is empty" });
         }
         let cwd = self.cwd.as_ref().map(|cwd| interpolation.text(cwd)).transpose()?;
         if cwd.as_deref().is_some_and(|cwd| !is_absolute_or_agent_cwd(cwd)) {
-            return Err(UndefinedValue::Unfit { key: "cwd", complaint: "is not an absolute path" });
+            return Err(UnusableValue::Invalid { key: "cwd", complaint: "is not an absolute path" });
         }
         Ok(Program {
             command,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use super::super::interpolate::{Template, UndefinedValue};
+use super::super::interpolate::{Template, UnusableValue};
 use super::super::launch::{AGENT_CWD, Remote};
 use super::super::oauth::{OAuth, OAuthGrant, OAuthSettings};
 use super::super::spanned::{Spanned, values};
@@ -37,8 +37,8 @@ pub(in crate::config) struct OAuthTableTemplate {
 }
 
 impl RemoteTemplate {
-    pub(super) fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Remote, UndefinedValue> {
-        let unfit = |key: &'static str, complaint: &'static str| UndefinedValue::Unfit { key, complaint };
+    pub(super) fn interpolate(&self, mut interpolation: Interpolation<'_>) -> Result<Remote, UnusableValue> {
+        let unfit = |key: &'static str, complaint: &'static str| UnusableValue::Invalid { key, complaint };
         let url = interpolation.text(&self.url)?;
         // The agent's directory is encoded when the placeholder is replaced.
         if let Some(complaint) = url_complaint(&url.replace(AGENT_CWD, "")) {
@@ -63,11 +63,11 @@ impl RemoteTemplate {
 }
 
 impl OAuthTableTemplate {
-    fn interpolate(&self, interpolation: &mut Interpolation<'_>) -> Result<OAuthSettings, UndefinedValue> {
+    fn interpolate(&self, interpolation: &mut Interpolation<'_>) -> Result<OAuthSettings, UnusableValue> {
         let mut text = |template: &Option<Spanned<Template>>, complaint: &'static str| {
             let text = template.as_ref().map(|text| interpolation.text(text)).transpose()?;
             let is_fit = text.as_deref().is_none_or(is_credential);
-            if is_fit { Ok(text) } else { Err(UndefinedValue::Unfit { key: "oauth", complaint }) }
+            if is_fit { Ok(text) } else { Err(UnusableValue::Invalid { key: "oauth", complaint }) }
         };
         let client_id = text(&self.client_id, "has a `client_id` that is none")?;
         let client_secret = text(&self.client_secret, "has a `client_secret` that is none")?;

@@ -25,7 +25,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::interpolate::table::Table;
-use super::super::interpolate::{Process, UndefinedValue};
+use super::super::interpolate::{Process, UnusableValue};
 use super::super::{DaemonConfig, Launch, Limits, Program, ServerConfig};
 use super::*;
 

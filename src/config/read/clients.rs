@@ -23,7 +23,7 @@ use self::build::Build;
 use self::sections::Section;
 use self::variables::Variables;
 use super::super::diagnostic::SourceFile;
-use super::super::interpolate::{Sources, UndefinedValue};
+use super::super::interpolate::{Sources, UnusableValue};
 use super::super::layer::{LaunchTemplate, Layer, ServerLayer};
 use super::super::tree::{Entry, MAX_PROBLEMS, Node, Problem, Value};
 use super::fields::Fields;
@@ -61,7 +61,7 @@ pub(in crate::config) struct TranslatedServer {
     /// Its name in mcpd, with a native table.
     pub(in crate::config) entry: Entry,
     /// Untranslatable references, which prevent a launch.
-    pub(in crate::config) missing: Vec<UndefinedValue>,
+    pub(in crate::config) missing: Vec<UnusableValue>,
 }
 
 /// The readable servers of a client's file, and the problems of the others.

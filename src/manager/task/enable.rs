@@ -58,7 +58,7 @@ impl Entry {
             off.insert(Arc::clone(&tool));
         }
         if off.len() > MAX_DISABLED_TOOLS {
-            return Err(ManagerError::TooManyToolsOff { server: server.to_string(), most: MAX_DISABLED_TOOLS });
+            return Err(ManagerError::TooManyDisabledTools { server: server.to_string(), max: MAX_DISABLED_TOOLS });
         }
         let policy = self.config.policy.clone().without(off);
         self.config = Arc::new(ServerConfig { policy, ..(*self.config).clone() });
@@ -90,7 +90,7 @@ fn resolve(
         return Ok(tool.into());
     }
     let nearest = nearest(tool, known.iter().map(|name| &**name)).map(str::to_owned);
-    Err(ManagerError::NoSuchTool { server: server.to_owned(), tool: tool.to_owned(), nearest })
+    Err(ManagerError::UnknownToolOfServer { server: server.to_owned(), tool: tool.to_owned(), nearest })
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
         let found = |tool: &str| resolve("s", &known, &[Naming::default()], (tool, false)).map(|name| name.to_string());
         let no_such = |tool: &str, nearest: Option<&str>| {
             let (server, tool) = ("s".to_owned(), tool.to_owned());
-            Err(ManagerError::NoSuchTool { server, tool, nearest: nearest.map(str::to_owned) })
+            Err(ManagerError::UnknownToolOfServer { server, tool, nearest: nearest.map(str::to_owned) })
         };
         assert_eq!(found("read"), Ok("read".to_owned()));
         assert_eq!(found("s__read"), Ok("s__read".to_owned()));

@@ -119,7 +119,7 @@ fn a_steady_run_resets_the_delay() {
 
 #[test]
 fn server_that_cannot_be_started_stays_failed() {
-    let mut lifecycle = Lifecycle::new(Err(ServerError::Undefined("`TOKEN` is not set".to_owned())), true, STEADY);
+    let mut lifecycle = Lifecycle::new(Err(ServerError::UnusableValue("`TOKEN` is not set".to_owned())), true, STEADY);
     for event in [Event::Started, ended(), Event::Due] {
         lifecycle.on(event, Instant::now(), 0.0);
     }

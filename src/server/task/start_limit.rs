@@ -42,7 +42,7 @@ impl StartLimit {
         let took = Duration::from_secs(now.duration_since(self.started).as_secs());
         match (self.alive == self.started, now.duration_since(self.alive) < self.limit) {
             (true, _) => StartTimeout { method, took: self.limit, activity: StartActivity::Never },
-            (false, true) => StartTimeout { method, took, activity: StartActivity::Lasting },
+            (false, true) => StartTimeout { method, took, activity: StartActivity::UntilEnd },
             (false, false) => StartTimeout { method, took, activity: StartActivity::Stopped },
         }
     }
@@ -71,20 +71,26 @@ mod tests {
 
     #[test]
     fn silent_start_ends_at_its_limit() {
-        assert_eq!(lasts(LIMIT, Duration::ZERO), (LIMIT, "did not answer `initialize` within 30s".to_owned()));
+        assert_eq!(
+            lasts(LIMIT, Duration::ZERO),
+            (LIMIT, "did not answer `initialize` within 30s (`handshake_timeout`)".to_owned())
+        );
     }
 
     #[test]
     fn start_that_falls_silent_ends_one_limit_later() {
         let (lasted, reason) = lasts(LIMIT, Duration::from_secs(90));
         assert_eq!(lasted, Duration::from_secs(120));
-        assert_eq!(reason, "did not answer `initialize` within 2m, and shows no activity any more");
+        assert_eq!(
+            reason,
+            "did not answer `initialize` within 2m, and its start makes no more progress (`handshake_timeout`)"
+        );
     }
 
     #[test]
     fn start_that_never_falls_silent_ends_after_five_minutes() {
         let (lasted, reason) = lasts(LIMIT, Duration::MAX);
-        assert_eq!((lasted, &*reason), (MAX_START, "was still starting after 5m"));
+        assert_eq!((lasted, &*reason), (MAX_START, "was still starting after 5m, the maximum"));
         assert_eq!(lasts(2 * MAX_START, Duration::MAX).0, 2 * MAX_START);
     }
 

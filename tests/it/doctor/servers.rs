@@ -50,8 +50,13 @@ fn without_a_daemon_each_server_is_started_and_stopped() {
     }
     for (name, found, line) in [
         ("bad", "did not start: exited with code 3", "cannot start: exit code 3"),
-        ("slow", "did not start: did not answer `initialize` within 300ms", ""),
-        ("unset", "failed: environment variable `NO_SUCH_VARIABLE` is not set", ""),
+        ("slow", "did not start: did not answer `initialize` within 300ms (`handshake_timeout`)", ""),
+        (
+            "unset",
+            "failed: environment variable `NO_SUCH_VARIABLE` is not set in mcpd's environment: \
+             write `${NO_SUCH_VARIABLE:-DEFAULT}` for a default",
+            "",
+        ),
     ] {
         let finding = of(name);
         assert!(finding.get("level") == "problem" && finding.get("found") == found, "{finding:?}");

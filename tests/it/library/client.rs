@@ -65,14 +65,17 @@ fn server_without_a_handshake_is_used_like_any_other() {
             (&json!({"z": 1}), &Value::Null)
         );
         let failed = client.call_tool("fail", &json!({"code": -5, "message": "no"})).await;
-        assert!(matches!(failed, Err(ClientError::Refused { ref error, .. }) if error.code == -5), "{failed:?}");
+        assert!(matches!(failed, Err(ClientError::ErrorResponse { ref error, .. }) if error.code == -5), "{failed:?}");
         let form = json!({"method": "elicitation/create", "params": {"message": "who?", "requestedSchema": {}}});
         let round = |unchecked| json!({"rounds": [{"inputs": {"who": form}, "unchecked": unchecked}]});
         let answer = client.call_tool("need_input", &round(true)).await;
-        let Err(ClientError::Refused { error, .. }) = answer else { panic!("{answer:?}") };
+        let Err(ClientError::ErrorResponse { error, .. }) = answer else { panic!("{answer:?}") };
         assert!(error.message.contains("`s` wanted to know more"), "{error:?}");
         let refused = client.call_tool("need_input", &round(false)).await;
-        assert!(matches!(refused, Err(ClientError::Refused { ref error, .. }) if error.code == -32021), "{refused:?}");
+        assert!(
+            matches!(refused, Err(ClientError::ErrorResponse { ref error, .. }) if error.code == -32021),
+            "{refused:?}"
+        );
         client.close().await;
     });
     assert_eq!(owned.journal().matches("\"initialize\"").count(), 1, "it refused that once: {}", owned.journal());
@@ -126,7 +129,7 @@ fn each_misuse_has_an_error_of_its_own_that_names_the_server() {
             assert!(matches!(refused, Err(ClientError::ArgumentsNotAnObject { .. })), "{refused:?}");
         }
         let failed = client.call_tool("fail", &json!({})).await;
-        assert!(matches!(failed, Err(ClientError::Refused { .. })), "{failed:?}");
+        assert!(matches!(failed, Err(ClientError::ErrorResponse { .. })), "{failed:?}");
         client.close().await;
     });
 }
@@ -140,7 +143,10 @@ fn call_takes_no_longer_than_its_tool_may() {
         let client = Client::spawn_with(server, GuardProgram::Program(MCPD.into()));
         client.initialize().await.expect("initialized");
         let refused = client.call_tool("sleep", &json!({"ms": 60_000})).await;
-        assert!(matches!(refused, Err(ClientError::Refused { ref error, .. }) if error.code == -31002), "{refused:?}");
+        assert!(
+            matches!(refused, Err(ClientError::ErrorResponse { ref error, .. }) if error.code == -31002),
+            "{refused:?}"
+        );
         client.call_tool("echo", &json!({})).await.expect("another tool has the time of all");
         client.close().await;
     });
@@ -154,7 +160,10 @@ fn server_that_exits_or_never_starts_is_reported_as_not_connected() {
             let client = Client::spawn_with(owned.server("s", &[]), guard.clone());
             client.initialize().await.expect("initialized");
             let died = client.call_tool("die", &json!({"how": "kill"})).await;
-            assert!(matches!(died, Err(ClientError::Refused { ref error, .. }) if error.code == -31001), "{died:?}");
+            assert!(
+                matches!(died, Err(ClientError::ErrorResponse { ref error, .. }) if error.code == -31001),
+                "{died:?}"
+            );
             while client.state() != ClientState::Failed {
                 tokio::task::yield_now().await;
             }

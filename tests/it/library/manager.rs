@@ -69,7 +69,7 @@ fn call_of_a_tool_that_its_lazy_server_has_changed_since_is_decided_by_the_new_l
         let manager = start();
         assert_eq!(names(&manager).await, ["s__x"], "as it was listed last");
         let called = manager.call_tool("s__x", &json!({})).await;
-        assert!(matches!(called, Err(ManagerError::Client(ClientError::ToolDenied { .. }))), "{called:?}");
+        assert!(matches!(called, Err(ManagerError::Server(ClientError::ToolDenied { .. }))), "{called:?}");
         assert_eq!(owned.journal().matches("tools/call").count(), 1);
         manager.close().await;
     });
@@ -85,7 +85,7 @@ fn denied_tools_disappear_at_once_without_a_restart() {
         manager.set_denied_tools("s", &["e*"]).await.expect("denied");
         assert!(!names(&manager).await.contains(&"s__echo".to_owned()));
         let denied = echo(&manager, "s").await;
-        let Err(ManagerError::Client(ClientError::ToolDenied { server, tool })) = denied else { panic!("{denied:?}") };
+        let Err(ManagerError::Server(ClientError::ToolDenied { server, tool })) = denied else { panic!("{denied:?}") };
         assert_eq!((&*server, &*tool), ("s", "echo"));
         manager.set_denied_tools("s", &[]).await.expect("permitted");
         echo(&manager, "s").await.expect("permitted again");
@@ -133,7 +133,7 @@ fn server_that_cannot_connect_is_not_added() {
         for server in [ServerConfig::new("s", "no-such-program"), owned.server("s", &["--init-garbage"])] {
             let refused = manager.connect(server).await;
             assert!(
-                matches!(refused, Err(ManagerError::Client(ClientError::ServerNotConnected { .. }))),
+                matches!(refused, Err(ManagerError::Server(ClientError::ServerNotConnected { .. }))),
                 "{refused:?}"
             );
             assert!(manager.servers().is_empty());
@@ -207,7 +207,7 @@ fn disabled_server_keeps_its_process_and_its_tools_are_unknown() {
             assert!(!names(&manager).await.contains(&"s__echo".to_owned()), "{toggle:?}");
             let refused = echo(&manager, "s").await.expect_err("it cannot be called");
             let is_tool = matches!(toggle, Toggle::DisableTool(_));
-            assert_eq!(matches!(refused, ManagerError::Client(ClientError::ToolDenied { .. })), is_tool, "{refused}");
+            assert_eq!(matches!(refused, ManagerError::Server(ClientError::ToolDenied { .. })), is_tool, "{refused}");
             assert_eq!(manager.servers()[0].disabled, !is_tool);
             manager.toggle("s", Toggle::Enable).await.expect("there is such a server");
         }

@@ -146,13 +146,16 @@ fn a_server_of_a_workspace_has_an_instance_for_each() {
 fn what_only_another_program_knows_fails_the_server_that_needs_it() {
     for (text, reason) in [
         ("${input:api-key}", "`${input:api-key}` has no value: run `mcpd import`, which prompts for it"),
-        ("${fileBasename}", "only the client of this file can expand `${fileBasename}`: write its value instead"),
-        ("${file}", "only the client of this file can expand `${file}`: write"),
-        ("${workspaceFolder:api}", "only the client of this file can expand `${workspaceFolder:api}`: write"),
-        ("${command:pick}", "only the client of this file can expand `${command:pick}`: write"),
-        ("${config:a.b}", "only the client of this file can expand `${config:a.b}`: write"),
-        ("${A:-${B}}", "only the client of this file can expand `${A:-${B}`: write"),
-        ("${open", "only the client of this file can expand `${open}`: write"),
+        (
+            "${fileBasename}",
+            "mcpd cannot expand `${fileBasename}`, which is for the program that this file belongs to: replace it by its value",
+        ),
+        ("${file}", "mcpd cannot expand `${file}`, which is for"),
+        ("${workspaceFolder:api}", "mcpd cannot expand `${workspaceFolder:api}`, which is for"),
+        ("${command:pick}", "mcpd cannot expand `${command:pick}`, which is for"),
+        ("${config:a.b}", "mcpd cannot expand `${config:a.b}`, which is for"),
+        ("${A:-${B}}", "mcpd cannot expand `${A:-…}`, which is for"),
+        ("${open", "mcpd cannot expand `${open}`, which is for"),
     ] {
         let text =
             format!(r#"{{"servers": {{"a": {{"command": "x", "args": ["{text}"]}}, "b": {{"command": "x"}}}}}}"#);

@@ -80,7 +80,10 @@ fn a_file_that_cannot_be_included_is_an_error_at_its_place() {
     check("include = ['bad.toml']", "--> /bad.toml:1:1");
     check("include = 'bad.toml'", "`include` must be a list of strings");
     check("include = [5]", "each item of `include` must be a string");
-    check("include = ['${NONE}']", "`include` cannot be filled in: environment variable `NONE` is not set");
+    check(
+        "include = ['${NONE}']",
+        "`include` cannot be filled in: environment variable `NONE` is not set in mcpd's environment: write `${NONE:-DEFAULT}` for a default",
+    );
     check("include = ['${NOTHING:-}']", "`include` is empty");
     check("include = ['${file:/bad.toml}']", "`include` cannot come from a file or a credential");
     check("[servers.a]\ncommand = 'x'\ninclude = []", "unknown key `include`");

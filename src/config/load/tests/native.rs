@@ -169,7 +169,7 @@ fn an_undefined_name_fails_its_server_alone() {
                 [servers.d]\ncommand = 'x'\ncwd = '${NAME}'\n[servers.e]\ncommand = 'x'\nroots = ['${NAME}']";
     let loaded = load_text("/c.toml", text).expect("the rest holds");
     let launches: Vec<_> = loaded.config.servers.iter().map(|server| server.launch.as_ref().map(|_| ())).collect();
-    assert_eq!(launches[0], Err(&UndefinedValue::Variable("NONE".to_owned())));
+    assert_eq!(launches[0], Err(&UnusableValue::Variable("NONE".to_owned())));
     assert_eq!(launches[1], Ok(()));
     assert_eq!(launches[2].unwrap_err().to_string(), "`command` is empty after its `${…}` are expanded");
     assert_eq!(launches[3].unwrap_err().to_string(), "`cwd` is not an absolute path after its `${…}` are expanded");
@@ -185,7 +185,10 @@ fn an_instance_for_a_directory_is_run_there() {
     let launch = program(&config_there);
     assert_eq!(launch.args, ["--root=/p/src", "${agent:cwd}"]);
     assert_eq!(launch.cwd.as_deref(), Some(Path::new("/p")));
-    assert_eq!(at(None).expect_err("it is not known").to_string(), "the working directory of the agent is not known");
+    assert_eq!(
+        at(None).expect_err("it is not known").to_string(),
+        "`${agent:cwd}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]` of `initialize`"
+    );
     let below = server("[servers.a]\ncommand = 'x'\ncwd = '${agent:cwd}/sub'\nsharing = 'session'");
     assert_eq!(program(&below.at(Some("/p"))).cwd.as_deref(), Some(Path::new("/p/sub")));
     let shared = server("[servers.a]\ncommand = '${agent:cwd}/x'");

@@ -87,7 +87,10 @@ fn a_url_that_is_none_once_it_is_filled_in_fails_its_server_alone() {
     for (text, complaint) in [
         ("url = '${NAME}'", "`url` does not begin with `http://` or `https://` after"),
         ("url = 'http://${NAME}@x'", "`url` has a user name or a password after"),
-        ("url = 'http://${NONE}'", "environment variable `NONE` is not set"),
+        (
+            "url = 'http://${NONE}'",
+            "environment variable `NONE` is not set in mcpd's environment: write `${NONE:-DEFAULT}` for a default",
+        ),
         ("url = 'http://x'\nheaders = { A = '${LINES}' }", "`headers` has one with a control character after"),
         ("url = 'http://x'\nca_file = '${NAME}'", "`ca_file` is not an absolute path after"),
         ("url = 'http://x'\noauth = { client_id = '${LINES}' }", "`oauth` has a `client_id` that is none after"),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::super::interpolate::UndefinedValue;
+use super::super::super::interpolate::UnusableValue;
 use super::super::super::tree::{Entry, Node, Value};
 use super::Dialect;
 use super::variables::{TranslationFailures, Variables, translated};
@@ -17,7 +17,7 @@ pub(super) struct Build {
     server: Range<usize>,
     entries: Vec<Entry>,
     variables: Variables,
-    missing: Vec<UndefinedValue>,
+    missing: Vec<UnusableValue>,
     /// References that are plain text to the client, each with its location.
     literal: Vec<(Range<usize>, String)>,
     needs_agent_cwd: bool,
@@ -125,7 +125,7 @@ impl Build {
 
     /// The table, and the references that prevent a launch. A server that depends on the agent's directory gets `sharing = "workspace"`,
     /// because other clients have no key for it.
-    pub(super) fn finish(mut self) -> (Vec<Entry>, Vec<UndefinedValue>) {
+    pub(super) fn finish(mut self) -> (Vec<Entry>, Vec<UnusableValue>) {
         if self.needs_agent_cwd && !self.has("sharing") {
             self.put_here("sharing", "workspace".to_owned());
         }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::super::super::interpolate::{Template, UndefinedValue, is_variable_name};
+use super::super::super::interpolate::{Template, UnusableValue, is_variable_name};
 use super::Dialect;
 use crate::printable::excerpt;
 
@@ -86,7 +86,7 @@ impl Variables {
 #[derive(Debug, Default)]
 pub(super) struct TranslationFailures {
     /// References that only the client can expand. The server cannot run.
-    pub(super) missing: Vec<UndefinedValue>,
+    pub(super) missing: Vec<UnusableValue>,
     /// References that mcpd expands and the client does not, without their defaults. They become literal text.
     pub(super) literal: Vec<String>,
 }
@@ -177,7 +177,7 @@ enum Reference {
     /// It is plain text to the client. The value is its printable form.
     Literal(String),
     /// Only the client can expand it.
-    Missing(UndefinedValue),
+    Missing(UnusableValue),
 }
 
 /// Translates `${body}`. Native forms are translated only for environment variables that the client also expands.
@@ -189,7 +189,7 @@ fn reference(body: &str, variables: Variables) -> Result<String, Reference> {
         "pathSeparator" | "/" => Ok("/".to_owned()),
         _ if EDITOR_VARIABLES.contains(&body) => Err(Reference::Missing(foreign(body))),
         _ => match (body.strip_prefix("input:"), native_template(body)) {
-            (Some(id), _) => Err(Reference::Missing(UndefinedValue::Input(id.to_owned()))),
+            (Some(id), _) => Err(Reference::Missing(UnusableValue::Input(id.to_owned()))),
             (None, Some(template)) if template.is_variable() && variables.include(body) => Ok(format!("${{{body}}}")),
             (None, Some(_)) => Err(Reference::Literal(shown(body))),
             (None, None) => Err(Reference::Missing(foreign(body))),
@@ -210,8 +210,10 @@ fn shown(body: &str) -> String {
     }
 }
 
-fn foreign(body: &str) -> UndefinedValue {
-    UndefinedValue::Foreign(excerpt(body, MAX_SHOWN_LEN))
+fn foreign(body: &str) -> UnusableValue {
+    // `body` ends at the first brace, so a nested reference is incomplete.
+    let shown = body.split_once("${").map_or_else(|| body.to_owned(), |(before, _)| format!("{before}…"));
+    UnusableValue::Foreign(excerpt(&shown, MAX_SHOWN_LEN))
 }
 
 /// The name at the start of `text`. Empty if there is none.

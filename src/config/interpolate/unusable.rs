@@ -1,47 +1,54 @@
-//! Why a text could not be expanded, as data.
+//! Why the value of a key cannot be used, as data.
 
 use std::path::PathBuf;
 
 use crate::printable::one_line;
 
-/// Why a text could not be expanded. It names the reference and never contains a value.
+/// Why the value of a key cannot be used: a reference in it has no value, or the expanded text is invalid. Names the reference or the key,
+/// and never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UndefinedValue {
+pub enum UnusableValue {
     /// A `${NAME}` without a default.
-    #[error("environment variable `{0}` is not set")]
+    #[error("environment variable `{0}` is not set in mcpd's environment: write `${{{0}:-DEFAULT}}` for a default")]
     Variable(String),
     /// A `${NAME}` without a default, whose variable is empty.
-    #[error("environment variable `{0}` is empty: write `${{{0}:-}}` if it may be")]
+    #[error("environment variable `{0}` is empty: set it, or write `${{{0}:-}}` to allow an empty value")]
     Empty(String),
     /// A `${file:…}` or `${cred:…}` that cannot be read, or is empty.
-    #[error("cannot use {}: {reason}", path.display())]
+    #[error("`{reference}` cannot be used: {}: {reason}", path.display())]
     File {
+        /// The reference as written.
+        reference: String,
         /// The file.
         path: PathBuf,
         /// The error of the system, or the problem of its text.
         reason: String,
     },
     /// A `${cred:NAME}` outside a systemd unit with credentials.
-    #[error("credential `{0}` is not available: environment variable `CREDENTIALS_DIRECTORY` is not set")]
+    #[error("`${{cred:{0}}}` has no value: mcpd does not run in a systemd unit that has credentials")]
     Credential(String),
     /// A `~/` of a user without a home directory.
-    #[error("the home directory for `~/` is not known")]
+    #[error("`~/` has no value: mcpd does not know the home directory; set `HOME`, or write an absolute path")]
     Home,
     /// A `${agent:cwd}` where all agents share one instance.
     #[error("`${{agent:cwd}}` needs `sharing = \"workspace\"` or `\"session\"`")]
     AgentCwd,
     /// A `${agent:cwd}` for an agent whose working directory is unknown.
-    #[error("the working directory of the agent is not known")]
+    #[error(
+        "`${{agent:cwd}}` has no value: the agent has to state its working directory in `_meta[\"mcpd/cwd\"]` of `initialize`"
+    )]
     UnknownCwd,
     /// A `${input:ID}` of another client's file, which requires an answer of the user.
     #[error("`${{input:{}}}` has no value: run `mcpd import`, which prompts for it", one_line(.0))]
     Input(String),
-    /// A `${…}` that only the client of the file can expand.
-    #[error("only the client of this file can expand `${{{0}}}`: write its value instead")]
+    /// A `${…}` that only the program can expand whose file it is.
+    #[error(
+        "mcpd cannot expand `${{{0}}}`, which is for the program that this file belongs to: replace it by its value"
+    )]
     Foreign(String),
     /// A value that is invalid for its key after expansion.
     #[error("`{key}` {complaint} after its `${{…}}` are expanded")]
-    Unfit {
+    Invalid {
         /// The key of the server's table.
         key: &'static str,
         /// Such as `is empty`.

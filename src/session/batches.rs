@@ -75,7 +75,7 @@ impl Batches {
     /// The request gets no response. Returns the batch if it is complete.
     pub(super) fn stop_awaiting(&mut self, id: Option<&Bytes>) -> Line {
         for batch in self.current.iter_mut().chain(&mut self.waiting) {
-            batch.unanswered.retain(|own| Some(own) != id);
+            batch.unanswered.retain(|awaited| Some(awaited) != id);
         }
         self.take_complete()
     }
@@ -137,7 +137,7 @@ mod tests {
     fn batch(batches: &mut Batches, unanswered: &[&'static str], answered: &str) -> Line {
         batches.begin();
         batches.collect(None, answer(answered));
-        unanswered.iter().for_each(|own| batches.expect(&id(own)));
+        unanswered.iter().for_each(|awaited| batches.expect(&id(awaited)));
         batches.end()
     }
 

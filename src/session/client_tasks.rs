@@ -71,10 +71,10 @@ impl ClientTasks {
         instance.filter(|instance| instance.is_there())
     }
 
-    /// The instance that receives progress with this token, and its own token.
+    /// The instance that receives progress with this token, and the server's token.
     pub(super) fn of_token(&self, token: &[u8]) -> Option<(&TaskNotificationSender, &Bytes)> {
-        let own = |made: &ClientTask| made.progress_token.as_ref().is_some_and(|known| known.sent == token);
-        let made = self.all.iter().find(|made| own(made))?;
+        let has_token = |made: &ClientTask| made.progress_token.as_ref().is_some_and(|known| known.sent == token);
+        let made = self.all.iter().find(|made| has_token(made))?;
         Some((&made.instance, &made.progress_token.as_ref()?.server_token))
     }
 
@@ -86,15 +86,15 @@ impl ClientTasks {
     ) -> Result<Option<Change>, NotATaskList> {
         let Ok([Some(part)]) = members(result, ["tasks"]) else { return Err(NotATaskList) };
         let all: Vec<&RawValue> = serde_json::from_slice(&part).map_err(|_| NotATaskList)?;
-        let is_own = |task: &&&RawValue| {
+        let is_visible = |task: &&&RawValue| {
             let id = members(&part.slice_ref(task.get().as_bytes()), ["taskId"]).ok().and_then(|[id]| text(&id?));
             id.is_some_and(|id| self.is_of(&id, instance))
         };
-        let own: Vec<_> = all.iter().filter(is_own).map(|task| task.get()).collect();
-        if own.len() == all.len() {
+        let visible: Vec<_> = all.iter().filter(is_visible).map(|task| task.get()).collect();
+        if visible.len() == all.len() {
             return Ok(None);
         }
-        let replacement = format!("[{}]", own.join(",")).into();
+        let replacement = format!("[{}]", visible.join(",")).into();
         Ok(Some(Change { part, replacement }))
     }
 }

@@ -1,7 +1,7 @@
 //! The subscriptions of the agent: `resources/subscribe` and `subscriptions/listen`.
 //!
 //! A `subscriptions/listen` request stays open and includes lists, resources and tasks. Its notifications carry its id. The agent refers
-//! to a task by the token, and the server refers to it by its own id. The acknowledgement omits unknown tasks and resources.
+//! to a task by the token, and the server refers to it by the server's id. The acknowledgement omits unknown tasks and resources.
 //!
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`; extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status
 //! Notifications".
@@ -51,7 +51,7 @@ struct ListenedTask {
     server: ServerHandle,
     /// The exposed name of the tool whose call has created the task.
     tool: Bytes,
-    /// The server's own id, as text.
+    /// The server's id, as text.
     id: Bytes,
     /// The agent's token, raw.
     raw_token: Bytes,
@@ -184,7 +184,8 @@ impl Subscriptions {
         }
         let line = line.strip_suffix(b"\n").map_or_else(|| line.clone(), |whole| line.slice_ref(whole));
         let Ok(Message::Notification { params, .. }) = parse(&line) else { return Vec::new() };
-        let includes = |listen: &&ListenRequest| listen.filter.uris.iter().any(|(own, _)| is_part(uri, own));
+        let includes =
+            |listen: &&ListenRequest| listen.filter.uris.iter().any(|(subscribed, _)| is_part(uri, subscribed));
         let notification = |listen: &ListenRequest| {
             let change = for_subscription(&line, params.as_ref(), &listen.id)?;
             Some(OutgoingNotification { key: Some(listen.key), line: splice(&line, &mut [change.edit()]) })

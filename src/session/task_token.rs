@@ -34,7 +34,7 @@ pub(super) struct TaskTokenContents<'a> {
     pub(super) tool: &'a str,
     /// The tag of the instance that runs the task: a server may have several instances.
     pub(super) instance_tag: u64,
-    /// The server's own id.
+    /// The server's id.
     pub(super) id: &'a str,
 }
 

@@ -30,7 +30,7 @@ use super::subscriptions::{Subscriptions, TooMany};
 use super::task_directory::{PageContext, TaskDirectory, TaskTool};
 use super::task_token::{TaskTokenContents, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
-use super::unanswered::{OnResponse, ParkableRequest, Unanswered, UnansweredCall};
+use super::unanswered::{OnResponse, ParkableRequest, UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, Log};
 use crate::catalog::identity;
@@ -115,7 +115,7 @@ struct Session<T> {
     events: Events,
     agent: AgentInfo,
     view: SessionView,
-    unanswered: Unanswered,
+    unanswered: UnansweredRequests,
     server_requests: ServerRequests,
     subscriptions: Subscriptions,
     tasks: TaskDirectory,
@@ -204,7 +204,7 @@ impl<T: Transport> Session<T> {
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
             view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd),
-            unanswered: Unanswered::new(number, max_message),
+            unanswered: UnansweredRequests::new(number, max_message),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
             recorder: CallRecorder::new(setup.history, caller),

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::unanswered::Unanswered;
+use super::unanswered::UnansweredRequests;
 use crate::list_kind::ListKind;
 use crate::manager::{Member, View};
 use crate::server::{ResourceSubscriptionChange, ServerHandle, is_part};
@@ -40,7 +40,11 @@ struct Resource {
 
 impl ResourceSubscriptions {
     /// Whether the limits allow this `resources/subscribe`.
-    pub(super) fn has_room_for(&self, subscription: &ResourceSubscriptionChange, unanswered: &Unanswered) -> bool {
+    pub(super) fn has_room_for(
+        &self,
+        subscription: &ResourceSubscriptionChange,
+        unanswered: &UnansweredRequests,
+    ) -> bool {
         let is_subscribed = || self.all.get(&subscription.uri).is_some_and(|resource| resource.is_subscribed);
         !subscription.begins
             || is_subscribed()
@@ -48,7 +52,7 @@ impl ResourceSubscriptions {
     }
 
     /// Whether the limits allow these resources as well. Each is a URI as text and raw.
-    pub(super) fn has_room_for_all(&self, resources: &[(Bytes, Bytes)], unanswered: &Unanswered) -> bool {
+    pub(super) fn has_room_for_all(&self, resources: &[(Bytes, Bytes)], unanswered: &UnansweredRequests) -> bool {
         let uris = unanswered
             .subscriptions()
             .map(|(subscription, _)| &subscription.uri)
@@ -92,7 +96,7 @@ impl ResourceSubscriptions {
         &mut self,
         uri: &Bytes,
         raw: &Bytes,
-        unanswered: &Unanswered,
+        unanswered: &UnansweredRequests,
     ) -> Option<(ServerHandle, ResourceSubscriptionChange)> {
         let resource = self.all.get_mut(uri)?;
         resource.listen_requests = resource.listen_requests.saturating_sub(1);
@@ -134,14 +138,14 @@ impl ResourceSubscriptions {
     }
 
     /// The server of a resource that the agent has subscribed to, or is about to.
-    pub(super) fn server_of<'a>(&'a self, uri: &[u8], unanswered: &'a Unanswered) -> Option<&'a ServerHandle> {
+    pub(super) fn server_of<'a>(&'a self, uri: &[u8], unanswered: &'a UnansweredRequests) -> Option<&'a ServerHandle> {
         let subscribed = self.all.get(uri).filter(|resource| resource.is_subscribed);
         let beginning = || unanswered.subscriptions().find(|(subscription, _)| subscription.uri == uri);
         subscribed.map(|resource| &resource.server).or_else(|| beginning().map(|(_, server)| server))
     }
 
     /// Whether the agent has subscribed to a resource, or to one that contains it, or is about to.
-    pub(super) fn include(&self, uri: &[u8], unanswered: &Unanswered) -> bool {
+    pub(super) fn include(&self, uri: &[u8], unanswered: &UnansweredRequests) -> bool {
         let subscribed = self.all.iter().filter(|(_, resource)| resource.is_subscribed).map(|(uri, _)| uri);
         let beginning = unanswered.subscriptions().map(|(subscription, _)| &subscription.uri);
         subscribed.chain(beginning).any(|subscribed| is_part(uri, subscribed))

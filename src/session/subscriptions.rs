@@ -12,7 +12,7 @@ use super::notification_queue::OutgoingNotification;
 use super::output::Output;
 use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
 use super::task_token::{TaskTokenContents, TaskTokens};
-use super::unanswered::Unanswered;
+use super::unanswered::UnansweredRequests;
 use super::view::ListVersions;
 use crate::config::Sharing;
 use crate::era::notification::for_subscription;
@@ -120,7 +120,7 @@ impl Subscriptions {
         mut filter: Filter,
         tokens: &TaskTokens,
         view: &View,
-        unanswered: &mut Unanswered,
+        unanswered: &mut UnansweredRequests,
         output: &mut Output,
     ) -> Result<Vec<(ServerHandle, SubscriptionChange)>, TooMany> {
         let servers = keep_readable(&mut filter, view);
@@ -161,7 +161,11 @@ impl Subscriptions {
     }
 
     /// The agent cancels the `subscriptions/listen` with this id. Returns the subscriptions to end at servers.
-    pub(super) fn unlisten(&mut self, id: &Bytes, unanswered: &Unanswered) -> Vec<(ServerHandle, SubscriptionChange)> {
+    pub(super) fn unlisten(
+        &mut self,
+        id: &Bytes,
+        unanswered: &UnansweredRequests,
+    ) -> Vec<(ServerHandle, SubscriptionChange)> {
         let Some(index) = self.requests.iter().position(|listen| listen.id == id) else { return Vec::new() };
         let ListenRequest { filter, tasks, .. } = self.requests.swap_remove(index);
         let mut ended = self.task_changes(&tasks, false);

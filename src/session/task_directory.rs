@@ -17,7 +17,7 @@ use super::output::Output;
 use super::task_pages::{Item, Page, PageRequest, PollResult, TaskPages};
 use super::task_token::{TaskTokenContents, TaskTokens};
 use super::tasks::{Lifetime, MAX_TASKS, Task, TaskSource, Tasks, cursor};
-use super::unanswered::{OnResponse, Unanswered, UnansweredCall};
+use super::unanswered::{OnResponse, UnansweredCall, UnansweredRequests};
 use crate::calls::CallOutcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
@@ -61,7 +61,7 @@ impl TaskTool<'_> {
 pub(super) struct PageContext<'a> {
     pub(super) agent: &'a AgentInfo,
     pub(super) view: Arc<View>,
-    pub(super) unanswered: &'a mut Unanswered,
+    pub(super) unanswered: &'a mut UnansweredRequests,
     pub(super) output: &'a mut Output,
 }
 
@@ -91,7 +91,7 @@ impl TaskDirectory {
     }
 
     /// Whether the agent may request one more task, besides those that `calls` request.
-    pub(super) fn has_room(&mut self, unanswered: &Unanswered) -> bool {
+    pub(super) fn has_room(&mut self, unanswered: &UnansweredRequests) -> bool {
         self.tasks.count_running(Instant::now()) + unanswered.new_tasks() < MAX_TASKS
     }
 

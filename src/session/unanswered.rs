@@ -84,7 +84,7 @@ impl ParkableRequest {
     }
 }
 
-pub(super) struct Unanswered {
+pub(super) struct UnansweredRequests {
     session: u64,
     /// Of the last call.
     serial: u64,
@@ -98,7 +98,7 @@ pub(super) struct Unanswered {
     max_message: usize,
 }
 
-impl Unanswered {
+impl UnansweredRequests {
     pub(super) fn new(session: u64, max_message: usize) -> Self {
         Self { session, serial: 0, calls: Vec::new(), bytes: 0, parked: Vec::new(), max_message }
     }
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn parked_requests_are_found_by_id_and_stay_in_order() {
-        let mut requests = Unanswered::new(7, 100);
+        let mut requests = UnansweredRequests::new(7, 100);
         ["1", "2", "3"].map(list).into_iter().for_each(|request| requests.park(request));
         assert!(requests.contains(&Bytes::from("2")) && requests.len() == 3 && !requests.is_empty());
         assert!(requests.remove_parked(&Bytes::from("2")).is_some());
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn bytes_of_parked_requests_and_of_calls_are_limited_apart() {
-        let mut requests = Unanswered::new(7, 2);
+        let mut requests = UnansweredRequests::new(7, 2);
         assert!(requests.has_room_to_park());
         requests.park(list("123"));
         assert!(!requests.has_room_to_park());
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn keys_are_unique_within_the_session() {
-        let mut requests = Unanswered::new(7, 100);
+        let mut requests = UnansweredRequests::new(7, 100);
         let (one, other) = (requests.next_key(), requests.next_key());
         assert!(one != other && one.session == 7 && other.session == 7);
         assert!(!requests.contains_call(one) && requests.remove_call(one).is_none());

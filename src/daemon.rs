@@ -15,6 +15,7 @@ mod limits;
 mod notify;
 mod operators;
 mod pattern_check;
+mod peer_origin;
 mod process;
 mod reload;
 mod status;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{OptionFuture, join};
+use rustix::net::SendFlags;
 use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -41,6 +43,7 @@ pub use self::error::DaemonError;
 use self::limits::{ALL_GUESTS_SHARE, GUEST_SHARE, Holder, SHARE, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
+use self::peer_origin::Descendants;
 pub(crate) use self::process::{cache_directory, logins};
 use self::reload::Reload;
 use self::status::ConnectedAgent;
@@ -57,8 +60,7 @@ use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
 use crate::server::{
-    self, Cgroups, GuardProgram, Logins, ProcessAttributes, Reaper, ServerContext, StartPermits, StopChannel,
-    StopLevel, User,
+    Cgroups, GuardProgram, Logins, ProcessAttributes, Reaper, ServerContext, StartPermits, StopChannel, StopLevel, User,
 };
 use crate::session::{self, Budget, MemoryUse, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
@@ -104,6 +106,7 @@ struct Daemon {
     stopping: StopChannel,
     /// Raised when no server is left: sessions write their last answers and end.
     closing: watch::Sender<bool>,
+    descendants: Descendants,
     /// Limits the bytes that agents leave unread or unfinished.
     budget: Arc<Budget>,
     /// Limits warnings that a peer can cause.
@@ -124,6 +127,7 @@ struct Parts {
     logs: Logs,
     config: ConfigState,
     stopping: StopChannel,
+    descendants: Descendants,
 }
 
 /// Requests of operators that their own tasks cannot answer.
@@ -183,6 +187,7 @@ pub async fn run(
         calls::start(config.daemon.calls.clone()).map_err(failed("start the history of calls"))?;
     let logins = process::logins();
     let host = server_context(&config.daemon, inherited, cgroups, logins.clone());
+    let descendants = Descendants { guards: host.guards.clone(), inherited: host.reaper.not_ours().to_vec() };
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
@@ -209,7 +214,9 @@ pub async fn run(
     let logs = Logs { calls, reader, log };
     let stop = signals.stopping.receiver.clone();
     let stopping = signals.stopping;
-    let parts = Parts { agents, operator_listener, manager, limits, task_token_key, logs, config: state, stopping };
+    let config = state;
+    let parts =
+        Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants };
     let (daemon, requests) = Daemon::new(parts);
     let (view, agents) = (daemon.view.clone(), daemon.agent_count.subscribe());
     let mut helpers = JoinSet::new();
@@ -237,9 +244,16 @@ async fn report_warnings(warnings: Arc<logging::Limiter>) {
     warnings.report().await;
 }
 
+/// Sends the reason why a new connection is closed. The socket buffer is empty, so the line fits.
+fn refuse(stream: &UnixStream, error: &ErrorObject) {
+    // Not through the runtime, which may not know yet that a new socket is writable.
+    let _ = rustix::net::send(stream, &reply::error(None, error), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+}
+
 impl Daemon {
     fn new(parts: Parts) -> (Self, OperatorRequests) {
-        let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping } = parts;
+        let Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants } =
+            parts;
         let budget = Budget::new(limits.max_message_bytes);
         let (queries, received_queries) = mpsc::channel(MAX_OPERATORS);
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
@@ -268,6 +282,7 @@ impl Daemon {
             task_token_key: Arc::new(task_token_key),
             stopping,
             closing: watch::Sender::new(false),
+            descendants,
             budget,
             warnings: Arc::default(),
             operator,
@@ -373,13 +388,14 @@ impl Daemon {
         let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return };
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_other_uid: !is_own(uid) });
-        if let Some(message) = self.is_full_for(&user) {
+        let overload = self.is_full_for(&user);
+        let overload = overload.map(|message| ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent));
+        let by_origin = || self.descendants.refused_agent(&stream, pid, user.is_other_uid);
+        if let Some(error) = overload.or_else(|| by_origin().map(ErrorObject::connection_refused)) {
             if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {}", profile.name)) {
-                tracing::warn!(pid, uid, profile = &*profile.name, "refused an agent: {message}");
+                tracing::warn!(pid, uid, profile = &*profile.name, "refused an agent: {}", error.message);
             }
-            let error = ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent);
-            // The socket buffer is empty, so this cannot block.
-            let _ = stream.try_write(&reply::error(None, &error));
+            refuse(&stream, &error);
             return;
         }
         self.next_session += 1;
@@ -415,13 +431,11 @@ impl Daemon {
 
     fn accept_operator(&mut self, stream: UnixStream) {
         let Some(peer) = self.peer(&stream, is_own) else { return };
-        // Every descendant of the daemon is a server or was started by one.
-        let daemon = std::process::id();
-        let is_itself = |pid: i32| pid.cast_unsigned() == daemon;
-        if !peer.pid().is_some_and(|pid| is_itself(pid) || server::is_unrelated(pid, &[daemon])) {
-            if self.warnings.admits("refused an operator that may be a server", "all") {
-                tracing::warn!(pid = peer.pid(), "refused an operator that may be a server");
+        if let Some(message) = self.descendants.refused_operator(&stream, peer.pid()) {
+            if self.warnings.admits("refused an operator", &message) {
+                tracing::warn!(pid = peer.pid(), "refused an operator: {message}");
             }
+            refuse(&stream, &ErrorObject::connection_refused(message));
             return;
         }
         self.operators.admit(stream, self.operator.clone());

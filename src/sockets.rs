@@ -7,24 +7,29 @@
 //! has locked a new file there, the older daemon ends.
 
 mod activation;
+mod connect;
 mod error;
 mod fd_reserve;
 mod holder;
 mod listener;
+mod peer_process;
+mod socket_diag;
 mod socket_upkeep;
 mod stale_sockets;
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 pub(crate) use self::activation::ActivatedSockets;
+pub(crate) use self::connect::{ExpectedDaemon, connect, untrusted};
 pub use self::error::SocketError;
 pub use self::listener::{Listener, SocketMode};
+pub(crate) use self::peer_process::PeerProcess;
 pub(crate) use self::socket_upkeep::{SocketUpkeep, Standing};
 use crate::config::Profile;
 
@@ -122,7 +127,7 @@ impl RuntimeDir {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let Ok(address) = SocketAddrUnix::new(self.socket(name)) else { return false };
         socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .is_ok_and(|socket| matches!(connect(&socket, &address), Ok(()) | Err(Errno::AGAIN)))
+            .is_ok_and(|socket| matches!(rustix::net::connect(&socket, &address), Ok(()) | Err(Errno::AGAIN)))
     }
 
     /// The directory itself.
@@ -189,18 +194,23 @@ impl RuntimeDir {
         let io = |source| SocketError::Io { operation: "create", path: path.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(io)?;
         let found = std::fs::symlink_metadata(&self.path).map_err(io)?;
-        let refuse = |what: String| Err(SocketError::Unsafe { path: path.clone(), what });
-        if !found.is_dir() {
-            return refuse("is not a directory".to_owned());
-        }
-        if found.uid() != rustix::process::geteuid().as_raw() {
-            return refuse(format!("belongs to user {}", found.uid()));
-        }
-        if found.mode() & 0o077 != 0 {
-            return refuse(format!("is open to others (mode {:04o}): chmod 700 it", found.mode() & 0o7777));
-        }
-        Ok(())
+        check_private(&self.path, &found)
     }
+}
+
+/// Whether a directory is this user's alone.
+fn check_private(path: &Path, found: &Metadata) -> Result<(), SocketError> {
+    let refuse = |what: String| Err(SocketError::Unsafe { path: path.to_owned(), what });
+    if !found.is_dir() {
+        return refuse("is not a directory".to_owned());
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return refuse(format!("belongs to user {}", found.uid()));
+    }
+    if found.mode() & 0o077 != 0 {
+        return refuse(format!("is open to others (mode {:04o}): chmod 700 it", found.mode() & 0o7777));
+    }
+    Ok(())
 }
 
 /// What systemd-logind makes for a user, and gives to nobody else.
@@ -304,7 +314,7 @@ mod tests {
         rustix::net::bind(&listener, &address).expect("nobody has it");
         assert!(!directory.is_served(), "nobody listens yet");
         rustix::net::listen(&listener, 0).expect("it is bound");
-        connect(socket(), &address).expect("there is room for one");
+        rustix::net::connect(socket(), &address).expect("there is room for one");
         assert!(directory.is_served());
         drop(listener);
         assert!(!directory.is_served());

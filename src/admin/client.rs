@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde::de::DeserializeOwned;
-use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::channel::{Channel, channel};
@@ -19,6 +18,7 @@ use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, REST
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::server::HealthOverride;
+use crate::sockets::{self, ExpectedDaemon};
 
 /// A daemon normally answers within milliseconds.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,6 +29,12 @@ pub enum AdminError {
     /// Nothing listens on the socket at this path.
     #[error("not running: no daemon at {}; `mcpd start` starts one; where systemd runs, `mcpd service install` starts one at each login", .0.display())]
     NotRunning(PathBuf),
+    /// The process that listens there is not this user's daemon.
+    #[error("{0}")]
+    Untrusted(String),
+    /// The daemon accepts no requests of this process.
+    #[error("{0}")]
+    NotPermitted(String),
     /// The daemon sent no valid response in time.
     #[error("the daemon at {} does not answer: {reason}; `mcpd doctor` shows why", path.display())]
     NoAnswer {
@@ -201,15 +207,22 @@ impl<T: DeserializeOwned + Unpin> Feed<T> {
 
 impl<T: DeserializeOwned + Unpin> Connection<T> {
     async fn request(path: &Path, method: &str, params: Params) -> Result<Self, AdminError> {
-        let stream = UnixStream::connect(path).await.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AdminError::NotRunning(path.to_owned()),
-            _ => no_answer(path, &error),
+        let connected = sockets::connect(path, ExpectedDaemon::Own).await;
+        let stream = connected.map_err(|error| match (sockets::untrusted(&error), error.kind()) {
+            (Some(untrusted), _) => AdminError::Untrusted(untrusted.to_string()),
+            (_, io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => AdminError::NotRunning(path.to_owned()),
+            _ => AdminError::NoAnswer { path: path.to_owned(), reason: error.to_string() },
         })?;
         let mut channel: Channel<DaemonMessage<T>, Request> = channel(stream);
         let params = Params { version: env!("CARGO_PKG_VERSION").to_owned(), ..params };
         let request = Request { jsonrpc: "2.0".to_owned(), id: 1, method: method.to_owned(), params };
-        in_time(path, channel.send(request)).await?;
-        Ok(Self { channel, path: path.to_owned() })
+        let sent = in_time(path, channel.send(request)).await;
+        let mut connection = Self { channel, path: path.to_owned() };
+        // The daemon may have refused the connection and closed it. Its reason can still be read.
+        if let Err(error) = sent {
+            return Err(in_time(path, connection.response()).await.err().unwrap_or(error));
+        }
+        Ok(connection)
     }
 
     async fn message(&mut self) -> io::Result<Option<DaemonMessage<T>>> {
@@ -247,6 +260,9 @@ impl<T: DeserializeOwned + Unpin> Connection<T> {
 fn result<T>(response: Response<T>) -> io::Result<T> {
     match response {
         Response { result: Some(result), .. } => Ok(result),
+        Response { error: Some(error), .. } if error.refuses_connection() => {
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, error.message))
+        }
         Response { error: Some(error), .. } if error.code == INVALID_PARAMS => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, error.message))
         }
@@ -276,6 +292,7 @@ async fn in_time_of<T>(
 fn no_answer(path: &Path, error: &io::Error) -> AdminError {
     match error.kind() {
         io::ErrorKind::InvalidInput => AdminError::Refused(error.to_string()),
+        io::ErrorKind::PermissionDenied => AdminError::NotPermitted(error.to_string()),
         _ => AdminError::NoAnswer { path: path.to_owned(), reason: error.to_string() },
     }
 }

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, timeout_at};
 
 use super::units::Units;
 use crate::server;
-use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+use crate::sockets::{self, ADMIN_SOCKET, ExpectedDaemon, RuntimeDir};
 use crate::systemctl::SystemctlError;
 
 /// Attempts to identify the daemon's process. Between two attempts it may end and another may replace it.
@@ -132,17 +131,19 @@ impl Family {
     }
 }
 
-/// The process that listens on the admin socket, which systemd never opens, else the lock holder.
+/// The lock holder, else the process that listens on the admin socket, which systemd never opens.
 async fn daemon(directory: &RuntimeDir) -> io::Result<Option<u32>> {
-    let connected = UnixStream::connect(directory.socket(ADMIN_SOCKET)).await;
-    let listener = match connected.and_then(|stream| stream.peer_cred()) {
-        Ok(peer) => peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0),
+    if let Some(holder) = directory.lock_holder() {
+        return Ok(Some(holder));
+    }
+    let connected = sockets::connect(&directory.socket(ADMIN_SOCKET), ExpectedDaemon::Own).await;
+    match connected.and_then(|stream| stream.peer_cred()) {
+        Ok(peer) => Ok(peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0)),
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock => None,
-            _ => return Err(error),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::WouldBlock => Ok(None),
+            _ => Err(error),
         },
-    };
-    Ok(listener.or_else(|| directory.lock_holder()))
+    }
 }
 
 /// `None` if the process has gone.

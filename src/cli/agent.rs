@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 
@@ -15,8 +14,9 @@ use super::profile::ProfileArg;
 use crate::admin;
 use crate::duration;
 use crate::era;
-use crate::jsonrpc::{Message, reply};
-use crate::sockets::RuntimeDir;
+use crate::jsonrpc::mcpd_error::refused_connection;
+use crate::jsonrpc::{Message, MessageError, reply};
+use crate::sockets::{self, ExpectedDaemon, RuntimeDir};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// Maximum size of a message in bytes. The daemon has a lower limit.
@@ -32,23 +32,24 @@ impl Agent {
     /// Connects to a profile. An error is printed.
     pub(super) async fn connect_to(directory: &RuntimeDir, profile: &ProfileArg, name: &str) -> Result<Self, ExitCode> {
         let socket = profile.socket(directory)?;
-        Self::connect(&socket, name).await.map_err(|error| profile.connect_failure(directory, socket, &error))
+        let connected = Self::connect(&socket, profile.daemon(), name).await;
+        connected.map_err(|error| profile.connect_failure(directory, socket, &error))
     }
 
     /// Connects and initializes the session with the client name `name`.
-    pub(super) async fn connect(socket: &Path, name: &str) -> io::Result<Self> {
+    pub(super) async fn connect(socket: &Path, daemon: ExpectedDaemon, name: &str) -> io::Result<Self> {
         let no_answer = |_| {
             let limit = duration::format(admin::TIMEOUT);
-            let daemon = socket.display();
+            let path = socket.display();
             io::Error::other(format!(
-                "the daemon at {daemon} does not answer: no response within {limit}; `mcpd doctor` shows why"
+                "the daemon at {path} does not answer: no response within {limit}; `mcpd doctor` shows why"
             ))
         };
-        timeout(admin::TIMEOUT, Self::initialize(socket, name)).await.map_err(no_answer)?
+        timeout(admin::TIMEOUT, Self::initialize(socket, daemon, name)).await.map_err(no_answer)?
     }
 
-    async fn initialize(socket: &Path, name: &str) -> io::Result<Self> {
-        let (read, write) = UnixStream::connect(socket).await?.into_split();
+    async fn initialize(socket: &Path, daemon: ExpectedDaemon, name: &str) -> io::Result<Self> {
+        let (read, write) = sockets::connect(socket, daemon).await?.into_split();
         let mut agent = Self { reader: MessageReader::new(read, MAX_MESSAGE), write, next_id: 1 };
         let params = json!({
             "protocolVersion": era::NEWEST_LEGACY,
@@ -73,16 +74,24 @@ impl Agent {
         on_notification: impl Fn(&[u8], &[u8]),
     ) -> io::Result<Result<Bytes, Value>> {
         let expected = self.next_id.to_string();
-        self.send(reply::request(self.next_id, method, params)).await?;
+        let sent = self.send(reply::request(self.next_id, method, params)).await;
         self.next_id += 1;
         loop {
-            let incoming = self.reader.next().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+            // The daemon may have refused the connection and closed it. Its reason can still be read.
+            let Some(incoming) = self.reader.next().await? else {
+                return Err(sent.err().unwrap_or(io::ErrorKind::UnexpectedEof.into()));
+            };
             match incoming {
                 Incoming::Message { message: Message::Response { id, response }, .. }
                     if id[..] == *expected.as_bytes() =>
                 {
                     return response
                         .map_or_else(|error| Ok(Err(serde_json::from_slice(&error)?)), |result| Ok(Ok(result)));
+                }
+                Incoming::Malformed(MessageError::ErrorWithoutId { error }) => {
+                    if let Some(reason) = refused_connection(&error) {
+                        return Err(io::Error::other(reason));
+                    }
                 }
                 Incoming::Message { message: Message::Notification { method, params }, .. } => {
                     on_notification(&method, &params.unwrap_or_default());

@@ -16,7 +16,7 @@ use super::profile::ProfileArg;
 use super::{FAILED, NOT_RUNNING, fail};
 use crate::autostart::{self, AutostartError};
 use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
-use crate::sockets::{AGENT_SOCKET, RuntimeDir};
+use crate::sockets::{self, AGENT_SOCKET, ExpectedDaemon, RuntimeDir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Delay before the next attempt when the socket's backlog is full.
@@ -28,12 +28,18 @@ pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCod
         Err(refused) => return refused,
     };
     let default = directory.socket(AGENT_SOCKET);
-    let sockets = DaemonSockets { default: (default != socket).then_some(default), socket: socket.clone() };
+    let other_default = (default != socket).then_some(default);
+    let sockets = DaemonSockets { default: other_default, socket: socket.clone(), daemon: profile.daemon() };
     let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.into_os_string().into_string().ok());
-    let mut missing_profile_reported = false;
+    // Each attempt to reconnect may fail for the same reason.
+    let mut reported = None;
     let print = |news| {
-        if news != RelayEvent::NoProfile || !std::mem::replace(&mut missing_profile_reported, true) {
+        let is_failure = matches!(news, RelayEvent::NoProfile | RelayEvent::Untrusted(_));
+        if !is_failure || reported.as_ref() != Some(&news) {
             print(&news);
+        }
+        if is_failure {
+            reported = Some(news);
         }
     };
     let explain = Box::new(|| autostart::failure_of_unit(directory).boxed_local());
@@ -53,13 +59,14 @@ async fn first(
     profile: &ProfileArg,
     socket: PathBuf,
 ) -> Result<UnixStream, NoDaemon<ExitCode>> {
-    let mut may_start = true;
+    // Another user's daemon is that user's to start.
+    let mut may_start = profile.daemon() == ExpectedDaemon::Own;
     loop {
         if may_start && autostart::may_be_socket_activated(directory) {
             may_start = false;
             autostart::ensure(directory).await.map_err(unserved)?;
         }
-        match UnixStream::connect(&socket).await {
+        match sockets::connect(&socket, profile.daemon()).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(BACKLOG_RETRY).await,
             Err(error) if may_start && is_missing(&error) => {
                 may_start = false;
@@ -97,6 +104,7 @@ fn print(news: &RelayEvent) {
     match news {
         RelayEvent::DaemonLost => print_note!("mcpd connect: the daemon has gone; waiting for the next one"),
         RelayEvent::DaemonBack => print_note!("mcpd connect: there is a daemon again"),
+        RelayEvent::Untrusted(why) => print_note!("mcpd connect: {why}"),
         RelayEvent::NoProfile => print_note!("mcpd connect: the daemon has this profile no more; waiting until it has"),
         RelayEvent::OtherVersion(daemon) => {
             print_note!("mcpd connect {VERSION}: the daemon is {daemon}; restart whichever is older");

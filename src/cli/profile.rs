@@ -9,13 +9,16 @@ use clap_complete::ArgValueCandidates;
 
 use super::{USAGE, completions, connect_failure, fail};
 use crate::config::{Profile, is_profile_name};
-use crate::sockets::{RuntimeDir, agent_socket};
+use crate::sockets::{ExpectedDaemon, RuntimeDir, agent_socket};
 
 #[derive(Debug, Args)]
 pub(super) struct ProfileArg {
     /// Profile to use: a set of servers with a socket of its own; `mcpd status` lists the profiles [default: default]
     #[arg(long, value_name = "NAME", default_value = Profile::DEFAULT, hide_default_value = true, add = ArgValueCandidates::new(completions::profiles))]
     profile: String,
+    /// User id of the daemon, if another user runs it and has passed you the socket of a profile
+    #[arg(long, value_name = "UID")]
+    daemon_uid: Option<u32>,
 }
 
 impl ProfileArg {
@@ -23,12 +26,16 @@ impl ProfileArg {
         &self.profile
     }
 
+    /// The daemon that has to listen.
+    pub(super) fn daemon(&self) -> ExpectedDaemon {
+        self.daemon_uid.map_or(ExpectedDaemon::Own, ExpectedDaemon::OfUser)
+    }
+
     /// The command-line options for the same profile.
     pub(super) fn options(&self) -> Vec<String> {
-        match self.profile == Profile::DEFAULT {
-            true => Vec::new(),
-            false => vec!["--profile".to_owned(), self.profile.clone()],
-        }
+        let profile = (self.profile != Profile::DEFAULT).then(|| ["--profile".to_owned(), self.profile.clone()]);
+        let daemon = self.daemon_uid.map(|uid| ["--daemon-uid".to_owned(), uid.to_string()]);
+        [profile, daemon].into_iter().flatten().flatten().collect()
     }
 
     /// The path of its socket. An error is printed.

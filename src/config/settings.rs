@@ -65,6 +65,9 @@ settings! {
     /// certainly caused it.
     broadcast_logs: bool = false, FLAG;
 
+    /// Whether processes of the server may connect to mcpd as agents, for a server that runs an agent itself.
+    agent: bool = false, FLAG.server_only();
+
     /// Maximum number of instances of a pool.
     max_instances: usize = 10, count(1..=1000);
 

@@ -35,6 +35,7 @@ async fn panic_of_the_manager_ends_servers_removes_sockets_and_is_returned_as_an
         logs,
         config: config_state,
         stopping: StopChannel::new(),
+        descendants: Descendants::default(),
     });
     // Like a manager whose task panics: its servers are stopped, and no task takes orders any more.
     let panics = async move {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::members::members;
-use super::reply::ErrorObject;
+use super::reply::{ErrorObject, INVALID_REQUEST};
 
 /// The codes of mcpd's own errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,18 @@ impl ErrorObject {
         self.with("daemon", "stopping")
     }
 
+    /// The reason why mcpd closes a new connection, whoever connects again.
+    #[must_use]
+    pub fn connection_refused(message: String) -> Self {
+        Self::new(INVALID_REQUEST, message).with("connection", "refused")
+    }
+
+    /// Whether it is such a reason.
+    #[must_use]
+    pub fn refuses_connection(&self) -> bool {
+        self.data.as_ref().is_some_and(|data| data["connection"] == "refused")
+    }
+
     fn with(mut self, key: &str, value: impl Into<serde_json::Value>) -> Self {
         self.data.get_or_insert_default()[key] = value.into();
         self
@@ -102,6 +114,13 @@ pub fn is_refusal_of_stopping_daemon(error: &Bytes) -> bool {
     let data = members(&data, ["outcome", "daemon"]);
     ErrorCode::of(error) == Some(ErrorCode::ShuttingDown)
         && matches!(data, Ok([Some(outcome), Some(daemon)]) if outcome[..] == *b"\"not_sent\"" && daemon[..] == *b"\"stopping\"")
+}
+
+/// The message of a raw error object that refuses the connection.
+#[must_use]
+pub fn refused_connection(error: &Bytes) -> Option<String> {
+    let error: ErrorObject = serde_json::from_slice(error).ok()?;
+    error.refuses_connection().then_some(error.message)
 }
 
 #[cfg(test)]
@@ -124,6 +143,13 @@ mod tests {
         let refusal = ErrorObject::of_mcpd(ErrorCode::ShuttingDown, "x", Delivery::NotSent);
         assert!(!is_refusal(&refusal) && is_refusal(&refusal.clone().by_stopping_daemon()));
         assert!(!is_refusal(&refusal.with_delivery(Delivery::Unknown).by_stopping_daemon()));
+    }
+
+    #[test]
+    fn refusals_of_a_connection_are_marked() {
+        let message = |error: &ErrorObject| refused_connection(&serde_json::to_vec(error).expect("JSON").into());
+        assert_eq!(message(&ErrorObject::connection_refused("\"no\"".to_owned())), Some("\"no\"".to_owned()));
+        assert_eq!(message(&ErrorObject::new(INVALID_REQUEST, "no")), None);
     }
 
     #[test]

@@ -45,6 +45,11 @@ pub enum MessageError {
         /// The id of its request.
         id: Bytes,
     },
+    /// An error that belongs to no request (`"id":null`).
+    ErrorWithoutId {
+        /// The error object.
+        error: Bytes,
+    },
     /// JSON, but not a JSON-RPC 2.0 message.
     NotAMessage {
         /// Its id, if it has a usable one.
@@ -67,11 +72,16 @@ pub fn parse(line: &Bytes) -> Result<Message, MessageError> {
         return Err(not_an_object(line));
     };
     let [version, id, method, params, result, error] = found;
-    if id.is_some_and(|id| !is_id(id)) {
-        return Err(MessageError::NotAMessage { id: None });
-    }
     let slice = |part: &[u8]| line.slice_ref(part);
     let is_versioned = version == Some(br#""2.0""#);
+    if id.is_some_and(|id| !is_id(id)) {
+        return Err(match (id, method, result, error) {
+            (Some(b"null"), None, None, Some(error)) if is_versioned && error.first() == Some(&b'{') => {
+                MessageError::ErrorWithoutId { error: slice(error) }
+            }
+            _ => MessageError::NotAMessage { id: None },
+        });
+    }
     match (id, method, result, error) {
         (_, Some(method), None, None) if is_versioned => {
             let Some(method) = text_within(line, method) else {
@@ -159,6 +169,10 @@ mod tests {
         check(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, nameless());
         check(r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, nameless());
         check(r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, nameless());
+        let error = MessageError::ErrorWithoutId { error: bytes(r#"{"code":-32700}"#) };
+        check(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700}}"#, Err(error));
+        check(r#"{"jsonrpc":"2.0","id":null,"error":7}"#, nameless());
+        check(r#"{"id":null,"error":{}}"#, nameless());
         let seven = || Err(MessageError::NotAMessage { id: Some(bytes("7")) });
         check(r#"{"id":7,"method":"ping"}"#, seven());
         check(r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#, seven());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::agent_scope::AgentScope;
 use super::guard;
+use super::guard_registry::GuardRegistry;
 use super::process::Reaper;
 use super::process::cgroup::Cgroups;
 use super::sandbox::SandboxHost;
@@ -51,6 +52,8 @@ pub struct ServerContext {
     pub reaper: Reaper,
     /// What the sandboxes of their processes depend on.
     pub sandbox: SandboxHost,
+    /// The guards that run.
+    pub guards: GuardRegistry,
     /// The original attributes of this process.
     pub inherited: ProcessAttributes,
     /// Message cap in bytes, each way.
@@ -82,6 +85,7 @@ impl ServerContext {
             guard,
             reaper: Reaper::default(),
             sandbox,
+            guards: GuardRegistry::default(),
             inherited: ProcessAttributes::default(),
             max_message,
             restart_on_exit: true,

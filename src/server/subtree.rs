@@ -1,7 +1,7 @@
 //! Process ancestry, read from `/proc`.
 //!
-//! Guards and the reaper use it to kill their subtrees, and the daemon to kill the remains of a lost reaper. The operator socket uses it to
-//! refuse descendants of servers.
+//! Guards and the reaper use it to kill their subtrees, and the daemon to kill the remains of a lost reaper. The daemon also uses it to
+//! refuse connections of descendants of servers.
 
 use std::collections::HashMap;
 use std::fs;
@@ -139,15 +139,41 @@ pub(crate) fn reap_any() -> rustix::io::Result<Option<(Pid, rustix::process::Wai
     wait(WaitOptions::NOHANG)
 }
 
-/// Whether `pid` is certainly outside the subtrees of `ancestors`. False if the process is gone or its ancestry cannot be read.
-pub(crate) fn is_unrelated(pid: i32, ancestors: &[u32]) -> bool {
-    let mut pid = pid;
-    while pid > 1 {
-        if is_one_of(pid, ancestors) {
-            return false;
+/// A process and its ancestors, nearest first.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Ancestry {
+    pub(crate) pids: Vec<i32>,
+    /// Whether it reaches the first process. If not, the last one is gone or may not be read.
+    pub(crate) is_complete: bool,
+}
+
+/// Readings of an ancestry until it is taken as incomplete.
+const MAX_READINGS: usize = 5;
+/// Longest ancestry that is read.
+const MAX_ANCESTORS: usize = 1024;
+
+/// The ancestry of `pid`.
+///
+/// A parent may end, and its id may be reused, between two steps. A child then has another parent. So the ancestry is read until two
+/// readings agree: each parent was still its child's parent after it was looked at.
+pub(crate) fn ancestry(pid: i32) -> Ancestry {
+    let mut read = read_ancestry(pid);
+    for _ in 1..MAX_READINGS {
+        let again = read_ancestry(pid);
+        if again == read {
+            return read;
         }
-        let Some(stat) = stat(pid) else { return false };
+        read = again;
+    }
+    Ancestry { is_complete: false, ..read }
+}
+
+fn read_ancestry(mut pid: i32) -> Ancestry {
+    let mut pids = Vec::new();
+    while pid > 1 && pids.len() < MAX_ANCESTORS {
+        pids.push(pid);
+        let Some(stat) = stat(pid) else { return Ancestry { pids, is_complete: false } };
         pid = stat.parent;
     }
-    pid == 1 || pid == 0
+    Ancestry { pids, is_complete: pid <= 1 }
 }

@@ -489,6 +489,9 @@ impl<T: Transport> Session<T> {
                 };
                 output.refuse(None, INVALID_REQUEST, why);
             }
+            AgentMessage::Malformed(MessageError::ErrorWithoutId { .. }) => {
+                output.refuse(None, INVALID_REQUEST, "an error without the id of a request");
+            }
             AgentMessage::Malformed(MessageError::NotAMessage { id }) => {
                 output.refuse(id.as_ref(), INVALID_REQUEST, "not a JSON-RPC 2.0 message");
             }

@@ -8,6 +8,7 @@ use tokio::net::UnixStream;
 use tokio::time::sleep;
 
 use crate::backoff::Backoff;
+use crate::sockets::{self, ExpectedDaemon};
 
 /// The first delay.
 const FIRST_DELAY: Duration = Duration::from_millis(10);
@@ -23,6 +24,8 @@ pub(crate) struct DaemonSockets {
     pub(crate) socket: PathBuf,
     /// The default profile's socket, if that is another.
     pub(crate) default: Option<PathBuf>,
+    /// Who has to listen.
+    pub(crate) daemon: ExpectedDaemon,
 }
 
 /// The result of an attempt.
@@ -32,6 +35,8 @@ pub(super) enum ConnectResult {
     /// A daemon runs without this profile.
     NoProfile,
     NoDaemon,
+    /// A process listens that is not the daemon, for this reason.
+    Untrusted(String),
 }
 
 /// Delays between attempts, with jitter so that agents do not connect all at once.
@@ -56,14 +61,20 @@ impl ReconnectDelays {
 }
 
 /// Tries to connect after a delay.
-pub(super) async fn connect_after(sockets: DaemonSockets, wait: Duration) -> ConnectResult {
+pub(super) async fn connect_after(addresses: DaemonSockets, wait: Duration) -> ConnectResult {
     sleep(wait).await;
-    match (UnixStream::connect(&sockets.socket).await, sockets.default) {
-        (Ok(stream), _) => ConnectResult::Connected(stream),
-        (Err(error), Some(default)) if error.kind() == io::ErrorKind::NotFound => {
-            if UnixStream::connect(default).await.is_ok() { ConnectResult::NoProfile } else { ConnectResult::NoDaemon }
+    let error = match sockets::connect(&addresses.socket, addresses.daemon).await {
+        Ok(stream) => return ConnectResult::Connected(stream),
+        Err(error) => error,
+    };
+    if let Some(untrusted) = sockets::untrusted(&error) {
+        return ConnectResult::Untrusted(untrusted.to_string());
+    }
+    match addresses.default {
+        Some(default) if error.kind() == io::ErrorKind::NotFound && UnixStream::connect(&default).await.is_ok() => {
+            ConnectResult::NoProfile
         }
-        (Err(_), _) => ConnectResult::NoDaemon,
+        _ => ConnectResult::NoDaemon,
     }
 }
 

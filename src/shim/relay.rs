@@ -49,6 +49,8 @@ pub(crate) enum RelayEvent {
     OtherVersion(String),
     /// The daemon no longer has the profile.
     NoProfile,
+    /// The process that listens is not the daemon, for this reason.
+    Untrusted(String),
 }
 
 /// The state of the connection to the daemon.

@@ -28,9 +28,17 @@ pub enum SocketError {
     /// The path of a socket leads to another kind of file.
     #[error("{} exists and is not a socket: move it away", .0.display())]
     NotASocket(PathBuf),
-    /// Another program has replaced a socket of this daemon.
-    #[error("{} is no longer the socket of this mcpd, because another program replaced it: move the new file away, and mcpd creates the socket again", .0.display())]
+    /// The file of a socket of this daemon was replaced by a file that is no socket.
+    #[error("{} was replaced by a file that is no socket: move that file away", .0.display())]
     Replaced(PathBuf),
+    /// The process that listens on a socket is not the daemon.
+    #[error("{} is not trusted: {what}", path.display())]
+    Untrusted {
+        /// The socket.
+        path: PathBuf,
+        /// Who listens there, and what to do.
+        what: String,
+    },
     /// A system call failed.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {

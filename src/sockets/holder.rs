@@ -6,16 +6,45 @@ use std::path::Path;
 
 /// The process that holds the lock on the file `path`. Some file systems and namespaces do not show it.
 pub(super) fn of(path: &Path) -> Option<u32> {
-    let file = fs::symlink_metadata(path).ok()?;
-    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
-    holder(&fs::read_to_string("/proc/locks").ok()?, &format!("{major:02x}:{minor:02x}:{}", file.ino()))
+    let file = LockedFile::at(path)?;
+    holders(&fs::read_to_string("/proc/locks").ok()?).find_map(|(pid, locked)| file.is(locked).then_some(pid))
 }
 
-/// The holder of the file's lock in the text of `/proc/locks`. Lines of waiting processes have an arrow before the type.
-fn holder(locks: &str, file: &str) -> Option<u32> {
-    locks.lines().find_map(|line| {
+/// Whether the process `pid` holds the lock on the file `path`. `None` if the system shows no locks.
+pub(super) fn is(path: &Path, pid: u32) -> Option<bool> {
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let Some(file) = LockedFile::at(path) else { return Some(false) };
+    let is_shown = holders(&locks).any(|(_, locked)| file.is(locked));
+    // Some file systems, such as btrfs, show the file on another device.
+    Some(holders(&locks).any(|(holder, locked)| {
+        holder == pid && (file.is(locked) || !is_shown && locked.rsplit(':').next() == Some(&*file.inode))
+    }))
+}
+
+/// A file as `/proc/locks` identifies it.
+struct LockedFile {
+    /// Such as `fe:01`.
+    device: String,
+    inode: String,
+}
+
+impl LockedFile {
+    fn at(path: &Path) -> Option<Self> {
+        let file = fs::symlink_metadata(path).ok()?;
+        let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+        Some(Self { device: format!("{major:02x}:{minor:02x}"), inode: file.ino().to_string() })
+    }
+
+    fn is(&self, locked: &str) -> bool {
+        locked.strip_prefix(&*self.device).and_then(|rest| rest.strip_prefix(':')) == Some(&*self.inode)
+    }
+}
+
+/// The holder and the file of each lock in `/proc/locks`. Lines of waiting processes have an arrow before the type.
+fn holders(locks: &str) -> impl Iterator<Item = (u32, &str)> {
+    locks.lines().filter_map(|line| {
         let words: Vec<_> = line.split_whitespace().collect();
-        (words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&file)).then(|| words[4].parse().ok())?
+        (words.get(1) == Some(&"FLOCK")).then(|| Some((words.get(4)?.parse().ok()?, *words.get(5)?)))?
     })
 }
 
@@ -27,9 +56,23 @@ mod tests {
     fn a_process_that_waits_for_a_lock_does_not_hold_it() {
         let locks = "1: POSIX  ADVISORY  WRITE 3 fe:00:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 41 fe:00:13 0 EOF\n\
                      2: -> FLOCK  ADVISORY  WRITE 42 fe:00:13 0 EOF\n3: FLOCK  ADVISORY  WRITE 43 00:2a:13 0 EOF\n";
-        for (file, expected) in [("fe:00:13", Some(41)), ("00:2a:13", Some(43)), ("fe:00:12", None), ("fe:00:1", None)]
-        {
-            assert_eq!(holder(locks, file), expected, "{file}");
+        assert_eq!(holders(locks).collect::<Vec<_>>(), [(41, "fe:00:13"), (43, "00:2a:13")]);
+        let file = LockedFile { device: "fe:00".to_owned(), inode: "13".to_owned() };
+        assert!(file.is("fe:00:13"));
+        for other in ["fe:00:1", "fe:00:131", "00:2a:13", "13"] {
+            assert!(!file.is(other), "{other}");
         }
+    }
+
+    #[test]
+    fn holder_of_a_lock_is_found() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        let own = std::process::id();
+        if is(file.path(), own).is_none() {
+            return;
+        }
+        assert_eq!((is(file.path(), own), of(file.path())), (Some(false), None));
+        file.as_file().lock().expect("nobody else's");
+        assert_eq!((is(file.path(), own), is(file.path(), 1)), (Some(true), Some(false)));
     }
 }

@@ -1,12 +1,12 @@
-//! Recreates the lock file and the sockets if they were deleted.
+//! Recreates the lock file and the sockets if they were deleted, and takes replaced sockets back.
 //!
 //! The files are checked periodically. A watch on the directory would end with the directory, and the number of watches is limited.
 //! If another daemon has taken the lock in the meantime, this one has to end.
 
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::{Duration, Instant};
 
-use super::listener::identity;
 use super::{Listener, Lock, SocketError};
 use crate::deadline_timer::DeadlineTimer;
 
@@ -55,8 +55,8 @@ impl SocketUpkeep {
         self.timer.elapsed()
     }
 
-    /// Checks the files, and binds each socket again whose file was deleted. Changes nothing if a file was replaced, or if another
-    /// daemon holds the lock. Each problem is logged once.
+    /// Checks the files, and binds each socket again that was deleted or replaced. Leaves files that are no sockets alone, and
+    /// everything if another daemon holds the lock. Each problem is logged once.
     pub(crate) fn check<'a>(&mut self, sockets: impl IntoIterator<Item = &'a mut Listener>) -> Standing {
         let mut trouble = self.lock.keep().err();
         let has_rival = matches!(trouble, Some(SocketError::AlreadyRunning(_)));
@@ -90,18 +90,23 @@ impl Lock {
 }
 
 impl Listener {
+    /// Listens anew if the socket was deleted or replaced. The lock gives this daemon the right to the path.
     fn keep(&mut self) -> Result<(), SocketError> {
-        match identity(&self.path) {
-            Ok(found) if found == self.identity => Ok(()),
-            Ok(_) => Err(SocketError::Replaced(self.path.clone())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let mut recreated = Self::at(self.path.clone(), self.mode())?;
-                std::mem::swap(&mut self.fd_reserve, &mut recreated.fd_reserve);
-                *self = recreated;
-                tracing::warn!(socket = %self.path.display(), "was deleted, and is created again");
-                Ok(())
+        let io = |operation, source| SocketError::Io { operation, path: self.path.clone(), source };
+        let what = match std::fs::symlink_metadata(&self.path) {
+            Ok(found) if (found.dev(), found.ino()) == self.identity => return Ok(()),
+            Ok(found) if !found.file_type().is_socket() => return Err(SocketError::Replaced(self.path.clone())),
+            Ok(_) => {
+                std::fs::remove_file(&self.path).map_err(|source| io("remove", source))?;
+                "was replaced by another program, and is taken back"
             }
-            Err(source) => Err(SocketError::Io { operation: "examine", path: self.path.clone(), source }),
-        }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted, and is created again",
+            Err(source) => return Err(io("examine", source)),
+        };
+        let mut recreated = Self::at(self.path.clone(), self.mode())?;
+        std::mem::swap(&mut self.fd_reserve, &mut recreated.fd_reserve);
+        *self = recreated;
+        tracing::warn!(socket = %self.path.display(), "{what}");
+        Ok(())
     }
 }

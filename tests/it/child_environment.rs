@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, Place, SCRIPTED, Server, Setup, field, quoted, result, until};
+use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, field, quoted, result, until};
 
 /// What an introspecting tool of the server `a` tells.
 fn tool_result(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
@@ -160,19 +160,6 @@ fn server_has_a_separate_process_group_and_no_terminal() {
     };
     let pid = daemon.server_pid("a");
     assert_ne!(group(pid), group(daemon.pid()));
-}
-
-/// Case H10.
-#[test]
-fn server_cannot_use_the_operator_socket() {
-    let daemon = Setup::with(Server::named("a")).start();
-    let dir = daemon.place().runtime_dir();
-    let argv = json!([MCPD, "status", "--json", "--runtime-dir", dir]);
-    let ran = tool_result(&daemon, "run", &json!({"argv": argv}));
-    assert!(ran["code"] != 0 && ran["stdout"] == "", "{ran}");
-    let answer = tool_result(&daemon, "connect", &json!({"path": dir.join("admin.sock")}));
-    assert!(answer == "closed" || answer == "ConnectionReset" || answer == "refused", "{answer}");
-    assert_eq!(daemon.client(&["status"]).code, Some(0), "the operator still can");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::Signal;
 
-use crate::support::{Daemon, Process, STRANGER, Server, Setup, TAG, signal};
+use crate::support::{Daemon, MCPD, Process, STRANGER, Server, Setup, TAG, signal, until};
 
 /// A process that the shell left to the daemon it became. Dropping it ends it.
 struct Stranger(Process);
@@ -49,4 +49,16 @@ fn child_that_mcpd_had_before_it_started_survives_the_loss_of_a_guard() {
         daemon.wait_row("a", "is ready again", |row| row["state"] == "ready" && row["pid"] != before);
         assert!(stranger.0.is_alive(), "{:?} is gone", stranger.0);
     }
+}
+
+#[test]
+fn child_that_mcpd_had_before_it_started_may_be_an_agent() {
+    let script = format!(
+        "{TAG}={STRANGER} sh -c 'until [ -S \"$0\" ]; do sleep 0.02; done; {MCPD} call a__echo {{}} --runtime-dir \"${{0%/*}}\"; \
+         echo $? >\"$HOME/exit-code\"' \"$HOME/../run/mcp.sock\" >/dev/null 2>\"$HOME/errors\" & :"
+    );
+    let daemon = Setup::with(Server::named("a")).after_shell(&script).start();
+    let code = || fs::read_to_string(daemon.place().path("home/exit-code")).ok().filter(|code| code.ends_with('\n'));
+    let code = until("it has called", code);
+    assert_eq!(code, "0\n", "{:?}", fs::read_to_string(daemon.place().path("home/errors")));
 }

@@ -189,22 +189,45 @@ fn daemon_whose_directory_was_deleted_shuts_down_when_another_has_started_there(
 
 /// Case D6.
 #[test]
-fn socket_that_was_replaced_is_left_alone_and_there_again_when_that_has_gone() {
+fn replaced_socket_is_taken_back_without_disconnecting_agents() {
     let daemon = setup().start();
-    let _foreign = replace(&daemon);
-    until("it is said", || daemon.log().contains("is no longer the socket of this mcpd").then_some(()));
+    let mut agent = Agent::ready(&daemon);
+    let foreign = replace(&daemon);
+    let taken = fs::symlink_metadata(daemon.agent_socket()).expect("a socket").ino();
+    until("it is taken back", || {
+        fs::symlink_metadata(daemon.agent_socket()).is_ok_and(|found| found.ino() != taken).then_some(())
+    });
+    drop(foreign);
+    assert_eq!(fs::symlink_metadata(daemon.agent_socket()).expect("a socket").permissions().mode() & 0o777, 0o600);
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    arguments(&agent.call("a__echo", &json!({})));
+    until("it is reported", || daemon.log().contains("was replaced by another program").then_some(()));
+}
+
+/// Case D6.
+#[test]
+fn file_in_the_place_of_a_socket_is_left_alone_until_it_is_gone() {
+    let daemon = setup().start();
+    let aside = daemon.place().write("aside", "precious");
+    fs::rename(aside, daemon.agent_socket()).expect("the same file system");
+    until("it is reported", || daemon.log().contains("was replaced by a file that is no socket").then_some(()));
+    assert_eq!(fs::read_to_string(daemon.agent_socket()).expect("text"), "precious");
     fs::remove_file(daemon.agent_socket()).expect("it is there");
     until("it is there again", || fs::symlink_metadata(daemon.agent_socket()).ok());
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
-    assert_eq!(daemon.log().matches("is no longer the socket").count(), 1, "{}", daemon.log());
+    assert_eq!(daemon.log().matches("that is no socket").count(), 1, "{}", daemon.log());
 }
 
 /// Case D6.
 #[test]
 fn socket_that_was_replaced_by_another_program_is_not_deleted() {
     let mut daemon = setup().start();
+    // A stopped daemon cannot take it back before it ends.
+    signal(daemon.pid(), Signal::STOP);
     let _foreign = replace(&daemon);
-    assert!(daemon.term().success());
+    signal(daemon.pid(), Signal::TERM);
+    signal(daemon.pid(), Signal::CONT);
+    assert!(daemon.wait_exit().success());
     let left = fs::symlink_metadata(daemon.agent_socket()).expect("the foreign socket stays");
     assert!(left.file_type().is_socket());
 }

@@ -203,9 +203,12 @@ impl Daemon {
             Ok(Err(AdminError::NotRunning(_))) => {
                 Self::Silent { process: process(holder), reason: format!("no process listens on {ADMIN_SOCKET}") }
             }
-            Ok(Err(AdminError::NoAnswer { reason, .. } | AdminError::Refused(reason))) => {
-                Self::Silent { process: process(holder), reason }
-            }
+            Ok(Err(
+                AdminError::Untrusted(reason)
+                | AdminError::NotPermitted(reason)
+                | AdminError::NoAnswer { reason, .. }
+                | AdminError::Refused(reason),
+            )) => Self::Silent { process: process(holder), reason },
             Err(_) => {
                 let reason = format!("no response within {}", crate::duration::format(ANSWER_TIMEOUT));
                 Self::Silent { process: process(holder), reason }

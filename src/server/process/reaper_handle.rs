@@ -52,6 +52,11 @@ impl Reaper {
         Self(Arc::new(ReaperState { not_ours: Some(subtree::present()), running: Mutex::default() }))
     }
 
+    /// The descendants that this process had before the first server, if it is a child subreaper.
+    pub(crate) fn not_ours(&self) -> &[u32] {
+        self.0.not_ours.as_deref().unwrap_or_default()
+    }
+
     /// Requests a guard with this standard input. The answer comes on the other end of that socket. Does not wait.
     ///
     /// # Errors

@@ -43,6 +43,8 @@ impl ServerTask {
             published.guard_pid = spawned.guard_pid();
             published.sandbox = Some(plan.report);
         });
+        let recorded = |guard| self.context.guards.record(guard, Arc::clone(&self.config));
+        let _guard_entry = spawned.guard_pid().map(recorded);
         let (cgroups, config) = (self.context.cgroups.clone(), Arc::clone(&self.config));
         let limits = self.handling_commands_until(spawned.limit(&cgroups, &config)).await;
         self.publisher.update(|published| published.limits = limits);

@@ -5,7 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::{Relay, RelayEvent, State};
-use crate::jsonrpc::mcpd_error::is_refusal_of_stopping_daemon;
+use crate::jsonrpc::mcpd_error::{is_refusal_of_stopping_daemon, refused_connection};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::{Message, MessageError};
 use crate::list_kind::ListKind;
@@ -32,6 +32,14 @@ fn refused_by_stopping_daemon(incoming: &Incoming) -> Option<&Bytes> {
     }
 }
 
+/// The reason why the daemon refuses this connection, if a message states one.
+fn refused(incoming: &Incoming) -> Option<String> {
+    match incoming {
+        Incoming::Malformed(MessageError::ErrorWithoutId { error }) => refused_connection(error),
+        _ => None,
+    }
+}
+
 impl Relay {
     /// Handles a line of the daemon.
     pub(in crate::shim) fn receive_from_daemon(&mut self, line: Bytes, now: Instant) {
@@ -39,6 +47,9 @@ impl Relay {
             return;
         }
         let incoming = Incoming::of(message(&line));
+        if let Some(why) = refused(&incoming) {
+            return self.end(why);
+        }
         if let State::Resuming(request) = &self.state {
             if let Incoming::Message { message: Message::Response { id, response }, .. } = &incoming
                 && id[..] == *request.as_bytes()

@@ -137,6 +137,9 @@ impl Relay {
 
     /// Gives up, for this reason.
     pub(in crate::shim) fn end(&mut self, why: String) {
+        for sent in self.in_flight.end() {
+            self.refuse(&sent.group, &unavailable(&why));
+        }
         while let Some(ParkedLine { group, .. }) = self.parked.take_first() {
             self.refuse(&group, &unavailable(&why));
         }

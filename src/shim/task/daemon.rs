@@ -31,8 +31,9 @@ impl<F, S> Task<'_, F, S> {
             },
             DaemonLink::Reconnecting(connecting) => match ready!(connecting.poll_unpin(cx)) {
                 ConnectResult::Connected(stream) => self.connected(stream),
-                ConnectResult::NoProfile => self.reconnect(true),
-                ConnectResult::NoDaemon => self.reconnect(false),
+                ConnectResult::NoProfile => self.reconnect(Some(RelayEvent::NoProfile)),
+                ConnectResult::Untrusted(why) => self.reconnect(Some(RelayEvent::Untrusted(why))),
+                ConnectResult::NoDaemon => self.reconnect(None),
             },
             DaemonLink::Connected(_) => return self.poll_daemon(cx),
             DaemonLink::Closed(_) => return Poll::Pending,
@@ -46,10 +47,9 @@ impl<F, S> Task<'_, F, S> {
         self.relay.connected();
     }
 
-    fn reconnect(&mut self, is_profile_missing: bool) {
-        if is_profile_missing {
-            self.relay.events.push(RelayEvent::NoProfile);
-        }
+    /// Tries again after a delay. `event` is why the last attempt failed.
+    fn reconnect(&mut self, event: Option<RelayEvent>) {
+        self.relay.events.extend(event);
         let wait = self.delays.next(Instant::now(), fastrand::f64());
         self.link = DaemonLink::Reconnecting(connect_after(self.sockets.clone(), wait).boxed_local());
     }
@@ -112,6 +112,6 @@ impl<F, S> Task<'_, F, S> {
         }
         self.from_daemon.drop_incomplete();
         self.relay.lost(now);
-        self.reconnect(false);
+        self.reconnect(None);
     }
 }

@@ -1,6 +1,6 @@
 //! Messages of `mcpd connect` to a fake daemon, and to a daemon of another version.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -12,8 +12,11 @@ use crate::support::{Agent, Daemon, Place, Shim, arguments, result, until};
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
-/// Something that serves in place of a daemon.
-pub(super) struct Fake(UnixListener);
+/// Something that serves in place of a daemon, with the lock that clients expect it to hold.
+pub(super) struct Fake {
+    listener: UnixListener,
+    _lock: File,
+}
 
 impl Fake {
     pub(super) fn at(place: &Place) -> Self {
@@ -21,12 +24,14 @@ impl Fake {
         DirBuilder::new().recursive(true).mode(0o700).create(&directory).expect("the test's own directory is writable");
         let socket = directory.join("mcp.sock");
         let _ = fs::remove_file(&socket);
-        Self(UnixListener::bind(socket).expect("a fresh socket"))
+        let lock = File::create(directory.join("lock")).expect("the test's own directory is writable");
+        lock.lock().expect("the daemon before has ended");
+        Self { listener: UnixListener::bind(socket).expect("a fresh socket"), _lock: lock }
     }
 
     /// The next connection, from the daemon's end.
     pub(super) fn accept(&self) -> Agent {
-        Agent::from_stream(self.0.accept().expect("a connection").0)
+        Agent::from_stream(self.listener.accept().expect("a connection").0)
     }
 
     /// An agent that is introduced, and its connection.

@@ -165,6 +165,7 @@ sharing = "shared"
 call_timeout = "8s"
 roots = ["/r"]
 log_arguments = true
+agent = true
 [servers.b]
 url = "http://x"
 headers = { A = "${TOKEN}" }

@@ -1,0 +1,92 @@
+//! Whether a server has started the process that connects.
+//!
+//! Every descendant of the daemon is a server or was started by one, except the processes that it had before its first server. Such a
+//! process has no operator rights. It is an agent only if its server has `agent = true`.
+
+use std::sync::Arc;
+
+use tokio::net::UnixStream;
+
+use crate::config::ServerConfig;
+use crate::server::{self, GuardRegistry};
+use crate::sockets::PeerProcess;
+
+/// What is known about the descendants of the daemon.
+#[derive(Debug, Default)]
+pub(super) struct Descendants {
+    pub(super) guards: GuardRegistry,
+    /// The processes that it had before its first server.
+    pub(super) inherited: Vec<u32>,
+}
+
+/// Where a peer comes from.
+#[derive(Debug)]
+enum PeerOrigin {
+    /// It is no descendant of the daemon.
+    Outside,
+    /// This server has started it.
+    Server(Arc<ServerConfig>),
+    /// The daemon had it before its first server.
+    Inherited,
+    /// It is a descendant of the daemon, but below no guard that runs.
+    Orphan,
+    /// Its process has ended, so nothing is known about it.
+    Ended,
+    /// An ancestor may not be read.
+    Hidden,
+}
+
+const ENDED: &str = "the process that connected has ended";
+const DESCENDANT: &str = "this process is a descendant of mcpd, so a server may have started it";
+const HIDDEN: &str = "mcpd cannot read all parent processes of this process in /proc, so a server may have started it";
+
+impl Descendants {
+    /// Why the peer of `stream` may not be an operator, if it may not. `pid` is its process id according to `SO_PEERCRED`.
+    pub(super) fn refused_operator(&self, stream: &UnixStream, pid: Option<i32>) -> Option<String> {
+        Some(match self.origin(stream, pid) {
+            PeerOrigin::Outside => return None,
+            PeerOrigin::Server(config) => {
+                format!("server `{}` has started this process, and servers have no operator rights", config.name)
+            }
+            PeerOrigin::Inherited | PeerOrigin::Orphan => DESCENDANT.to_owned(),
+            PeerOrigin::Ended => ENDED.to_owned(),
+            PeerOrigin::Hidden => HIDDEN.to_owned(),
+        })
+    }
+
+    /// Why the peer of `stream` may not be an agent, if it may not. mcpd cannot always identify a guest's process.
+    pub(super) fn refused_agent(&self, stream: &UnixStream, pid: Option<i32>, is_guest: bool) -> Option<String> {
+        Some(match self.origin(stream, pid) {
+            PeerOrigin::Outside | PeerOrigin::Inherited | PeerOrigin::Hidden => return None,
+            PeerOrigin::Server(config) if config.settings.agent => return None,
+            PeerOrigin::Ended if is_guest => return None,
+            PeerOrigin::Server(config) => format!(
+                "server `{0}` has started this process, and servers may not connect as agents; to permit it, set `agent = true` in \
+                 [servers.{0}]",
+                config.name
+            ),
+            PeerOrigin::Orphan => DESCENDANT.to_owned(),
+            PeerOrigin::Ended => ENDED.to_owned(),
+        })
+    }
+
+    fn origin(&self, stream: &UnixStream, pid: Option<i32>) -> PeerOrigin {
+        let daemon = std::process::id().cast_signed();
+        // A process outside of this PID namespace has no id here. It is no descendant: those are in this namespace or in one below.
+        let Some(pid) = pid.filter(|pid| *pid > 0 && *pid != daemon) else { return PeerOrigin::Outside };
+        let Some(process) = PeerProcess::of(stream, pid) else { return PeerOrigin::Ended };
+        let ancestry = server::ancestry(pid);
+        if !process.is_alive() {
+            return PeerOrigin::Ended;
+        }
+        let Some(depth) = ancestry.pids.iter().position(|pid| *pid == daemon) else {
+            return if ancestry.is_complete { PeerOrigin::Outside } else { PeerOrigin::Hidden };
+        };
+        let mut below_daemon = ancestry.pids[..depth].iter().map(|pid| pid.cast_unsigned());
+        match below_daemon.clone().find_map(|pid| self.guards.server_below(pid)) {
+            Some(config) => PeerOrigin::Server(config),
+            None if below_daemon.any(|pid| self.inherited.contains(&pid)) => PeerOrigin::Inherited,
+            None => PeerOrigin::Orphan,
+        }
+    }
+}

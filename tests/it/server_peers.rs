@@ -1,0 +1,150 @@
+//! Processes of servers are no operators, and are agents only if their server is configured so.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, Setup, arguments, signal, skipped, until, wait_exit};
+
+fn start(line: &str) -> Daemon {
+    Setup::with(Server::named("a").line(line)).server(Server::named("b")).start()
+}
+
+/// What a tool of server `a` returns.
+fn tool(daemon: &Daemon, tool: &str, arguments_: &Value) -> Value {
+    let called = Agent::ready(daemon).call(&format!("a__{tool}"), arguments_);
+    called["result"]["structuredContent"].clone()
+}
+
+/// `mcpd`, run by server `a`.
+fn run_by_server(daemon: &Daemon, arguments: &[&str]) -> Value {
+    let directory = daemon.place().runtime_dir();
+    let argv = [&[MCPD], arguments, &["--runtime-dir", directory.to_str().expect("text")]].concat();
+    tool(daemon, "run", &json!({"argv": argv}))
+}
+
+#[track_caller]
+fn expect_refusal(ran: &Value, reasons: &[&str]) {
+    let stderr = ran["stderr"].as_str().expect("text");
+    assert!(ran["code"] == 1 && ran["stdout"] == "", "{ran}");
+    assert!(reasons.iter().all(|reason| stderr.contains(reason)), "{reasons:?}: {ran}");
+}
+
+/// Case H10.
+#[test]
+fn process_of_a_server_is_refused_as_operator_with_the_reason() {
+    for line in ["", "agent = true"] {
+        let daemon = start(line);
+        for arguments in [&["status"][..], &["disable", "b"], &["reload"]] {
+            let ran = run_by_server(&daemon, arguments);
+            expect_refusal(&ran, &["server `a` has started this process, and servers have no operator rights"]);
+        }
+        let socket = daemon.place().runtime_dir().join("admin.sock");
+        let answer = tool(&daemon, "connect", &json!({"path": socket}));
+        assert!(answer.as_str().expect("text").contains(r#""connection":"refused""#), "{answer}");
+        daemon.client(&["status"]).expect_code(0);
+        assert_eq!(daemon.log().matches("refused an operator").count(), 1, "{}", daemon.log());
+    }
+}
+
+/// Case H10.
+#[test]
+fn orphaned_process_of_a_server_is_refused_as_operator() {
+    let daemon = start("");
+    let (place, directory) = (daemon.place(), daemon.place().runtime_dir());
+    let script = format!(
+        "(setsid sh -c 'until [ -e go ]; do sleep 0.02; done; {MCPD} status --runtime-dir {} >out 2>err; mv err done' \
+         </dev/null >/dev/null 2>&1 &)",
+        directory.display()
+    );
+    let script = format!("cd {}; {script}", place.path("").display());
+    tool(&daemon, "run", &json!({"argv": ["sh", "-c", script]}));
+    place.write("go", "");
+    let refusal = until("it is refused", || fs::read_to_string(place.path("done")).ok());
+    assert!(refusal.contains("server `a` has started this process"), "{refusal}");
+    assert_eq!(fs::read_to_string(place.path("out")).expect("text"), "");
+}
+
+/// Case H14.
+#[test]
+fn process_of_a_server_is_refused_as_agent_with_the_reason() {
+    let daemon = start("");
+    for arguments in [&["call", "b__echo", "{}"][..], &["tools"]] {
+        let ran = run_by_server(&daemon, arguments);
+        expect_refusal(&ran, &["server `a` has started this process", "set `agent = true` in [servers.a]"]);
+    }
+    let script = format!(
+        r#"echo '{{"jsonrpc":"2.0","id":7,"method":"ping"}}' | {MCPD} connect --runtime-dir {}"#,
+        daemon.place().runtime_dir().display()
+    );
+    let ran = tool(&daemon, "run", &json!({"argv": ["sh", "-c", script]}));
+    assert!(ran["code"] == 1 && ran["stderr"].as_str().expect("text").contains("set `agent = true`"), "{ran}");
+    let refusal: Value = serde_json::from_str(ran["stdout"].as_str().expect("text")).expect("one line of JSON");
+    assert_eq!((&refusal["id"], &refusal["error"]["data"]["outcome"]), (&json!(7), &json!("not_sent")), "{refusal}");
+    let answer = tool(&daemon, "connect", &json!({"path": daemon.agent_socket()}));
+    let answer: Value = serde_json::from_str(answer.as_str().expect("text")).expect("a line of JSON");
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32600)), "{answer}");
+    assert_eq!(answer["error"]["data"], json!({"connection": "refused"}));
+    assert!(!daemon.journal("b").iter().any(|line| line.contains("tools/call")));
+    assert_eq!(daemon.log().matches("refused an agent").count(), 1, "{}", daemon.log());
+}
+
+/// Case H14.
+#[test]
+fn process_of_a_server_that_may_be_an_agent_is_admitted() {
+    let daemon = start("agent = true");
+    let ran = run_by_server(&daemon, &["call", "b__echo", "{}"]);
+    assert_eq!(ran["code"], 0, "{ran}");
+    let answer = tool(&daemon, "connect", &json!({"path": daemon.agent_socket()}));
+    assert!(answer.as_str().expect("text").contains(r#""result":{}"#), "{answer}");
+}
+
+/// A process that has the id `pid`; `None` if the system does not let a test choose it.
+fn with_pid(pid: u32) -> Option<Child> {
+    // Another process may start in between.
+    for _ in 0..500 {
+        fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).ok()?;
+        let mut child = Command::new("sleep").arg("300").stdout(Stdio::null()).spawn().expect("sleep starts");
+        if child.id() == pid {
+            return Some(child);
+        }
+        child.kill().and_then(|()| child.wait()).expect("one's own child");
+    }
+    None
+}
+
+/// Case H10.
+#[test]
+fn process_that_has_the_id_of_an_ended_operator_is_not_taken_for_it() {
+    let daemon = start("");
+    // Stopped, so that it accepts the connection only when another process has the id.
+    signal(daemon.pid(), Signal::STOP);
+    let answered = daemon.place().path("answered");
+    let mut peer = daemon.place().command(SCRIPTED);
+    peer.arg("--hand-over").arg(daemon.place().runtime_dir().join("admin.sock"));
+    let answer = fs::File::create(&answered).expect("the test's own directory is writable");
+    let mut peer = peer.stdin(Stdio::null()).stdout(answer).stderr(Stdio::null()).spawn().expect("it starts");
+    let handed_over = wait_exit(&mut peer).success();
+    let successor = with_pid(peer.id());
+    signal(daemon.pid(), Signal::CONT);
+    assert!(handed_over);
+    until("the connection is closed", || {
+        let all = daemon.place().processes(None);
+        (!all.iter().any(|process| process.command.starts_with("cat"))).then_some(())
+    });
+    let answer = fs::read_to_string(&answered).expect("text");
+    match successor {
+        None => skipped("a process id cannot be chosen"),
+        Some(mut successor) => {
+            successor.kill().and_then(|()| successor.wait()).expect("one's own child");
+            assert!(
+                answer.contains("the process that connected has ended") && !answer.contains("\"servers\""),
+                "{answer}"
+            );
+        }
+    }
+    daemon.client(&["status"]).expect_code(0);
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+}

@@ -206,7 +206,7 @@ pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartError {
 }
 
 /// The file to execute: `command` if it contains a `/`, or else the first executable of that name in the server's `PATH`.
-fn find_program(definition: &Definition) -> Result<PathBuf, StartError> {
+pub(super) fn find_program(definition: &Definition) -> Result<PathBuf, StartError> {
     let command = &definition.command;
     let not_found = |path: Option<&str>| match mistaken_for_program(command) {
         Some(text) => StartError::CommandLine(text),

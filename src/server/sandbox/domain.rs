@@ -19,6 +19,11 @@ use super::{Domain, Restrictions};
 
 /// The address family of Unix sockets.
 const UNIX: u64 = 1;
+/// The bits of a socket's type that are not flags.
+const SOCKET_TYPE: u64 = 0xf;
+/// The types of datagram sockets. For Unix sockets they are the same.
+const DATAGRAM: u64 = 2;
+const RAW: u64 = 3;
 /// What is added to the number of a system call. Some kernels for `x86_64` have a second set of them, the x32 ABI.
 const MODES: &[i64] = if cfg!(target_arch = "x86_64") { &[0, 0x4000_0000] } else { &[0] };
 
@@ -87,10 +92,7 @@ pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[P
         let ruleset = ruleset(domain, read, write).map_err(io::Error::other)?;
         ruleset.restrict_self().map_err(io::Error::other)?;
     }
-    if !restrictions.unix {
-        apply_filter(&without_unix_sockets().map_err(io::Error::other)?).map_err(io::Error::other)?;
-    }
-    Ok(())
+    apply_filter(&filter(restrictions.unix).map_err(io::Error::other)?).map_err(io::Error::other)
 }
 
 fn ruleset(
@@ -130,15 +132,30 @@ fn ruleset(
     Ok(created)
 }
 
-/// A filter that forbids `socket(AF_UNIX)`. `socketpair` stays: it reaches nothing outside, and runtimes use it for the pipes of their
-/// children. `io_uring` could create sockets without the system call, so it is refused, too.
-fn without_unix_sockets() -> Result<BpfProgram, seccompiler::BackendError> {
-    let family = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, UNIX)?;
-    let mut rules = BTreeMap::new();
-    for mode in MODES {
-        rules.insert(libc::SYS_socket | mode, vec![SeccompRule::new(vec![family.clone()])?]);
-        rules.insert(libc::SYS_io_uring_setup | mode, Vec::new());
+/// A filter of system calls that a domain does not restrict.
+///
+/// - Limits of other processes: a limit of processor time would kill one, which is a signal by other means.
+/// - Without `unix`, `socket(AF_UNIX)`. `socketpair` stays for streams, which runtimes use for the pipes of their children. A datagram
+///   socket of a pair can still send to any path. `io_uring` could create sockets without the system call.
+fn filter(unix: bool) -> Result<BpfProgram, seccompiler::BackendError> {
+    let condition = |argument, op, value| SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value);
+    let is_unix = condition(0, SeccompCmpOp::Eq, UNIX)?;
+    let is_other = condition(0, SeccompCmpOp::Ne, 0)?;
+    let sets_limit = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
+    let mut refused = vec![(libc::SYS_prlimit64, vec![SeccompRule::new(vec![is_other, sets_limit])?])];
+    if !unix {
+        let of_type = |number| {
+            let is_type = condition(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), number)?;
+            SeccompRule::new(vec![is_unix.clone(), is_type])
+        };
+        refused.extend([
+            (libc::SYS_socket, vec![SeccompRule::new(vec![is_unix.clone()])?]),
+            (libc::SYS_socketpair, vec![of_type(DATAGRAM)?, of_type(RAW)?]),
+            (libc::SYS_io_uring_setup, Vec::new()),
+        ]);
     }
+    let rules: BTreeMap<_, _> =
+        MODES.iter().flat_map(|mode| refused.iter().map(move |(call, rules)| (call | mode, rules.clone()))).collect();
     let refusal = SeccompAction::Errno(libc::EACCES.unsigned_abs());
     let architecture = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()

@@ -1,6 +1,9 @@
 //! The files of a server at level `files`: the system, its own program, its own directories, and what the configuration adds.
 //!
 //! Runs in the stage: only there the server's own environment says which program runs.
+//!
+//! A server can replace everything in its writable directories by links. So no grant is derived from what lies in them, and the stage
+//! works in them only after it has restricted itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
@@ -56,9 +59,14 @@ pub(super) struct Paths {
     pub(super) write: Vec<PathBuf>,
 }
 
-/// Creates the directories of the server alone. `TMPDIR` becomes a directory of this process; those of ended processes are removed.
-pub(super) fn create_private(rules: &FileRules, env: &mut BTreeMap<String, String>) -> io::Result<()> {
-    let create = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+/// Creates the directory of the server alone.
+pub(super) fn create_private(rules: &FileRules) -> io::Result<()> {
+    create(&rules.private)
+}
+
+/// Creates the directories in the private one. `TMPDIR` becomes a directory of this process; those of ended processes are removed.
+/// Must run inside the domain.
+pub(super) fn fill_private(rules: &FileRules, env: &mut BTreeMap<String, String>) -> io::Result<()> {
     create(&super::private_cwd(&rules.private))?;
     for (name, path) in super::private_variables(&rules.private) {
         if env.get(name).map(Path::new) == Some(&path) {
@@ -72,6 +80,10 @@ pub(super) fn create_private(rules: &FileRules, env: &mut BTreeMap<String, Strin
         }
     }
     Ok(())
+}
+
+fn create(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// Removes the temporary directories of processes that have ended. A number that was reused delays that.
@@ -98,24 +110,42 @@ pub(super) fn paths(rules: &FileRules, definition: &Definition, program: &Path) 
         .collect();
     let own_cwd = definition.cwd.starts_with(&rules.private);
     let cwd = (!own_cwd).then_some(&definition.cwd);
-    for path in rules.read.iter().chain(&rules.write).chain(&caches).chain(cwd) {
+    let write = || rules.write.iter().chain(&caches).chain(cwd);
+    let writable = &Writable::new(write().chain([&rules.private]));
+    let grants = |path: &&PathBuf| !writable.contains(path);
+    for path in rules.read.iter().chain(write()).filter(grants) {
         check(path, protected)?;
     }
-    for cache in caches.iter().filter(|cache| !cache.exists()) {
+    for cache in caches.iter().filter(grants).filter(|cache| !cache.exists()) {
         let _ = fs::create_dir_all(cache);
     }
 
-    let mut programs = Programs { protected, env: &definition.env, found: BTreeSet::new() };
+    let mut programs = Programs { protected, writable, env: &definition.env, found: BTreeSet::new() };
     programs.add(program);
-    if let Some(script) = script(definition, program) {
+    if let Some(script) = script(definition, program).filter(|script| !writable.contains(script)) {
         programs.add(&script);
         programs.add_directory(project(&script));
     }
     let mut read: BTreeSet<_> = SYSTEM.iter().map(PathBuf::from).chain(programs.found).collect();
-    read.extend(rules.read.iter().cloned());
-    let mut write: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).chain(caches).collect();
-    write.extend(rules.write.iter().chain(cwd).chain([&rules.private]).cloned());
-    Ok(Paths { read: read.into_iter().collect(), write: write.into_iter().collect() })
+    read.extend(rules.read.iter().filter(grants).cloned());
+    let mut granted: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).collect();
+    granted.extend(write().filter(grants).chain([&rules.private]).cloned());
+    Ok(Paths { read: read.into_iter().collect(), write: granted.into_iter().collect() })
+}
+
+/// The directories in which the server can replace files, with their links resolved.
+struct Writable(Vec<PathBuf>);
+
+impl Writable {
+    fn new<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> Self {
+        Self(paths.filter_map(|path| fs::canonicalize(path).ok()).collect())
+    }
+
+    /// Whether `path` leads through one of them. Then the server decides where it leads.
+    fn contains(&self, path: &Path) -> bool {
+        let parents = path.ancestors().skip(1).filter_map(|parent| fs::canonicalize(parent).ok());
+        parents.into_iter().any(|parent| self.0.iter().any(|directory| parent.starts_with(directory)))
+    }
 }
 
 /// Refuses a path that would open a protected directory, itself or by where it leads.
@@ -158,16 +188,18 @@ fn project(script: &Path) -> PathBuf {
 /// Collects the files and directories of the programs that a command runs.
 struct Programs<'d> {
     protected: &'d ProtectedDirectories,
+    writable: &'d Writable,
     env: &'d BTreeMap<String, String>,
     found: BTreeSet<PathBuf>,
 }
 
 impl Programs<'_> {
-    /// Adds `program`, the targets of its links, its interpreters, and where each of them is installed.
+    /// Adds `program`, the targets of its links, its interpreters, and where each of them is installed. Stops at a file that the server
+    /// can replace.
     fn add(&mut self, program: &Path) {
         let mut next = vec![program.to_owned()];
         for _ in 0..MAX_HOPS {
-            let Some(path) = next.pop() else { return };
+            let Some(path) = next.pop().filter(|path| !self.writable.contains(path)) else { return };
             let directory = path.parent().and_then(|parent| fs::canonicalize(parent).ok());
             let Some(path) = directory.zip(path.file_name()).map(|(parent, name)| parent.join(name)) else { continue };
             self.add_installation(&path);

@@ -8,7 +8,6 @@ use std::io::{BufReader, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use super::{domain, files};
@@ -59,14 +58,17 @@ fn execute(control: &UnixStream) -> Result<std::convert::Infallible, StartError>
         return Err(StartError::System("no sandbox".to_owned()));
     };
     let rules = restrictions.domain.as_ref().and_then(|domain| domain.files.as_ref());
+    let mut paths = files::Paths::default();
     if let Some(rules) = rules {
-        files::create_private(rules, &mut definition.env).map_err(StartError::system)?;
+        files::create_private(rules).map_err(StartError::system)?;
+        paths = files::paths(rules, &definition, &guard::find_program(&definition)?)?;
     }
-    let mut command = guard::command(&definition, streams)?;
-    let program = Path::new(command.get_program());
-    let paths = rules.map_or_else(|| Ok(files::Paths::default()), |rules| files::paths(rules, &definition, program))?;
     domain::restrict(&restrictions, &paths.read, &paths.write)
         .map_err(|error| StartError::Sandbox(error.to_string()))?;
+    if let Some(rules) = rules {
+        files::fill_private(rules, &mut definition.env).map_err(StartError::system)?;
+    }
+    let mut command = guard::command(&definition, streams)?;
     let error = command.exec();
     Err(guard::cannot_run(&command, &error))
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::attempt;
+
 /// The report of the tool `name`; `None` if there is no such tool.
 pub(crate) fn report(name: &str, arguments: &Value) -> Option<Value> {
     Some(match name {
@@ -17,6 +19,8 @@ pub(crate) fn report(name: &str, arguments: &Value) -> Option<Value> {
         "umask" => status_line("Umask").into(),
         "cwd" => std::env::current_dir().ok()?.to_string_lossy().into(),
         "connect" => connect(arguments["path"].as_str()?).into(),
+        // Listed with `--tool attempt` only.
+        "attempt" => attempt::report(arguments).into(),
         "run" => run(&arguments["argv"])?,
         _ => return None,
     })
@@ -32,7 +36,8 @@ fn fds() -> Vec<u32> {
     fds
 }
 
-fn status_line(key: &str) -> String {
+/// A line of this process's status.
+pub(crate) fn status_line(key: &str) -> String {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let value = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     value.unwrap_or_default().trim().to_owned()

@@ -1,9 +1,11 @@
 //! The parts of the scripted server.
 //!
 //! `flags` → `helpers` (wrappers and children, before any protocol) → `server` (lines, timers, methods) → `tool_list`, `tasks`,
-//! `tools` and `client_requests` (calls), over `wire` (bytes out, messages in) and `introspect` (the process itself).
+//! `tools` and `client_requests` (calls), over `wire` (bytes out, messages in), `introspect` (the process itself)
+//! and `attempt` (what a sandbox refuses).
 //! Modern era only: `modern` (request metadata), `input_rounds` (`input_required`), `modern_tasks` and `subscriptions`.
 
+mod attempt;
 mod client_requests;
 mod flags;
 mod helpers;

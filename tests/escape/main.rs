@@ -1,0 +1,115 @@
+//! A hostile server tries to leave its sandbox.
+//!
+//! - `cases`: the table of attempts, with the expected outcome for each level and kernel.
+//! - `scene`: a daemon with a hostile server, and what it must not reach.
+//!
+//! `MCPD_TEST_LANDLOCK` makes the daemon use no more than an older kernel has. What the running kernel cannot do is skipped. Processes
+//! that outlive their daemon are tests of their own, in `tests/it/reaper.rs`.
+
+mod cases;
+mod scene;
+#[expect(dead_code, unused_imports, reason = "the harness of the black-box tests, of which this needs a part")]
+#[path = "../it/support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use self::cases::cases;
+use self::scene::{Level, Scene};
+use self::support::{Agent, Place, SCRIPTED, Server, Setup, print_line, quoted, result, skipped};
+
+/// The versions of Landlock that the suite runs with.
+const ABIS: [u8; 5] = [1, 2, 3, 5, 6];
+
+/// Makes every attempt at this level on each kernel, and fails if an outcome is not the expected one.
+fn run(level: Level, abis: &[u8]) {
+    let mut wrong = Vec::new();
+    for abi in abis {
+        if !scene::kernel_has(*abi) {
+            skipped(&format!("the kernel has no Landlock of version {abi}"));
+            continue;
+        }
+        let mut scene = Scene::new(level, *abi);
+        let mut counts = [0; 3];
+        for case in &cases(&scene, level) {
+            let outcome = scene.attempt(&case.arguments);
+            if let Some(reason) = outcome.strip_prefix("skipped: ") {
+                skipped(&format!("{}: {reason}", case.name));
+                counts[2] += 1;
+                continue;
+            }
+            let is_permitted = outcome == "permitted";
+            counts[usize::from(is_permitted)] += 1;
+            let expected = case.expected(level, *abi);
+            if expected.is_some_and(|expected| expected != is_permitted) && !scene::is_denied_by_yama(case, level) {
+                wrong.push(format!("{level:?} on version {abi}: {}: {outcome}", case.name));
+            }
+        }
+        let [denied, permitted, skipped] = counts;
+        print_line(&format!("{level:?} on version {abi}: {denied} denied, {permitted} permitted, {skipped} skipped"));
+        scene.expect_forged_call(level == Level::None || *abi < 2);
+    }
+    assert!(wrong.is_empty(), "unexpected outcomes:\n{}", wrong.join("\n"));
+}
+
+/// Case K2.
+#[test]
+fn attempts_succeed_without_a_sandbox() {
+    run(Level::None, &[*ABIS.last().expect("not empty")]);
+}
+
+/// Case K1.
+#[test]
+fn server_at_level_scope_reaches_no_other_process() {
+    run(Level::Scope, &ABIS);
+}
+
+/// Case K2.
+#[test]
+fn server_at_level_files_reaches_nothing_that_it_was_not_given() {
+    run(Level::Files, &ABIS[2..]);
+}
+
+/// Case K3.
+#[test]
+fn links_that_a_server_leaves_give_it_nothing_at_its_next_start() {
+    if !scene::kernel_has(3) {
+        return skipped("the kernel cannot enforce level `files`");
+    }
+    let place = Place::new();
+    scene::write_home(&place);
+    fs::create_dir_all(place.path("project/data")).expect("a fresh directory");
+    // The shell is an interpreter, so mcpd looks for a script among the arguments.
+    let journal = place.write("journal", "");
+    let script = format!("exec {SCRIPTED} --tool attempt --journal {}", journal.display());
+    let sandbox = json!({"read": [Path::new(SCRIPTED).parent(), place.path("project/data")], "write": [journal]});
+    let server = Server::run_by("hostile", "sh").arg("-c").arg(script).arg("notes");
+    let server = server
+        .line(format!("cwd = {}", quoted(place.path("project"))))
+        .line(format!("sandbox = {{ level = \"files\", read = {}, write = {} }}", sandbox["read"], sandbox["write"]));
+    let daemon = Setup::with(server).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let mut attempt = |arguments: &Value| {
+        let answer = agent.call("hostile__attempt", arguments);
+        result(&answer)["structuredContent"].as_str().expect("a text").to_owned()
+    };
+    let key = place.path("home/.ssh/id_ed25519");
+    let private = place.path("home/.local/state/mcpd/servers/hostile");
+    let (keys, home, tmp) = (key.parent().expect("a directory").display(), place.path("home"), private.join("tmp"));
+    let script = format!("ln -s {} notes && rm -r data && ln -s {keys} data", key.display());
+    assert_eq!(attempt(&json!({"do": "run", "argv": ["sh", "-c", script]})), "permitted");
+    daemon.client(&["restart", "hostile"]).expect_code(0);
+    for path in [key.clone(), place.path("project/notes"), place.path("project/data/id_ed25519")] {
+        let outcome = attempt(&json!({"do": "read", "path": path}));
+        assert!(outcome.starts_with("denied: "), "{}: {outcome}", path.display());
+    }
+    // mcpd clears the directory for temporary files at each start.
+    let script = format!("rm -r {0} && ln -s {1} {0}", tmp.display(), home.display());
+    assert_eq!(attempt(&json!({"do": "run", "argv": ["sh", "-c", script]})), "permitted");
+    daemon.client(&["restart", "hostile"]);
+    daemon.wait_row("hostile", "does not start", |row| row["state"] == "backoff" || row["state"] == "failed");
+    assert!(key.exists(), "mcpd followed a link of the server");
+}

@@ -95,7 +95,8 @@ impl Family {
             if daemon(directory).await? != Some(pid) {
                 continue;
             }
-            let below = server::below(pid).into_iter().map(i32::unsigned_abs).filter(|below| *below != pid);
+            let below =
+                server::pid_and_descendants(pid).into_iter().map(i32::unsigned_abs).filter(|below| *below != pid);
             let descendants = below.filter_map(|pid| Some((pid, open(pid).ok()??)));
             return Ok(Some(Self { pid, daemon: handle, descendants: descendants.collect() }));
         }

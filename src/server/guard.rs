@@ -1,7 +1,7 @@
 //! The guard: a small process between mcpd and one server. No descendant of the server outlives it.
 //!
 //! The reaper re-executes mcpd under the name [`ARGV0`]. The guard's standard input is a socket to mcpd. The guard receives the
-//! server's three standard streams and a [`Definition`], and sends [`Report`]s. It never sees the data of calls: the streams are
+//! server's three standard streams and a [`LaunchSpec`], and sends [`Report`]s. It never sees the data of calls: the streams are
 //! pipes between mcpd and the server.
 //!
 //! The socket is also the lifeline. When mcpd closes it or dies, the guard kills the whole subtree. As a child subreaper, the guard
@@ -51,7 +51,7 @@ pub(super) const KILL_AGAIN_MS: i64 = 20;
 
 /// The program to run. Its secrets are sent over the socket, so they never appear in an argument list.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Definition {
+pub(crate) struct LaunchSpec {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
     /// The server's whole environment.
@@ -164,14 +164,14 @@ pub(super) fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> 
 }
 
 /// The definition; `None` if an order came with it: the server has not started, so there is nothing to stop.
-fn receive_definition(control: &UnixStream) -> io::Result<Option<Definition>> {
+fn receive_definition(control: &UnixStream) -> io::Result<Option<LaunchSpec>> {
     let mut lines = BufReader::new(control);
     let mut line = String::new();
     lines.read_line(&mut line)?;
     Ok(if lines.buffer().is_empty() { Some(serde_json::from_str(&line)?) } else { None })
 }
 
-fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
+fn start(definition: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
     if let Some(umask) = definition.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
@@ -190,7 +190,7 @@ fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<Pid, StartErr
 }
 
 /// The command that runs the server, in its own process group.
-pub(super) fn command(definition: &Definition, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartError> {
+pub(super) fn command(definition: &LaunchSpec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartError> {
     if !definition.cwd.is_dir() {
         return Err(StartError::NoWorkingDirectory(definition.cwd.clone()));
     }
@@ -206,7 +206,7 @@ pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartError {
 }
 
 /// The file to execute: `command` if it contains a `/`, or else the first executable of that name in the server's `PATH`.
-pub(super) fn find_program(definition: &Definition) -> Result<PathBuf, StartError> {
+pub(super) fn find_program(definition: &LaunchSpec) -> Result<PathBuf, StartError> {
     let command = &definition.command;
     let not_found = |path: Option<&str>| match mistaken_for_program(command) {
         Some(text) => StartError::CommandLine(text),

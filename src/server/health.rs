@@ -1,8 +1,8 @@
 //! Health checks of a running instance. Pure: time is passed in.
 //!
 //! ```text
-//! silent for `interval` ─► ping ─ any message ─► well
-//!                           └─ none within `timeout` ─► miss ─ three in a row ─► ill ─ any message ─► well
+//! silent for `interval` ─► ping ─ any message ─► healthy
+//!                           └─ none within `timeout` ─► miss ─ three in a row ─► unhealthy ─ any message ─► healthy
 //! ```
 //!
 //! - An instance that sends messages is not pinged.
@@ -79,7 +79,7 @@ pub(super) enum CheckResult {
     Wait,
     /// Send a ping.
     Ping,
-    /// The instance is well.
+    /// The instance is healthy.
     Healthy,
     /// The instance has left these messages unanswered.
     Missed(UnansweredCounts),
@@ -111,7 +111,7 @@ impl Health {
         !self.unanswered.is_empty()
     }
 
-    /// Whether the instance is ill.
+    /// Whether the instance is unhealthy.
     pub(super) fn is_unresponsive(&self) -> bool {
         self.misses >= MAX_MISSES
     }

@@ -1,4 +1,4 @@
-//! One connection to a server, with everything that is in flight on it.
+//! One connection to a server after its handshake, with everything that is in flight on it.
 //!
 //! The instance only dispatches. It hands each event to the component that the event concerns. The component queues lines on the
 //! [`Wire`], answers agents, or returns what others have to do. No component knows another, except for what it is handed to read.
@@ -236,9 +236,9 @@ impl Instance {
     /// Takes a message or event of the transport.
     pub(super) fn arrive(&mut self, arrival: Arrival) -> Effect {
         match arrival {
-            Arrival::Incoming { incoming, within } => {
-                let within =
-                    within.and_then(|request| Some(SourceStream { request, session: self.wire.session_of(request)? }));
+            Arrival::Incoming { incoming, source_request } => {
+                let within = source_request
+                    .and_then(|request| Some(SourceStream { request, session: self.wire.session_of(request)? }));
                 self.attribution.set_source_stream(within);
                 let effect = self.handle_message(incoming);
                 self.attribution.set_source_stream(None);
@@ -693,11 +693,11 @@ impl Instance {
     }
 
     /// Fails a call. `sent` is whether the server may have read it.
-    fn fail_with(&mut self, call: PendingCall, failure: Failure, sent: bool) -> Effect {
+    fn fail_with(&mut self, call: PendingCall, failure: Failure, may_have_arrived: bool) -> Effect {
         self.count_ended();
         self.stats().errors.add_one();
-        self.subscriptions.failed(&mut self.wire, call.response_handle.key, &failure, sent);
-        call.response_handle.fail(failure, sent);
+        self.subscriptions.failed(&mut self.wire, call.response_handle.key, &failure, may_have_arrived);
+        call.response_handle.fail(failure, may_have_arrived);
         Effect::Nothing
     }
 
@@ -814,8 +814,13 @@ impl Instance {
     }
 
     /// Fails a bridged call. `sent` is whether the server may have read the latest request.
-    fn fail_bridged_with(&mut self, bridged: Box<PendingBridgedCall>, failure: Failure, sent: bool) -> Effect {
-        let sent = sent || bridged.state.was_sent_before();
+    fn fail_bridged_with(
+        &mut self,
+        bridged: Box<PendingBridgedCall>,
+        failure: Failure,
+        may_have_arrived: bool,
+    ) -> Effect {
+        let sent = may_have_arrived || bridged.state.was_sent_before();
         let call = self.unbridge(*bridged);
         self.fail_with(call, failure, sent)
     }
@@ -1010,9 +1015,9 @@ impl Instance {
             return self.fail_inputs(parked, INPUTS_TOO_LARGE.to_owned());
         }
         for (index, input) in inputs.iter().enumerate() {
-            let place = CallInput { call: parked, index };
+            let input_id = CallInput { call: parked, index };
             let requested = match to.clone() {
-                Some(to) => self.request_input(&Recipient { session, to }, AnswerUse::Call(place), input),
+                Some(to) => self.request_input(&Recipient { session, to }, AnswerUse::Call(input_id), input),
                 None => Err("nobody waits for it any more".to_owned()),
             };
             if let Err(why) = requested {
@@ -1031,8 +1036,8 @@ impl Instance {
         }
         let roots = Bytes::from(roots_result(self.config.roots()));
         match purpose {
-            AnswerUse::Call(place) => set_input_response(&mut self.wire, place, roots),
-            AnswerUse::Task(place) => drop(self.tasks.set_input_response(&self.wire, place, Ok(roots))),
+            AnswerUse::Call(input_id) => set_input_response(&mut self.wire, input_id, roots),
+            AnswerUse::Task(input_id) => drop(self.tasks.set_input_response(&self.wire, input_id, Ok(roots))),
             AnswerUse::Server => {}
         }
         Ok(())
@@ -1064,20 +1069,20 @@ impl Instance {
 
     fn input_received(&mut self, purpose: AnswerUse, result: Result<Bytes, String>) {
         match (purpose, result) {
-            (AnswerUse::Call(place), Ok(result)) => {
-                set_input_response(&mut self.wire, place, result);
-                if has_space_for_inputs(&self.wire, place.call) {
-                    self.resend_if_complete(place.call);
+            (AnswerUse::Call(input_id), Ok(result)) => {
+                set_input_response(&mut self.wire, input_id, result);
+                if has_space_for_inputs(&self.wire, input_id.call) {
+                    self.resend_if_complete(input_id.call);
                 } else {
-                    self.fail_inputs(place.call, INPUTS_TOO_LARGE.to_owned());
+                    self.fail_inputs(input_id.call, INPUTS_TOO_LARGE.to_owned());
                 }
             }
-            (AnswerUse::Call(place), Err(why)) => self.fail_inputs(place.call, why),
-            (AnswerUse::Task(place), result) => {
-                if let Err(why) = self.tasks.set_input_response(&self.wire, place, result) {
-                    self.fail_results(place.creating_call, &why);
+            (AnswerUse::Call(input_id), Err(why)) => self.fail_inputs(input_id.call, why),
+            (AnswerUse::Task(input_id), result) => {
+                if let Err(why) = self.tasks.set_input_response(&self.wire, input_id, result) {
+                    self.fail_results(input_id.creating_call, &why);
                 }
-                self.send_task_inputs(place.creating_call);
+                self.send_task_inputs(input_id.creating_call);
             }
             (AnswerUse::Server, _) => {}
         }
@@ -1100,7 +1105,7 @@ impl Instance {
 
     /// The inputs of this call are no longer needed.
     fn withdraw_inputs(&mut self, call: u64) {
-        let is_of_call = |purpose| matches!(purpose, AnswerUse::Call(place) if place.call == call);
+        let is_of_call = |purpose| matches!(purpose, AnswerUse::Call(input_id) if input_id.call == call);
         self.server_requests.withdraw(is_of_call, CALL_HAS_ENDED);
     }
 
@@ -1363,9 +1368,9 @@ impl Instance {
         match self.tasks.require(task, client_meta, inputs, is_known) {
             Some(InputRequirement::Request(inputs)) => {
                 let recipient = Recipient { session, to };
-                for (place, input) in inputs {
-                    if let Err(why) = self.request_input(&recipient, AnswerUse::Task(place), &input) {
-                        self.input_received(AnswerUse::Task(place), Err(why));
+                for (input_id, input) in inputs {
+                    if let Err(why) = self.request_input(&recipient, AnswerUse::Task(input_id), &input) {
+                        self.input_received(AnswerUse::Task(input_id), Err(why));
                     }
                 }
                 self.send_task_inputs(task);
@@ -1408,7 +1413,7 @@ impl Instance {
 
     /// The task has ended: requests for its inputs are not needed any more.
     fn withdraw_task_inputs(&mut self, task: u64) {
-        let is_of_task = |purpose| matches!(purpose, AnswerUse::Task(place) if place.creating_call == task);
+        let is_of_task = |purpose| matches!(purpose, AnswerUse::Task(input_id) if input_id.creating_call == task);
         self.server_requests.withdraw(is_of_task, TASK_HAS_ENDED);
     }
 

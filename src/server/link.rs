@@ -1,4 +1,4 @@
-//! The link to one instance: the pipes of its process, or HTTP. It does not look into messages.
+//! The transport of one instance: the pipes of its process, or HTTP. It does not look into messages.
 
 use std::task::{Context, Poll, ready};
 
@@ -66,7 +66,7 @@ impl Link {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Arrival, LinkError>> {
         match self {
             Self::Pipes { stdout, .. } => match ready!(stdout.poll_next(cx)) {
-                Ok(Some(incoming)) => Poll::Ready(Ok(Arrival::Incoming { incoming, within: None })),
+                Ok(Some(incoming)) => Poll::Ready(Ok(Arrival::Incoming { incoming, source_request: None })),
                 Ok(None) | Err(_) => Poll::Ready(Err(LinkError::Stream("stdout"))),
             },
             Self::Http(http) => http.poll_next(cx).map_err(LinkError::Disconnected),

@@ -24,7 +24,7 @@ pub use self::reaper_handle::Reaper;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
 use super::exit::{Exit, ReachedLimit};
-use super::guard::Definition;
+use super::guard::LaunchSpec;
 use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
@@ -93,7 +93,7 @@ pub(super) struct SpawnedProcess {
 pub(super) async fn spawn(
     guard: &GuardProgram,
     reaper: &Reaper,
-    definition: &Definition,
+    definition: &LaunchSpec,
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
@@ -154,7 +154,7 @@ impl SpawnedProcess {
     }
 
     /// Starts the server, and returns its process id.
-    pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, SpawnError> {
+    pub(super) async fn start(&mut self, definition: &LaunchSpec) -> Result<u32, SpawnError> {
         let started = match &mut self.process.supervisor {
             Supervisor::Guard(guarded) => guarded.start(definition).await,
             Supervisor::ProcessGroup(grouped) => Ok(grouped.pid()),
@@ -246,12 +246,12 @@ impl Process {
 
 /// The definition for the guard. The environment is selected from `own`, that of this process, unless the configuration
 /// has selected it already.
-pub(super) fn definition(
+pub(super) fn launch_spec(
     program: &Program,
     inherited: ProcessAttributes,
     restrictions: Option<Restrictions>,
     own: impl Iterator<Item = (String, String)>,
-) -> Definition {
+) -> LaunchSpec {
     let mut env = program.passed.clone().unwrap_or_else(|| environment::passed(own, &program.pass_env));
     let private = restrictions.as_ref().and_then(Restrictions::private);
     if let Some(private) = private {
@@ -261,7 +261,7 @@ pub(super) fn definition(
     env.extend(program.env.clone());
     let home = || env.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let default_cwd = private.map_or_else(home, sandbox::private_cwd);
-    Definition {
+    LaunchSpec {
         command: program.command.clone(),
         args: program.args.clone(),
         cwd: program.cwd.clone().unwrap_or(default_cwd),
@@ -302,7 +302,7 @@ mod tests {
         let own = [("HOME", "/own"), ("TERM", "xterm"), ("SECRET", "s")];
         let env = |program: &Program| {
             let own = variables(&own).into_iter();
-            let definition = definition(program, ProcessAttributes::default(), None, own);
+            let definition = launch_spec(program, ProcessAttributes::default(), None, own);
             assert_eq!(definition.cwd, PathBuf::from(&definition.env["HOME"]));
             definition.env
         };

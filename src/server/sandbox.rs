@@ -223,7 +223,7 @@ fn plan(
         (Protection::TcpPorts, ports.is_some(), true),
     ];
     let these = |is_enforced| {
-        let chosen = promised.iter().filter(move |(_, wanted, enforced)| *wanted && *enforced == is_enforced);
+        let chosen = promised.iter().filter(move |(_, requested, enforced)| *requested && *enforced == is_enforced);
         chosen.map(|(protection, ..)| *protection).collect::<Vec<_>>()
     };
     let (enforced, not_enforced) = (these(true), these(false));

@@ -1,4 +1,4 @@
-//! The stop order: a level that only rises, from the daemon to every server and session.
+//! The stop level, which only rises: from the daemon to every server and session.
 
 use tokio::sync::watch;
 
@@ -9,18 +9,18 @@ pub enum StopLevel {
     Run,
     /// Handle all waiting and running calls, then stop. A replacement receives new calls.
     FinishAll,
-    /// Finish running calls, then stop.
+    /// Finish running calls, then stop. Waiting calls are not sent.
     FinishRunning,
     /// Stop at once.
     Kill,
 }
 
-/// The receiver of a stop order.
+/// Receives the stop level.
 #[derive(Debug, Clone)]
 pub struct StopReceiver(watch::Receiver<StopLevel>);
 
 impl StopReceiver {
-    /// An order that is [`StopLevel::Run`] until its sender raises it.
+    /// A channel whose level is [`StopLevel::Run`] until its sender raises it.
     #[must_use]
     pub fn channel() -> (watch::Sender<StopLevel>, Self) {
         let (sender, receiver) = watch::channel(StopLevel::Run);
@@ -39,24 +39,24 @@ impl StopReceiver {
     }
 }
 
-/// Both ends of an order to stop, for the task that gives it.
+/// Both ends of a stop channel, for the task that raises the level.
 #[derive(Debug)]
 pub struct StopChannel {
-    /// Changes the order.
+    /// Raises the level.
     pub sender: watch::Sender<StopLevel>,
     /// What others wait for.
     pub receiver: StopReceiver,
 }
 
 impl StopChannel {
-    /// An order that stays [`StopLevel::Run`] until it is raised.
+    /// A channel whose level is [`StopLevel::Run`] until it is raised.
     #[must_use]
     pub fn new() -> Self {
         let (sender, receiver) = StopReceiver::channel();
         Self { sender, receiver }
     }
 
-    /// Raises the order to `stop`, unless it is as high already.
+    /// Raises the level to `stop`, unless it is as high already.
     pub fn raise(&self, stop: StopLevel) {
         raise(&self.sender, stop);
     }
@@ -68,7 +68,7 @@ impl Default for StopChannel {
     }
 }
 
-/// Raises an order to `stop`, unless it is already there or higher.
-pub(crate) fn raise(order: &watch::Sender<StopLevel>, stop: StopLevel) {
-    order.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
+/// Raises the level to `stop`, unless it is as high already.
+pub(crate) fn raise(sender: &watch::Sender<StopLevel>, stop: StopLevel) {
+    sender.send_if_modified(|now| std::mem::replace(now, stop.max(*now)) < stop);
 }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Stat {
     parent: i32,
-    session: i32,
+    unix_session: i32,
 }
 
 /// The fields follow the command, which may contain spaces and brackets (proc(5)).
@@ -20,7 +20,7 @@ fn stat(pid: i32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let parent = fields.nth(1)?.parse().ok()?;
-    Some(Stat { parent, session: fields.nth(1)?.parse().ok()? })
+    Some(Stat { parent, unix_session: fields.nth(1)?.parse().ok()? })
 }
 
 /// All readable processes on the machine.
@@ -62,7 +62,7 @@ pub(crate) fn bytes_written_below(root: u32) -> HashMap<i32, u64> {
 }
 
 /// `root` and its descendants.
-pub(crate) fn below(root: u32) -> Vec<i32> {
+pub(crate) fn pid_and_descendants(root: u32) -> Vec<i32> {
     let processes = processes();
     processes.keys().copied().filter(|pid| is_below(*pid, root, &processes)).collect()
 }
@@ -88,7 +88,7 @@ fn bytes_written(pid: i32) -> Option<u64> {
 }
 
 /// The present descendants of this process.
-pub(crate) fn present() -> Vec<u32> {
+pub(crate) fn all_descendants() -> Vec<u32> {
     descendants(&processes(), &[]).into_iter().map(i32::unsigned_abs).collect()
 }
 
@@ -105,14 +105,14 @@ pub(crate) fn kill_descendants(spared: &[u32]) -> bool {
 /// Kills the remains of a lost reaper. Returns whether there were any.
 ///
 /// Spares the subtrees of `spared`, and this process's own session, which every guard leaves.
-pub(crate) fn kill_strays(spared: &[u32]) -> bool {
+pub(crate) fn kill_orphans(spared: &[u32]) -> bool {
     // Not getsid(2): it returns 0 for a leader outside this PID namespace, and `rustix` requires a positive number.
     let Some(own) = stat(getpid().as_raw_pid()) else { return false };
     let processes = processes();
-    let mut strays = descendants(&processes, spared);
-    strays.retain(|pid| processes.get(pid).is_some_and(|stat| stat.session != own.session));
-    kill_and_reap(&processes, &strays);
-    !strays.is_empty()
+    let mut orphans = descendants(&processes, spared);
+    orphans.retain(|pid| processes.get(pid).is_some_and(|stat| stat.unix_session != own.unix_session));
+    kill_and_reap(&processes, &orphans);
+    !orphans.is_empty()
 }
 
 fn kill_and_reap(processes: &HashMap<i32, Stat>, pids: &[i32]) {
@@ -124,7 +124,7 @@ fn kill_and_reap(processes: &HashMap<i32, Stat>, pids: &[i32]) {
         let is_same = stat(*pid).is_some_and(|now| {
             processes
                 .get(pid)
-                .is_some_and(|then| now.session == then.session && [then.parent, own].contains(&now.parent))
+                .is_some_and(|then| now.unix_session == then.unix_session && [then.parent, own].contains(&now.parent))
         });
         if is_same {
             // An error means that the process is gone, as intended.

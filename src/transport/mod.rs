@@ -23,7 +23,7 @@ pub(crate) enum Arrival {
         /// The message.
         incoming: Incoming,
         /// The request whose own HTTP stream carried the message, if it was one.
-        within: Option<u64>,
+        source_request: Option<u64>,
     },
     /// A request will get no response.
     RequestFailed {

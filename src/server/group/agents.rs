@@ -33,7 +33,7 @@ impl Group {
                 _ => {}
             }
         }
-        let purpose = match sharing {
+        let instance_role = match sharing {
             Sharing::Session => InstanceRole::Session { agent: agent.clone(), cwd, has_left: false },
             _ if !self.make_room_for_directory(agent.user.as_ref()) => {
                 // Its next call tries again, as other agents of its user may be gone by then.
@@ -47,7 +47,7 @@ impl Group {
                 user: agent.user.clone(),
             },
         };
-        self.start(purpose, false);
+        self.start(instance_role, false);
     }
 
     /// Detaches an agent, and stops instances that are no longer needed.

@@ -20,8 +20,8 @@ fn shared_by(eras: Eras) -> Era {
 
 impl Group {
     /// The era of an instance, if the server has it.
-    pub(super) fn preferred(&self, purpose: &InstanceRole) -> Era {
-        match purpose {
+    pub(super) fn preferred(&self, instance_role: &InstanceRole) -> Era {
+        match instance_role {
             InstanceRole::Listing => Era::Modern,
             InstanceRole::Pool => shared_by(self.eras),
             InstanceRole::Era(era) => *era,
@@ -70,14 +70,14 @@ impl Group {
 
     /// The instance for calls of this era, if each era may have its own. If one instance is down, the other takes its calls.
     pub(super) fn instance_for_era_or_start(&mut self, era: Era) -> Option<usize> {
-        let second = self.modern_instance();
+        let modern = self.modern_instance();
         match era {
             Era::Legacy => {
                 let is_up = |index: usize| matches!(self.slots[index].state(), State::Ready { .. });
-                let stands_in = second.filter(|index| is_up(*index) && self.is_permanent_down());
+                let stands_in = modern.filter(|index| is_up(*index) && self.is_permanent_down());
                 stands_in.or_else(|| self.permanent())
             }
-            Era::Modern => match second {
+            Era::Modern => match modern {
                 Some(index) if !self.slots[index].speaks(Era::Legacy) => Some(index),
                 None if self.may_have_modern_instance() => {
                     self.start(InstanceRole::Era(Era::Modern), false);

@@ -167,41 +167,41 @@ impl Group {
 
     /// Starts the instance that needs no agent: the first one of a pool, or the one that lists.
     fn start_permanent(&mut self) {
-        let purpose = match self.config().settings.sharing {
+        let instance_role = match self.config().settings.sharing {
             Sharing::Shared => InstanceRole::Era(Era::Legacy),
             Sharing::Pool => InstanceRole::Pool,
             Sharing::Session | Sharing::Workspace => InstanceRole::Listing,
         };
         let needs_agent = self.config().launch.as_ref().is_ok_and(crate::config::Launch::needs_agent_cwd);
         if !needs_agent {
-            self.start(purpose, true);
+            self.start(instance_role, true);
         }
     }
 
-    fn start(&mut self, purpose: InstanceRole, stays: bool) {
+    fn start(&mut self, instance_role: InstanceRole, is_permanent: bool) {
         self.started += 1;
-        let config = Arc::new(purpose.config(self.config()));
-        let (label, changed) = (purpose.label(self.started), Arc::clone(&self.changed));
+        let config = Arc::new(instance_role.config(self.config()));
+        let (label, changed) = (instance_role.label(self.started), Arc::clone(&self.changed));
         let stderr = self.stderr.for_purpose(Arc::clone(&label));
         let record = self.publisher.shared_state_of_instance(stderr);
         let mut context = self.context.clone();
-        if purpose.is_modern_of_both() {
+        if instance_role.is_modern_of_both() {
             // The instance of the other era stores the lists.
             context.cache = None;
         }
         let spec = InstanceSpec {
             config,
             enabled: self.desired.enabled,
-            era: self.preferred(&purpose),
+            era: self.preferred(&instance_role),
             label,
-            scope: purpose.scope().unwrap_or_else(|| self.context.scope()),
+            scope: instance_role.scope().unwrap_or_else(|| self.context.scope()),
         };
         let running = start_instance(spec, context, changed, record);
         running.control.override_health(self.desired.health_override);
-        for agent in self.agents.values().filter(|agent| purpose.is_for(agent.session)) {
+        for agent in self.agents.values().filter(|agent| instance_role.is_for(agent.session)) {
             running.handle.attach_agent_soon(agent.clone());
         }
-        self.slots.push(Slot::new(purpose, running, stays));
+        self.slots.push(Slot::new(instance_role, running, is_permanent));
         self.publish_instances();
     }
 

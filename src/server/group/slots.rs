@@ -20,7 +20,7 @@ const MAX_DIRECTORIES: usize = 256;
 /// The same for a guest.
 const MAX_OTHER_UID_DIRECTORIES: usize = 16;
 
-/// The purpose of an instance.
+/// The role of an instance.
 #[derive(Debug)]
 pub(super) enum InstanceRole {
     /// Listing only.
@@ -110,7 +110,7 @@ impl InstanceRole {
     }
 }
 
-/// An instance with its purpose.
+/// An instance with its role.
 pub(super) struct Slot {
     pub(super) instance_role: InstanceRole,
     pub(super) running: Running,

@@ -31,11 +31,11 @@ impl Group {
         self.publish_instances();
         let published: Vec<ServerSnapshot> =
             self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
-        let standing = self.slots.iter().position(|slot| slot.is_permanent);
-        let shown = shown(&published, standing);
+        let permanent = self.slots.iter().position(|slot| slot.is_permanent);
+        let shown = shown(&published, permanent);
         // Until an instance has listed or failed, the last known lists stay.
         let offers = |one: &&ServerSnapshot| one.first_start_ended && offer_any(&one.lists);
-        let first = standing.map(|index| &published[index]);
+        let first = permanent.map(|index| &published[index]);
         let stands_in = first.is_none_or(|one| one.first_start_ended && !offer_any(&one.lists));
         let source = published.iter().find(offers).filter(|_| stands_in).or(first);
         if let Some(source) = source.filter(|one| self.desired.enabled && (one.lists_known || one.first_start_ended)) {
@@ -43,7 +43,7 @@ impl Group {
         }
         let has_listed = source.is_some_and(|one| one.lists_known);
         let instructions = source.and_then(|one| one.instructions.clone());
-        let attempted = match standing {
+        let attempted = match permanent {
             Some(index) => published[index].first_start_ended,
             None => published.is_empty() || published.iter().any(|one| one.first_start_ended),
         };
@@ -139,7 +139,7 @@ impl MovedTotals {
 }
 
 /// The instance whose state is published for the server: a ready one, if there is any.
-fn shown(all: &[ServerSnapshot], standing: Option<usize>) -> Option<&ServerSnapshot> {
+fn shown(all: &[ServerSnapshot], permanent: Option<usize>) -> Option<&ServerSnapshot> {
     let ready = all.iter().find(|one| matches!(one.state, State::Ready { .. }));
-    ready.or_else(|| standing.and_then(|index| all.get(index))).or_else(|| all.first())
+    ready.or_else(|| permanent.and_then(|index| all.get(index))).or_else(|| all.first())
 }

@@ -36,10 +36,10 @@ pub(super) struct ResumedCall {
     pub(super) response: Option<Bytes>,
 }
 
-/// The tag of the instance with this purpose. It differs in each daemon, so that no agent can guess the tag of another instance.
-pub(in crate::server) fn tag(purpose: Option<&str>) -> u64 {
+/// The tag of the instance with this label. It differs in each daemon, so that no agent can guess the tag of another instance.
+pub(in crate::server) fn tag(label: Option<&str>) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    KEYS.hash_one(purpose)
+    KEYS.hash_one(label)
 }
 
 /// The tag of the instance that has suspended the call, if `call` is a retry.
@@ -54,8 +54,8 @@ pub(in crate::server) fn tag_of_retry(call: &Call) -> Option<u64> {
 }
 
 impl SuspendedCalls {
-    pub(super) fn new(purpose: Option<&str>) -> Self {
-        Self { tag: tag(purpose) }
+    pub(super) fn new(label: Option<&str>) -> Self {
+        Self { tag: tag(label) }
     }
 
     /// The tag of the instance, which identifies it in ids of modern tasks too.

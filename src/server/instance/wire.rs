@@ -1,4 +1,4 @@
-//! The connection to one server process or URL: lines queued for it, requests that it has not answered, and when the next of them
+//! What is queued and pending on the link to a server: lines to write, requests that it has not answered, and when the next of them
 //! expires.
 //!
 //! Components of an instance receive it as `&mut Wire`; no component has a reference to another. The [`PendingRequest`] of a response

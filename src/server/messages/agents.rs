@@ -74,7 +74,7 @@ impl Agents {
 
     /// Subscribes an agent to a resource that has subscribers; `false` if it has none.
     pub(crate) fn join(&mut self, uri: &[u8], session: u64, to: Option<&SessionSender>) -> bool {
-        let joined = self.resource_subscribers.add(uri, session);
+        let joined = !self.resource_subscribers.add(uri, session);
         if let Some(to) = to.filter(|_| joined) {
             self.add_if_absent(session, to);
         }
@@ -93,7 +93,7 @@ impl Agents {
             return Some(ResourceSubscriptionChange { raw, ..subscription });
         }
         self.attach(agent);
-        if self.resource_subscribers.add(uri, session) {
+        if !self.resource_subscribers.add(uri, session) {
             return None;
         }
         self.resource_subscribers.insert(uri.clone(), raw.clone(), [session]);

@@ -131,8 +131,8 @@ impl ResponseHandle {
     }
 
     /// Sends the error of a failed call.
-    pub(crate) fn fail(mut self, failure: Failure, sent: bool) {
-        self.send_error(failure, sent);
+    pub(crate) fn fail(mut self, failure: Failure, may_have_arrived: bool) {
+        self.send_error(failure, may_have_arrived);
     }
 
     /// Answers this request of the agent with `input_required`. The call stays pending, and the agent's retry brings a new handle.

@@ -28,7 +28,7 @@ pub(crate) struct ResourceSubscribers(BTreeMap<Bytes, Subscribers>);
 struct Subscribers {
     /// The URI as raw JSON of the first agent.
     raw: Bytes,
-    agents: BTreeSet<u64>,
+    sessions: BTreeSet<u64>,
 }
 
 impl ResourceSubscribers {
@@ -36,42 +36,43 @@ impl ResourceSubscribers {
         self.0.is_empty()
     }
 
-    /// Adds an agent to a subscribed resource. Returns `false` if it has no subscribers, so that mcpd has to subscribe first.
-    pub(crate) fn add(&mut self, uri: &[u8], agent: u64) -> bool {
-        self.0.get_mut(uri).map(|one| one.agents.insert(agent)).is_some()
+    /// Adds a session to a resource that has subscribers. Returns whether the server's subscription has to change: the resource has
+    /// none, so mcpd has to subscribe first.
+    pub(crate) fn add(&mut self, uri: &[u8], session: u64) -> bool {
+        self.0.get_mut(uri).map(|one| one.sessions.insert(session)).is_none()
     }
 
-    /// Records a subscription of these agents that the server has accepted.
-    pub(crate) fn insert(&mut self, uri: Bytes, raw: Bytes, agents: impl IntoIterator<Item = u64>) {
+    /// Records a subscription of these sessions that the server has accepted.
+    pub(crate) fn insert(&mut self, uri: Bytes, raw: Bytes, sessions: impl IntoIterator<Item = u64>) {
         match self.0.entry(uri) {
-            Entry::Vacant(place) => drop(place.insert(Subscribers { raw, agents: agents.into_iter().collect() })),
-            Entry::Occupied(mut one) => one.get_mut().agents.extend(agents),
+            Entry::Vacant(place) => drop(place.insert(Subscribers { raw, sessions: sessions.into_iter().collect() })),
+            Entry::Occupied(mut one) => one.get_mut().sessions.extend(sessions),
         }
     }
 
-    /// Removes an agent from a resource. Returns whether other subscribers are left.
-    pub(crate) fn remove(&mut self, uri: &[u8], agent: u64) -> bool {
-        let Some(one) = self.0.get_mut(uri) else { return false };
-        one.agents.remove(&agent);
-        let others = !one.agents.is_empty();
-        if !others {
+    /// Removes a session from a resource. Returns whether the server's subscription has to change: no other subscriber is left.
+    pub(crate) fn remove(&mut self, uri: &[u8], session: u64) -> bool {
+        let Some(one) = self.0.get_mut(uri) else { return true };
+        one.sessions.remove(&session);
+        let is_last = one.sessions.is_empty();
+        if is_last {
             self.0.remove(uri);
         }
-        others
+        is_last
     }
 
-    /// Removes an agent from a resource. Returns the raw URI if no subscriber is left.
-    pub(crate) fn remove_subscriber(&mut self, uri: &[u8], agent: u64) -> Option<Bytes> {
+    /// Removes a session from a resource. Returns the raw URI if no subscriber is left.
+    pub(crate) fn remove_subscriber(&mut self, uri: &[u8], session: u64) -> Option<Bytes> {
         let one = self.0.get_mut(uri)?;
-        let was_last = one.agents.remove(&agent) && one.agents.is_empty();
+        let was_last = one.sessions.remove(&session) && one.sessions.is_empty();
         if was_last { self.0.remove(uri).map(|one| one.raw) } else { None }
     }
 
-    /// Removes an agent from all resources. Returns the raw URIs of those without subscribers.
-    pub(crate) fn remove_from_all(&mut self, agent: u64) -> Vec<Bytes> {
+    /// Removes a session from all resources. Returns the raw URIs of those without subscribers.
+    pub(crate) fn remove_from_all(&mut self, session: u64) -> Vec<Bytes> {
         let mut left = Vec::new();
         self.0.retain(|_, one| {
-            let was_last = one.agents.remove(&agent) && one.agents.is_empty();
+            let was_last = one.sessions.remove(&session) && one.sessions.is_empty();
             if was_last {
                 left.push(one.raw.clone());
             }
@@ -90,11 +91,11 @@ impl ResourceSubscribers {
         self.0.iter().map(|(uri, one)| (uri, &one.raw))
     }
 
-    /// Each subscription with its agent.
+    /// Each subscription with its session, as the change that begins it.
     pub(crate) fn by_agent(&self) -> impl Iterator<Item = (u64, ResourceSubscriptionChange)> {
         self.0.iter().flat_map(|(uri, one)| {
             let subscription = ResourceSubscriptionChange { uri: uri.clone(), raw: one.raw.clone(), begins: true };
-            one.agents.iter().map(move |agent| (*agent, subscription.clone()))
+            one.sessions.iter().map(move |agent| (*agent, subscription.clone()))
         })
     }
 
@@ -108,7 +109,7 @@ impl ResourceSubscribers {
             let common = whole.iter().zip(uri).take_while(|(a, b)| a == b).count();
             before = if common == whole.len() { Bound::Excluded(&whole[..]) } else { Bound::Included(&uri[..common]) };
             if is_part(uri, whole) {
-                agents.extend(&one.agents);
+                agents.extend(&one.sessions);
             }
         }
         agents
@@ -139,10 +140,10 @@ mod tests {
     #[test]
     fn server_is_concerned_only_by_the_first_and_last_subscriber_of_a_resource() {
         let mut subscriptions = with(&[]);
-        assert!(!subscriptions.add(b"a", 1));
+        assert!(subscriptions.add(b"a", 1));
         subscriptions.insert(Bytes::from("a"), Bytes::from("\"a\""), [1, 2]);
-        assert!(subscriptions.add(b"a", 3) && subscriptions.add(b"a", 3), "twice is once");
-        assert!(subscriptions.remove(b"a", 3) && subscriptions.remove(b"a", 9) && !subscriptions.remove(b"b", 1));
+        assert!(!subscriptions.add(b"a", 3) && !subscriptions.add(b"a", 3), "twice is once");
+        assert!(!subscriptions.remove(b"a", 3) && !subscriptions.remove(b"a", 9) && subscriptions.remove(b"b", 1));
         assert_eq!((subscriptions.remove_subscriber(b"b", 1), subscriptions.remove_subscriber(b"a", 9)), (None, None));
         assert_eq!(subscriptions.remove_from_all(1), [""; 0]);
         assert_eq!(subscriptions.remove_from_all(2), ["\"a\""]);

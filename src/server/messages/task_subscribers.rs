@@ -35,31 +35,31 @@ impl TaskSubscribers {
         self.0.is_empty()
     }
 
-    /// Adds an agent to a task. Returns whether it is the only subscriber.
-    pub(crate) fn add(&mut self, id: &Bytes, agent: u64) -> bool {
+    /// Adds a session to a task. Returns whether the server's subscription has to change: it is the only subscriber.
+    pub(crate) fn add(&mut self, id: &Bytes, session: u64) -> bool {
         let agents = self.0.entry(id.clone()).or_default();
-        agents.insert(agent);
+        agents.insert(session);
         agents.len() == 1
     }
 
-    /// Removes an agent from a task. Returns whether it was the last subscriber.
-    pub(crate) fn remove(&mut self, id: &Bytes, agent: u64) -> bool {
+    /// Removes a session from a task. Returns whether the server's subscription has to change: it was the last subscriber.
+    pub(crate) fn remove(&mut self, id: &Bytes, session: u64) -> bool {
         let Some(agents) = self.0.get_mut(id) else { return false };
-        let was_last = agents.remove(&agent) && agents.is_empty();
+        let was_last = agents.remove(&session) && agents.is_empty();
         if was_last {
             self.0.remove(id);
         }
         was_last
     }
 
-    /// Removes an agent from all tasks. Returns the tasks without subscribers.
-    pub(crate) fn remove_from_all(&mut self, agent: u64) -> Vec<Bytes> {
+    /// Removes a session from all tasks. Returns the tasks without subscribers.
+    pub(crate) fn remove_from_all(&mut self, session: u64) -> Vec<Bytes> {
         let all: Vec<_> = self.0.keys().cloned().collect();
-        all.into_iter().filter(|id| self.remove(id, agent)).collect()
+        all.into_iter().filter(|id| self.remove(id, session)).collect()
     }
 
     /// The subscribers of one task.
-    pub(crate) fn of(&self, id: &[u8]) -> impl Iterator<Item = u64> {
+    pub(crate) fn of_task(&self, id: &[u8]) -> impl Iterator<Item = u64> {
         self.0.get(id).into_iter().flatten().copied()
     }
 
@@ -88,7 +88,7 @@ mod tests {
                 && !task_subscribers.add(&a, 2)
                 && task_subscribers.add(&b, 2)
         );
-        assert!(task_subscribers.of(b"a").eq([1, 2]) && task_subscribers.of(b"c").next().is_none());
+        assert!(task_subscribers.of_task(b"a").eq([1, 2]) && task_subscribers.of_task(b"c").next().is_none());
         assert!(!task_subscribers.remove(&a, 9) && !task_subscribers.remove(&a, 1) && !task_subscribers.remove(&a, 1));
         assert_eq!(task_subscribers.remove_from_all(2), [a.clone(), b]);
         assert!(task_subscribers.is_empty() && !task_subscribers.remove(&a, 2));

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::reaper_handle::Reaper;
 use super::{ProcessEnd, SpawnError};
 use crate::server::fd_passing;
-use crate::server::guard::{Definition, KILL, Report, TERMINATE};
+use crate::server::guard::{KILL, LaunchSpec, Report, TERMINATE};
 use crate::server::reaper::Answer;
 use crate::server::start_error::StartError;
 
@@ -78,7 +78,7 @@ impl GuardedProcess {
     }
 
     /// Makes the guard start the server, and returns the server's process id.
-    pub(super) async fn start(&mut self, definition: &Definition) -> Result<u32, SpawnError> {
+    pub(super) async fn start(&mut self, definition: &LaunchSpec) -> Result<u32, SpawnError> {
         let mut line =
             serde_json::to_vec(definition).map_err(|error| SpawnError::Error(StartError::System(error.to_string())))?;
         line.push(b'\n');

@@ -49,7 +49,7 @@ impl Reaper {
     /// For a process that is a child subreaper, starts only servers in other sessions, and has started none yet.
     #[must_use]
     pub fn of_subreaper() -> Self {
-        Self(Arc::new(ReaperState { not_ours: Some(subtree::present()), running: Mutex::default() }))
+        Self(Arc::new(ReaperState { not_ours: Some(subtree::all_descendants()), running: Mutex::default() }))
     }
 
     /// The descendants that this process had before the first server, if it is a child subreaper.
@@ -112,7 +112,7 @@ async fn watch(mut child: Child, pid: u32, mut changes: Signals, shared: Weak<Re
     let Some(shared) = shared.upgrade() else { return };
     if shared.running().take_if(|running| running.pid == pid).is_some() {
         tracing::warn!(pid, "the reaper of servers was killed: all servers are restarted");
-        shared.kill_strays().await;
+        shared.kill_orphans().await;
     }
 }
 
@@ -132,13 +132,13 @@ impl ReaperState {
 
     /// Kills every descendant of this process outside its own session, except those that were there before the first server, and the
     /// next reaper with its guards.
-    async fn kill_strays(&self) {
+    async fn kill_orphans(&self) {
         let Some(not_ours) = &self.not_ours else { return };
         let deadline = Instant::now() + KILL_TIMEOUT;
         loop {
             let next = self.running().as_ref().map(|running| running.pid);
             let spared: Vec<u32> = not_ours.iter().copied().chain(next).collect();
-            if !subtree::kill_strays(&spared) || Instant::now() > deadline {
+            if !subtree::kill_orphans(&spared) || Instant::now() > deadline {
                 return;
             }
             sleep(KILL_AGAIN).await;

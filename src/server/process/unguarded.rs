@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use super::{ProcessEnd, SpawnError};
 use crate::server::exit::Exit;
-use crate::server::guard::{Definition, cannot_run, command};
+use crate::server::guard::{LaunchSpec, cannot_run, command};
 
 /// A server that leads its process group.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct UnguardedProcess {
     group: Option<Pid>,
 }
 
-pub(super) fn start(definition: &Definition, streams: [OwnedFd; 3]) -> Result<UnguardedProcess, SpawnError> {
+pub(super) fn start(definition: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<UnguardedProcess, SpawnError> {
     let mut command = Command::from(command(definition, streams).map_err(SpawnError::Error)?);
     let leader = command.spawn().map_err(|error| SpawnError::Error(cannot_run(command.as_std(), &error)))?;
     let pid = leader.id().unwrap_or_default();

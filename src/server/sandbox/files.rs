@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::FileRules;
 use crate::config::ProtectedDirectories;
-use crate::server::guard::{Definition, find_in_path};
+use crate::server::guard::{LaunchSpec, find_in_path};
 use crate::server::start_error::StartError;
 
 /// What every program may read: the system, and how host names are resolved.
@@ -96,7 +96,7 @@ fn remove_unused(directory: &Path) {
 }
 
 /// The paths of the server that `program` runs.
-pub(super) fn paths(rules: &FileRules, definition: &Definition, program: &Path) -> Result<Paths, StartError> {
+pub(super) fn paths(rules: &FileRules, definition: &LaunchSpec, program: &Path) -> Result<Paths, StartError> {
     let protected = &with_canonical(&rules.protected);
     for path in rules.read.iter().chain(&rules.write) {
         if !path.exists() {
@@ -167,7 +167,7 @@ fn with_canonical(protected: &ProtectedDirectories) -> ProtectedDirectories {
 }
 
 /// The script that an interpreter is called with.
-fn script(definition: &Definition, program: &Path) -> Option<PathBuf> {
+fn script(definition: &LaunchSpec, program: &Path) -> Option<PathBuf> {
     let name = program.file_name()?.to_str()?.trim_end_matches(|end: char| end.is_ascii_digit() || end == '.');
     if !INTERPRETERS.contains(&name) {
         return None;

@@ -1,7 +1,7 @@
 //! The second stage of a start: a process that restricts itself and then becomes the server.
 //!
 //! The guard re-executes itself under the name [`ARGV0`]. The stage's standard input is a socket to the guard, which sends it the
-//! server's three standard streams and the [`Definition`], so no secret appears in an argument list. The socket closes when the server is
+//! server's three standard streams and the [`LaunchSpec`], so no secret appears in an argument list. The socket closes when the server is
 //! executed; otherwise the stage sends the error.
 
 use std::io::{BufReader, Read};
@@ -12,14 +12,14 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use super::{domain, files};
 use crate::server::fd_passing;
-use crate::server::guard::{self, Definition};
+use crate::server::guard::{self, LaunchSpec};
 use crate::server::start_error::StartError;
 
 /// The process name of a stage, by which `main` recognizes one.
 pub(in crate::server) const ARGV0: &str = "mcpd-sandbox";
 
 /// Starts a stage in a process group of its own, and waits until it has become the server.
-pub(in crate::server) fn spawn(definition: &Definition, streams: &[OwnedFd; 3]) -> Result<Child, StartError> {
+pub(in crate::server) fn spawn(definition: &LaunchSpec, streams: &[OwnedFd; 3]) -> Result<Child, StartError> {
     let (mut ours, theirs) = UnixStream::pair().map_err(StartError::system)?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0(ARGV0).env_clear().process_group(0);
@@ -49,7 +49,7 @@ pub(in crate::server) fn run() -> ExitCode {
 
 fn execute(control: &UnixStream) -> Result<std::convert::Infallible, StartError> {
     let streams = guard::receive_streams(control).map_err(StartError::system)?;
-    let mut definition: Definition = serde_json::Deserializer::from_reader(BufReader::new(control))
+    let mut definition: LaunchSpec = serde_json::Deserializer::from_reader(BufReader::new(control))
         .into_iter()
         .next()
         .and_then(Result::ok)

@@ -9,39 +9,12 @@ use crate::jsonrpc::splice::splice;
 use crate::printable::one_line;
 use crate::server::instance::{Instance, LogOwner, NewSubscription, Topic, level_of};
 use crate::server::messages::agents::Agent;
-use crate::server::messages::call::{Call, RequestKind, ToAgent};
+use crate::server::messages::call::ToAgent;
 use crate::server::messages::resource_subscribers::ResourceSubscriptionChange;
 use crate::server::messages::server_notification::{ModernTaskStatus, ResourceUpdate, ServerNotification};
 use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 impl ServerTask {
-    /// Writes a call to the instance. A subscription that another agent already has is answered here.
-    pub(super) fn send_to_instance(&mut self, call: Box<Call>, instance: &mut Instance) {
-        let subscription = match &call.kind {
-            RequestKind::ResourceSubscription(subscription) => subscription,
-            RequestKind::LegacyTask(_) => return instance.request_about_task(call),
-            RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {
-                instance.call(call);
-                return;
-            }
-        };
-        let agent = call.response_handle.key.session;
-        if subscription.begins {
-            if self.agents.join(&subscription.uri, agent, call.response_handle.to()) {
-                call.answer_empty();
-            } else {
-                instance.subscribe(*call);
-            }
-            return;
-        }
-        let is_subscribed = instance.subscriptions.withdraw(agent, &subscription.uri);
-        if self.agents.resource_subscribers.remove(&subscription.uri, agent) || is_subscribed {
-            call.answer_empty();
-        } else {
-            instance.unsubscribe(call);
-        }
-    }
-
     /// Renews the subscriptions of the former instance.
     pub(super) fn renew_subscriptions(&mut self, instance: &mut Instance) {
         self.agents.task_subscribers.clear();
@@ -131,7 +104,8 @@ impl ServerTask {
 
     /// Sends the status of a task to its subscribers.
     pub(super) fn deliver_task_status(&mut self, line: Bytes, id: Bytes, ended: bool) {
-        let to: Vec<_> = self.agents.task_subscribers.of(&id).filter_map(|session| self.agents.find(session)).collect();
+        let to: Vec<_> =
+            self.agents.task_subscribers.of_task(&id).filter_map(|session| self.agents.find(session)).collect();
         let update = ModernTaskStatus { server: self.config.name.clone(), id, line };
         for to in to {
             to.send_notification(ToAgent::ServerNotification(ServerNotification::ModernTaskStatus(Box::new(

@@ -30,7 +30,7 @@ impl ServerTask {
                 return not_started(SpawnError::Error(StartError::Unenforceable(unenforceable)), &secrets);
             }
         };
-        let definition = process::definition(program, context.inherited, plan.restrictions, own_env());
+        let definition = process::launch_spec(program, context.inherited, plan.restrictions, own_env());
         let (guard, reaper) = (context.guard.clone(), context.reaper.clone());
         let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &definition));
         let mut spawned = match self.unless_stopped(spawning).await {

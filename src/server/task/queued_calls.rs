@@ -18,6 +18,33 @@ fn counts_against_limit(call: &Call, instance: &Instance) -> bool {
 }
 
 impl ServerTask {
+    /// Writes a call to the instance. A subscription that another agent already has is answered here.
+    fn send_to_instance(&mut self, call: Box<Call>, instance: &mut Instance) {
+        let subscription = match &call.kind {
+            RequestKind::ResourceSubscription(subscription) => subscription,
+            RequestKind::LegacyTask(_) => return instance.request_about_task(call),
+            RequestKind::Plain | RequestKind::NewTask | RequestKind::MayBeTask | RequestKind::ModernTask(_) => {
+                instance.call(call);
+                return;
+            }
+        };
+        let agent = call.response_handle.key.session;
+        if subscription.begins {
+            if self.agents.join(&subscription.uri, agent, call.response_handle.to()) {
+                call.answer_empty();
+            } else {
+                instance.subscribe(*call);
+            }
+            return;
+        }
+        let is_subscribed = instance.subscriptions.withdraw(agent, &subscription.uri);
+        if !self.agents.resource_subscribers.remove(&subscription.uri, agent) || is_subscribed {
+            call.answer_empty();
+        } else {
+            instance.unsubscribe(call);
+        }
+    }
+
     /// Writes a call to the instance, or queues it at the limit.
     pub(super) fn send_or_queue(&mut self, call: Box<Call>, instance: &mut Instance) {
         let session = call.response_handle.key.session;

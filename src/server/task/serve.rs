@@ -232,18 +232,18 @@ impl ServerTask {
         self.handle_arrival(first, instance);
         for _ in 1..BURST {
             let Some(incoming) = instance.wire.buffered() else { return };
-            self.handle_arrival(Arrival::Incoming { incoming, within: None }, instance);
+            self.handle_arrival(Arrival::Incoming { incoming, source_request: None }, instance);
         }
     }
 
     /// Splits a batch into messages, if the version of the server has batches.
     fn handle_arrival(&mut self, arrival: Arrival, instance: &mut Instance) {
         match arrival {
-            Arrival::Incoming { incoming: Incoming::Batch(members), within }
+            Arrival::Incoming { incoming: Incoming::Batch(members), source_request }
                 if instance.wire.protocol().is_some_and(|protocol| era::has(protocol, era::BATCHES)) =>
             {
                 for incoming in members {
-                    self.effect(instance.arrive(Arrival::Incoming { incoming, within }));
+                    self.effect(instance.arrive(Arrival::Incoming { incoming, source_request }));
                 }
             }
             single => self.effect(instance.arrive(single)),

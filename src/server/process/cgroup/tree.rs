@@ -121,7 +121,7 @@ fn own() -> Option<PathBuf> {
 
 /// Moves this process and its descendants. Other processes stay, and prevent child cgroups with controllers.
 fn move_family(from: &Path, to: &Path) -> io::Result<()> {
-    let family: Vec<u32> = subtree::present().into_iter().chain([std::process::id()]).collect();
+    let family: Vec<u32> = subtree::all_descendants().into_iter().chain([std::process::id()]).collect();
     let here = fs::read_to_string(from.join("cgroup.procs"))?;
     for pid in here.lines().filter(|line| line.parse().is_ok_and(|pid| family.contains(&pid))) {
         match fs::write(to.join("cgroup.procs"), pid) {

@@ -22,8 +22,8 @@ impl HttpConnection {
                 if let Incoming::Message { message: Message::Response { id, response }, .. } = &incoming {
                     self.answered(source, response.is_ok(), parse_own_id(id).filter(|id| within != Some(*id)));
                 }
-                let within = within.filter(|_| ownership == Ownership::OfRequest);
-                return Some(Ok(Arrival::Incoming { incoming, within }));
+                let source_request = within.filter(|_| ownership == Ownership::OfRequest);
+                return Some(Ok(Arrival::Incoming { incoming, source_request }));
             }
             TransportEvent::Session(session) => {
                 if self.state.is_opened_by(source) {

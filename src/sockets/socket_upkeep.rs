@@ -100,7 +100,7 @@ impl Listener {
                 std::fs::remove_file(&self.path).map_err(|source| io("remove", source))?;
                 "was replaced by another program, and is taken back"
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted, and is created again",
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted, and is there again",
             Err(source) => return Err(io("examine", source)),
         };
         let mut recreated = Self::at(self.path.clone(), self.mode())?;

@@ -9,6 +9,7 @@ mod names;
 mod patterns;
 mod permissions;
 mod remotes;
+mod sandbox;
 mod stdio_bridges;
 #[cfg(test)]
 mod tests;
@@ -29,12 +30,13 @@ const MAX_WARNINGS: usize = 100;
 type Lint = fn(&Context<'_>) -> Vec<Diagnostic>;
 
 /// All lints but `commands`.
-const LINTS: [Lint; 7] = [
+const LINTS: [Lint; 8] = [
     undefined::warnings,
     remotes::warnings,
     stdio_bridges::warnings,
     arguments::warnings,
     permissions::warnings,
+    sandbox::warnings,
     patterns::warnings,
     names::warnings,
 ];

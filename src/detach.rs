@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::server::guard;
+use crate::server::close_inherited;
 
 /// The process name by which `main` recognizes a re-execution.
 const ARGV0: &str = "mcpd-detach";
@@ -60,7 +60,7 @@ pub(crate) fn run_if_detached() -> Option<ExitCode> {
 }
 
 fn leave() -> io::Result<()> {
-    guard::close_inherited()?;
+    close_inherited()?;
     SigSet::empty().thread_set_mask()?;
     rustix::process::setsid()?;
     Ok(())

@@ -28,6 +28,10 @@ mod list_kind;
 mod log_level;
 mod logging;
 mod login_env;
+pub mod guard {
+    //! The guard: the process that kills everything a server has started.
+    pub use crate::server::run_if_guard;
+}
 pub mod manager;
 mod naming;
 mod net;
@@ -52,7 +56,7 @@ pub use client::{Client, ClientError, ClientState, ToolResult};
 pub use config::ServerConfig;
 pub use jsonrpc::reply::ErrorObject;
 pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool};
-pub use server::{GuardProgram, HealthOverride, guard};
+pub use server::{GuardProgram, HealthOverride};
 pub use tool::Tool;
 
 /// Runs the `mcpd` program.

@@ -2,6 +2,7 @@
 
 pub(super) mod corrections;
 
+use std::io::{self, IsTerminal, stderr, stdin};
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
@@ -10,15 +11,16 @@ use serde::Serialize;
 
 use self::corrections::{is_escaped, misplaced_options, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
-use super::import::write;
+use super::import::{prompt, write};
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, Setting};
-use crate::config::import::Plan;
+use crate::config::import::{Plan, known_sandbox};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::{ServerConfig, fitted_name};
+use crate::config::sandbox_advice::gains_privileges;
+use crate::config::{Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::config_lints;
 use crate::known_clients::shell_word;
 use crate::naming::is_server_name;
@@ -47,6 +49,13 @@ pub(super) struct Add {
     /// Start the server at its first call, not with the daemon
     #[arg(long)]
     lazy: bool,
+    /// What the server may reach: `none` (whatever you may), `scope` (no other process) or `files` (also only the files it needs)
+    /// [default: scope]
+    #[arg(long, value_name = "LEVEL", value_parser = sandbox_level, conflicts_with = "url")]
+    sandbox: Option<SandboxLevel>,
+    /// Accept a stricter sandbox if the server is known to work in it
+    #[arg(short, long)]
+    yes: bool,
     #[command(flatten)]
     options: EditOptions,
     /// Command that starts the server, with its arguments, or the URL of the server. Options of mcpd go before the command or URL;
@@ -85,7 +94,9 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;
     let secrets = secrets_directory(&path).map_err(usage)?;
     let mut plan = Plan::new(file.text(), &[], &secrets, &Process);
-    plan.put(name, settings(add, line).map_err(usage)?).map_err(|error| usage(edit_failure(&path, &error)))?;
+    let mut settings = settings(add, line).map_err(usage)?;
+    let proposal = propose_sandbox(add, &mut settings).map_err(|error| fail(FAILED, error))?;
+    plan.put(name, settings).map_err(|error| usage(edit_failure(&path, &error)))?;
     let (text, secrets) = plan.finish();
     let loaded = options.check(&file, &text, &secrets).map_err(usage)?;
     let added = text.strip_prefix(file.text()).unwrap_or(&text).trim();
@@ -98,7 +109,13 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         false => try_print(format!("added {name} to {}:\n\n{}", path.display(), printable::lines(&lines))),
     };
     let server = loaded.config.servers.iter().find(|server| *server.name == **name);
-    let notes = [server.and_then(missing_command), misplaced_options_note(add, line), relative_path_note(add)];
+    let notes = [
+        server.and_then(missing_command),
+        server.and_then(privileges_note),
+        proposal,
+        misplaced_options_note(add, line),
+        relative_path_note(add),
+    ];
     notes.into_iter().flatten().for_each(|note| print_note!("{note}"));
     printed.map(|()| options.next_step(directory, &[name]))
 }
@@ -109,6 +126,46 @@ fn missing_command(server: &ServerConfig) -> Option<String> {
     let shown = config_lints::shown(program);
     let (complaint, help) = config_lints::unfound(program, &shown, Spelling::Toml, &Process)?;
     Some(format!("warning: command `{}` {complaint}\n  help: {help}", shown.escape_debug()))
+}
+
+fn sandbox_level(word: &str) -> Result<SandboxLevel, String> {
+    SandboxLevel::of_name(word).ok_or_else(|| "write none, scope or files".to_owned())
+}
+
+/// Adds the sandbox in which the server is known to work, if the user agrees. Returns a note if nobody can be asked.
+fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Result<Option<String>> {
+    if let Some(level) = add.sandbox {
+        settings.push(("sandbox".to_owned(), Setting::Sandbox(Sandbox::of_level(level))));
+        return Ok(None);
+    }
+    let Some(sandbox) = known_sandbox(settings, &Process) else { return Ok(None) };
+    let is_terminal = stdin().is_terminal() && stderr().is_terminal();
+    if !add.yes && !is_terminal {
+        let note = format!(
+            "note: {} is known to work with `sandbox = {}`, so that it reaches no other files: `mcpd add --yes` writes that",
+            add.name,
+            sandbox.toml()
+        );
+        return Ok(Some(note));
+    }
+    let question = format!("{} is known to work at sandbox level `files`. Use that level?", add.name);
+    if add.yes || prompt::confirm(&question)? {
+        settings.push(("sandbox".to_owned(), Setting::Sandbox(sandbox)));
+    }
+    Ok(None)
+}
+
+/// The warning that the server's command works in no sandbox.
+fn privileges_note(server: &ServerConfig) -> Option<String> {
+    let program = server.launch.as_ref().ok()?.program()?;
+    let path = Process.var("PATH").unwrap_or_default();
+    let reason = gains_privileges(&program.command, &path, &Process)?;
+    let is_free = server.settings.sandbox.level == SandboxLevel::None;
+    (!is_free).then(|| {
+        let help =
+            format!("write `sandbox = \"none\"` in [servers.{}] if you trust it with all that you may do", server.name);
+        format!("warning: the command {reason}\n  help: {help}")
+    })
 }
 
 /// The note that an argument names a file here, which the server will not find in its own working directory.

@@ -19,7 +19,7 @@ use super::diagnostic::SourceFile;
 use super::edit::{self, EditError, Setting};
 use super::interpolate::{Sources, UnusableValue};
 use super::launch::Launch;
-use super::{ServerConfig, read, toml};
+use super::{Sandbox, ServerConfig, read, sandbox_advice, toml};
 
 /// The keys of one server, in the order of output.
 type Settings = Vec<(String, Setting)>;
@@ -51,6 +51,17 @@ pub(crate) enum Outcome {
     Impossible(String),
 }
 
+/// The sandbox in which a server with these settings is known to work, if it is stricter than the default.
+pub(crate) fn known_sandbox(settings: &[(String, Setting)], sources: &dyn Sources) -> Option<Sandbox> {
+    let setting = |of: &str| settings.iter().find(|(key, _)| key == of).map(|(_, setting)| setting);
+    let Setting::Text(command) = setting("command")? else { return None };
+    let args = match setting("args") {
+        Some(Setting::List(args)) => args.as_slice(),
+        _ => &[],
+    };
+    sandbox_advice::known_to_work(command, args, sources)
+}
+
 impl<'a> Plan<'a> {
     /// Starts with the `text` of the configuration to edit, and with the servers of all files. Secrets go into files in the directory
     /// `secrets`, an absolute path that a reference can contain.
@@ -77,7 +88,9 @@ impl<'a> Plan<'a> {
             name = free;
         }
         let (settings, files) = self.mover.moved(&name, server);
-        let settings: Vec<_> = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone())).collect();
+        let sandbox = known_sandbox(&settings, self.sources).map(|sandbox| ("sandbox", Setting::Sandbox(sandbox)));
+        let settings = settings.iter().map(|(key, setting)| (key.as_str(), setting.clone()));
+        let settings: Vec<_> = settings.chain(sandbox).collect();
         match edit::add(&self.text, &name, &settings) {
             Ok(text) => {
                 self.text = text;

@@ -33,6 +33,7 @@ mod profile;
 mod read;
 mod references;
 mod sandbox;
+pub(crate) mod sandbox_advice;
 pub(crate) mod secret;
 mod settings;
 mod show;

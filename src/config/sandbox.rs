@@ -40,6 +40,12 @@ impl Choice for SandboxLevel {
 }
 
 impl SandboxLevel {
+    /// The level of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
+    }
+
     /// The word of the configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -75,7 +81,7 @@ impl Sandbox {
     }
 
     /// This value as TOML: a word if it says everything, else a table.
-    pub(super) fn toml(&self) -> String {
+    pub(crate) fn toml(&self) -> String {
         let plain = Self::of_level(self.level);
         if *self == plain {
             return toml_string(self.level.name());

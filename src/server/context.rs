@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use super::agent_scope::AgentScope;
-use super::guard;
 use super::guard_registry::GuardRegistry;
 use super::process::Reaper;
 use super::process::cgroup::Cgroups;
 use super::sandbox::SandboxHost;
+use super::stages;
 use super::start_permit::StartPermits;
 use crate::config::DaemonConfig;
 use crate::config::interpolate::Process;
@@ -17,7 +17,7 @@ use crate::oauth::Logins;
 /// The executable that runs as guard: it kills the server's process subtree when mcpd does not, or has died.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardProgram {
-    /// This program, whose `main` calls [`guard::run_if_guard`] first.
+    /// This program, whose `main` calls [`guard::run_if_guard`](crate::guard::run_if_guard) first.
     ThisProgram,
     /// Another executable that does so, such as `mcpd`.
     Program(PathBuf),
@@ -27,10 +27,10 @@ pub enum GuardProgram {
 }
 
 impl GuardProgram {
-    /// [`GuardProgram::ThisProgram`] if its `main` has called [`guard::run_if_guard`], else [`GuardProgram::None`].
+    /// [`GuardProgram::ThisProgram`] if its `main` has called [`guard::run_if_guard`](crate::guard::run_if_guard), else [`GuardProgram::None`].
     #[must_use]
     pub fn available() -> Self {
-        if guard::is_hooked() { Self::ThisProgram } else { Self::None }
+        if stages::can_guard() { Self::ThisProgram } else { Self::None }
     }
 }
 

@@ -1,13 +1,15 @@
-//! Sends open files over a Unix socket (unix(7), `SCM_RIGHTS`).
+//! The sockets between mcpd, its reaper, guards and sandbox stages: open files (unix(7), `SCM_RIGHTS`) and messages of one line.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,
 };
+use serde::Serialize;
 
 /// Maximum number of descriptors in one message.
 const MAX_FDS: usize = 3;
@@ -33,4 +35,22 @@ pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize,
         _ => None,
     });
     Ok((received.bytes, fds.flatten().collect()))
+}
+
+/// The socket to the process that started this one.
+pub(super) fn inherited_socket() -> io::Result<UnixStream> {
+    // `io::stdin` would allocate a permanent buffer.
+    Ok(UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?))
+}
+
+pub(super) fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
+    let (_, fds) = receive(control, &mut [0])?;
+    fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
+}
+
+/// Sends a message of one line.
+pub(super) fn send_line(socket: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    socket.write_all(&line)
 }

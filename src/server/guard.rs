@@ -12,31 +12,25 @@
 //!
 //! Single-threaded, without tokio. Must not touch the MCP protocol.
 
-use std::collections::BTreeMap;
-use std::ffi::CStr;
-use std::io::{self, BufRead, BufReader, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
-use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{Mode, OFlags, RawDir, open};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::exit::Exit;
-use super::sandbox::{Restrictions, stage};
+use super::fd_passing::{inherited_socket, receive_streams, send_line};
+use super::launch_spec::{LaunchSpec, cannot_run, command};
+use super::sandbox::stage;
 use super::start_error::StartError;
-use super::{fd_passing, reaper, subtree};
-use crate::config::command_line::mistaken_for_program;
+use super::subtree;
+use super::subtree_owner::{drain, kill_subtree, prepare};
 
 /// The process name of a guard, by which `main` recognizes one.
 pub const ARGV0: &str = "mcpd-guard";
@@ -45,25 +39,6 @@ pub const ARGV0: &str = "mcpd-guard";
 pub(crate) const TERMINATE: u8 = b'T';
 /// Order: kill the subtree at once with SIGKILL.
 pub(crate) const KILL: u8 = b'K';
-
-/// Delay between attempts to kill a subtree, in milliseconds.
-pub(super) const KILL_AGAIN_MS: i64 = 20;
-
-/// The program to run. Its secrets are sent over the socket, so they never appear in an argument list.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct LaunchSpec {
-    pub(crate) command: String,
-    pub(crate) args: Vec<String>,
-    /// The server's whole environment.
-    pub(crate) env: BTreeMap<String, String>,
-    pub(crate) cwd: PathBuf,
-    /// The umask that mcpd was started with, if mcpd has changed it.
-    pub(crate) umask: Option<u32>,
-    /// The soft limit of open files that mcpd was started with, if mcpd has raised it.
-    pub(crate) open_files: Option<u64>,
-    /// `None` starts the server without a sandbox.
-    pub(crate) sandbox: Option<Restrictions>,
-}
 
 /// A report of the guard to mcpd: one JSON object per line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,50 +52,11 @@ pub(crate) enum Report {
     Exited(Exit),
 }
 
-/// Set by [`run_if_guard`]: this program can act as a guard.
-static CAN_GUARD: AtomicBool = AtomicBool::new(false);
-
-/// Whether [`run_if_guard`] was called, so that this program can guard its own servers.
-pub(super) fn is_hooked() -> bool {
-    CAN_GUARD.load(Ordering::Relaxed)
-}
-
-/// Runs this process as a guard, or as the reaper of guards, if it was started as one, and returns its exit code. Call it first in
-/// `main`, before any thread starts.
-#[must_use]
-pub fn run_if_guard() -> Option<ExitCode> {
-    CAN_GUARD.store(true, Ordering::Relaxed);
-    let name = std::env::args_os().next()?;
-    if name == stage::ARGV0 {
-        return Some(stage::run());
-    }
-    let stages = [(ARGV0, run as fn() -> io::Result<()>), (reaper::ARGV0, reaper::run)];
-    let (_, run) = stages.into_iter().find(|stage| name == stage.0)?;
-    Some(run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
-}
-
-/// Makes this process ready to have a subtree. Returns the stream that becomes readable when a child stops or dies.
-pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
-    close_inherited()?;
-    rustix::thread::set_name(name)?;
-    SigSet::empty().thread_set_mask()?;
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let ignored = std::sync::Arc::default();
-    // `exec` resets handlers to the default. So a server gets the default actions, even if mcpd runs in the background of a shell or
-    // under `nohup`, where these signals are ignored.
-    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
-        signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
-    }
-    let (child_ended, notify) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
-    Ok(child_ended)
-}
-
-fn run() -> io::Result<()> {
+pub(super) fn run() -> io::Result<()> {
     // A new session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
     rustix::process::setsid()?;
     let child_ended = prepare(c"mcpd-guard")?;
-    let control = control()?;
+    let control = inherited_socket()?;
     let streams = receive_streams(&control)?;
     let Some(definition) = receive_definition(&control)? else { return Ok(()) };
     let server = match start(&definition, streams) {
@@ -133,34 +69,6 @@ fn run() -> io::Result<()> {
         .and_then(|()| watch(&control, &child_ended, server));
     kill_subtree(&child_ended)?;
     watched
-}
-
-/// The socket to the process that started this one.
-pub(super) fn control() -> io::Result<UnixStream> {
-    // `io::stdin` would allocate a permanent buffer.
-    Ok(UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?))
-}
-
-/// Closes all descriptors except the standard ones, so that no server inherits a descriptor that mcpd inherited.
-///
-/// Lists them with a buffer on the stack: heap memory of the standard library would stay with the guard.
-pub(crate) fn close_inherited() -> io::Result<()> {
-    let directory = open("/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let mut space = [MaybeUninit::uninit(); 1024];
-    let mut listing = RawDir::new(&directory, &mut space);
-    while let Some(entry) = listing.next() {
-        let fd = entry?.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok());
-        if let Some(fd) = fd.filter(|fd| *fd > 2 && *fd != directory.as_raw_fd()) {
-            // The listing is ordered by number, so closing one skips no other.
-            let _ = nix::unistd::close(fd);
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
-    let (_, fds) = fd_passing::receive(control, &mut [0])?;
-    fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
 }
 
 /// The definition; `None` if an order came with it: the server has not started, so there is nothing to stop.
@@ -187,47 +95,6 @@ fn start(definition: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartErr
         command.spawn().map_err(|error| cannot_run(&command, &error))?
     };
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
-}
-
-/// The command that runs the server, in its own process group.
-pub(super) fn command(definition: &LaunchSpec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartError> {
-    if !definition.cwd.is_dir() {
-        return Err(StartError::NoWorkingDirectory(definition.cwd.clone()));
-    }
-    let mut command = Command::new(find_program(definition)?);
-    command.arg0(&definition.command).args(&definition.args).env_clear().envs(&definition.env);
-    command.current_dir(&definition.cwd).process_group(0);
-    command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
-    Ok(command)
-}
-
-pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartError {
-    StartError::of_execution(Path::new(command.get_program()), error)
-}
-
-/// The file to execute: `command` if it contains a `/`, or else the first executable of that name in the server's `PATH`.
-pub(super) fn find_program(definition: &LaunchSpec) -> Result<PathBuf, StartError> {
-    let command = &definition.command;
-    let not_found = |path: Option<&str>| match mistaken_for_program(command) {
-        Some(text) => StartError::CommandLine(text),
-        None => StartError::CommandNotFound { command: command.clone(), path: path.map(str::to_owned) },
-    };
-    if command.contains('/') {
-        let path = definition.cwd.join(command);
-        return if path.exists() { Ok(path) } else { Err(not_found(None)) };
-    }
-    let path = definition.env.get("PATH").map_or("", String::as_str);
-    find_in_path(command, path).ok_or_else(|| not_found(Some(path)))
-}
-
-/// The first executable of this name in the directories of `path`.
-pub(super) fn find_in_path(name: &str, path: &str) -> Option<PathBuf> {
-    let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
-    candidates.into_iter().find(|candidate| is_executable(candidate))
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path.as_os_str().as_bytes(), rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 /// Waits for the first of these: the server's exit, the order to kill, the end of the lifeline, or the death of the reaper.
@@ -280,37 +147,14 @@ fn reap(server: Pid) -> Option<Exit> {
 }
 
 /// Kills and reaps all descendants. Returns when none is left.
-pub(super) fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
-    let again = rustix::event::Timespec { tv_sec: 0, tv_nsec: KILL_AGAIN_MS * 1_000_000 };
-    // `ECHILD` means that no child is left.
-    while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
-        subtree::kill_descendants(&[]);
-        match poll(&mut [PollFd::new(child_ended, PollFlags::IN)], Some(&again)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => drain(child_ended),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn drain(mut pipe: &UnixStream) {
-    let _ = io::Read::read(&mut pipe, &mut [0; 64]);
-}
-
 fn send_report(mut control: &UnixStream, report: &Report) -> io::Result<()> {
     send_line(&mut control, report)
 }
 
-/// Sends a message of one line.
-pub(super) fn send_line(socket: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    socket.write_all(&line)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]

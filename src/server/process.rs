@@ -24,7 +24,7 @@ pub use self::reaper_handle::Reaper;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
 use super::exit::{Exit, ReachedLimit};
-use super::guard::LaunchSpec;
+use super::launch_spec::LaunchSpec;
 use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};

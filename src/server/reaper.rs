@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, wait};
 
-use super::{fd_passing, guard, subtree};
+use super::{fd_passing, guard, subtree, subtree_owner};
 
 /// The process name of a reaper, by which `main` recognizes one.
 pub(super) const ARGV0: &str = "mcpd-reaper";
@@ -65,20 +65,20 @@ struct Reaper {
 }
 
 pub(super) fn run() -> io::Result<()> {
-    let child_ended = guard::prepare(c"mcpd-reaper")?;
-    let control = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+    let child_ended = subtree_owner::prepare(c"mcpd-reaper")?;
+    let control = fd_passing::inherited_socket()?;
     let (alive, _until_exit) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut reaper = Reaper { guards: Vec::new(), alive };
     // Whatever fails, the subtree is killed before the reaper exits.
     let served = reaper.serve(&control, &child_ended);
-    guard::kill_subtree(&child_ended)?;
+    subtree_owner::kill_subtree(&child_ended)?;
     served
 }
 
 impl Reaper {
     /// Serves requests until the socket closes.
     fn serve(&mut self, control: &UnixStream, child_ended: &UnixStream) -> io::Result<()> {
-        let again = Timespec { tv_sec: 0, tv_nsec: guard::KILL_AGAIN_MS * 1_000_000 };
+        let again = Timespec { tv_sec: 0, tv_nsec: subtree_owner::KILL_AGAIN_MS * 1_000_000 };
         let mut has_orphans = false;
         loop {
             let mut fds = [PollFd::new(control, PollFlags::IN), PollFd::new(child_ended, PollFlags::IN)];
@@ -88,7 +88,7 @@ impl Reaper {
             }
             let ready = fds.map(|fd| !fd.revents().is_empty());
             if ready[1] {
-                guard::drain(child_ended);
+                subtree_owner::drain(child_ended);
             }
             if self.reap() || has_orphans {
                 has_orphans = subtree::kill_descendants(&self.guards);

@@ -1,5 +1,6 @@
 //! Writes the table of a server in the style of a person.
 
+use crate::config::Sandbox;
 use crate::printable::is_visible;
 
 /// Maximum line length. Longer values are split over several lines.
@@ -16,6 +17,8 @@ pub(crate) enum Setting {
     List(Vec<String>),
     /// Texts by their keys, in this order.
     Table(Vec<(String, String)>),
+    /// The value of `sandbox`.
+    Sandbox(Sandbox),
 }
 
 impl From<&str> for Setting {
@@ -50,6 +53,7 @@ fn line(of: &str, setting: &Setting) -> String {
     let value = match setting {
         Setting::Text(value) => toml_string(value),
         Setting::Flag(value) => value.to_string(),
+        Setting::Sandbox(sandbox) => sandbox.toml(),
         Setting::List(items) => {
             format!("[{}]", items.iter().map(|item| toml_string(item)).collect::<Vec<_>>().join(", "))
         }

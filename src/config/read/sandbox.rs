@@ -54,7 +54,7 @@ impl Reader<'_> {
         let text = self.string(node, "`sandbox`")?;
         let names: Vec<_> = SandboxLevel::NAMES.iter().map(|(name, _)| *name).collect();
         let name = self.one_of(node, text, "sandbox", &names)?;
-        SandboxLevel::NAMES.iter().find(|(known, _)| *known == name).map(|(_, level)| *level)
+        SandboxLevel::of_name(name)
     }
 
     fn sandbox_paths(&mut self, entry: &Entry, is_files: bool) -> Vec<PathBuf> {

@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use super::reaper_handle::Reaper;
 use super::{ProcessEnd, SpawnError};
 use crate::server::fd_passing;
-use crate::server::guard::{KILL, LaunchSpec, Report, TERMINATE};
+use crate::server::guard::{KILL, Report, TERMINATE};
+use crate::server::launch_spec::LaunchSpec;
 use crate::server::reaper::Answer;
 use crate::server::start_error::StartError;
 

@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use super::{ProcessEnd, SpawnError};
 use crate::server::exit::Exit;
-use crate::server::guard::{LaunchSpec, cannot_run, command};
+use crate::server::launch_spec::{LaunchSpec, cannot_run, command};
 
 /// A server that leads its process group.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::FileRules;
 use crate::config::ProtectedDirectories;
-use crate::server::guard::{LaunchSpec, find_in_path};
+use crate::server::launch_spec::{LaunchSpec, find_in_path};
 use crate::server::start_error::StartError;
 
 /// What every program may read: the system, and how host names are resolved.

@@ -4,15 +4,24 @@
 //! server's three standard streams and the [`LaunchSpec`], so no secret appears in an argument list. The socket closes when the server is
 //! executed; otherwise the stage sends the error.
 
-use std::io::{BufReader, Read};
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::io::{BufRead, BufReader, Read};
+use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 
-use super::{domain, files};
+use nix::unistd::execve;
+use signal_hook::consts::SIGPIPE;
+
+use super::domain;
+use super::files::{self, Paths};
 use crate::server::fd_passing;
-use crate::server::guard::{self, LaunchSpec};
+use crate::server::launch_spec::{LaunchSpec, find_program};
 use crate::server::start_error::StartError;
 
 /// The process name of a stage, by which `main` recognizes one.
@@ -28,7 +37,7 @@ pub(in crate::server) fn spawn(definition: &LaunchSpec, streams: &[OwnedFd; 3]) 
     drop(command);
     let mut answer = String::new();
     let sent = fd_passing::send(&ours, b"S", &streams.each_ref().map(AsFd::as_fd))
-        .and_then(|()| guard::send_line(&mut ours, definition));
+        .and_then(|()| fd_passing::send_line(&mut ours, definition));
     match sent.and_then(|()| ours.read_to_string(&mut answer)) {
         Ok(0) => return Ok(child),
         Ok(_) => {}
@@ -41,34 +50,49 @@ pub(in crate::server) fn spawn(definition: &LaunchSpec, streams: &[OwnedFd; 3]) 
 
 /// Runs this process as a stage. Returns only if the server was not executed.
 pub(in crate::server) fn run() -> ExitCode {
-    let Ok(control) = guard::control() else { return ExitCode::FAILURE };
+    let Ok(control) = fd_passing::inherited_socket() else { return ExitCode::FAILURE };
     let Err(error) = execute(&control);
-    let _ = guard::send_line(&mut &control, &error);
+    let _ = fd_passing::send_line(&mut &control, &error);
     ExitCode::FAILURE
 }
 
-fn execute(control: &UnixStream) -> Result<std::convert::Infallible, StartError> {
-    let streams = guard::receive_streams(control).map_err(StartError::system)?;
-    let mut definition: LaunchSpec = serde_json::Deserializer::from_reader(BufReader::new(control))
-        .into_iter()
-        .next()
-        .and_then(Result::ok)
-        .ok_or_else(|| StartError::System("the definition is not complete".to_owned()))?;
-    let Some(restrictions) = definition.sandbox.take() else {
-        return Err(StartError::System("no sandbox".to_owned()));
-    };
+fn execute(control: &UnixStream) -> Result<Infallible, StartError> {
+    let [stdin, stdout, stderr] = fd_passing::receive_streams(control).map_err(StartError::system)?;
+    let mut line = String::new();
+    BufReader::new(control).read_line(&mut line).map_err(StartError::system)?;
+    let mut definition: LaunchSpec = serde_json::from_str(&line).map_err(StartError::system)?;
+    let restrictions = definition.sandbox.take().ok_or_else(|| StartError::system("no sandbox"))?;
     let rules = restrictions.domain.as_ref().and_then(|domain| domain.files.as_ref());
-    let mut paths = files::Paths::default();
     if let Some(rules) = rules {
         files::create_private(rules).map_err(StartError::system)?;
-        paths = files::paths(rules, &definition, &guard::find_program(&definition)?)?;
     }
+    let program = find_program(&definition)?;
+    let paths = rules.map_or_else(|| Ok(Paths::default()), |rules| files::paths(rules, &definition, &program))?;
     domain::restrict(&restrictions, &paths.read, &paths.write)
         .map_err(|error| StartError::Sandbox(error.to_string()))?;
     if let Some(rules) = rules {
         files::fill_private(rules, &mut definition.env).map_err(StartError::system)?;
     }
-    let mut command = guard::command(&definition, streams)?;
-    let error = command.exec();
-    Err(guard::cannot_run(&command, &error))
+    let [path, command] = [program.as_os_str().as_bytes(), definition.command.as_bytes()].map(c_string);
+    let (path, command) = (path?, command?);
+    let args: Vec<_> =
+        definition.args.iter().map(|argument| c_string(argument.as_bytes())).collect::<Result<_, _>>()?;
+    let args: Vec<_> = iter::once(command).chain(args).collect();
+    let env = definition.env.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
+    let env: Vec<_> = env.collect::<Result<_, _>>()?;
+
+    rustix::process::chdir(&definition.cwd).map_err(StartError::system)?;
+    rustix::stdio::dup2_stdin(stdin).map_err(StartError::system)?;
+    rustix::stdio::dup2_stdout(stdout).map_err(StartError::system)?;
+    rustix::stdio::dup2_stderr(stderr).map_err(StartError::system)?;
+    // `exec` resets handlers to the default, and the runtime of Rust ignores this signal.
+    signal_hook::flag::register(SIGPIPE, Arc::default()).map_err(StartError::system)?;
+    // Not by `Command`, which runs a file that is no program in a shell.
+    let Err(error) = execve(&path, &args, &env);
+    Err(StartError::of_execution(&program, &error.into()))
+}
+
+/// The configuration permits no NUL.
+fn c_string(bytes: &[u8]) -> Result<CString, StartError> {
+    CString::new(bytes).map_err(StartError::system)
 }

@@ -1,0 +1,161 @@
+//! Which sandbox a server needs, as far as its command tells: what works at level `files`, and what works in no sandbox. Pure.
+
+use std::path::{Path, PathBuf};
+
+use super::interpolate::Sources;
+use super::sandbox::{ProtectedDirectories, Sandbox, SandboxLevel};
+
+/// Commands that gain privileges, which no sandbox permits (`no_new_privs`, prctl(2)).
+const PRIVILEGED: &[&str] =
+    &["doas", "fusermount", "fusermount3", "newgidmap", "newuidmap", "pkexec", "snap", "su", "sudo"];
+/// The programs of snap packages. All of them are links to `snap`.
+const SNAPS: &str = "/snap/bin";
+/// Mode bits: set user id, set group id.
+const SET_ID: u32 = 0o6000;
+/// Programs that run a package.
+const RUNNERS: &[&str] = &["bunx", "npx", "pnpx", "uvx"];
+/// Options of these programs that take a value.
+const RUNNER_OPTIONS: &[&str] = &["--package", "-p", "--from", "--with", "--python", "--registry", "--index-url"];
+
+/// The files of a package beside those that every server has.
+enum Files {
+    /// None.
+    None,
+    /// Every argument is a directory to work in.
+    Arguments,
+    /// The values of these options.
+    Options(&'static [&'static str]),
+}
+
+/// Packages that were found to work at level `files`.
+const KNOWN: &[(&str, Files)] = &[
+    ("@modelcontextprotocol/server-everything", Files::None),
+    ("@modelcontextprotocol/server-filesystem", Files::Arguments),
+    ("@modelcontextprotocol/server-memory", Files::None),
+    ("@modelcontextprotocol/server-sequential-thinking", Files::None),
+    ("mcp-server-fetch", Files::None),
+    ("mcp-server-git", Files::Options(&["--repository", "-r"])),
+    ("mcp-server-time", Files::None),
+];
+/// Packages that inspect or signal other processes, which they cannot do in a sandbox.
+const WITH_PROCESSES: &[&str] = &["@wonderwhy-er/desktop-commander", "mcp-server-process", "process-mcp-server"];
+
+/// Why a command works in no sandbox: the rest of a sentence about it. `path` is the server's `PATH`.
+pub(crate) fn gains_privileges(command: &str, path: &str, sources: &dyn Sources) -> Option<&'static str> {
+    let name = Path::new(command).file_name()?.to_str()?;
+    if PRIVILEGED.contains(&name) {
+        return Some("gains privileges, which no sandbox permits");
+    }
+    let found = if command.contains('/') { Some(PathBuf::from(command)) } else { sources.on_path(command, path) };
+    let program = found?;
+    if program.starts_with(SNAPS) {
+        return Some("is a snap, and `snap` gains privileges, which no sandbox permits");
+    }
+    let mode = sources.permissions(&program).ok()?.first()?.mode;
+    (mode & SET_ID != 0).then_some("has its set-user-ID bit set, and no sandbox permits the privileges that this gives")
+}
+
+/// The package that the words of a command run, if they inspect or signal other processes.
+pub(crate) fn works_with_processes(command: &str, args: &[String]) -> Option<&'static str> {
+    let (package, _) = package(command, args)?;
+    WITH_PROCESSES.iter().find(|known| **known == package).copied()
+}
+
+/// The sandbox at level `files` in which a command is known to work.
+pub(crate) fn known_to_work(command: &str, args: &[String], sources: &dyn Sources) -> Option<Sandbox> {
+    let (package, rest) = package(command, args)?;
+    let (_, files) = KNOWN.iter().find(|(known, _)| *known == package)?;
+    let write: Vec<_> = match files {
+        Files::None => Vec::new(),
+        Files::Arguments => rest.iter().map(PathBuf::from).collect(),
+        Files::Options(options) => values(rest, options).map(PathBuf::from).collect(),
+    };
+    let protected = ProtectedDirectories::of(sources);
+    let is_usable = |path: &PathBuf| {
+        let text = path.to_string_lossy();
+        let home = || sources.home().map(|home| home.to_string_lossy().into_owned());
+        let expanded = match text.strip_prefix("~/").or_else(|| text.strip_prefix("${HOME}/")) {
+            Some(below) => home().map(|home| PathBuf::from(home).join(below)),
+            None => Some(path.clone()).filter(|path| path.is_absolute()),
+        };
+        expanded.is_some_and(|path| sources.exists(&path) && protected.opened_by(&path).is_none())
+    };
+    let is_complete = !matches!(files, Files::Arguments) || !write.is_empty();
+    (is_complete && write.iter().all(is_usable)).then(|| Sandbox { write, ..Sandbox::of_level(SandboxLevel::Files) })
+}
+
+/// The package without its version, and the arguments behind it.
+fn package<'a>(command: &str, args: &'a [String]) -> Option<(&'a str, &'a [String])> {
+    let runner = Path::new(command).file_name()?.to_str()?;
+    if !RUNNERS.contains(&runner) {
+        return None;
+    }
+    let mut index = 0;
+    while args.get(index)?.starts_with('-') {
+        index += if RUNNER_OPTIONS.contains(&args[index].as_str()) { 2 } else { 1 };
+    }
+    let word = &args[index];
+    let name = word.split("==").next().unwrap_or(word);
+    // The `@` at the beginning is that of a scope.
+    let end = name.char_indices().skip(1).find(|(_, c)| *c == '@').map_or(name.len(), |(at, _)| at);
+    Some((&name[..end], &args[index + 1..]))
+}
+
+/// The values of `options`, written as one word or two.
+fn values<'a>(args: &'a [String], options: &'static [&'static str]) -> impl Iterator<Item = &'a str> {
+    args.iter().enumerate().filter_map(move |(index, word)| {
+        let joined = options.iter().find_map(|option| word.strip_prefix(option)?.strip_prefix('='));
+        let next = || options.contains(&word.as_str()).then(|| args.get(index + 1)).flatten().map(String::as_str);
+        joined.or_else(next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::interpolate::table::Table;
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn packages_that_work_at_files_are_recognized_with_their_directories() {
+        let sources = Table::from([("~", "/home/u"), ("/home/u/notes", ""), ("/home/u", ""), ("/srv/repo", "")]);
+        for (command, args, expected) in [
+            ("npx", "-y @modelcontextprotocol/server-memory", Some(&[][..])),
+            ("/usr/bin/npx", "-y @modelcontextprotocol/server-memory@2026.8.31", Some(&[][..])),
+            (
+                "npx",
+                "-y @modelcontextprotocol/server-filesystem ${HOME}/notes /srv/repo",
+                Some(&["${HOME}/notes", "/srv/repo"][..]),
+            ),
+            ("npx", "-y @modelcontextprotocol/server-filesystem ~/notes", Some(&["~/notes"][..])),
+            // Access to the whole home directory is no fence.
+            ("npx", "-y @modelcontextprotocol/server-filesystem /home/u", None),
+            ("npx", "-y @modelcontextprotocol/server-filesystem", None),
+            ("npx", "-y @modelcontextprotocol/server-filesystem /srv/missing", None),
+            ("uvx", "--python 3.12 mcp-server-time==1.0 --local-timezone UTC", Some(&[][..])),
+            ("uvx", "mcp-server-git --repository /srv/repo", Some(&["/srv/repo"][..])),
+            ("uvx", "mcp-server-git --repository=/srv/repo", Some(&["/srv/repo"][..])),
+            ("npx", "-y some-other-server", None),
+            ("node", "@modelcontextprotocol/server-memory", None),
+            ("npx", "-y", None),
+        ] {
+            let found = known_to_work(command, &words(args), &sources);
+            let write = found.map(|sandbox| sandbox.write);
+            let expected = expected.map(|paths| paths.iter().map(PathBuf::from).collect::<Vec<_>>());
+            assert_eq!(write, expected, "{command} {args}");
+        }
+    }
+
+    #[test]
+    fn commands_that_gain_privileges_are_recognized_by_name() {
+        let sources = Table::from([("~", "/home/u")]);
+        for (command, expected) in
+            [("sudo", true), ("/usr/bin/pkexec", true), ("/snap/bin/code", true), ("npx", false), ("sudoku", false)]
+        {
+            assert_eq!(gains_privileges(command, "/usr/bin", &sources).is_some(), expected, "{command}");
+        }
+    }
+}

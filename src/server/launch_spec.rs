@@ -1,0 +1,72 @@
+//! The program of a server with everything that starting it needs, and the search for it on the server's `PATH`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use super::sandbox::Restrictions;
+use super::start_error::StartError;
+use crate::config::command_line::mistaken_for_program;
+
+/// The program to run. Its secrets are sent over the socket, so they never appear in an argument list.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LaunchSpec {
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    /// The server's whole environment.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: PathBuf,
+    /// The umask that mcpd was started with, if mcpd has changed it.
+    pub(crate) umask: Option<u32>,
+    /// The soft limit of open files that mcpd was started with, if mcpd has raised it.
+    pub(crate) open_files: Option<u64>,
+    /// `None` starts the server without a sandbox.
+    pub(crate) sandbox: Option<Restrictions>,
+}
+
+/// The command that runs the server, in its own process group.
+pub(super) fn command(definition: &LaunchSpec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartError> {
+    let mut command = Command::new(find_program(definition)?);
+    command.arg0(&definition.command).args(&definition.args).env_clear().envs(&definition.env);
+    command.current_dir(&definition.cwd).process_group(0);
+    command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    Ok(command)
+}
+
+pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartError {
+    StartError::of_execution(Path::new(command.get_program()), error)
+}
+
+/// The file to execute: `command` if it contains a `/`, or else the first executable of that name in the server's `PATH`.
+pub(super) fn find_program(definition: &LaunchSpec) -> Result<PathBuf, StartError> {
+    if !definition.cwd.is_dir() {
+        return Err(StartError::NoWorkingDirectory(definition.cwd.clone()));
+    }
+    let command = &definition.command;
+    let not_found = |path: Option<&str>| match mistaken_for_program(command) {
+        Some(text) => StartError::CommandLine(text),
+        None => StartError::CommandNotFound { command: command.clone(), path: path.map(str::to_owned) },
+    };
+    if command.contains('/') {
+        let path = definition.cwd.join(command);
+        return if path.exists() { Ok(path) } else { Err(not_found(None)) };
+    }
+    let path = definition.env.get("PATH").map_or("", String::as_str);
+    find_in_path(command, path).ok_or_else(|| not_found(Some(path)))
+}
+
+/// The first executable of this name in the directories of `path`.
+pub(super) fn find_in_path(name: &str, path: &str) -> Option<PathBuf> {
+    let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
+    candidates.into_iter().find(|candidate| is_executable(candidate))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path.as_os_str().as_bytes(), rustix::fs::Access::EXEC_OK).is_ok()
+}

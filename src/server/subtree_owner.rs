@@ -1,0 +1,70 @@
+//! What the guard and the reaper have in common: a process that inherits all orphans below it and kills them before it exits.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+
+use nix::sys::signal::SigSet;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, RawDir, open};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+
+use super::subtree;
+
+/// Delay between attempts to kill a subtree, in milliseconds.
+pub(super) const KILL_AGAIN_MS: i64 = 20;
+
+/// Makes this process ready to have a subtree. Returns the stream that becomes readable when a child stops or dies.
+pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
+    close_inherited()?;
+    rustix::thread::set_name(name)?;
+    SigSet::empty().thread_set_mask()?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let ignored = std::sync::Arc::default();
+    // `exec` resets handlers to the default. So a server gets the default actions, even if mcpd runs in the background of a shell or
+    // under `nohup`, where these signals are ignored.
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
+        signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
+    }
+    let (child_ended, notify) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
+    Ok(child_ended)
+}
+
+/// Closes all descriptors except the standard ones, so that no server inherits a descriptor that mcpd inherited.
+///
+/// Lists them with a buffer on the stack: heap memory of the standard library would stay with the guard.
+pub(crate) fn close_inherited() -> io::Result<()> {
+    let directory = open("/proc/self/fd", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut space = [MaybeUninit::uninit(); 1024];
+    let mut listing = RawDir::new(&directory, &mut space);
+    while let Some(entry) = listing.next() {
+        let fd = entry?.file_name().to_str().ok().and_then(|name| name.parse::<i32>().ok());
+        if let Some(fd) = fd.filter(|fd| *fd > 2 && *fd != directory.as_raw_fd()) {
+            // The listing is ordered by number, so closing one skips no other.
+            let _ = nix::unistd::close(fd);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
+    let again = rustix::event::Timespec { tv_sec: 0, tv_nsec: KILL_AGAIN_MS * 1_000_000 };
+    // `ECHILD` means that no child is left.
+    while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
+        subtree::kill_descendants(&[]);
+        match poll(&mut [PollFd::new(child_ended, PollFlags::IN)], Some(&again)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => drain(child_ended),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn drain(mut pipe: &UnixStream) {
+    let _ = io::Read::read(&mut pipe, &mut [0; 64]);
+}

@@ -12,9 +12,9 @@ use super::channel::{Channel, channel};
 use super::report::{ControlReport, ReloadReport, Report, ToolsSummary};
 use super::{
     AdminEvent, CallsRequest, CallsSummary, DaemonMessage, EnvironmentChanges, LogsRequest, LogsSummary, Notification,
-    Params, Request, Response, ToolsRequest,
+    Params, ProcessReport, Request, Response, ToolsRequest,
 };
-use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
+use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::server::HealthOverride;
@@ -60,6 +60,15 @@ struct Connection<T> {
 /// See [`AdminError`].
 pub async fn status(path: &Path) -> Result<Report, AdminError> {
     let mut connection = Connection::request(path, STATUS, Params::default()).await?;
+    in_time(path, connection.response()).await
+}
+
+/// Requests the facts about the daemon's process.
+///
+/// # Errors
+/// See [`AdminError`].
+pub(crate) async fn process(path: &Path) -> Result<ProcessReport, AdminError> {
+    let mut connection = Connection::request(path, PROCESS, Params::default()).await?;
     in_time(path, connection.response()).await
 }
 

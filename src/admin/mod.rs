@@ -6,6 +6,7 @@
 //! | method | params beside `version` | result |
 //! | --- | --- | --- |
 //! | `status` | | [`report::Report`] |
+//! | `process` | | [`ProcessReport`] |
 //! | `check` | | a notification `waiting`, then [`report::Report`] |
 //! | `log_level` | `filter`, to change it | the filter in effect |
 //! | `calls` | [`CallsRequest`] | a notification `call` per record, then [`CallsSummary`]; with `follow`, new records |
@@ -26,6 +27,7 @@ mod environment;
 mod lines;
 mod logs;
 mod operator;
+mod process;
 pub mod report;
 mod serve;
 mod tools;
@@ -35,9 +37,10 @@ use serde::{Deserialize, Serialize};
 pub use self::client::{
     AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, reload, status, tools,
 };
-pub(crate) use self::client::{TIMEOUT, reload_environment};
+pub(crate) use self::client::{TIMEOUT, process, reload_environment};
 pub(crate) use self::environment::EnvironmentChanges;
 pub(crate) use self::operator::{Access, MAX_LONG_REQUESTS, Query, ReloadAnswer, ReloadRequest};
+pub(crate) use self::process::ProcessReport;
 pub(crate) use self::serve::{Activity, serve};
 use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
@@ -204,6 +207,7 @@ fn none<T>() -> Option<T> {
 #[serde(untagged)]
 enum Answer {
     Status(Box<report::Report>),
+    Process(ProcessReport),
     Calls(CallsSummary),
     Logs(LogsSummary),
     LogLevel(String),
@@ -213,6 +217,7 @@ enum Answer {
 }
 
 const STATUS: &str = "status";
+const PROCESS: &str = "process";
 const CHECK: &str = "check";
 const CALLS: &str = "calls";
 const LOGS: &str = "logs";

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use super::channel::channel;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
-use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, RELOAD, RESTART, STATUS, TOOLS};
-use super::{Request, calls, check, control, logs, tools};
+use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
+use super::{Request, calls, check, control, logs, process, tools};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
 /// Whether a connection is idle. Idle connections are closed when there are too many operators.
@@ -71,6 +71,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
     let id = Some(request.id);
     let outcome = match &*request.method {
         STATUS => ask(&access.queries, Query::Status).await.map(|report| Answer::Status(Box::new(report))),
+        PROCESS => Ok(Answer::Process(process::report().await)),
         LOG_LEVEL => {
             let filter = request.params.filter;
             match ask(&access.queries, |answer| Query::LogLevel { filter, answer }).await {

@@ -8,16 +8,18 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
 
 use crate::oauth::{self, Logins};
-use crate::server::ProcessAttributes;
+use crate::server::{self, ProcessAttributes};
 
-/// Makes this process fit to own servers, and tells what has to be put back for them: files of the daemon are its
-/// user's alone, descendants whose parents died come here, and a thousand agents have descriptors.
+/// Prepares this process to own servers, and returns the attributes that servers get back. The daemon's files are for its user only,
+/// its memory is for itself only, it inherits descendants whose parents died, and a thousand agents have descriptors.
 pub(super) fn prepare() -> io::Result<ProcessAttributes> {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let core_size = server::core_size();
+    server::protect_memory()?;
     let umask = rustix::process::umask(Mode::from_raw_mode(0o077)).as_raw_mode();
     let limit = rustix::process::getrlimit(Resource::Nofile);
     rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
-    Ok(ProcessAttributes { umask: Some(umask), open_files: limit.current })
+    Ok(ProcessAttributes { umask: Some(umask), open_files: limit.current, core_size: Some(core_size) })
 }
 
 /// Where the daemon keeps what it can do without: `$XDG_CACHE_HOME/mcpd`, or under `~/.cache`.

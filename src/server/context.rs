@@ -41,6 +41,8 @@ pub struct ProcessAttributes {
     pub umask: Option<u32>,
     /// Soft limit of open files.
     pub open_files: Option<u64>,
+    /// Soft limit of core files, in bytes.
+    pub core_size: Option<u64>,
 }
 
 /// What all servers of one owner share.

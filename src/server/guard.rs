@@ -83,10 +83,11 @@ fn start(definition: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartErr
     if let Some(umask) = definition.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
-    if definition.open_files.is_some() {
-        let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
-        let limit = Rlimit { current: definition.open_files, maximum };
-        rustix::process::setrlimit(Resource::Nofile, limit).map_err(|error| StartError::System(error.to_string()))?;
+    for (resource, current) in [(Resource::Nofile, definition.open_files), (Resource::Core, definition.core_size)] {
+        if current.is_some() {
+            let limit = Rlimit { current, ..rustix::process::getrlimit(resource) };
+            rustix::process::setrlimit(resource, limit).map_err(|error| StartError::System(error.to_string()))?;
+        }
     }
     let child = if definition.sandbox.is_some() {
         stage::spawn(definition, &streams)?
@@ -146,7 +147,6 @@ fn reap(server: Pid) -> Option<Exit> {
     ended
 }
 
-/// Kills and reaps all descendants. Returns when none is left.
 fn send_report(mut control: &UnixStream, report: &Report) -> io::Result<()> {
     send_line(&mut control, report)
 }
@@ -161,8 +161,7 @@ mod tests {
     fn an_order_that_comes_with_the_definition_is_not_lost() {
         for (sent, is_started) in [("", true), ("K", false)] {
             let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
-            let definition =
-                r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null,"sandbox":null}"#;
+            let definition = r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null,"core_size":null,"sandbox":null}"#;
             theirs.write_all(format!("{definition}\n{sent}").as_bytes()).expect("there is room");
             assert_eq!(receive_definition(&ours).expect("it is read").is_some(), is_started);
         }

@@ -26,6 +26,8 @@ pub(crate) struct LaunchSpec {
     pub(crate) umask: Option<u32>,
     /// The soft limit of open files that mcpd was started with, if mcpd has raised it.
     pub(crate) open_files: Option<u64>,
+    /// The soft limit of core files that mcpd was started with.
+    pub(crate) core_size: Option<u64>,
     /// `None` starts the server without a sandbox.
     pub(crate) sandbox: Option<Restrictions>,
 }

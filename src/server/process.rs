@@ -25,6 +25,7 @@ use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
 use super::exit::{Exit, ReachedLimit};
 use super::launch_spec::LaunchSpec;
+use super::memory_protection;
 use super::sandbox::{self, Restrictions};
 use super::start_error::StartError;
 use super::stop_level::{StopLevel, StopReceiver};
@@ -268,6 +269,8 @@ pub(super) fn launch_spec(
         env,
         umask: inherited.umask,
         open_files: inherited.open_files,
+        // The guard sets its own limit to 0 in any case.
+        core_size: inherited.core_size.or_else(|| Some(memory_protection::core_size())),
         sandbox: restrictions,
     }
 }

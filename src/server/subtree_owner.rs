@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags, RawDir, open};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
+use super::memory_protection::protect_memory;
 use super::subtree;
 
 /// Delay between attempts to kill a subtree, in milliseconds.
@@ -19,6 +20,7 @@ pub(super) const KILL_AGAIN_MS: i64 = 20;
 
 /// Makes this process ready to have a subtree. Returns the stream that becomes readable when a child stops or dies.
 pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
+    protect_memory()?;
     close_inherited()?;
     rustix::thread::set_name(name)?;
     SigSet::empty().thread_set_mask()?;

@@ -27,9 +27,8 @@ pub(crate) struct Usage {
 impl Usage {
     pub(crate) fn by(daemon: &mut Daemon) -> Self {
         let pid = daemon.pid();
-        let links = fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
-        let links = links.filter_map(|entry| Some(fs::read_link(entry.path()).ok()?.display().to_string()));
-        let kinds = links.map(|link| link.split(":[").next().unwrap_or_default().to_owned());
+        let files = daemon.open_files();
+        let kinds = files.iter().map(|file| file.split(":[").next().unwrap_or_default().to_owned());
         let below = crate::support::children(pid);
         Self {
             processes: count(daemon.family().into_iter().map(|process| process.command)),

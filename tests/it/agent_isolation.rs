@@ -1,6 +1,5 @@
 //! One agent's requests, cancellations and stalls do not affect other agents.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -219,7 +218,7 @@ fn large_call_is_overtaken_neither_by_its_cancellation_nor_by_a_small_call() {
 #[test]
 fn agents_that_come_and_go_leave_nothing_in_the_daemon() {
     let daemon = daemon();
-    let descriptors = || fs::read_dir(format!("/proc/{}/fd", daemon.pid())).expect("the daemon runs").count();
+    let descriptors = || daemon.open_files().len();
     arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
     let before = descriptors();
     for round in 0..2000 {

@@ -4,12 +4,14 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
-use crate::support::{MCPD, Place, Process, Ran, Server, Setup, TAG, field, signal, until, wait_exit};
+use crate::support::{MCPD, Place, Process, Ran, Server, Setup, TAG, field, process_report, signal, until, wait_exit};
 
 /// What nobody but a daemon answers.
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#;
@@ -58,8 +60,12 @@ impl Home {
 
     /// A variable of the daemon.
     fn variable(&self, name: &str) -> Option<String> {
-        let environment = fs::read_to_string(format!("/proc/{}/environ", self.daemon())).expect("one's own process");
-        environment.split('\0').find_map(|entry| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
+        self.process_report()["environment"][name].as_str().map(str::to_owned)
+    }
+
+    /// What the daemon reports about its own process.
+    fn process_report(&self) -> Value {
+        process_report(&self.place.path("xdg-run/mcpd/admin.sock"))
     }
 }
 
@@ -143,11 +149,10 @@ fn daemon_holds_nothing_that_the_agent_had_open() {
     let ran = run_handshake(&mut shell);
     assert!(ran.stdout.contains("\"result\""), "{ran}");
     let pid = home.daemon();
-    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("one's own process").flatten();
-    let targets: Vec<_> = descriptors.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
-    let mut strange = targets.iter().map(|target| target.display().to_string());
-    assert!(!strange.any(|target| target.contains("held") || target.starts_with("pipe:")), "{targets:?}");
-    assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).expect("one's own process"), home.place.path("home"));
+    let report = home.process_report();
+    let mut targets = report["open_files"].as_array().expect("a list").iter().filter_map(Value::as_str);
+    assert!(!targets.any(|target| target.contains("held") || target.starts_with("pipe:")), "{report}");
+    assert_eq!(report["directory"].as_str().map(Path::new), Some(&*home.place.path("home")));
     assert_eq!(fs::read_to_string(format!("/proc/{pid}/comm")).expect("one's own process"), "mcpd\n");
 }
 

@@ -1,11 +1,11 @@
 //! What a server process inherits: environment, descriptors, signal mask, working directory and process group.
 
 use std::fs;
-use std::path::Path;
 
+use rustix::process::geteuid;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, field, quoted, result, until};
+use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, field, quoted, result, run, until};
 
 /// What an introspecting tool of the server `a` tells.
 fn tool_result(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
@@ -169,5 +169,43 @@ fn guard_is_one_small_process_that_shows_no_secret_and_no_command() {
     let cmdline = String::from_utf8_lossy(&fs::read(format!("/proc/{guard}/cmdline")).expect("it runs")).into_owned();
     assert!(!cmdline.contains("canary") && !cmdline.contains(SCRIPTED), "{cmdline}");
     assert_eq!(field(guard, "Threads"), "1");
-    assert!(Path::new(&format!("/proc/{guard}/exe")).read_link().is_ok_and(|exe| exe.ends_with("mcpd")));
+    assert_eq!(field(guard, "Name"), "mcpd-guard");
+}
+
+/// Case H11.
+#[test]
+fn memory_of_mcpd_is_hidden_from_other_processes_of_its_user() {
+    let mut daemon = Setup::with(Server::named("a")).start();
+    let reaper = daemon.family().into_iter().find(|process| process.command.starts_with("mcpd-reaper"));
+    for pid in [daemon.pid(), daemon.guard_pid("a"), reaper.expect("a reaper").pid] {
+        // Only a capability of root permits access.
+        let drops: &[&str] = if geteuid().is_root() { &["setpriv", "--bounding-set=-all"] } else { &["env"] };
+        let read = |file: &str| {
+            run(daemon
+                .place()
+                .command(drops[0])
+                .args(&drops[1..])
+                .arg("head")
+                .arg("-c1")
+                .arg(format!("/proc/{pid}/{file}")))
+        };
+        for file in ["environ", "mem", "maps"] {
+            let ran = read(file);
+            assert!(ran.code != Some(0) && ran.stderr.contains("ermission denied"), "{file} of {pid}: {ran}");
+        }
+        read("stat").expect_code(0);
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
+        let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size"));
+        assert_eq!(core.and_then(|line| line.split_whitespace().next()), Some("0"), "{limits}");
+    }
+}
+
+/// Case H11.
+#[test]
+fn its_core_limit_is_the_one_the_daemon_was_started_with() {
+    for limit in ["0", "64"] {
+        let daemon = Setup::with(Server::named("a")).after_shell(&format!("ulimit -S -c {limit}")).start();
+        let ran = tool_result(&daemon, "run", &json!({"argv": ["sh", "-c", "ulimit -S -c"]}));
+        assert_eq!(ran["stdout"].as_str().map(str::trim), Some(limit), "{ran}");
+    }
 }

@@ -66,7 +66,7 @@ fn server_that_never_completes_the_handshake_blocks_nothing_and_leaks_nothing() 
     let daemon = beside(Server::named("a").flags("--init-never").line("handshake_timeout = \"150ms\"")).spawn();
     let mut agent = Agent::ready(&daemon);
     arguments(&agent.call("good__echo", &json!({})));
-    let count = || fs::read_dir(format!("/proc/{}/fd", daemon.pid())).expect("the daemon runs").count();
+    let count = || daemon.open_files().len();
     let waiting = |restarts: u64| {
         daemon.wait_row("a", "waits for another attempt", |row| {
             row["state"] == "backoff" && row["restarts"].as_u64() >= Some(restarts)

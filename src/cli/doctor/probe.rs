@@ -193,10 +193,12 @@ impl Daemon {
     /// The state of the daemon in `directory`, and the pid of the lock holder.
     pub(super) async fn probe(directory: &RuntimeDir) -> (Self, Option<u32>) {
         let holder = directory.lock_holder();
-        let process = |pid: Option<u32>| pid.and_then(ProcessInfo::of);
-        let daemon = match timeout(ANSWER_TIMEOUT, admin::status(&directory.socket(ADMIN_SOCKET))).await {
+        let process = |pid: Option<u32>| pid.and_then(|pid| ProcessInfo::of(pid, None));
+        let socket = directory.socket(ADMIN_SOCKET);
+        let daemon = match timeout(ANSWER_TIMEOUT, admin::status(&socket)).await {
             Ok(Ok(report)) => {
-                let process = process(Some(report.pid));
+                let reported = timeout(ANSWER_TIMEOUT, admin::process(&socket)).await;
+                let process = ProcessInfo::of(report.pid, reported.ok().and_then(Result::ok));
                 Self::Answers { process, report: Box::new(changed_files::compared(report)) }
             }
             Ok(Err(AdminError::NotRunning(_))) if holder.is_none() => Self::Absent,

@@ -6,16 +6,17 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::admin::ProcessReport;
+
 /// Follows the path of a deleted executable.
 const DELETED: &str = " (deleted)";
 
-/// A running process. `None` fields are hidden, because the process belongs to another user.
+/// A running daemon. The kernel hides some facts from other processes; these are `None` unless the daemon itself reports them.
 #[derive(Debug)]
 pub(super) struct ProcessInfo {
     pub(super) pid: u32,
     /// The state letter of `ps`: `T` is stopped.
     pub(super) state: Option<char>,
-    /// The environment at its start.
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) directory: Option<PathBuf>,
     pub(super) executable: Option<Executable>,
@@ -40,23 +41,26 @@ pub(super) struct OpenFiles {
 }
 
 impl ProcessInfo {
-    /// The process `pid`, if there is one.
-    pub(super) fn of(pid: u32) -> Option<Self> {
+    /// The process `pid`, if there is one, with the facts that it has reported about itself.
+    pub(super) fn of(pid: u32, reported: Option<ProcessReport>) -> Option<Self> {
         let of = |name: &str| Path::new("/proc").join(pid.to_string()).join(name);
         let stat = fs::read(of("stat")).ok()?;
-        let environment = fs::read(of("environ")).ok().filter(|bytes| !bytes.is_empty());
         let arguments = fs::read(of("cmdline")).unwrap_or_default();
         let limits = fs::read_to_string(of("limits")).unwrap_or_default();
-        let open = fs::read_dir(of("fd")).map(Iterator::count).ok();
+        let open_files = reported.as_ref().map(|reported| reported.open_files.len());
+        let (directory, executable) = reported
+            .as_ref()
+            .map(|reported| (reported.directory.clone(), reported.executable.clone()))
+            .unwrap_or_default();
         Some(Self {
             pid,
             state: state(&String::from_utf8_lossy(&stat)),
-            environment: environment.map(|bytes| variables(&bytes)),
-            directory: fs::read_link(of("cwd")).ok(),
-            executable: fs::read_link(of("exe")).ok().map(Executable::of),
+            environment: reported.map(|reported| reported.environment),
+            directory,
+            executable: executable.map(Executable::of),
             arguments: arguments.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect(),
             unit: fs::read_to_string(of("cgroup")).ok().and_then(|text| unit(&text)),
-            files: open.zip(file_limit(&limits)).map(|(count, limit)| OpenFiles { count, limit }),
+            files: open_files.zip(file_limit(&limits)).map(|(count, limit)| OpenFiles { count, limit }),
         })
     }
 
@@ -84,11 +88,6 @@ pub(super) fn is_listened_on(path: &Path) -> bool {
 /// The state in `/proc/PID/stat`. It follows the name, which may contain any character.
 fn state(stat: &str) -> Option<char> {
     stat.rsplit_once(") ")?.1.chars().next()
-}
-
-fn variables(bytes: &[u8]) -> BTreeMap<String, String> {
-    let texts = bytes.split(|byte| *byte == 0).filter_map(|entry| std::str::from_utf8(entry).ok());
-    texts.filter_map(|entry| entry.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// The innermost service in `/proc/PID/cgroup`, other than the user's service manager.
@@ -119,10 +118,6 @@ mod tests {
     #[test]
     fn files_in_proc_are_parsed() {
         assert_eq!(state("41 (a) b (c)) T 1 41 41 0"), Some('T'));
-        assert_eq!(
-            variables(b"A=1\0B=x=y\0broken\0"),
-            [("A", "1"), ("B", "x=y")].map(|(a, b)| (a.into(), b.into())).into()
-        );
         let limits = "Limit    Soft Limit   Hard Limit   Units\nMax open files            1024                 524288               files\n";
         assert_eq!(file_limit(limits), Some(1024));
         for (path, expected) in [("/usr/bin/mcpd", ("/usr/bin/mcpd", false)), ("/a b (deleted)", ("/a b", true))] {

@@ -1,9 +1,15 @@
 //! What is alive, read from `/proc`.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::wait::WAIT_LIMIT;
 
 /// One process. Its start time distinguishes it from a later one with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,4 +99,16 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("a process id");
     // A process that has ended already is no error.
     let _ = kill_process(pid, signal);
+}
+
+/// What the daemon with this operator socket reports about its own process, which is hidden from other processes.
+pub(crate) fn process_report(socket: &Path) -> Value {
+    let mut stream = UnixStream::connect(socket).expect("it accepts");
+    stream.set_read_timeout(Some(WAIT_LIMIT)).expect("not zero");
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "process", "params": {"version": "0"}});
+    stream.write_all(format!("{request}\n").as_bytes()).expect("it is read");
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).expect("a line in time");
+    let mut answer: Value = serde_json::from_str(&line).expect("JSON");
+    answer["result"].take()
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::config::journal;
 use super::daemon::Daemon;
-use super::processes::Process;
+use super::processes::{Process, process_report};
 use super::wait::{WAIT_LIMIT, poll, until};
 
 impl Daemon {
@@ -18,6 +18,13 @@ impl Daemon {
     /// The status row of one server.
     pub(crate) fn row(&self, server: &str) -> Value {
         row(&self.status(), server)
+    }
+
+    /// The open files of the daemon, as the kernel names them.
+    pub(crate) fn open_files(&self) -> Vec<String> {
+        let report = process_report(&self.place().runtime_dir().join("admin.sock"));
+        let files = report["open_files"].as_array().expect("a list").iter();
+        files.map(|file| file.as_str().expect("text").to_owned()).collect()
     }
 
     /// The process id of a running server.

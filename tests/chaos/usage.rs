@@ -29,7 +29,7 @@ impl Usage {
         let pid = daemon.pid();
         let files = daemon.open_files();
         let kinds = files.iter().map(|file| file.split(":[").next().unwrap_or_default().to_owned());
-        let below = crate::support::children(pid);
+        let below = crate::support::supervised(pid);
         Self {
             processes: count(daemon.family().into_iter().map(|process| process.command)),
             descriptors: count(kinds),

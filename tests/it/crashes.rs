@@ -7,7 +7,7 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Place, Server, Setup, arguments, children, code, field, result, signal, until};
+use crate::support::{Agent, Place, Server, Setup, arguments, code, field, result, signal, supervised, until};
 
 /// A setup with a server that works beside those of the test.
 fn beside(server: Server) -> Setup {
@@ -137,7 +137,7 @@ fn crashed_servers_leave_no_zombies() {
     arguments(&agent.call("a__echo", &json!({})));
     until("no child is a zombie", || {
         let zombie = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists() && field(*pid, "State").starts_with('Z');
-        (!children(daemon.pid()).iter().any(zombie)).then_some(())
+        (!supervised(daemon.pid()).iter().any(zombie)).then_some(())
     });
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Process, Server, Setup, UserManager, children, code, result, signal, skipped, until};
+use crate::support::{Agent, Process, Server, Setup, UserManager, code, result, signal, skipped, supervised, until};
 
 /// A manager that runs a server under `limits` beside one without. `None` where limits cannot be enforced; it is then
 /// said why, by status too.
@@ -59,12 +59,12 @@ fn server_that_needs_too_much_memory_dies_alone_and_whole_and_is_started_again()
     assert_eq!(manager.cgroups(), ["daemon", "server-limited-2"], "what is over is removed");
     result(&agent.answer(&other));
     let alive = before.iter().filter(|process| process.is_alive()).count();
-    assert_eq!(alive, 3, "mcpd, and the other server with its guard, go on: {before:#?}");
+    assert_eq!(alive, 4, "mcpd, its reaper, and the other server with its guard go on: {before:#?}");
     let answer = shell(&mut agent, "free", KEEP);
     assert_eq!(result(&answer)["structuredContent"]["stdout"].as_str().map(str::trim), Some("62914560"));
     let mcpd = before.iter().find(|process| process.command.contains("mcpd serve")).expect("the daemon");
     let is_zombie = |pid: &u32| Process::find(*pid).is_none();
-    until("no zombie is left", || (!children(mcpd.pid).iter().any(is_zombie)).then_some(()));
+    until("no zombie is left", || (!supervised(mcpd.pid).iter().any(is_zombie)).then_some(()));
 }
 
 /// Case A16.

@@ -87,7 +87,8 @@ fn last_stderr_lines_of_a_server_are_shown_even_if_read_late() {
     let script = format!("until [ -e {} ]; do sleep 0.01; done; exec \"$0\" \"$@\"", quoted(&gate));
     let sick = Server::run_by("sick", "sh").arg("-c").arg(script).arg(SCRIPTED).flags("--exit-at-start 3");
     let daemon = Daemon::spawn(Rc::clone(&place), &Setup::with(sick));
-    let guard = until("the daemon starts a guard", || children(daemon.pid()).first().copied());
+    let first_child = |pid: u32| children(pid).first().copied();
+    let guard = until("the daemon starts a guard", || first_child(daemon.pid()).and_then(first_child));
     until("its server is there", || (!children(guard).is_empty()).then_some(()));
     signal(daemon.pid(), Signal::STOP);
     fs::write(gate, "").expect("the test's own directory is writable");

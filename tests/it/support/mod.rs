@@ -25,7 +25,9 @@ pub(crate) use self::daemon::Daemon;
 pub(crate) use self::modern::{Era, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};
 pub(crate) use self::output::{print_line, skipped};
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};
-pub(crate) use self::processes::{Process, children, cpu_time, field, process_report, resident_kib, signal};
+pub(crate) use self::processes::{
+    Process, children, cpu_time, field, process_report, resident_kib, signal, supervised,
+};
 pub(crate) use self::run::{Ran, run, wait_exit};
 pub(crate) use self::shim::Shim;
 pub(crate) use self::terminal::Terminal;

@@ -74,6 +74,12 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     pids.filter(|child| stat(*child).is_some_and(|stat| stat[1] == pid.to_string())).collect()
 }
 
+/// The reaper below a daemon, and the guards and orphans below the reaper, zombies included.
+pub(crate) fn supervised(daemon: u32) -> Vec<u32> {
+    let reapers = children(daemon);
+    reapers.iter().flat_map(|reaper| children(*reaper)).chain(reapers.iter().copied()).collect()
+}
+
 /// A line of `/proc/PID/status`.
 pub(crate) fn field(pid: u32, key: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");

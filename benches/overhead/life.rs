@@ -1,4 +1,4 @@
-//! Start and stop times of a daemon.
+//! Start and stop times of a daemon, and of a server at each level of its sandbox.
 
 use std::io;
 
@@ -23,5 +23,25 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
     }
     table.single("exec to first agent answered", "ms", median(starts), Marker::AtMost(10.0));
     table.single("SIGTERM to no descendant", "ms", median(stops), Marker::AtMost(150.0));
+    sandboxes(effort, table)
+}
+
+/// The start of a daemon with one server, until its tools are listed: what levels add to it. Alternates, so that load affects all alike.
+fn sandboxes(effort: &Effort, table: &mut Table) -> io::Result<()> {
+    let levels = ["none", "scope", "files"];
+    let mut starts = levels.map(|_| Vec::new());
+    for _ in 0..effort.lives {
+        for (level, starts) in levels.iter().zip(&mut starts) {
+            let mut daemon = Middle::mcpd_sandboxed(level, cores::MIDDLE)?;
+            let mut agent = daemon.connect()?;
+            await_tools(&mut agent, 1)?;
+            starts.push(daemon.age().as_secs_f64() * 1e3);
+            daemon.stop()?;
+        }
+    }
+    let [none, scope, files] = starts.map(median);
+    table.single("start of a server without a sandbox", "ms", none, Marker::None);
+    table.single("added by sandbox level scope", "ms", scope - none, Marker::AtMost(5.0));
+    table.single("added by sandbox level files", "ms", files - none, Marker::None);
     Ok(())
 }

@@ -41,6 +41,14 @@ impl Middle {
         Self::mcpd_with(&servers, core)
     }
 
+    /// mcpd with one echo server at this level of its sandbox.
+    pub(crate) fn mcpd_sandboxed(level: &str, core: usize) -> io::Result<Self> {
+        let myself = std::env::current_exe()?;
+        let (program, mode) = (myself.display(), Era::Legacy.mode());
+        let server = format!("command = '{program}'\nargs = ['{mode}', '3']\nsandbox = '{level}'\n");
+        Self::mcpd_with(&format!("[servers.echo]\n{server}"), core)
+    }
+
     /// mcpd with this configuration.
     pub(crate) fn mcpd_with(servers: &str, core: usize) -> io::Result<Self> {
         let directory = TempDir::new()?;
@@ -62,8 +70,9 @@ impl Middle {
         // A daemon logs, so what it logs is part of its cost.
         let log = File::create(directory.path().join("log"))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        // A separate cache directory, so that the person's files do not affect the result.
+        // Separate directories, so that the person's files do not affect the result.
         command.env("XDG_CACHE_HOME", directory.path().join("cache"));
+        command.env("XDG_STATE_HOME", directory.path().join("state"));
         let started = Instant::now();
         let process = command.spawn()?;
         cores::pin(Some(Pid::from_child(&process)), core);

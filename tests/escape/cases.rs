@@ -40,7 +40,7 @@ pub(crate) enum Group {
     Mount,
     /// Privileges by execution of a file.
     Privileges,
-    /// An order to mcpd.
+    /// A message to mcpd, which refuses its servers.
     Order,
     /// What every server may do, and what no level hides.
     Allowed,
@@ -167,7 +167,7 @@ fn sockets(scene: &Scene) -> Vec<Case> {
             json!({"do": "listen", "path": scene.writable().join("own.sock")}),
         ),
         case(
-            Group::Means,
+            Group::Order,
             "send a request as an agent",
             json!({"do": "request", "path": runtime.join("mcp.sock"), "text": ping}),
         ),

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::cases::cases;
 use self::scene::{Level, Scene};
-use self::support::{Agent, Place, SCRIPTED, Server, Setup, print_line, quoted, result, skipped};
+use self::support::{Agent, Place, SCRIPTED, Server, Setup, kernel_has_landlock, print_line, quoted, result, skipped};
 
 /// The versions of Landlock that the suite runs with.
 const ABIS: [u8; 5] = [1, 2, 3, 5, 6];
@@ -28,7 +28,7 @@ const ABIS: [u8; 5] = [1, 2, 3, 5, 6];
 fn run(level: Level, abis: &[u8]) {
     let mut wrong = Vec::new();
     for abi in abis {
-        if !scene::kernel_has(*abi) {
+        if !kernel_has_landlock(*abi) {
             skipped(&format!("the kernel has no Landlock of version {abi}"));
             continue;
         }
@@ -76,7 +76,7 @@ fn server_at_level_files_reaches_nothing_that_it_was_not_given() {
 /// Case K3.
 #[test]
 fn links_that_a_server_leaves_give_it_nothing_at_its_next_start() {
-    if !scene::kernel_has(3) {
+    if !kernel_has_landlock(3) {
         return skipped("the kernel cannot enforce level `files`");
     }
     let place = Place::new();

@@ -6,7 +6,6 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use landlock::{AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, Scope};
 use serde_json::{Value, json};
 
 use crate::cases::{Case, Group};
@@ -29,18 +28,6 @@ impl Level {
             Self::Scope => "scope",
             Self::Files => "files",
         }
-    }
-}
-
-/// Whether the running kernel has at least this version of Landlock.
-pub(crate) fn kernel_has(abi: u8) -> bool {
-    let strict = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    match abi {
-        0..=1 => strict().handle_access(AccessFs::Execute).is_ok(),
-        2 => strict().handle_access(AccessFs::Refer).is_ok(),
-        3..=4 => strict().handle_access(AccessFs::Truncate).is_ok(),
-        5 => strict().handle_access(AccessFs::IoctlDev).is_ok(),
-        _ => strict().scope(Scope::Signal).is_ok(),
     }
 }
 

@@ -95,6 +95,7 @@ mod resource_subscriptions;
 mod rmcp_client;
 mod routing;
 mod runtime_directories;
+mod sandbox;
 mod secrets;
 mod server_logs;
 mod server_peers;

@@ -2,12 +2,13 @@
 //!
 //! `place` (directory, environment, tag) → `config` → `daemon` (start, stop) · `watch` (status queries) · `user_manager` (systemd) ·
 //! `terminal` (tmux) · `agent` (lines on the socket) · `modern` (the modern era) · `shim` (`mcpd connect`) · `run` (one command) ·
-//! `processes` · `http` (servers at URLs) · `wait` (polling) · `output`.
+//! `processes` · `http` (servers at URLs) · `landlock` · `wait` (polling) · `output`.
 
 mod agent;
 mod config;
 mod daemon;
 pub(crate) mod http;
+mod landlock;
 mod modern;
 mod output;
 mod place;
@@ -22,6 +23,7 @@ mod watch;
 pub(crate) use self::agent::{Agent, arguments, as_user, code, connect_as, result};
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::Daemon;
+pub(crate) use self::landlock::kernel_has_landlock;
 pub(crate) use self::modern::{Era, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};
 pub(crate) use self::output::{print_line, skipped};
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};

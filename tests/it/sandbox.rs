@@ -1,0 +1,277 @@
+//! The sandbox of a server: what is reported, what it may use, and when it does not start. `tests/escape` has what a sandbox holds back.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Place, SCRIPTED, Server, Setup, kernel_has_landlock, quoted, result, skipped};
+
+/// Whether the running kernel has at least this version of Landlock. Reports the rest of the test as skipped if not.
+fn kernel_has(abi: u8) -> bool {
+    let has = kernel_has_landlock(abi);
+    if !has {
+        skipped(&format!("the kernel has no Landlock of version {abi}"));
+    }
+    has
+}
+
+/// Adds level `files` with these further members to a server that keeps the journal `NAME.journal`.
+fn at_files(place: &Place, server: Server, write: &[PathBuf], more: &str) -> Server {
+    let journal = place.path(&format!("{}.journal", server.name));
+    let write: Vec<_> = write.iter().chain([&journal]).map(quoted).collect();
+    server.line(format!("sandbox = {{ level = \"files\", write = [{}]{more} }}", write.join(", ")))
+}
+
+/// A scripted server at level `files`.
+fn confined(place: &Place, name: &str, more: &str) -> Server {
+    at_files(place, Server::named(name).flags("--tool attempt"), &[], more)
+}
+
+/// The outcome of an attempt of a server.
+fn attempt(agent: &mut Agent, server: &str, arguments: &Value) -> String {
+    let answer = agent.call(&format!("{server}__attempt"), arguments);
+    result(&answer)["structuredContent"].as_str().expect("a text").to_owned()
+}
+
+fn read(agent: &mut Agent, server: &str, path: &Path) -> String {
+    attempt(agent, server, &json!({"do": "read", "path": path}))
+}
+
+fn expect_ready(daemon: &Daemon, server: &str) {
+    let row = daemon.row(server);
+    assert_eq!(row["state"], "ready", "{row}\n{}", daemon.log());
+}
+
+/// Case K4.
+#[test]
+fn status_shows_what_each_sandbox_enforces() {
+    if !kernel_has(6) {
+        return;
+    }
+    let all = json!(["processes", "signals", "abstract_sockets"]);
+    for (abi, enforced, not_enforced, reason) in [
+        (6, all.clone(), Value::Null, Value::Null),
+        (5, json!(["processes"]), json!(["signals", "abstract_sockets"]), json!("old_landlock")),
+        (1, json!([]), all, json!("no_landlock")),
+    ] {
+        let place = Place::new();
+        let setup = Setup::with(Server::named("default")).server(Server::named("none").line("sandbox = \"none\""));
+        let daemon = setup.variable("MCPD_TEST_LANDLOCK", &abi.to_string()).start_in(&place);
+        let sandbox = &daemon.row("default")["sandbox"];
+        assert_eq!(sandbox["level"], "scope");
+        assert_eq!(
+            (&sandbox["enforced"], &sandbox["not_enforced"], &sandbox["reason"]),
+            (&enforced, &not_enforced, &reason),
+            "{abi}"
+        );
+        let none = &daemon.row("none")["sandbox"];
+        assert_eq!((&none["level"], &none["enforced"]), (&json!("none"), &json!([])));
+        let shown = daemon.client(&["status"]).stdout;
+        assert_eq!(shown.contains("does not restrict"), !reason.is_null(), "{shown}");
+    }
+}
+
+/// Case K5.
+#[test]
+fn server_stays_down_where_level_files_cannot_be_enforced() {
+    let place = Place::new();
+    let setup = Setup::with(confined(&place, "a", "")).server(Server::named("b"));
+    let daemon = setup.variable("MCPD_TEST_LANDLOCK", "2").start_in(&place);
+    let row = daemon.row("a");
+    assert_ne!(row["state"], "ready", "{row}");
+    assert_eq!(row["code"], "sandbox_unenforceable", "{row}");
+    assert!(row["reason"].as_str().is_some_and(|reason| reason.contains("`files` cannot be enforced")), "{row}");
+    let doctor = daemon.client(&["doctor"]);
+    assert!(doctor.stdout.contains("`files` cannot be enforced"), "{doctor}");
+    expect_ready(&daemon, "b");
+    assert!(daemon.journal("a").is_empty(), "it was started");
+}
+
+/// Case K6.
+#[test]
+fn servers_at_level_files_have_directories_of_their_own() {
+    if !kernel_has(3) {
+        return;
+    }
+    let place = Place::new();
+    let daemon = Setup::with(confined(&place, "a", "")).server(confined(&place, "b", "")).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    for name in ["a", "b"] {
+        let private = place.path("home/.local/state/mcpd/servers").join(name);
+        let mode = fs::metadata(&private).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let answer = agent.call(&format!("{name}__env"), &json!({}));
+        let env = &result(&answer)["structuredContent"];
+        for variable in ["TMPDIR", "XDG_CACHE_HOME", "UV_CACHE_DIR", "npm_config_cache", "XDG_CONFIG_HOME"] {
+            let path = Path::new(env[variable].as_str().expect("it is set"));
+            assert!(path.starts_with(&private) && path.is_dir(), "{variable} of {name}: {}", path.display());
+            let arguments = json!({"do": "create", "path": path.join("x")});
+            assert_eq!(attempt(&mut agent, name, &arguments), "permitted", "{variable} of {name}");
+        }
+        let answer = agent.call(&format!("{name}__cwd"), &json!({}));
+        let cwd = result(&answer)["structuredContent"].as_str().expect("text");
+        assert_eq!(Path::new(cwd), private.join("work"));
+    }
+}
+
+/// Case K6.
+#[test]
+fn server_at_level_files_uses_the_paths_that_it_was_given() {
+    if !kernel_has(3) {
+        return;
+    }
+    let place = Place::new();
+    for name in ["notes", "papers", "letters"] {
+        fs::create_dir(place.path(name)).expect("a fresh directory");
+        place.write(&format!("{name}/file"), "text\n");
+    }
+    let [notes, papers, letters] = ["notes", "papers", "letters"].map(|name| place.path(name));
+    let read_papers = format!(", read = [{}]", quoted(&papers));
+    let server = Server::named("a").flags("--tool attempt");
+    let daemon = Setup::with(at_files(&place, server, &[notes.clone()], &read_papers)).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    for (directory, may_read, may_write) in [(notes, true, true), (papers, true, false), (letters, false, false)] {
+        let file = directory.join("file");
+        let write = json!({"do": "write", "path": file, "text": "more\n"});
+        assert_eq!(read(&mut agent, "a", &file) == "permitted", may_read, "{}", file.display());
+        assert_eq!(attempt(&mut agent, "a", &write) == "permitted", may_write, "{}", file.display());
+    }
+}
+
+/// Case K7.
+#[test]
+fn path_of_a_sandbox_that_does_not_exist_keeps_the_server_down() {
+    if !kernel_has(3) {
+        return;
+    }
+    let place = Place::new();
+    let missing = place.path("not-there");
+    let daemon = Setup::with(at_files(&place, Server::named("a"), &[missing.clone()], "")).start_in(&place);
+    let row = daemon.row("a");
+    assert_eq!(row["code"], "sandbox_path", "{row}");
+    assert!(row["reason"].as_str().is_some_and(|reason| reason.contains(missing.to_str().expect("text"))), "{row}");
+    fs::create_dir(&missing).expect("the test's own directory");
+    daemon.client(&["restart", "a"]).expect_code(0);
+    daemon.wait_row("a", "is ready", |row| row["state"] == "ready");
+}
+
+/// Case K7.
+#[test]
+fn program_that_does_not_exist_is_reported_from_inside_a_sandbox() {
+    if !kernel_has(3) {
+        return;
+    }
+    for level in ["scope", "files"] {
+        let place = Place::new();
+        let plain = place.write("plain-file", "no program");
+        let server = |name, command: &Path| Server::run_by(name, command).line(format!("sandbox = \"{level}\""));
+        let setup = Setup::with(server("missing", Path::new("no-such-command"))).server(server("plain", &plain));
+        let daemon = setup.start_in(&place);
+        for (name, code) in [("missing", "command_not_found"), ("plain", "cannot_execute")] {
+            let row = daemon.row(name);
+            assert_eq!(row["code"], code, "{level}: {row}");
+        }
+    }
+}
+
+/// Case K8.
+#[test]
+fn scripts_and_virtual_environments_start_at_level_files() {
+    if !kernel_has(3) {
+        return;
+    }
+    let place = Place::new();
+    let executable = |name: &str, text: &str| {
+        fs::create_dir_all(place.path(name).parent().expect("a directory")).expect("the test's own directory");
+        let path = place.write(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the test's own file");
+        path
+    };
+    let start = |name: &str| format!("exec {SCRIPTED} --journal {}", place.path(&format!("{name}.journal")).display());
+    // A script that loads a file elsewhere in its project.
+    place.write("package.json", "{}");
+    executable("project/package.json", "{}");
+    executable("project/lib/start.sh", &start("project"));
+    let script = executable("project/src/main.sh", ". \"$(dirname \"$0\")/../lib/start.sh\"\n");
+    let by_env = executable("tools/by-env", &format!("#!/usr/bin/env sh\n{}\n", start("env")));
+    // The program of a virtual environment is a link to one that is installed elsewhere, and loads files of both.
+    executable("python/lib/start.sh", &start("venv"));
+    executable("python/bin/python", "#!/bin/sh\n. \"$(dirname \"$(readlink -f \"$0\")\")/../lib/start.sh\"\n");
+    fs::create_dir_all(place.path("venv/bin")).expect("the test's own directory");
+    symlink(place.path("python/bin/python"), place.path("venv/bin/python")).expect("a fresh directory");
+    let read = format!(", read = [{}]", quoted(Path::new(SCRIPTED).parent().expect("a directory")));
+    let servers = [
+        Server::run_by("project", "sh").arg(script),
+        Server::run_by("env", by_env),
+        Server::run_by("venv", place.path("venv/bin/python")),
+    ];
+    let setup = servers.into_iter().fold(Setup::new(), |setup, server| {
+        place.write(&format!("{}.journal", server.name), "");
+        setup.server(at_files(&place, server, &[], &read))
+    });
+    let daemon = setup.start_in(&place);
+    for name in ["project", "env", "venv"] {
+        expect_ready(&daemon, name);
+    }
+}
+
+/// Case K9.
+#[test]
+fn network_none_refuses_tcp() {
+    if !kernel_has(4) {
+        return;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let server = |name, network: &str| {
+        Server::named(name)
+            .flags("--tool attempt")
+            .line(format!("sandbox = {{ level = \"scope\", network = {network} }}"))
+    };
+    let setup = Setup::with(server("none", "\"none\"")).server(server("port", &format!("[{}]", address.port())));
+    let daemon = setup.server(server("other", "[1]")).start();
+    let mut agent = Agent::ready(&daemon);
+    for (name, is_permitted) in [("none", false), ("port", true), ("other", false)] {
+        let outcome = attempt(&mut agent, name, &json!({"do": "connect_tcp", "address": address.to_string()}));
+        assert_eq!(outcome == "permitted", is_permitted, "{name}: {outcome}");
+    }
+}
+
+/// Case K10.
+#[test]
+fn command_that_creates_mounts_runs_without_a_domain_on_older_kernels() {
+    let place = Place::new();
+    // Only the name matters.
+    let bwrap = place.path("bwrap");
+    symlink(SCRIPTED, &bwrap).expect("a fresh directory");
+    let setup = Setup::with(Server::run_by("a", bwrap).flags("--tool attempt")).server(Server::named("b"));
+    let daemon = setup.variable("MCPD_TEST_LANDLOCK", "5").start_in(&place);
+    let sandbox = &daemon.row("a")["sandbox"];
+    assert_eq!(sandbox["enforced"], json!([]), "{sandbox}");
+    let environ = format!("/proc/{}/environ", daemon.server_pid("b"));
+    assert_eq!(read(&mut Agent::ready(&daemon), "a", Path::new(&environ)), "permitted");
+}
+
+/// Case K11.
+#[test]
+fn reload_that_changes_a_sandbox_restarts_only_its_server() {
+    if !kernel_has(3) {
+        return;
+    }
+    let place = Place::new();
+    let setup = |server: Server| Setup::with(server).server(Server::named("b"));
+    let daemon = setup(Server::named("a").flags("--tool attempt")).start_in(&place);
+    let secret = place.write("secret", "text");
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(read(&mut agent, "a", &secret), "permitted");
+    let (a, b) = (daemon.server_pid("a"), daemon.server_pid("b"));
+    setup(confined(&place, "a", "")).write(&place);
+    daemon.client(&["reload"]).expect_code(0);
+    daemon.wait_row("a", "has another process", |row| row["state"] == "ready" && row["pid"] != a);
+    assert_eq!(daemon.row("a")["sandbox"]["level"], "files");
+    assert!(read(&mut agent, "a", &secret).starts_with("denied"));
+    assert_eq!(daemon.server_pid("b"), b);
+}

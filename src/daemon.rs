@@ -17,6 +17,7 @@ mod operators;
 mod pattern_check;
 mod peer_origin;
 mod process;
+mod quotas;
 mod reload;
 mod status;
 #[cfg(test)]
@@ -40,18 +41,19 @@ use tokio::time::timeout;
 use self::agent_sockets::{AgentSockets, PrepareSockets, ProfileListener, is_own, may_connect};
 use self::config_state::ConfigState;
 pub use self::error::DaemonError;
-use self::limits::{ALL_GUESTS_SHARE, GUEST_SHARE, Holder, SHARE, surplus};
+use self::limits::{Holder, surplus};
 use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 use self::peer_origin::Descendants;
 pub(crate) use self::process::{cache_directory, logins};
+use self::quotas::{ALL_GUESTS_SHARE, QuotaTable};
 use self::reload::Reload;
 use self::status::ConnectedAgent;
 use crate::admin;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
 use crate::calls;
 use crate::config::interpolate::Environment;
-use crate::config::{DaemonConfig, LoadedConfig};
+use crate::config::{DaemonConfig, LoadedConfig, size};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::list_kind::ListKind;
@@ -62,7 +64,7 @@ use crate::manager::{Manager, ServedProfile, Setup, View};
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, Reaper, ServerContext, StartPermits, StopChannel, StopLevel, User,
 };
-use crate::session::{self, Budget, MemoryUse, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
+use crate::session::{self, Budget, MemoryUse, Meter, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
 use crate::sockets::{ADMIN_SOCKET, ActivatedSockets, Listener, RuntimeDir, SocketMode, SocketUpkeep, Standing};
 
@@ -88,7 +90,7 @@ struct Logs {
 struct Daemon {
     started: Instant,
     limits: DaemonConfig,
-    max_sessions: usize,
+    quotas: QuotaTable,
     manager: Manager,
     view: watch::Receiver<Arc<View>>,
     profiles: watch::Receiver<Arc<[ServedProfile]>>,
@@ -267,8 +269,8 @@ impl Daemon {
         };
         let daemon = Self {
             started: Instant::now(),
+            quotas: QuotaTable::new(MAX_SESSIONS.min(process::open_files() / 2), limits.max_message_bytes),
             limits,
-            max_sessions: MAX_SESSIONS.min(process::open_files() / 2),
             view: manager.view(),
             profiles: manager.profiles(),
             manager,
@@ -308,6 +310,8 @@ impl Daemon {
             tokio::select! {
                 Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)) => {
                     self.accept_agent(listener, agent);
+                    // Serves connected agents between two connections of a flood.
+                    yield_now().await;
                 }
                 operator = self.operator_listener.accept(), if self.operators.have_room() => {
                     self.accept_operator(operator);
@@ -368,6 +372,7 @@ impl Daemon {
         let profiles = Arc::clone(&self.profiles.borrow_and_update());
         let Some(sockets) = &mut self.agents else { return };
         sockets.serve(&profiles, upkeep.lock());
+        self.quotas.apply(profiles.iter().map(|served| &served.profile));
         for agent in self.connected.values_mut() {
             let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
             if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
@@ -388,19 +393,16 @@ impl Daemon {
         let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return };
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_other_uid: !is_own(uid) });
-        let overload = self.is_full_for(&user);
-        let overload = overload.map(|message| ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::NotSent));
-        let by_origin = || self.descendants.refused_agent(&stream, pid, user.is_other_uid);
-        if let Some(error) = overload.or_else(|| by_origin().map(ErrorObject::connection_refused)) {
-            if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {}", profile.name)) {
-                tracing::warn!(pid, uid, profile = &*profile.name, "refused an agent: {}", error.message);
-            }
-            refuse(&stream, &error);
-            return;
+        if let Some(message) = self.descendants.refused_agent(&stream, pid, user.is_other_uid) {
+            return self.refuse_agent(&stream, pid, &user, &ErrorObject::connection_refused(message));
         }
+        let quota = match self.quotas.admit(&user, self.sessions.len()) {
+            Ok(quota) => quota,
+            Err(refusal) => return self.refuse_agent(&stream, pid, &user, &refusal.to_object()),
+        };
         self.next_session += 1;
         let status = Arc::new(SessionStatus::default());
-        let memory_use = MemoryUse::new(&self.budget);
+        let memory_use = MemoryUse::new(&self.budget, Arc::clone(&quota));
         let identity = PeerIdentity { uid, pid, cwd: process::working_directory(pid) };
         let setup = session::Setup {
             number: self.next_session,
@@ -417,6 +419,7 @@ impl Daemon {
             status: Arc::clone(&status),
             warnings: Arc::clone(&self.warnings),
             memory_use: Arc::clone(&memory_use),
+            quota: Arc::clone(&quota),
             task_token_key: Arc::clone(&self.task_token_key),
         };
         let ((leave, left), (cut_off, closed)) = (oneshot::channel(), oneshot::channel());
@@ -424,9 +427,17 @@ impl Daemon {
         let (number, profile) = (self.next_session, Arc::clone(&profile.name));
         let (leave, cut_off, since) = (Some(leave), Some(cut_off), Instant::now());
         let connected =
-            ConnectedAgent { number, profile, peer: identity, since, status, user, memory_use, leave, cut_off };
+            ConnectedAgent { number, profile, peer: identity, since, status, user, memory_use, quota, leave, cut_off };
         self.connected.insert(task.id(), connected);
         self.agent_count.send_replace(self.connected.len());
+    }
+
+    fn refuse_agent(&self, stream: &UnixStream, pid: Option<i32>, user: &User, error: &ErrorObject) {
+        let User { profile, uid, .. } = user;
+        if self.warnings.admits("refused an agent", format_args!("user {uid} at profile {profile}")) {
+            tracing::warn!(pid, uid, profile = &**profile, "refused an agent: {}", error.message);
+        }
+        refuse(stream, error);
     }
 
     fn accept_operator(&mut self, stream: UnixStream) {
@@ -481,44 +492,59 @@ impl Daemon {
         self.agent_count.send_replace(self.connected.len());
     }
 
-    /// The reason to refuse one more agent of `user`, if a limit is reached.
-    pub(super) fn is_full_for(&self, user: &User) -> Option<String> {
-        let max = self.max_sessions;
-        if self.sessions.len() >= max {
-            return Some(format!("mcpd serves {max} agents already"));
+    /// Closes connections until the others are within their quotas and the budget.
+    pub(super) fn relieve(&mut self) {
+        let over_quota = |meter: &Arc<Meter>| Some((Arc::clone(meter), meter.surplus()?));
+        let over_quota: Vec<_> = self.quotas.meters().filter_map(over_quota).collect();
+        for (meter, (surplus_bytes, reached)) in over_quota {
+            let of_meter = |agent: &ConnectedAgent| agent.quota.is_counted_by(&meter);
+            let closing = |agent: &&ConnectedAgent| agent.cut_off.is_none() && of_meter(agent);
+            let closing: usize = self.connected.values().filter(closing).map(|agent| agent.memory_use.used()).sum();
+            let holders = self.holders(of_meter, MemoryUse::used);
+            let total: usize = holders.iter().map(|holder| holder.bytes).sum();
+            let limit = total.saturating_sub(surplus_bytes.saturating_sub(closing));
+            for holder in surplus(holders, limit) {
+                meter.count_closed();
+                self.cut_off(&holder, reached.to_object(Delivery::Unknown));
+            }
         }
-        let share = max / if user.is_other_uid { GUEST_SHARE } else { SHARE };
-        if self.connected.values().filter(|agent| *agent.user == *user).count() >= share.max(1) {
-            return Some(format!("mcpd serves {share} agents of this user at this profile already"));
+        let limit = self.budget.limit();
+        let total: usize = self.holders(|_| true, MemoryUse::bytes).iter().map(|holder| holder.bytes).sum();
+        if total > limit {
+            let guests = self.holders(|agent| agent.user.is_other_uid, MemoryUse::bytes);
+            self.cut_off_all(surplus(guests, limit / ALL_GUESTS_SHARE), limit);
+            self.cut_off_all(surplus(self.holders(|_| true, MemoryUse::bytes), limit), limit);
         }
-        let guests = self.connected.values().filter(|agent| agent.user.is_other_uid).count();
-        let is_full = user.is_other_uid && guests >= max / ALL_GUESTS_SHARE;
-        is_full.then(|| format!("mcpd serves {guests} agents of other users already"))
     }
 
-    /// Closes connections until the others are within the budget.
-    pub(super) fn relieve(&mut self) {
-        let holders =
-            self.connected.iter().filter(|(_, agent)| agent.cut_off.is_some() && agent.memory_use.bytes() > 0);
-        let holders = holders.map(|(id, agent)| {
-            let user = Arc::clone(&agent.user);
-            Holder { id: *id, user, bytes: agent.memory_use.bytes(), age: agent.memory_use.age() }
-        });
-        for Holder { id, bytes, .. } in surplus(holders.collect(), self.budget.limit()) {
-            let Some(agent) = self.connected.get_mut(&id) else { continue };
-            let (session, pid, uid) = (agent.number, agent.peer.pid, agent.peer.uid);
-            if self.warnings.admits("cut off an agent", format_args!("user {uid} at profile {}", agent.profile)) {
-                tracing::warn!(
-                    session,
-                    pid,
-                    uid,
-                    bytes,
-                    "cut off an agent: unread and half-sent data exceeds the budget"
-                );
-            }
-            // It may have ended already.
-            let _ = agent.cut_off.take().map(|order| order.send(()));
+    /// The connections that hold bytes, except those that are being closed.
+    fn holders(&self, is_one: impl Fn(&ConnectedAgent) -> bool, bytes: fn(&MemoryUse) -> usize) -> Vec<Holder<Id>> {
+        let holders = self.connected.iter().filter(|(_, agent)| agent.cut_off.is_some() && is_one(agent));
+        let holder = |(id, agent): (&Id, &ConnectedAgent)| Holder {
+            id: *id,
+            user: Arc::clone(&agent.user),
+            bytes: bytes(&agent.memory_use),
+            age: agent.memory_use.age(),
+        };
+        holders.map(holder).filter(|holder| holder.bytes > 0).collect()
+    }
+
+    fn cut_off_all(&mut self, holders: Vec<Holder<Id>>, limit: usize) {
+        let limit = size::text(limit as u64);
+        for holder in holders {
+            let message = format!("unread responses and incomplete lines of all agents are over {limit} together");
+            self.cut_off(&holder, ErrorObject::of_mcpd(ErrorCode::Overloaded, message, Delivery::Unknown));
         }
+    }
+
+    fn cut_off(&mut self, holder: &Holder<Id>, error: ErrorObject) {
+        let Some(agent) = self.connected.get_mut(&holder.id) else { return };
+        let (session, pid, uid, bytes) = (agent.number, agent.peer.pid, agent.peer.uid, holder.bytes);
+        if self.warnings.admits("cut off an agent", format_args!("user {uid} at profile {}", agent.profile)) {
+            tracing::warn!(session, pid, uid, bytes, "cut off an agent: {}", error.message);
+        }
+        // It may have ended already.
+        let _ = agent.cut_off.take().map(|order| order.send(error));
     }
 
     pub(super) fn report(&self) -> Report {
@@ -554,6 +580,7 @@ impl Daemon {
             servers: view.servers.iter().map(|member| member.handle.name().to_string()).collect(),
             tools: view.catalog.count(ListKind::Tools),
             agents: self.connected.values().filter(|agent| agent.profile == profile.name).count(),
+            quotas: self.quotas.report(&profile.name),
         }
     }
 }

@@ -97,6 +97,11 @@ impl Middle {
         Ok(command)
     }
 
+    /// The socket of a profile of mcpd.
+    pub(crate) fn profile_socket(&self, profile: &str) -> PathBuf {
+        self.directory.path().join(RUN).join(format!("{profile}.sock"))
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }

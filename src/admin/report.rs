@@ -96,6 +96,25 @@ pub struct ProfileReport {
     /// Number of connected agents.
     #[serde(default)]
     pub agents: usize,
+    /// Quotas in force: of the profile, and of each of its guests that has connected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaReport>,
+}
+
+/// A quota of the agents of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaReport {
+    /// Its key: `max_agents`, `max_calls`, `rate` or `max_bytes`.
+    pub key: String,
+    /// The guest whose agents have it. Absent if all agents of the profile have it together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    pub limit: usize,
+    /// What is in use now. Absent for `rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<usize>,
+    /// Connections and calls that were refused, and connections that were closed, since the profile exists.
+    pub refused: u64,
 }
 
 /// One line that a server wrote to stderr.

@@ -79,6 +79,7 @@ pub(super) fn render(report: &Report, style: OutputStyle) -> String {
         notes::notes(&report.servers, style),
         tables::agents(&report.agents, style),
         tables::profiles(report, style),
+        tables::quotas(report, style),
     ])
 }
 
@@ -93,6 +94,7 @@ pub(super) fn render_brief(report: &Report, style: OutputStyle) -> String {
         notes::notes(&report.servers, style),
         tables::agents(&report.agents, style),
         tables::profiles(report, style),
+        tables::quotas(report, style),
     ])
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher};
 
-use super::ServerConfig;
+use super::{Quotas, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::{Naming, is_server_name};
 use crate::policy::Policy;
@@ -30,6 +30,8 @@ pub struct Profile {
     pub naming: Naming,
     /// Users who may connect, in addition to the user who runs mcpd.
     pub allow_uids: BTreeSet<u32>,
+    /// What its agents may use together.
+    pub quotas: Quotas,
 }
 
 /// What a profile hides. Default: nothing.
@@ -62,7 +64,14 @@ impl Profile {
     #[must_use]
     pub fn whole(naming: Naming) -> Self {
         let name = Arc::from(Self::DEFAULT);
-        Self { name, servers: None, narrowing: Narrowing::default(), naming, allow_uids: BTreeSet::new() }
+        Self {
+            name,
+            servers: None,
+            narrowing: Narrowing::default(),
+            naming,
+            allow_uids: BTreeSet::new(),
+            quotas: Quotas::default(),
+        }
     }
 
     /// The name of the default profile, which always exists.

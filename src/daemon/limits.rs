@@ -1,17 +1,10 @@
-//! What one user at one profile may take of the daemon, and whose connection is closed when all hold too much.
+//! Whose connections are closed when several hold too much together. Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::server::User;
-
-/// Of all places, one user at one profile may have this share; one more connection gets −31003 and is closed.
-pub(super) const SHARE: usize = 2;
-/// The same for a user that is a guest.
-pub(super) const GUEST_SHARE: usize = 16;
-/// All guests together may have this share.
-pub(super) const ALL_GUESTS_SHARE: usize = 2;
 
 /// A connection that holds a part of the budget.
 #[derive(Debug)]

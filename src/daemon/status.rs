@@ -9,9 +9,10 @@ use super::config_state::RejectedConfig;
 use crate::admin::report::{AgentReport, FileReport, RejectedConfigReport};
 use crate::clock::WallClockAnchor;
 use crate::config::Stamp;
+use crate::jsonrpc::reply::ErrorObject;
 use crate::manager::report::millis;
 use crate::server::User;
-use crate::session::{MemoryUse, PeerIdentity, SessionStatus};
+use crate::session::{AgentQuota, MemoryUse, PeerIdentity, SessionStatus};
 
 /// Maximum length of the reason why a configuration was rejected, in bytes: a report has to fit into one message.
 const MAX_REASON_LEN: usize = 32 << 10;
@@ -25,10 +26,11 @@ pub(super) struct ConnectedAgent {
     pub(super) status: Arc<SessionStatus>,
     pub(super) user: Arc<User>,
     pub(super) memory_use: Arc<MemoryUse>,
+    pub(super) quota: Arc<AgentQuota>,
     /// Ends the session after its calls; `None` once used.
     pub(super) leave: Option<oneshot::Sender<()>>,
     /// Closes the connection at once; `None` once used.
-    pub(super) cut_off: Option<oneshot::Sender<()>>,
+    pub(super) cut_off: Option<oneshot::Sender<ErrorObject>>,
 }
 
 pub(super) fn rejected(RejectedConfig { at, reason, stamps }: &RejectedConfig) -> RejectedConfigReport {

@@ -24,6 +24,7 @@ use super::forwardable_request::{ForwardableRequest, ForwardedMethod, RouteTarge
 use super::memory_budget::MemoryUse;
 use super::notification_queue::OutgoingNotification;
 use super::output::Output;
+use super::quota::{AgentQuota, RequestBytes};
 use super::results;
 use super::server_requests::ServerRequests;
 use super::subscriptions::{Subscriptions, TooMany};
@@ -98,6 +99,7 @@ pub(crate) struct Setup {
     pub(crate) status: Arc<SessionStatus>,
     pub(crate) warnings: Arc<Limiter>,
     pub(crate) memory_use: Arc<MemoryUse>,
+    pub(crate) quota: Arc<AgentQuota>,
     pub(crate) task_token_key: Arc<TaskTokenKey>,
 }
 
@@ -105,8 +107,8 @@ pub(crate) struct Setup {
 pub(crate) struct Orders {
     /// The profile is no longer available to the agent. The agent still receives the responses to its unanswered requests.
     pub(crate) profile_removed: oneshot::Receiver<()>,
-    /// All connections together use too much memory. This one is closed at once.
-    pub(crate) cut_off: oneshot::Receiver<()>,
+    /// Several connections together use too much memory. This one receives the error and is closed at once.
+    pub(crate) cut_off: oneshot::Receiver<ErrorObject>,
 }
 
 struct Session<T> {
@@ -192,7 +194,7 @@ impl<T: Transport> Session<T> {
         let mut events = Events::new(from_servers);
         events.watch(view.clone());
         events.watch_closing(closing);
-        events.watch_order(orders.profile_removed, Event::ProfileRemoved);
+        events.watch_order(orders.profile_removed, |()| Event::ProfileRemoved);
         events.watch_order(orders.cut_off, Event::CutOff);
         let PeerIdentity { uid, pid, cwd } = identity;
         let caller = Caller { session: number, profile: Arc::clone(&profile), pid, uid, client: None };
@@ -204,7 +206,7 @@ impl<T: Transport> Session<T> {
             server_requests: ServerRequests::new(Arc::clone(&status)),
             agent: AgentInfo::new(number, user, to_session, status),
             view: SessionView::new(view, setup.agent_views, setup.first_list_wait, cwd),
-            unanswered: UnansweredRequests::new(number, max_message),
+            unanswered: UnansweredRequests::new(number, max_message, setup.quota),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
             recorder: CallRecorder::new(setup.history, caller),
@@ -257,7 +259,8 @@ impl<T: Transport> Session<T> {
                     return self.close().await;
                 }
                 Wakeup::Event(Event::Closing) => return self.close().await,
-                Wakeup::Event(Event::CutOff) => {
+                Wakeup::Event(Event::CutOff(error)) => {
+                    self.write_last(&error).await;
                     // The daemon has logged the reason.
                     return Err(io::ErrorKind::ConnectionAborted.into());
                 }
@@ -298,6 +301,8 @@ impl<T: Transport> Session<T> {
                     self.half_close()?;
                     continue;
                 };
+                // The message itself is counted as a request from now on.
+                self.output.publish_memory(self.transport.unreturned_bytes());
                 if let Some(step) = self.receive_all(message) {
                     return Poll::Ready(Ok(step));
                 }
@@ -434,6 +439,14 @@ impl<T: Transport> Session<T> {
             self.command = None;
         }
         Ok(())
+    }
+
+    /// Writes an error to an agent that has read everything else, without waiting.
+    async fn write_last(&mut self, error: &ErrorObject) {
+        if self.output.is_empty() {
+            self.output.respond_current_error(None, error);
+            poll_fn(|cx| Poll::Ready(self.output.poll_write(cx, &mut self.transport).is_ready())).await;
+        }
     }
 
     fn refuse_parked(&mut self, error: &ErrorObject) {
@@ -690,9 +703,9 @@ impl<T: Transport> Session<T> {
             {
                 self.forward(request, Instant::now() + START_WAIT, &view);
             }
-            waiting => match self.exceeded_parking_limit() {
-                Some(limit) => self.end_parked(&waiting, &overloaded(limit), CallOutcome::Overloaded),
-                None => self.unanswered.park(waiting),
+            waiting => match self.permit_parking(&waiting) {
+                Ok(permit) => self.unanswered.park(waiting, permit),
+                Err(error) => self.end_parked(&waiting, &error, CallOutcome::Overloaded),
             },
         }
     }
@@ -707,17 +720,21 @@ impl<T: Transport> Session<T> {
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
         let Some(first) = candidates.first().map(|member| &member.handle) else { return self.unknown(&request) };
         let may_come = candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
+        let parked = ParkableRequest::Forward { request, until: Some(until) };
         let error = if !may_come || until <= Instant::now() {
             let failure = server::failure_in(&first.published().state);
             CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false }.to_object()
-        } else if let Some(limit) = self.exceeded_parking_limit() {
-            overloaded(limit)
         } else {
-            self.view.await_lists(view, until, &mut self.events);
-            return self.unanswered.park(ParkableRequest::Forward { request, until: Some(until) });
+            match self.permit_parking(&parked) {
+                Ok(permit) => {
+                    self.view.await_lists(view, until, &mut self.events);
+                    return self.unanswered.park(parked, permit);
+                }
+                Err(error) => error,
+            }
         };
         let outcome = CallOutcome::Error { code: Some(error.code.into()) };
-        self.end_unforwarded(&request, &error, outcome);
+        self.end_parked(&parked, &error, outcome);
     }
 
     /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more.
@@ -784,6 +801,13 @@ impl<T: Transport> Session<T> {
     /// Sends a request to a server, unless the agent has too much unanswered.
     fn send(&mut self, request: ForwardableRequest, to: Destination<'_>, view: &View) {
         let Destination { member, server, tool, rename, access, time_limits, kind } = to;
+        let permit = match self.unanswered.permit(request.line.len(), Instant::now()) {
+            Ok(permit) => permit,
+            // Not recorded: such calls would displace others in the history. They are counted.
+            Err(reached) => {
+                return self.output.respond_pending_error(&request.id, &reached.to_object(Delivery::NotSent));
+            }
+        };
         let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
         if let Some(limit) = self.exceeded_limit(&request, &kind) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
@@ -812,7 +836,7 @@ impl<T: Transport> Session<T> {
         let call = Box::new(Call { request, kind, limit: time_limits, origin, access, response_handle });
         let unsent = record.in_scope(|| server.try_call(call));
         self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
-        self.unanswered.insert(id, UnansweredCall { key, server: server.clone(), record, on_response });
+        self.unanswered.insert(id, UnansweredCall { key, server: server.clone(), record, on_response, permit });
     }
 
     /// The permission of a request that `view` leads to `member`.
@@ -843,11 +867,14 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn exceeded_parking_limit(&self) -> Option<&'static str> {
+    fn permit_parking(&self, request: &ParkableRequest) -> Result<RequestBytes, ErrorObject> {
         if self.is_full() {
-            return Some(TOO_MANY);
+            return Err(overloaded(TOO_MANY));
         }
-        (!self.unanswered.has_room_to_park()).then_some(TOO_LARGE)
+        if !self.unanswered.has_room_to_park() {
+            return Err(overloaded(TOO_LARGE));
+        }
+        self.unanswered.permit_parking(request).map_err(|reached| reached.to_object(Delivery::NotSent))
     }
 
     async fn retry_parked(&mut self) {

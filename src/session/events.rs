@@ -7,6 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::jsonrpc::reply::ErrorObject;
 use crate::manager::View;
 use crate::server::messages::call::ToAgent;
 use crate::server::server_request::Withdrawal;
@@ -34,8 +35,8 @@ pub(super) enum Event {
     ProfileRemovedTimeout,
     /// The daemon has stopped its servers.
     Closing,
-    /// All connections together use too much memory, and this one has to be closed.
-    CutOff,
+    /// Several connections together use too much memory, and this one has to be closed. The agent receives the error.
+    CutOff(ErrorObject),
     /// The agent had finished sending, and has closed the connection.
     HungUp,
 }
@@ -77,12 +78,16 @@ impl Events {
     }
 
     /// Waits for an order of the daemon to this session.
-    pub(super) fn watch_order(&mut self, order: oneshot::Receiver<()>, event: Event) {
+    pub(super) fn watch_order<T: Send + 'static>(
+        &mut self,
+        order: oneshot::Receiver<T>,
+        event: impl FnOnce(T) -> Event + Send + 'static,
+    ) {
         self.push(async move {
-            if order.await.is_err() {
-                std::future::pending::<()>().await;
+            match order.await {
+                Ok(order) => event(order),
+                Err(_) => std::future::pending().await,
             }
-            event
         });
     }
 

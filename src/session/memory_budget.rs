@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::quota::AgentQuota;
+
 /// What each connection may use without being counted, in bytes.
 const ALLOWANCE: usize = 64 << 10;
 /// The budget, in units of `max_message`.
@@ -30,8 +32,11 @@ pub struct Budget {
 #[derive(Debug)]
 pub struct MemoryUse {
     budget: Arc<Budget>,
+    quota: Arc<AgentQuota>,
+    used: AtomicUsize,
+    /// The same beyond the allowance.
     bytes: AtomicUsize,
-    /// When `bytes` last rose above 0, in milliseconds after `Budget::started`.
+    /// When `used` last rose above 0, in milliseconds after `Budget::started`.
     since: AtomicU64,
 }
 
@@ -62,20 +67,26 @@ impl Budget {
 impl MemoryUse {
     /// For a new connection.
     #[must_use]
-    pub fn new(budget: &Arc<Budget>) -> Arc<Self> {
-        Arc::new(Self { budget: Arc::clone(budget), bytes: AtomicUsize::new(0), since: AtomicU64::new(0) })
+    pub(crate) fn new(budget: &Arc<Budget>, quota: Arc<AgentQuota>) -> Arc<Self> {
+        let (used, bytes, since) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicU64::new(0));
+        Arc::new(Self { budget: Arc::clone(budget), quota, used, bytes, since })
     }
 
     /// Publishes that the connection uses so many bytes now.
     pub(super) fn set(&self, used: usize) {
-        let (bytes, before) = (used.saturating_sub(ALLOWANCE), self.bytes.load(Ordering::Relaxed));
-        if bytes == before {
+        let former = self.used.load(Ordering::Relaxed);
+        if used == former {
             return;
         }
-        if before == 0 {
+        self.used.store(used, Ordering::Relaxed);
+        if former == 0 {
             self.since.store(self.budget.now(), Ordering::Relaxed);
         }
-        self.bytes.store(bytes, Ordering::Relaxed);
+        if self.quota.set_backlog(former, used) && used > former {
+            self.budget.exceeded.notify_one();
+        }
+        let bytes = used.saturating_sub(ALLOWANCE);
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
         let used = self.budget.used.load(Ordering::Relaxed) - before + bytes;
         // Sessions run on one thread.
         self.budget.used.store(used, Ordering::Relaxed);
@@ -84,13 +95,19 @@ impl MemoryUse {
         }
     }
 
+    /// All bytes.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
     /// Bytes beyond the allowance.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// How long the connection has been over its allowance.
+    /// How long the connection has held any bytes.
     #[must_use]
     pub fn age(&self) -> Duration {
         Duration::from_millis(self.budget.now().saturating_sub(self.since.load(Ordering::Relaxed)))
@@ -107,12 +124,13 @@ impl Drop for MemoryUse {
 mod tests {
     use futures_util::FutureExt;
 
+    use super::super::quota::tests::unlimited;
     use super::*;
 
     #[test]
     fn only_what_exceeds_the_allowance_counts_until_it_is_gone() {
         let budget = Budget::new(1 << 20);
-        let uses = [(); 3].map(|()| MemoryUse::new(&budget));
+        let uses = [(); 3].map(|()| MemoryUse::new(&budget, unlimited()));
         uses[0].set(ALLOWANCE);
         assert_eq!(uses[0].bytes(), 0);
         uses[1].set(budget.limit() + ALLOWANCE);

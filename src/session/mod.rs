@@ -7,6 +7,7 @@
 //! - `agent`: who the agent is and what it has declared
 //! - `view`: what the agent sees, and the servers that the agent is attached to
 //! - `unanswered`: unanswered calls and parked requests
+//! - `memory_budget`, `quota`: the memory and the other resources that agents use together
 //! - `server_requests`: requests of servers to the agent, and tasks that the agent makes for them
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`
 //! - `task_directory`: tasks of the agent at servers
@@ -27,6 +28,7 @@ pub(crate) mod initialize_meta;
 mod memory_budget;
 mod notification_queue;
 mod output;
+mod quota;
 mod resource_subscriptions;
 mod results;
 mod server_requests;
@@ -42,5 +44,6 @@ mod view;
 pub use self::agent::SessionStatus;
 pub(crate) use self::dispatcher::{Orders, Setup, run};
 pub use self::memory_budget::{Budget, MemoryUse};
+pub(crate) use self::quota::{AgentQuota, Meter, QuotaError, QuotaScope, QuotaUse};
 pub use self::task_token::TaskTokenKey;
 pub(crate) use self::transport::PeerIdentity;

@@ -214,6 +214,7 @@ mod tests {
 
     use super::super::agent_message::AgentMessage;
     use super::super::memory_budget::Budget;
+    use super::super::quota::tests::unlimited;
     use super::*;
 
     const MAX_MESSAGE: usize = 1 << 20;
@@ -249,7 +250,7 @@ mod tests {
     }
 
     fn output() -> Output {
-        Output::new(MAX_MESSAGE, Arc::default(), MemoryUse::new(&Budget::new(MAX_MESSAGE)))
+        Output::new(MAX_MESSAGE, Arc::default(), MemoryUse::new(&Budget::new(MAX_MESSAGE), unlimited()))
     }
 
     /// Writes everything. What the last write has changed, and what the agent has read.

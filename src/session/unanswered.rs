@@ -4,12 +4,14 @@
 //! [`MAX_UNANSWERED_MEMORY`] limits the bytes of the calls. All parked requests together may use `max_message` bytes; the last one
 //! may exceed that.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::call_record::CallRecord;
 use super::forwardable_request::ForwardableRequest;
+use super::quota::{AgentQuota, CallPermit, QuotaError, RequestBytes};
 use super::task_token::TaskIdReplacement;
 use crate::era::Era;
 use crate::era::subscription::Filter;
@@ -26,6 +28,8 @@ pub(super) struct UnansweredCall {
     pub(super) server: ServerHandle,
     pub(super) record: CallRecord,
     pub(super) on_response: OnResponse,
+    #[expect(dead_code, reason = "it counts the call until it is dropped")]
+    pub(super) permit: CallPermit,
 }
 
 /// What the session does on the response to a call.
@@ -94,13 +98,24 @@ pub(super) struct UnansweredRequests {
     /// Bytes of their requests.
     bytes: usize,
     /// In the order in which they arrived.
-    parked: Vec<ParkableRequest>,
+    parked: Vec<(ParkableRequest, RequestBytes)>,
     max_message: usize,
+    quota: Arc<AgentQuota>,
 }
 
 impl UnansweredRequests {
-    pub(super) fn new(session: u64, max_message: usize) -> Self {
-        Self { session, serial: 0, calls: Vec::new(), bytes: 0, parked: Vec::new(), max_message }
+    pub(super) fn new(session: u64, max_message: usize, quota: Arc<AgentQuota>) -> Self {
+        Self { session, serial: 0, calls: Vec::new(), bytes: 0, parked: Vec::new(), max_message, quota }
+    }
+
+    /// The permit for a call of this size, within the quotas of the agent.
+    pub(super) fn permit(&self, bytes: usize, now: Instant) -> Result<CallPermit, QuotaError> {
+        self.quota.begin_call(bytes, now)
+    }
+
+    /// The permit to park a request, within the quotas of the agent.
+    pub(super) fn permit_parking(&self, request: &ParkableRequest) -> Result<RequestBytes, QuotaError> {
+        self.quota.hold_request(request.bytes())
     }
 
     /// A key for a call or subscription of this session.
@@ -119,7 +134,7 @@ impl UnansweredRequests {
 
     /// Whether a request with this id is unanswered.
     pub(super) fn contains(&self, id: &Bytes) -> bool {
-        self.calls.iter().any(|(known, _)| known == id) || self.parked.iter().any(|parked| parked.id() == id)
+        self.calls.iter().any(|(known, _)| known == id) || self.parked.iter().any(|(parked, _)| parked.id() == id)
     }
 
     /// Whether this call is unanswered.
@@ -175,27 +190,37 @@ impl UnansweredRequests {
 
     /// Whether the parked requests are within their memory limit, so that one more may be parked.
     pub(super) fn has_room_to_park(&self) -> bool {
-        self.parked.iter().map(ParkableRequest::bytes).sum::<usize>() <= self.max_message
+        self.parked.iter().map(|(parked, _)| parked.bytes()).sum::<usize>() <= self.max_message
     }
 
-    pub(super) fn park(&mut self, request: ParkableRequest) {
-        self.parked.push(request);
+    pub(super) fn park(&mut self, request: ParkableRequest, permit: RequestBytes) {
+        self.parked.push((request, permit));
     }
 
     pub(super) fn take_parked(&mut self) -> Vec<ParkableRequest> {
-        std::mem::take(&mut self.parked)
+        std::mem::take(&mut self.parked).into_iter().map(|(request, _)| request).collect()
     }
 
     /// Removes the parked request with this id.
     pub(super) fn remove_parked(&mut self, id: &Bytes) -> Option<ParkableRequest> {
-        let index = self.parked.iter().position(|parked| parked.id() == id)?;
-        Some(self.parked.remove(index))
+        let index = self.parked.iter().position(|(parked, _)| parked.id() == id)?;
+        Some(self.parked.remove(index).0)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::quota::tests::unlimited;
     use super::*;
+
+    fn requests(max_message: usize) -> UnansweredRequests {
+        UnansweredRequests::new(7, max_message, unlimited())
+    }
+
+    fn park(requests: &mut UnansweredRequests, request: ParkableRequest) {
+        let permit = requests.permit_parking(&request).expect("there is no quota");
+        requests.park(request, permit);
+    }
 
     fn list(id: &'static str) -> ParkableRequest {
         ParkableRequest::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy }
@@ -203,8 +228,8 @@ mod tests {
 
     #[test]
     fn parked_requests_are_found_by_id_and_stay_in_order() {
-        let mut requests = UnansweredRequests::new(7, 100);
-        ["1", "2", "3"].map(list).into_iter().for_each(|request| requests.park(request));
+        let mut requests = requests(100);
+        ["1", "2", "3"].map(list).into_iter().for_each(|request| park(&mut requests, request));
         assert!(requests.contains(&Bytes::from("2")) && requests.len() == 3 && !requests.is_empty());
         assert!(requests.remove_parked(&Bytes::from("2")).is_some());
         assert!(requests.remove_parked(&Bytes::from("2")).is_none() && !requests.contains(&Bytes::from("2")));
@@ -215,9 +240,9 @@ mod tests {
 
     #[test]
     fn bytes_of_parked_requests_and_of_calls_are_limited_apart() {
-        let mut requests = UnansweredRequests::new(7, 2);
+        let mut requests = requests(2);
         assert!(requests.has_room_to_park());
-        requests.park(list("123"));
+        park(&mut requests, list("123"));
         assert!(!requests.has_room_to_park());
         assert!(requests.has_room_for(2 * MAX_UNANSWERED_MEMORY));
         assert!(!requests.has_room_for(2 * MAX_UNANSWERED_MEMORY + 1));
@@ -225,7 +250,7 @@ mod tests {
 
     #[test]
     fn keys_are_unique_within_the_session() {
-        let mut requests = UnansweredRequests::new(7, 100);
+        let mut requests = requests(100);
         let (one, other) = (requests.next_key(), requests.next_key());
         assert!(one != other && one.session == 7 && other.session == 7);
         assert!(!requests.contains_call(one) && requests.remove_call(one).is_none());

@@ -1,32 +1,361 @@
-//! Quotas of profiles and of the guests that they admit: their owner is served in any case.
+//! Quotas of profiles, and of the guests that they admit. The owner is served in any case.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
 
-use crate::support::{Agent, Server, Setup, arguments, as_user, skipped};
+use crate::support::{
+    Agent, Daemon, Server, Setup, arguments, as_user, code, connect_as, resident_kib, result, skipped, until,
+};
 
-/// Of a user that no profile lets in.
+/// Of a user that the profile `open` admits.
+const GUEST: u32 = 54_321;
+/// Of a user that no profile admits.
 const STRANGER: u32 = 54_322;
 /// Lines of the log beside a flood.
 const MAX_LOG_LINES: usize = 100;
+/// Quotas of a guest without keys.
+const GUEST_AGENTS: usize = 64;
+const GUEST_CALLS: usize = 64;
+
+fn setup(keys: &str) -> Setup {
+    Setup::with(Server::named("a")).head(&format!("[daemon]\nmax_message = \"1MiB\"\nline_timeout = \"1h\"\n{keys}"))
+}
+
+/// A daemon whose profile `p` has these keys.
+fn with_keys(keys: &str) -> Daemon {
+    setup(&format!("[profiles.p]\n{keys}")).start()
+}
+
+fn socket(daemon: &Daemon, profile: &str) -> PathBuf {
+    daemon.place().runtime_dir().join(format!("{profile}.sock"))
+}
+
+fn agent(daemon: &Daemon) -> Agent {
+    Agent::ready_at(&socket(daemon, "p"))
+}
+
+/// What `mcpd status` reports of a quota: of the guest, if there is a `uid`.
+fn quota(status: &Value, profile: &str, key: &str) -> Option<Value> {
+    let profile = status["profiles"].as_array()?.iter().find(|row| row["name"] == profile)?;
+    profile["quotas"].as_array()?.iter().find(|quota| quota["key"] == key).cloned()
+}
+
+fn refused(status: &Value, profile: &str, key: &str) -> u64 {
+    quota(status, profile, key).and_then(|quota| quota["refused"].as_u64()).unwrap_or_default()
+}
+
+/// Fails unless this is −31003 that names the quota and when to try again.
+#[track_caller]
+fn expect_quota(answer: &Value, named: &str) {
+    let error = &answer["error"];
+    assert!(code(answer) == -31003 && error["message"].as_str().is_some_and(|text| text.contains(named)), "{answer}");
+    assert!(error["data"]["retryAfterMs"].as_u64().is_some_and(|ms| ms > 0), "{answer}");
+}
+
+/// The beginning of a line, of this many KiB.
+fn half_line(kib: usize) -> Vec<u8> {
+    [b"{\"jsonrpc\":\"2.0\",\"method\":\"", &vec![b'x'; kib << 10][..]].concat()
+}
+
+/// Whether the test may act as another user. Raises the test's own limit of open files.
+fn can_be_a_guest() -> bool {
+    if !rustix::process::geteuid().is_root() {
+        skipped("only root can connect as somebody else");
+        return false;
+    }
+    let room = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: room.maximum, ..room }).expect("up to the maximum");
+    true
+}
+
+/// A daemon whose profile `open` admits the guest.
+fn for_guests() -> Daemon {
+    setup(&format!("[profiles.open]\nallow_uids = [{GUEST}]")).start()
+}
+
+fn guest(daemon: &Daemon, uid: u32) -> Agent {
+    Agent::from_stream(connect_as(uid, &socket(daemon, "open")).expect("the mode lets it"))
+}
+
+/// Ends the daemon and checks the size of its log.
+#[track_caller]
+fn expect_short_log(mut daemon: Daemon) {
+    assert!(daemon.term().success());
+    let log = daemon.log();
+    assert!(log.lines().count() < MAX_LOG_LINES, "{log}");
+}
+
+/// Case C17.
+#[test]
+fn connection_beyond_max_agents_is_refused_and_names_the_key() {
+    let daemon = with_keys("max_agents = 2");
+    let mut all = [agent(&daemon), agent(&daemon)];
+    let mut beyond = Agent::connect_to(&socket(&daemon, "p"));
+    expect_quota(&beyond.next(), "`max_agents = 2` of [profiles.p]");
+    beyond.expect_end();
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    arguments(&all[1].call("a__echo", &json!({})));
+    let row = quota(&daemon.status(), "p", "max_agents");
+    assert_eq!(row, Some(json!({"key": "max_agents", "limit": 2, "used": 2, "refused": 1})));
+    let shown = daemon.client(&["status"]).stdout;
+    assert!(shown.contains("QUOTA REACHED") && shown.contains("max_agents"), "{shown}");
+    let [first, _second] = all;
+    drop(first);
+    until("its place is free", || {
+        let status = daemon.status();
+        (quota(&status, "p", "max_agents")?["used"] == 1).then_some(())
+    });
+    arguments(&agent(&daemon).call("a__echo", &json!({})));
+}
+
+/// Case C17.
+#[test]
+fn call_beyond_max_calls_is_refused_and_reaches_no_server() {
+    let daemon = with_keys("max_calls = 2");
+    let (mut one, mut other) = (agent(&daemon), agent(&daemon));
+    let open = [&mut one, &mut other].map(|agent| agent.start_call("a__sleep", &json!({"ms": 600_000})));
+    until("both are there", || (daemon.row("a")["in_flight"] == 2).then_some(()));
+    let beyond = other.call("a__echo", &json!({"n": "beyond"}));
+    expect_quota(&beyond, "`max_calls = 2` of [profiles.p]");
+    assert_eq!(beyond["error"]["data"]["outcome"], "not_sent");
+    assert!(!daemon.journal("a").concat().contains("beyond"), "the server has seen it");
+    result(&other.request("ping", &json!({})));
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    let row = quota(&daemon.status(), "p", "max_calls");
+    assert_eq!(row, Some(json!({"key": "max_calls", "limit": 2, "used": 2, "refused": 1})));
+    one.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": open[0]}}));
+    arguments(&one.call("a__echo", &json!({})));
+    other.disconnect();
+    until("its call has ended", || {
+        let status = daemon.status();
+        (quota(&status, "p", "max_calls")?["used"] == 0).then_some(())
+    });
+}
+
+/// Case C17.
+#[test]
+fn calls_beyond_the_rate_are_refused_until_the_time_that_the_error_states() {
+    const CALLS: usize = 100;
+    let daemon = with_keys("rate = 1");
+    let mut agent = agent(&daemon);
+    let call = |n| {
+        let params = json!({"name": "a__echo", "arguments": {"n": n}});
+        json!({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params}).to_string() + "\n"
+    };
+    // Written at once, they are read at once.
+    agent.send_raw((0..CALLS).map(call).collect::<String>());
+    let answers: Vec<_> = (0..CALLS).map(|n| agent.answer(&json!(n))).collect();
+    let (sent, beyond): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer["error"].is_null());
+    assert!(!sent.is_empty() && !beyond.is_empty(), "{} were sent", sent.len());
+    beyond.iter().for_each(|answer| expect_quota(answer, "`rate = 1` of [profiles.p]"));
+    let calls = daemon.journal("a").iter().filter(|line| line.contains("tools/call")).count();
+    assert_eq!(calls, sent.len());
+    assert_eq!(refused(&daemon.status(), "p", "rate"), beyond.len() as u64);
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    until("it may call again", || agent.call("a__echo", &json!({}))["error"].is_null().then_some(()));
+}
+
+/// Case C17.
+#[test]
+fn connection_that_holds_most_of_max_bytes_is_closed_with_the_key_and_others_stay() {
+    let daemon = with_keys("max_bytes = \"1MiB\"");
+    let (mut most, mut less) = (agent(&daemon), agent(&daemon));
+    most.send_raw(half_line(800));
+    let used = |status: &Value| quota(status, "p", "max_bytes").and_then(|quota| quota["used"].as_u64());
+    daemon.wait_status("has read it", |status| used(status) >= Some(800 << 10));
+    less.send_raw(half_line(400));
+    expect_quota(&most.next(), "`max_bytes = \"1MiB\"` of [profiles.p]");
+    most.expect_end();
+    daemon.wait_status("has read it", |status| used(status).is_some_and(|used| (400 << 10..600 << 10).contains(&used)));
+    less.send_raw("\"}\n");
+    arguments(&less.call("a__echo", &json!({})));
+    assert_eq!(refused(&daemon.status(), "p", "max_bytes"), 1);
+    // Of another profile.
+    let mut default = Agent::ready(&daemon);
+    default.send_raw(half_line(1000));
+    default.send_raw("\"}\n");
+    arguments(&default.call("a__echo", &json!({})));
+}
+
+/// Case C17.
+#[test]
+fn request_beyond_max_bytes_is_refused_while_others_are_unanswered() {
+    // So many requests fit, each in a system call of its own.
+    const FITTING: usize = 15;
+    let daemon = with_keys("max_bytes = \"64KiB\"");
+    let mut agent = agent(&daemon);
+    let text = "x".repeat(4 << 10);
+    let mut call = || {
+        let id = agent.start_call("a__sleep", &json!({"ms": 600_000, "text": text}));
+        result(&agent.request("ping", &json!({})));
+        id
+    };
+    let ids: Vec<_> = (0..FITTING + 5).map(|_| call()).collect();
+    for id in &ids[FITTING..] {
+        expect_quota(&agent.answer(id), "`max_bytes = \"64KiB\"` of [profiles.p]");
+    }
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": ids[0]}}));
+    arguments(&agent.call("a__echo", &json!({"text": text})));
+    agent.disconnect();
+}
+
+/// Case C17.
+#[test]
+fn changed_quotas_apply_by_reload_and_drop_no_agent() {
+    let daemon = with_keys("max_agents = 3");
+    let mut all = [(); 3].map(|()| agent(&daemon));
+    let reload = |keys: &str| {
+        setup(&format!("[profiles.p]\n{keys}")).write(daemon.place());
+        daemon.client(&["reload"]).expect_code(0);
+    };
+    reload("max_agents = 1\nmax_calls = 1");
+    let open = all[0].start_call("a__sleep", &json!({"ms": 600_000}));
+    until("it is there", || (daemon.row("a")["in_flight"] == 1).then_some(()));
+    for agent in &mut all {
+        expect_quota(&agent.call("a__echo", &json!({})), "`max_calls = 1` of [profiles.p]");
+    }
+    let mut beyond = Agent::connect_to(&socket(&daemon, "p"));
+    expect_quota(&beyond.next(), "`max_agents = 1` of [profiles.p]");
+    beyond.expect_end();
+    reload("");
+    for agent in &mut all {
+        arguments(&agent.call("a__echo", &json!({})));
+    }
+    arguments(&agent(&daemon).call("a__echo", &json!({})));
+    all[0].send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": open}}));
+    all[0].expect_quiet();
+}
+
+/// Cases C16 and C17.
+#[test]
+fn guest_with_4096_connections_keeps_nobody_out() {
+    const CONNECTIONS: usize = 4096;
+    if !can_be_a_guest() {
+        return;
+    }
+    let daemon = for_guests();
+    let mut before = Agent::ready(&daemon);
+    let connect = |socket: &Path| (0..CONNECTIONS).map(|_| UnixStream::connect(socket)).collect::<io::Result<Vec<_>>>();
+    let guests = as_user(GUEST, &socket(&daemon, "open"), connect).expect("the mode lets it");
+    let status = daemon.wait_status("has refused the rest", |status| {
+        refused(status, "open", "max_agents") == (CONNECTIONS - GUEST_AGENTS) as u64
+    });
+    assert_eq!(status["agents"].as_array().map(Vec::len), Some(GUEST_AGENTS + 1));
+    let mut line = Agent::from_stream(guests.into_iter().next_back().expect("the last one"));
+    expect_quota(&line.next(), "`max_agents = 64` is reached, the default for each guest at [profiles.open]");
+    arguments(&before.call("a__echo", &json!({})));
+    let mut own: Vec<_> = (0..200).map(|_| Agent::ready(&daemon)).collect();
+    own.push(Agent::ready_at(&socket(&daemon, "open")));
+    for agent in &mut own {
+        arguments(&agent.call("a__echo", &json!({})));
+    }
+    drop((line, own, before));
+    expect_short_log(daemon);
+}
+
+/// Cases C16 and C17.
+#[test]
+fn guest_with_100_half_sent_large_lines_uses_bounded_memory_and_nobody_elses() {
+    if !can_be_a_guest() {
+        return;
+    }
+    let daemon = for_guests();
+    let mut own = Agent::ready(&daemon);
+    let half = half_line(1000);
+    let mut guests: Vec<_> = (0..100).map(|_| guest(&daemon, GUEST)).collect();
+    for guest in &mut guests {
+        guest.try_send_raw(&half);
+    }
+    let status = daemon.wait_status("has closed some", |status| {
+        let used = quota(status, "open", "max_bytes").and_then(|quota| quota["used"].as_u64());
+        refused(status, "open", "max_bytes") > 40 && used <= Some(4 << 20)
+    });
+    let quota = quota(&status, "open", "max_bytes").expect("of the guest");
+    assert_eq!((&quota["uid"], &quota["limit"]), (&json!(GUEST), &json!(4 << 20)));
+    let resident = resident_kib(daemon.pid());
+    assert!(resident < 64 << 10, "{resident} KiB for half lines");
+    arguments(&own.call("a__echo", &json!({"text": "x".repeat(900 << 10)})));
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    guests.into_iter().for_each(Agent::disconnect);
+    drop(own);
+    expect_short_log(daemon);
+}
+
+/// Case C17.
+#[test]
+fn guests_over_the_budget_close_no_connection_of_the_owner() {
+    const GUESTS: u32 = 24;
+    if !can_be_a_guest() {
+        return;
+    }
+    let uids: Vec<_> = (0..GUESTS).map(|number| GUEST + number).collect();
+    let daemon = setup(&format!("[profiles.open]\nallow_uids = {uids:?}")).start();
+    let half = half_line(1000);
+    // More than any guest may hold.
+    let mut own: Vec<_> = (0..10).map(|_| Agent::ready(&daemon)).collect();
+    own.iter_mut().for_each(|agent| agent.send_raw(&half));
+    // Within the quota of each guest, and together over the budget of 64 MiB.
+    let mut guests: Vec<_> = uids.iter().flat_map(|uid| [(); 4].map(|()| guest(&daemon, *uid))).collect();
+    for guest in &mut guests {
+        guest.try_send_raw(&half);
+    }
+    until("some guests are cut off", || {
+        let agents = daemon.status()["agents"].as_array().map(Vec::len)?;
+        (agents < own.len() + guests.len()).then_some(())
+    });
+    for agent in &mut own {
+        agent.send_raw("\"}\n");
+        arguments(&agent.call("a__echo", &json!({})));
+    }
+    guests.into_iter().for_each(Agent::disconnect);
+    drop(own);
+    expect_short_log(daemon);
+}
+
+/// Case C17.
+#[test]
+fn calls_of_a_guest_are_limited_without_a_key() {
+    if !can_be_a_guest() {
+        return;
+    }
+    let daemon = for_guests();
+    let mut guest = guest(&daemon, GUEST);
+    guest.initialize("2025-11-25");
+    let mut beyond = 0;
+    let ids: Vec<_> = (0..GUEST_CALLS + 20).map(|_| guest.start_call("a__sleep", &json!({"ms": 600_000}))).collect();
+    for id in &ids[GUEST_CALLS..] {
+        expect_quota(&guest.answer(id), "`max_calls = 64` is reached, the default for each guest");
+        beyond += 1;
+    }
+    let status = daemon.status();
+    assert_eq!(refused(&status, "open", "max_calls"), beyond);
+    let keys = ["max_agents", "max_calls", "rate", "max_bytes"].map(|key| quota(&status, "open", key));
+    assert!(keys.iter().flatten().filter(|quota| quota["uid"] == GUEST).count() == 4, "{status}");
+    arguments(&Agent::ready_at(&socket(&daemon, "open")).call("a__echo", &json!({})));
+    arguments(&Agent::ready(&daemon).call("a__echo", &json!({})));
+    guest.disconnect();
+}
 
 /// Case C16.
 #[test]
 fn flood_of_refused_connections_writes_few_lines_with_their_number() {
     const CONNECTIONS: usize = 5000;
     const BATCH: usize = 200;
-    if !rustix::process::geteuid().is_root() {
-        return skipped("only root can connect as somebody else");
+    if !can_be_a_guest() {
+        return;
     }
-    let mut daemon = Setup::with(Server::named("a")).head("[profiles.open]\nallow_uids = [7]").start();
-    let socket = daemon.place().runtime_dir().join("open.sock");
+    let mut daemon = for_guests();
+    let socket = socket(&daemon, "open");
     let mut agent = Agent::ready(&daemon);
-    for number in 0..5 {
-        let flood =
-            |socket: &std::path::Path| (0..CONNECTIONS / 5).try_for_each(|_| UnixStream::connect(socket).map(drop));
+    for number in 0..CONNECTIONS / BATCH {
+        let flood = |socket: &Path| -> io::Result<()> {
+            let all: Vec<_> = (0..BATCH).map(|_| UnixStream::connect(socket)).collect::<io::Result<_>>()?;
+            all.into_iter().try_for_each(|mut refused| refused.read_to_end(&mut Vec::new()).map(drop))
+        };
         as_user(STRANGER, &socket, flood).expect("the mode lets it");
         arguments(&agent.call("a__echo", &json!({ "n": number })));
     }

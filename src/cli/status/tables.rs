@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use super::is_down;
-use crate::admin::report::{AgentReport, InstanceReport, ProfileReport, RemoteReport, Report, ServerReport, StateName};
+use crate::admin::report::{
+    AgentReport, InstanceReport, ProfileReport, QuotaReport, RemoteReport, Report, ServerReport, StateName,
+};
 use crate::cli::style::{Cell, Column, OutputStyle, Tone, more_row};
 use crate::cli::text::{short_duration, with_override};
 use crate::era::{Era, MODERN};
@@ -163,6 +165,37 @@ pub(super) fn profiles(report: &Report, style: OutputStyle) -> String {
         [profile.name.as_str().into(), servers, tools, agents, profile.socket.as_str().into()]
     };
     let all = &report.profiles;
+    style.fit_table(&COLUMNS, all.iter().take(MAX_ROWS).map(row).chain(more_row("", all.len(), MAX_ROWS)).collect())
+}
+
+/// The quotas that were reached; empty if there are none.
+pub(super) fn quotas(report: &Report, style: OutputStyle) -> String {
+    const COLUMNS: [Column; 6] = [
+        Column::text("QUOTA REACHED"),
+        Column::text("PROFILE").min_width(8),
+        Column::number("USER").drop_rank(2),
+        Column::number("LIMIT"),
+        Column::number("IN USE").drop_rank(1),
+        Column::number("REFUSED"),
+    ];
+    let of_profile = |profile: &ProfileReport| {
+        let quotas = profile.quotas.iter().filter(|quota| quota.refused > 0).cloned();
+        quotas.map(|quota| (profile.name.clone(), quota)).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = report.profiles.iter().flat_map(of_profile).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let row = |(profile, quota): &(String, QuotaReport)| {
+        [
+            quota.key.as_str().into(),
+            profile.as_str().into(),
+            quota.uid.map_or_else(dash, |uid| uid.to_string().into()),
+            quota.limit.to_string().into(),
+            quota.used.map_or_else(dash, |used| used.to_string().into()),
+            quota.refused.to_string().into(),
+        ]
+    };
     style.fit_table(&COLUMNS, all.iter().take(MAX_ROWS).map(row).chain(more_row("", all.len(), MAX_ROWS)).collect())
 }
 

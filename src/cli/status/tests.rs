@@ -84,6 +84,25 @@ fn a_server_with_a_url_is_shown_with_where_it_is_reached() {
 }
 
 #[test]
+fn quotas_that_were_reached_are_listed() {
+    let mut report = some();
+    let quota = |key, uid, used, refused| {
+        serde_json::from_value(json!({"key": key, "uid": uid, "limit": 16, "used": used, "refused": refused}))
+    };
+    let quotas = [
+        quota("max_calls", Value::Null, Some(3), 12),
+        quota("rate", json!(1001), None, 340),
+        quota("max_agents", Value::Null, Some(1), 0),
+    ];
+    report.profiles[1].quotas = quotas.map(|quota| quota.expect("a quota")).into();
+    let drawn = render(&report, OutputStyle::PLAIN);
+    let table = "\nQUOTA REACHED  PROFILE   USER  LIMIT  IN USE  REFUSED\n\
+                 max_calls      reviewer     –     16       3       12\n\
+                 rate           reviewer  1001     16       –      340\n";
+    assert!(drawn.ends_with(table), "{drawn}");
+}
+
+#[test]
 fn at_eighty_columns_nothing_is_wrapped_but_sentences() {
     let drawn = render(&some(), OutputStyle::of_width(80));
     assert_eq!(drawn, include_str!("tests/80.txt"), "\n{drawn}");

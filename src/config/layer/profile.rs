@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::super::Quotas;
 use super::super::daemon::NAMING_KEYS;
 use super::super::keys::KeyLayer;
 use super::super::profile::{Narrowing, Profile, ScopedPattern, ScopedRules};
@@ -20,6 +21,7 @@ pub(in crate::config) struct ProfileLayer {
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     pub(in crate::config) naming: KeyLayer,
     pub(in crate::config) allow_uids: Option<Spanned<BTreeSet<u32>>>,
+    pub(in crate::config) quotas: KeyLayer,
 }
 
 /// `allow` and `deny` of one kind.
@@ -52,6 +54,7 @@ impl ProfileLayer {
             narrowing,
             naming: self.naming.apply(NAMING_KEYS, naming.clone()),
             allow_uids,
+            quotas: self.quotas.apply(Quotas::KEYS, Quotas::default()),
         }
     }
 }

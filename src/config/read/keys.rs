@@ -1,12 +1,12 @@
-//! Reads keys that are declared as [`Key`]: `[daemon]`, the settings of `[defaults]` and servers, the naming of profiles.
+//! Reads keys that are declared as [`Key`]: `[daemon]`, the settings of `[defaults]` and servers, the naming and quotas of profiles.
 
 use std::time::Duration;
 
-use super::super::Settings;
 use super::super::daemon::{DaemonConfig, NAMING_KEYS};
 use super::super::keys::{Key, KeyKind, KeyLayer, KeyValue};
 use super::super::spanned::Spanned;
 use super::super::tree::{Entry, Problem};
+use super::super::{Quotas, Settings};
 use super::Reader;
 use super::fields::Fields;
 
@@ -20,6 +20,12 @@ impl Reader<'_> {
     pub(super) fn naming(&mut self, fields: &mut Fields<'_>) -> KeyLayer {
         let mut layer = KeyLayer::default();
         self.keys(fields, NAMING_KEYS.iter(), &mut layer);
+        layer
+    }
+
+    pub(super) fn quotas(&mut self, fields: &mut Fields<'_>) -> KeyLayer {
+        let mut layer = KeyLayer::default();
+        self.keys(fields, Quotas::KEYS.iter(), &mut layer);
         layer
     }
 

@@ -34,9 +34,10 @@ impl Reader<'_> {
         let read_only = self.key(&mut fields, "tools", |reader, entry| reader.read_only(&table, entry));
         let naming = self.naming(&mut fields);
         let allow_uids = self.key(&mut fields, "allow_uids", |reader, entry| Some(reader.users(entry)));
+        let quotas = self.quotas(&mut fields);
         self.finish(fields);
         let name = self.spanned_at(entry.key_span.clone(), named?);
-        Some(ProfileLayer { name, servers, rules, expose, read_only, naming, allow_uids })
+        Some(ProfileLayer { name, servers, rules, expose, read_only, naming, allow_uids, quotas })
     }
 
     fn profile_name(&mut self, entry: &Entry) -> Option<Arc<str>> {

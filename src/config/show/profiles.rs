@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::Quotas;
 use super::super::daemon::NAMING_KEYS;
 use super::super::edit::toml_string;
 use super::super::layer::ProfileLayer;
@@ -11,13 +12,14 @@ use super::show_keys;
 use crate::list_kind::ListKind;
 
 pub(super) fn show(profile: &ProfileLayer, page: &mut Page) {
-    let ProfileLayer { name, servers, rules: _, expose, read_only, naming, allow_uids } = profile;
+    let ProfileLayer { name, servers, rules: _, expose, read_only, naming, allow_uids, quotas } = profile;
     page.table(&format!("profiles.{}", name.value), Some(&name.location));
     page.value("servers", servers.as_ref(), |servers| list(servers.iter().map(|server| toml_string(&server.value))));
     show_rules(profile, ListKind::Tools, page);
     page.value("expose", expose.as_ref(), |kinds| kinds_text(kinds));
     show_keys(NAMING_KEYS.iter(), naming, false, page);
     page.value("allow_uids", allow_uids.as_ref(), |uids: &BTreeSet<u32>| list(uids.iter().map(u32::to_string)));
+    show_keys(Quotas::KEYS.iter(), quotas, false, page);
     page.inner("tools", |page| page.value("read_only", read_only.as_ref(), bool::to_string));
     for (key, kind) in [("prompts", ListKind::Prompts), ("resources", ListKind::Resources)] {
         page.inner(key, |page| show_rules(profile, kind, page));

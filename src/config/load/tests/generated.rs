@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::example::EXAMPLE;
 use crate::config::daemon::{DaemonConfig, NAMING_KEYS};
 use crate::config::keys::{Key, KeyKind, KeyValue};
-use crate::config::{SCHEMA, Settings, size};
+use crate::config::{Quotas, SCHEMA, Settings, size};
 
 /// Columns of a comment in `config/mcpd.toml`.
 const WIDTH: usize = 120;
@@ -115,7 +115,7 @@ fn example_contains_every_declared_key() {
 }
 
 /// In the schema every second paragraph is generated: `[daemon]`, the references of `[defaults]`, the definitions of
-/// settings, and the references of servers.
+/// settings, the references of servers, and the quotas of profiles.
 #[test]
 fn schema_contains_every_declared_key() {
     let generated = [
@@ -123,7 +123,8 @@ fn schema_contains_every_declared_key() {
         (3, in_defaults().into_iter().map(reference).collect::<Vec<_>>().join("\n")),
         (5, lines(Settings::KEYS, |key| member(key, 4))),
         (7, lines(Settings::KEYS, reference)),
+        (9, lines(Quotas::KEYS, |key| member(key, 8))),
     ];
-    assert_eq!(SCHEMA.split("\n\n").count(), 9, "the paragraphs of the schema");
+    assert_eq!(SCHEMA.split("\n\n").count(), 11, "the paragraphs of the schema");
     check("config/mcpd.schema.json", SCHEMA, &with_paragraphs(SCHEMA, &generated));
 }

@@ -112,7 +112,10 @@ const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
     ("[defaults]", &["max_concurrent", "memory_max", "tasks_max"]),
     ("[profiles.p.prompts]", &["allow"]),
     ("[profiles.p.resources]", &["allow"]),
-    ("[profiles.p]", &["allow", "max_name_length", "naming", "servers"]),
+    (
+        "[profiles.p]",
+        &["allow", "max_agents", "max_bytes", "max_calls", "max_name_length", "naming", "rate", "servers"],
+    ),
     ("[servers.a.oauth]", &["client_id", "client_secret", "grant", "redirect_port", "scopes"]),
     ("[servers.a.prompts]", &["allow"]),
     ("[servers.a.resources]", &["allow"]),
@@ -166,7 +169,7 @@ fn its_ranges_are_those_of_the_reader() {
         by_reader
     };
     let mut ranges = 0;
-    for name in ["[daemon]", "[defaults]"] {
+    for name in ["[daemon]", "[defaults]", "[profiles.p]"] {
         for (key, property) in properties(&schema, name) {
             let number = property.get("anyOf").map_or(json!(property), |ways| ways[0].clone());
             let (Some(least), Some(most)) = (number["minimum"].as_i64(), number["maximum"].as_i64()) else { continue };
@@ -175,7 +178,7 @@ fn its_ranges_are_those_of_the_reader() {
             assert!(!holds(name, &key, least - 1) && !holds(name, &key, most + 1), "{name} {key}");
         }
     }
-    assert_eq!(ranges, 9);
+    assert_eq!(ranges, 14);
 }
 
 /// What stands in a page between a line "```toml" and the next "```".

@@ -185,6 +185,10 @@ resources = { deny = ["*/file:///x/*"] }
 naming = "{tool}"
 max_name_length = 31
 allow_uids = [7]
+max_agents = 9
+max_calls = 9
+rate = 9
+max_bytes = "9MiB"
 "#;
 
 #[test]

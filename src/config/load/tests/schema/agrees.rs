@@ -57,6 +57,8 @@ const REFUSED: &[&str] = &[
     "[profiles.p]\ndeny = ['a/']",
     "[profiles.p]\nallow_uids = [-1]",
     "[profiles.p]\nallow_uids = [65534]",
+    "[profiles.p]\nrate = '50/s'",
+    "[profiles.p]\nmax_bytes = 'much'",
 ];
 
 /// Lines of a server's table that both refuse.

@@ -1,6 +1,7 @@
 """Checks mcpd with real servers and the installed line of the Python SDK."""
 
 import signal
+from itertools import product
 
 import anyio
 
@@ -16,14 +17,15 @@ from testbed import Testbed
 TIMEOUT = 60
 
 
-async def check_agents(arguments, results):
-    async with Testbed(arguments.mcpd, arguments.installed) as testbed:
-        for door in (Socket, Connect):
+async def check_agents(arguments, results, level, doors):
+    async with Testbed(arguments.mcpd, arguments.installed, level) as testbed:
+        for door in doors:
             for check in agent_checks.ALL:
-                with results.check(f"mcp {sdk.VERSION}, {door.__name__.lower()}: an agent {check.__doc__}"), testbed.log_shown():
+                title = f"mcp {sdk.VERSION}, {door.__name__.lower()}, sandbox level {level}: an agent {check.__doc__}"
+                with results.check(title), testbed.log_shown():
                     with anyio.fail_after(TIMEOUT):
                         await check(testbed, door)
-        with results.check(f"mcp {sdk.VERSION}: the filesystem server never hears of a denied tool"):
+        with results.check(f"mcp {sdk.VERSION}, sandbox level {level}: the filesystem server never hears of a denied tool"):
             called = {message["params"]["name"] for message in testbed.received("filesystem") if message["method"] == "tools/call"}
             assert called == {"list_directory", "read_text_file"}, called
 
@@ -35,15 +37,16 @@ async def check_projects(arguments, results):
 
 
 def check_endings(arguments, results):
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        with results.check(f"mcp {sdk.VERSION}: {how.name} leaves no process"):
-            shutdown_checks.check(arguments.mcpd, arguments.installed, how)
+    for how, level in product((signal.SIGTERM, signal.SIGKILL), ("scope", "files")):
+        with results.check(f"mcp {sdk.VERSION}, sandbox level {level}: {how.name} leaves no process"):
+            shutdown_checks.check(arguments.mcpd, arguments.installed, how, level)
 
 
 def main():
     arguments = results.arguments(__doc__)
     report = results.Results(arguments.results)
-    anyio.run(check_agents, arguments, report)
+    anyio.run(check_agents, arguments, report, "scope", (Socket, Connect))
+    anyio.run(check_agents, arguments, report, "files", (Socket,))
     anyio.run(check_projects, arguments, report)
     check_endings(arguments, report)
 

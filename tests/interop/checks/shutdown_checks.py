@@ -9,11 +9,11 @@ import anyio
 import sdk
 from daemon import Daemon, Server, eventually
 from entry_points import Socket
-from software import Software, memory_file
+from software import Software, memory_file, sandboxes
 from testbed import HERE
 
 
-def check(mcpd, installed, how):
+def check(mcpd, installed, how, level):
     """Ends a daemon whose servers stand behind wrappers: npx and uvx, which leave orphans, and one with a daemon of its own."""
     software = Software(installed)
     with TemporaryDirectory() as directory:
@@ -22,7 +22,7 @@ def check(mcpd, installed, how):
             "uvx": software.uvx("time"),
             "forking": Server([str(HERE.parent / "forking.sh"), *software.node("everything").command]),
         }
-        with Daemon(mcpd, servers) as daemon:
+        with Daemon(mcpd, servers, sandboxes(level, installed, directory)) as daemon:
             anyio.run(_use, daemon)
             commands = {Path(process.arguments()[0]).name for process in daemon.descendants()}
             assert "sleep" in commands, commands

@@ -1,7 +1,9 @@
 """The servers under test, started in every usual way."""
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from daemon import Server
@@ -70,6 +72,19 @@ def all_servers(software, directory):
         "npx": software.npx("memory", env=memory_file(directory, "npx")),
         "uvx": software.uvx("time"),
     }
+
+
+def sandboxes(level, installed, directory):
+    """The settings that start servers in sandboxes of this level. `directory` has their data."""
+    members = {"level": level}
+    if level == "files":
+        # mcpd finds the program that a command starts, but not programs that a wrapper has as arguments. Git does not start if it
+        # cannot read its configuration.
+        git = Path.home() / ".gitconfig"
+        paths = [Path(installed).resolve(), Path(sys.base_prefix), *([git] if git.exists() else [])]
+        members |= {"read": [str(path) for path in paths], "write": [str(directory)]}
+    pairs = ", ".join(f"{key} = {json.dumps(value)}" for key, value in members.items())
+    return f"[defaults]\nsandbox = {{ {pairs} }}\n"
 
 
 def ordinary_calls(directory):

@@ -12,23 +12,24 @@ from mcp import StdioServerParameters, stdio_client
 
 import sdk
 from daemon import Daemon
-from software import Software, all_servers, ordinary_calls
+from software import Software, all_servers, ordinary_calls, sandboxes
 
 HERE = Path(__file__).parent
 NOTE = "from the disk\n"
 
 
 class Testbed:
-    """Set up by `async with`; the daemon has all servers."""
+    """Set up by `async with`; the daemon has all servers, in sandboxes of one level."""
 
-    def __init__(self, mcpd, installed):
+    def __init__(self, mcpd, installed, level="scope"):
         self._cleanup = ExitStack()
         self._directory = Path(self._cleanup.enter_context(TemporaryDirectory(prefix="mcpd-testbed-"))).resolve()
         self._servers = all_servers(Software(installed), self._directory)
         self.note = self._directory / "notes" / "note"
         self.note.write_text(NOTE)
         self.calls = ordinary_calls(self._directory)
-        self._daemon = Daemon(mcpd, {name: self._overheard(name) for name in self._servers})
+        settings = sandboxes(level, installed, self._directory)
+        self._daemon = Daemon(mcpd, {name: self._overheard(name) for name in self._servers}, settings)
         self.daemon = None
         self.expected = []
 

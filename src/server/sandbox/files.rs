@@ -59,15 +59,14 @@ pub(super) struct Paths {
     pub(super) write: Vec<PathBuf>,
 }
 
-/// Creates the directory of the server alone.
+/// Creates the directory of the server alone, with the default working directory. A link in the place of the latter is not followed.
 pub(super) fn create_private(rules: &FileRules) -> io::Result<()> {
-    create(&rules.private)
+    create(&super::private_cwd(&rules.private))
 }
 
-/// Creates the directories in the private one. `TMPDIR` becomes a directory of this process; those of ended processes are removed.
+/// Creates the other directories in the private one. `TMPDIR` becomes a directory of this process; those of ended processes are removed.
 /// Must run inside the domain.
 pub(super) fn fill_private(rules: &FileRules, env: &mut BTreeMap<String, String>) -> io::Result<()> {
-    create(&super::private_cwd(&rules.private))?;
     for (name, path) in super::private_variables(&rules.private) {
         if env.get(name).map(Path::new) == Some(&path) {
             create(&path)?;

@@ -231,15 +231,20 @@ pub async fn run(
     // No session is left to end a call, and no server to begin a renewal.
     let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
     let (called, settled) = join(timeout(LAST_CALLS, keeper.finish()), renewals).await;
-    if called.is_err() {
-        tracing::warn!("the last calls may be missing from the calls file");
-    }
-    if settled == Some(false) {
-        tracing::warn!("stopped while a login was being renewed: `mcpd login` may be needed again");
-    }
+    warn_of_unfinished(called.is_ok(), settled != Some(false));
     // Releases the lock: from here on another daemon may serve the directory.
     drop(upkeep);
     ended
+}
+
+/// Reports what the stop has interrupted.
+fn warn_of_unfinished(has_recorded_calls: bool, has_settled_logins: bool) {
+    if !has_recorded_calls {
+        tracing::warn!("the last calls may be missing from the calls file");
+    }
+    if !has_settled_logins {
+        tracing::warn!("stopped while a login was being renewed: `mcpd login` may be needed again");
+    }
 }
 
 async fn report_warnings(warnings: Arc<logging::Limiter>) {

@@ -142,7 +142,7 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
     let is_terminal = stdin().is_terminal() && stderr().is_terminal();
     if !add.yes && !is_terminal {
         let note = format!(
-            "note: {} is known to work with `sandbox = {}`, so that it reaches no other files: `mcpd add --yes` writes that",
+            "note: {} is known to work with `sandbox = {}`, so that it reaches no other files: the option `--yes` writes that",
             add.name,
             sandbox.toml()
         );

@@ -2,6 +2,8 @@
 //!
 //! The first warning of each cause is logged. Further ones are counted, and their number is logged within a minute.
 
+#![expect(clippy::disallowed_types, reason = "several tasks count warnings; nothing waits while it is locked")]
+
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};

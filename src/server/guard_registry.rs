@@ -1,5 +1,7 @@
 //! The guards of all servers, to find the server that a process belongs to.
 
+#![expect(clippy::disallowed_types, reason = "server tasks register guards, and the daemon looks them up")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 

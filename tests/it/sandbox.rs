@@ -131,7 +131,7 @@ fn server_at_level_files_uses_the_paths_that_it_was_given() {
     let [notes, papers, letters] = ["notes", "papers", "letters"].map(|name| place.path(name));
     let read_papers = format!(", read = [{}]", quoted(&papers));
     let server = Server::named("a").flags("--tool attempt");
-    let daemon = Setup::with(at_files(&place, server, &[notes.clone()], &read_papers)).start_in(&place);
+    let daemon = Setup::with(at_files(&place, server, std::slice::from_ref(&notes), &read_papers)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     for (directory, may_read, may_write) in [(notes, true, true), (papers, true, false), (letters, false, false)] {
         let file = directory.join("file");
@@ -149,7 +149,7 @@ fn path_of_a_sandbox_that_does_not_exist_keeps_the_server_down() {
     }
     let place = Place::new();
     let missing = place.path("not-there");
-    let daemon = Setup::with(at_files(&place, Server::named("a"), &[missing.clone()], "")).start_in(&place);
+    let daemon = Setup::with(at_files(&place, Server::named("a"), std::slice::from_ref(&missing), "")).start_in(&place);
     let row = daemon.row("a");
     assert_eq!(row["code"], "sandbox_path", "{row}");
     assert!(row["reason"].as_str().is_some_and(|reason| reason.contains(missing.to_str().expect("text"))), "{row}");

@@ -1,5 +1,7 @@
 //! mcpd's end of the [reaper](crate::server::reaper): starts it, has it start guards, and replaces one that ends.
 
+#![expect(clippy::disallowed_types, reason = "server tasks share the reaper, and any of them may have to start it")]
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;

@@ -188,7 +188,8 @@ pub async fn run(
     let (calls, reader, keeper) =
         calls::start(config.daemon.calls.clone()).map_err(failed("start the history of calls"))?;
     let logins = process::logins();
-    let host = server_context(&config.daemon, inherited, cgroups, logins.clone());
+    let mut host = server_context(&config.daemon, inherited, cgroups, logins.clone());
+    host.sandbox.protected.own.push(directory.path().to_owned());
     let descendants = Descendants { guards: host.guards.clone(), inherited: host.reaper.not_ours().to_vec() };
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();

@@ -6,6 +6,7 @@
 mod agents;
 mod configuration;
 mod daemon;
+mod denials;
 mod finding;
 mod page;
 pub(super) mod probe;

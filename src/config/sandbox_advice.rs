@@ -52,7 +52,8 @@ pub(crate) fn gains_privileges(command: &str, path: &str, sources: &dyn Sources)
         return Some("is a snap, and `snap` gains privileges, which no sandbox permits");
     }
     let mode = sources.permissions(&program).ok()?.first()?.mode;
-    (mode & SET_ID != 0).then_some("has its set-user-ID bit set, and no sandbox permits the privileges that this gives")
+    (mode & SET_ID != 0)
+        .then_some("has a set-user-ID or set-group-ID bit, and no sandbox permits the privileges that this gives")
 }
 
 /// The package that the words of a command run, if they inspect or signal other processes.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::denials;
 use super::finding::{Finding, Group};
 use super::probe::DaemonProbe;
 use super::remedy::remedy;
@@ -59,7 +60,11 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
     }
     match report.state {
         StateName::NeedsLogin => return vec![locked(probe, report)],
-        state if state.is_down() => return down_and_marked(probe, report, *trial),
+        state if state.is_down() => {
+            let mut findings = down_and_marked(probe, report, *trial);
+            findings.extend(denials::finding(probe, report));
+            return findings;
+        }
         StateName::Starting if let Some(trial) = trial => return vec![late(probe, report, *trial)],
         // A server between two attempts has the same state as a new server.
         StateName::Starting if report.restarts_last_hour > 0 => return down_and_marked(probe, report, None),

@@ -13,8 +13,8 @@ use super::sections::Section;
 /// Keys that restrict a server and have no equivalent in mcpd. Users are warned that they are ignored.
 const UNSUPPORTED_KEYS: [(&str, &str); 4] = [
     ("envFile", "write its variables under `env`"),
-    ("sandboxEnabled", "mcpd runs servers as they are: put the sandbox into `command`"),
-    ("sandbox", "mcpd runs servers as they are: put the sandbox into `command`"),
+    ("sandboxEnabled", "write `sandbox` in the table of the server in mcpd's own file"),
+    ("sandbox", "write `sandbox` in the table of the server in mcpd's own file"),
     ("headersHelper", "write the headers under `headers`, with `${file:…}` for what is secret"),
 ];
 

@@ -126,6 +126,7 @@ fn processes(scene: &Scene) -> Vec<Case> {
     cases.extend([
         case(Group::Limit, "limit the victim", json!({"do": "limit", "pid": victim})),
         case(Group::Signal, "have mcpd reload", json!({"do": "reload_signal", "pid": scene.daemon.pid()})),
+        case(Group::Allowed, "lower the victim's priority", json!({"do": "lower_priority", "pid": victim})),
         case(Group::Allowed, "signal an own child", json!({"do": "signal_child"})),
         case(
             Group::Allowed,

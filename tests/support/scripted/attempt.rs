@@ -66,29 +66,6 @@ impl Arguments<'_> {
 fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
     let path = arguments.path("path");
     match arguments.text("do") {
-        "read" => File::open(path)?.read(&mut [0]).map(drop)?,
-        "open" => drop(File::open(path)?),
-        "list" => drop(fs::read_dir(path)?),
-        "follow" => drop(fs::read_link(path)?),
-        "write" => OpenOptions::new().append(true).open(path)?.write_all(arguments.text("text").as_bytes())?,
-        "create" => {
-            drop(File::create_new(path)?);
-            fs::remove_file(path)?;
-        }
-        "move" => {
-            fs::rename(path, arguments.path("to"))?;
-            fs::rename(arguments.path("to"), path)?;
-        }
-        "hard_link" => {
-            fs::hard_link(path, arguments.path("to"))?;
-            fs::remove_file(arguments.path("to"))?;
-        }
-        "read_by_link" => {
-            symlink(path, arguments.path("to"))?;
-            let outcome = fs::read(arguments.path("to"));
-            fs::remove_file(arguments.path("to"))?;
-            outcome?;
-        }
         "trace" => {
             ptrace::attach(arguments.raw_pid())?;
             wait::waitpid(arguments.raw_pid(), None)?;
@@ -112,6 +89,7 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
             let limit = Rlimit { current: Some(0), maximum: now.maximum };
             rustix::process::prlimit(Some(arguments.pid()), Resource::Core, limit)?;
         }
+        "lower_priority" => rustix::process::setpriority_process(Some(arguments.pid()), 19)?,
         "connect_abstract" => {
             let address = SocketAddr::from_abstract_name(arguments.text("name"))?;
             drop(UnixStream::connect_addr(&address)?);
@@ -133,6 +111,37 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
         "gain_privileges" if status_line("NoNewPrivs") == "1" => return Ok(Denied("no new privileges".to_owned())),
         "gain_privileges" => {}
         "start_unrestricted" => return start_unrestricted(arguments),
+        _ => return attempt_at_file(arguments),
+    }
+    Ok(Permitted)
+}
+
+fn attempt_at_file(arguments: &Arguments<'_>) -> io::Result<Outcome> {
+    let path = arguments.path("path");
+    match arguments.text("do") {
+        "read" => File::open(path)?.read(&mut [0]).map(drop)?,
+        "open" => drop(File::open(path)?),
+        "list" => drop(fs::read_dir(path)?),
+        "follow" => drop(fs::read_link(path)?),
+        "write" => OpenOptions::new().append(true).open(path)?.write_all(arguments.text("text").as_bytes())?,
+        "create" => {
+            drop(File::create_new(path)?);
+            fs::remove_file(path)?;
+        }
+        "move" => {
+            fs::rename(path, arguments.path("to"))?;
+            fs::rename(arguments.path("to"), path)?;
+        }
+        "hard_link" => {
+            fs::hard_link(path, arguments.path("to"))?;
+            fs::remove_file(arguments.path("to"))?;
+        }
+        "read_by_link" => {
+            symlink(path, arguments.path("to"))?;
+            let outcome = fs::read(arguments.path("to"));
+            fs::remove_file(arguments.path("to"))?;
+            outcome?;
+        }
         other => return Ok(Skipped(format!("unknown attempt {other}"))),
     }
     Ok(Permitted)

@@ -32,6 +32,7 @@ mod mcpd {
     /// Time limits of calls.
     pub mod config {
         mod keys;
+        mod sandbox;
         mod settings;
         pub mod size;
         mod timeouts;
@@ -40,6 +41,16 @@ mod mcpd {
         mod edit {
             pub fn toml_string(value: &str) -> String {
                 value.to_owned()
+            }
+        }
+
+        /// Stub: where a configuration gets values from, which no target reads.
+        mod interpolate {
+            use std::path::PathBuf;
+
+            pub trait Sources {
+                fn var(&self, name: &str) -> Option<String>;
+                fn home(&self) -> Option<PathBuf>;
             }
         }
 

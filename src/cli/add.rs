@@ -54,7 +54,8 @@ pub(super) struct Add {
     #[arg(long, value_name = "LEVEL", value_parser = sandbox_level, conflicts_with = "url")]
     sandbox: Option<SandboxLevel>,
     /// Accept a stricter sandbox if the server is known to work in it
-    #[arg(short, long)]
+    // Without `-y`, which belongs to a command such as npx if the server's name is missing.
+    #[arg(long)]
     yes: bool,
     #[command(flatten)]
     options: EditOptions,

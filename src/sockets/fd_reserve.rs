@@ -6,8 +6,15 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// One descriptor for the connection, and one to read the peer's entry in `/proc`.
-const MAX_DESCRIPTORS: usize = 2;
+/// The descriptors that identifying a peer takes for a moment: a handle of its process, and its entry in `/proc`.
+const TO_IDENTIFY: usize = 2;
+/// Those, and one for the connection.
+const MAX_DESCRIPTORS: usize = 1 + TO_IDENTIFY;
+
+/// Fails if the descriptors to identify a peer are not available.
+pub(super) fn check_available() -> io::Result<()> {
+    [(); TO_IDENTIFY].map(|()| File::open("/dev/null")).into_iter().try_for_each(|file| file.map(drop))
+}
 
 /// The reserve of one socket. The default is empty.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! A listening socket. Its file has the right mode from the start and is removed with the listener.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::sleep;
 
 use super::SocketError;
-use super::fd_reserve::FdReserve;
+use super::fd_reserve::{self, FdReserve};
 
 /// Delay before the next attempt after `accept` has failed, for example because no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -45,6 +45,8 @@ pub struct Listener {
     /// The last attempt to accept failed, and a warning was logged.
     failing: Cell<bool>,
     pub(super) fd_reserve: FdReserve,
+    /// A connection whose peer cannot be identified until descriptors are free.
+    pending: RefCell<Option<UnixStream>>,
 }
 
 fn bind(path: &Path) -> io::Result<UnixListener> {
@@ -90,8 +92,8 @@ impl Listener {
     }
 
     fn new(socket: UnixListener, path: PathBuf, identity: (u64, u64)) -> Self {
-        let (failing, fd_reserve) = (Cell::new(false), FdReserve::default());
-        Self { socket, path, identity, mode: SocketMode::Owner, is_activated: false, failing, fd_reserve }
+        let (failing, fd_reserve, pending) = (Cell::new(false), FdReserve::default(), RefCell::default());
+        Self { socket, path, identity, mode: SocketMode::Owner, is_activated: false, failing, fd_reserve, pending }
     }
 
     /// A duplicate of the socket, if it belongs to the service manager.
@@ -164,6 +166,20 @@ impl Listener {
     }
 
     async fn accept_one(&self) -> io::Result<UnixStream> {
+        let stream = match self.pending.take() {
+            Some(stream) => stream,
+            None => self.accept_connection().await?,
+        };
+        match fd_reserve::check_available() {
+            Err(error) if !self.fd_reserve.release(&error) => {
+                self.pending.replace(Some(stream));
+                Err(error)
+            }
+            _ => Ok(stream),
+        }
+    }
+
+    async fn accept_connection(&self) -> io::Result<UnixStream> {
         loop {
             self.refill();
             let error = match self.socket.accept().await {

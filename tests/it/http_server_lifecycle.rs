@@ -117,7 +117,7 @@ fn stopped_server_receives_the_end_of_its_session_and_can_be_enabled() {
     let front = front(&place, "");
     let mut daemon = served(&place, &front);
     daemon.client(&["disable", "s", "--stop"]).expect_code(0);
-    assert_eq!((front.sessions(), daemon.row("s")["state"].as_str()), (0, Some("stopped")));
+    assert_eq!((front.sessions(), daemon.row("s")["state"].as_str()), (0, Some("disabled")));
     daemon.client(&["enable", "s"]).expect_code(0);
     assert_eq!((front.sessions(), daemon.row("s")["state"].as_str()), (1, Some("ready")));
     daemon.term();

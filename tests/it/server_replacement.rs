@@ -409,6 +409,6 @@ fn replacement_process_has_no_operator_rights() {
     let output = until("the server has run `mcpd status`", || {
         std::fs::read_to_string(&path).ok().filter(|output| output.ends_with('\n') && !output.starts_with("mcpd 0"))
     });
-    assert!(output.contains("does not answer"), "{output}");
+    assert!(output.contains("servers have no operator rights"), "{output}");
     until("the refusal is logged", || daemon.log().contains("refused an operator").then_some(()));
 }

@@ -342,7 +342,7 @@ fn resources_are_read_by_two_tools() {
             (ResourceTool::List, json!({"server": "no"}), "there is no server `no`"),
             (ResourceTool::Read, json!({"server": "no", "uri": "x"}), "there is no server `no`"),
             (ResourceTool::Read, json!({"server": "d", "uri": "x"}), "server `d`: unknown resource (-32002)"),
-            (ResourceTool::Read, json!({"server": "d"}), "`read_mcp_resource`: `server` and `uri` are needed"),
+            (ResourceTool::Read, json!({"server": "d"}), "`read_mcp_resource`: `server` and `uri` are required"),
             (ResourceTool::Read, json!([]), "`read_mcp_resource`: "),
         ] {
             let message = tool.call(&manager, &arguments).await.expect_err(expected).to_string();

@@ -211,7 +211,7 @@ fn restart_and_reload_serve_both_eras_again() {
     daemon.client(&["reload"]).expect_code(0);
     expect_both();
     daemon.client(&["disable", "--stop", "s"]).expect_code(0);
-    daemon.wait_row("s", "is stopped", |row| row["state"] == "stopped");
+    daemon.wait_row("s", "is disabled", |row| row["state"] == "disabled");
     daemon.client(&["enable", "s"]).expect_code(0);
     daemon.wait_row("s", "is ready", |row| row["state"] == "ready");
     expect_both();

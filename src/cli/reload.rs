@@ -105,8 +105,8 @@ fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
         .collect();
     let failed: Vec<_> = failed.iter().filter(|failed| scope.includes(failed)).collect();
     for ReloadFailure { name, reason, runs_on, stderr, .. } in &failed {
-        let note = if *runs_on { "its previous definition keeps running" } else { "mcpd tries again" };
-        text += &format!("{:13}{name}: {} ({note})\n", "not started", one_line(split_searched_path(reason).0));
+        let note = if *runs_on { " (its previous definition keeps running)" } else { "" };
+        text += &format!("{:13}{name}: {}{note}\n", "not started", one_line(split_searched_path(reason).0));
         stderr.iter().for_each(|line| text += &format!("    {}\n", one_line(line)));
     }
     let paths = searched_paths(failed.iter().map(|failed| &*failed.reason), "the daemon");

@@ -145,20 +145,20 @@ mod tests {
     }
 
     fn unzipped(inputs: Vec<(TaskInputId, Input)>) -> (Vec<TaskInputId>, Vec<Bytes>) {
-        inputs.into_iter().map(|(place, input)| (place, input.key)).unzip()
+        inputs.into_iter().map(|(id, input)| (id, input.key)).unzip()
     }
 
     #[test]
     fn each_input_is_requested_once_and_sent_once() {
         let mut all = TaskInputs::default();
-        let (places, keys) = unzipped(all.begin_requests(7, inputs(&["a", "b"])).expect("room"));
-        assert_eq!((places[0].creating_call, keys), (7, vec![Bytes::from("\"a\""), Bytes::from("\"b\"")]));
+        let (ids, keys) = unzipped(all.begin_requests(7, inputs(&["a", "b"])).expect("room"));
+        assert_eq!((ids[0].creating_call, keys), (7, vec![Bytes::from("\"a\""), Bytes::from("\"b\"")]));
         let (more, keys) = unzipped(all.begin_requests(7, inputs(&["b", "\\u0061", "c"])).expect("room"));
         assert_eq!(keys, [Bytes::from("\"c\"")], "keys are compared as text");
-        all.answered(places[0], Bytes::from("1"));
+        all.answered(ids[0], Bytes::from("1"));
         all.answered(more[0], Bytes::from("33"));
         assert!(all.take_answers().is_empty() && all.bytes() == 3, "one request is unanswered");
-        all.not_answered(places[1]);
+        all.not_answered(ids[1]);
         assert_eq!(
             all.take_answers(),
             [("\"a\"", "1"), ("\"c\"", "33")].map(|(k, v)| (Bytes::from(k), Bytes::from(v)))

@@ -72,7 +72,7 @@ use crate::server::lifecycle::State;
 use crate::server::{self, HealthOverride, ServerSnapshot, StopLevel, StopReceiver};
 
 /// Capacity of the queue of orders. At the limit, senders wait.
-const ORDER_PLACES: usize = 16;
+const ORDER_CAPACITY: usize = 16;
 
 /// Runs any number of servers and exposes them as one, as the daemon does. Cheap to clone; each clone is the same manager.
 ///
@@ -127,9 +127,9 @@ impl Manager {
         check_names(servers.iter().map(|config| &config.name))?;
         let task = ManagerTask::start(setup, servers, profiles);
         let (view, profiles) = (task.view(), task.profiles());
-        let (orders, receiver) = mpsc::channel(ORDER_PLACES);
-        let (stop, order) = StopReceiver::channel();
-        let running = tokio::spawn(task.run(receiver, order));
+        let (orders, receiver) = mpsc::channel(ORDER_CAPACITY);
+        let (stop, stop_receiver) = StopReceiver::channel();
+        let running = tokio::spawn(task.run(receiver, stop_receiver));
         Ok((Self { orders, view, profiles, stop: Arc::new(stop) }, running))
     }
 

@@ -40,7 +40,7 @@ impl ServerHandle {
         let Ok(Message::Request { id, .. }) = parse(&line) else {
             return Err(ErrorObject::new(reply::INVALID_REQUEST, "the request is not valid JSON-RPC"));
         };
-        // These requests do not depend on the stop order of a daemon.
+        // These requests do not depend on the stop level of a daemon.
         let (_running, stop) = StopReceiver::channel();
         let (to, mut answers) = SessionSender::channel(Arc::default(), stop);
         let span = tool.map_or_else(Span::none, |tool| span::open(Some(self.name()), tool, None, &id, &line));

@@ -43,8 +43,8 @@ pub(super) fn inherited_socket() -> io::Result<UnixStream> {
     Ok(UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?))
 }
 
-pub(super) fn receive_streams(control: &UnixStream) -> io::Result<[OwnedFd; 3]> {
-    let (_, fds) = receive(control, &mut [0])?;
+pub(super) fn receive_streams(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
+    let (_, fds) = receive(socket, &mut [0])?;
     fds.try_into().map_err(|_| io::Error::other("expected three descriptors"))
 }
 

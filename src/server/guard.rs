@@ -35,9 +35,9 @@ use super::subtree_owner::{drain, kill_subtree, prepare};
 /// The process name of a guard, by which `main` recognizes one.
 pub const ARGV0: &str = "mcpd-guard";
 
-/// Order: send SIGTERM to the server's process group.
+/// Command: send SIGTERM to the server's process group.
 pub(crate) const TERMINATE: u8 = b'T';
-/// Order: kill the subtree at once with SIGKILL.
+/// Command: kill the subtree at once with SIGKILL.
 pub(crate) const KILL: u8 = b'K';
 
 /// A report of the guard to mcpd: one JSON object per line.
@@ -53,58 +53,58 @@ pub(crate) enum Report {
 }
 
 pub(super) fn run() -> io::Result<()> {
-    // A new session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
+    // A new Unix session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
     rustix::process::setsid()?;
     let child_ended = prepare(c"mcpd-guard")?;
-    let control = inherited_socket()?;
-    let streams = receive_streams(&control)?;
-    let Some(definition) = receive_definition(&control)? else { return Ok(()) };
-    let server = match start(&definition, streams) {
+    let socket = inherited_socket()?;
+    let streams = receive_streams(&socket)?;
+    let Some(spec) = receive_spec(&socket)? else { return Ok(()) };
+    let server = match start(&spec, streams) {
         Ok(pid) => pid,
-        Err(failure) => return send_report(&control, &Report::NotStarted(failure)),
+        Err(failure) => return send_report(&socket, &Report::NotStarted(failure)),
     };
-    drop(definition);
+    drop(spec);
     // From here on the server runs. Whatever fails, the subtree is killed before the guard exits.
-    let watched = send_report(&control, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
-        .and_then(|()| watch(&control, &child_ended, server));
+    let watched = send_report(&socket, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
+        .and_then(|()| watch(&socket, &child_ended, server));
     kill_subtree(&child_ended)?;
     watched
 }
 
-/// The definition; `None` if an order came with it: the server has not started, so there is nothing to stop.
-fn receive_definition(control: &UnixStream) -> io::Result<Option<LaunchSpec>> {
-    let mut lines = BufReader::new(control);
+/// The launch spec; `None` if a command came with it: the server has not started, so there is nothing to stop.
+fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>> {
+    let mut lines = BufReader::new(socket);
     let mut line = String::new();
     lines.read_line(&mut line)?;
     Ok(if lines.buffer().is_empty() { Some(serde_json::from_str(&line)?) } else { None })
 }
 
-fn start(definition: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
-    if let Some(umask) = definition.umask {
+fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
+    if let Some(umask) = spec.umask {
         rustix::process::umask(Mode::from_raw_mode(umask));
     }
-    for (resource, current) in [(Resource::Nofile, definition.open_files), (Resource::Core, definition.core_size)] {
+    for (resource, current) in [(Resource::Nofile, spec.open_files), (Resource::Core, spec.core_size)] {
         if current.is_some() {
             let limit = Rlimit { current, ..rustix::process::getrlimit(resource) };
             rustix::process::setrlimit(resource, limit).map_err(|error| StartError::System(error.to_string()))?;
         }
     }
-    let child = if definition.sandbox.is_some() {
-        stage::spawn(definition, &streams)?
+    let child = if spec.sandbox.is_some() {
+        stage::spawn(spec, &streams)?
     } else {
-        let mut command = command(definition, streams)?;
+        let mut command = command(spec, streams)?;
         command.spawn().map_err(|error| cannot_run(&command, &error))?
     };
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or_else(|| StartError::System("no process id".to_owned()))
 }
 
-/// Waits for the first of these: the server's exit, the order to kill, the end of the lifeline, or the death of the reaper.
-fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Result<()> {
+/// Waits for the first of these: the server's exit, the command to kill, the end of the lifeline, or the death of the reaper.
+fn watch(socket: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Result<()> {
     let reaper = rustix::stdio::stdout();
     loop {
         // The reaper writes nothing, so its pipe only reports the hang-up.
         let mut fds =
-            [control.as_fd(), child_ended.as_fd(), reaper].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            [socket.as_fd(), child_ended.as_fd(), reaper].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -113,20 +113,20 @@ fn watch(control: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Res
         if ready[1] {
             drain(child_ended);
             if let Some(exit) = reap(server) {
-                return send_report(control, &Report::Exited(exit));
+                return send_report(socket, &Report::Exited(exit));
             }
         }
-        if ready[2] || ready[0] && handle_order(control, server) {
+        if ready[2] || ready[0] && handle_command(socket, server) {
             return Ok(());
         }
     }
 }
 
-/// Carries out one order. Returns `true` if the subtree must be killed.
-fn handle_order(mut control: &UnixStream, server: Pid) -> bool {
-    let mut order = [0];
-    match io::Read::read(&mut control, &mut order) {
-        Ok(1) if order[0] == TERMINATE => {
+/// Executes one command. Returns `true` if the subtree must be killed.
+fn handle_command(mut socket: &UnixStream, server: Pid) -> bool {
+    let mut byte = [0];
+    match io::Read::read(&mut socket, &mut byte) {
+        Ok(1) if byte[0] == TERMINATE => {
             // The server leads the group and is not reaped yet, so the number cannot have been reused.
             let _ = kill_process_group(server, Signal::TERM);
             false
@@ -147,8 +147,8 @@ fn reap(server: Pid) -> Option<Exit> {
     ended
 }
 
-fn send_report(mut control: &UnixStream, report: &Report) -> io::Result<()> {
-    send_line(&mut control, report)
+fn send_report(mut socket: &UnixStream, report: &Report) -> io::Result<()> {
+    send_line(&mut socket, report)
 }
 
 #[cfg(test)]
@@ -158,12 +158,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_that_comes_with_the_definition_is_not_lost() {
+    fn command_that_arrives_with_the_launch_spec_is_not_lost() {
         for (sent, is_started) in [("", true), ("K", false)] {
             let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
-            let definition = r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null,"core_size":null,"sandbox":null}"#;
-            theirs.write_all(format!("{definition}\n{sent}").as_bytes()).expect("there is room");
-            assert_eq!(receive_definition(&ours).expect("it is read").is_some(), is_started);
+            let spec = r#"{"command":"x","args":[],"env":{},"cwd":"/","umask":null,"open_files":null,"core_size":null,"sandbox":null}"#;
+            theirs.write_all(format!("{spec}\n{sent}").as_bytes()).expect("there is room");
+            assert_eq!(receive_spec(&ours).expect("it is read").is_some(), is_started);
         }
     }
 }

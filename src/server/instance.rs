@@ -371,8 +371,8 @@ impl Instance {
         let id = request.to_string();
         match self.wire.take(id.as_bytes()) {
             Some(PendingRequest::Call(call)) => {
-                let (failure, sent) = transport_errors::failure(error);
-                self.fail_with(call, failure, sent)
+                let (failure, may_have_arrived) = transport_errors::failure(error);
+                self.fail_with(call, failure, may_have_arrived)
             }
             Some(PendingRequest::Bridged(bridged)) => {
                 let call = match transport_errors::retry_delay(&error) {
@@ -380,8 +380,8 @@ impl Instance {
                     None => Some(bridged),
                 };
                 if let Some(bridged) = call {
-                    let (failure, sent) = transport_errors::failure(error);
-                    self.fail_bridged_with(bridged, failure, sent);
+                    let (failure, may_have_arrived) = transport_errors::failure(error);
+                    self.fail_bridged_with(bridged, failure, may_have_arrived);
                 }
                 Effect::Nothing
             }
@@ -558,8 +558,8 @@ impl Instance {
     pub(super) fn subscribe(&mut self, call: Call) {
         let key = call.response_handle.key;
         if let Some(call) = self.subscriptions.subscribe(&mut self.wire, call) {
-            let was_sent = self.call(Box::new(call));
-            self.subscriptions.sent(key, was_sent);
+            let was_queued = self.call(Box::new(call));
+            self.subscriptions.note_queued(key, was_queued);
         }
     }
 
@@ -573,15 +573,15 @@ impl Instance {
     /// Cancels a call. The server receives the cancellation if it may have received the call.
     pub(super) fn cancel(&mut self, key: CallKey, words: Option<&Cancellation>) {
         let is_it = |pending: &PendingRequest| pending.call().is_some_and(|call| call.response_handle.key == key);
-        let (id, call, abandoned, is_parked) = match self.wire.remove_where(is_it).pop() {
+        let (id, call, abandoned, has_no_request) = match self.wire.remove_where(is_it).pop() {
             Some((id, PendingRequest::Call(call))) => {
                 let abandoned = call.abandoned(id);
                 (id, call, abandoned, false)
             }
             Some((id, PendingRequest::Bridged(mut bridged))) => {
                 self.withdraw_requests_for(id, &mut bridged);
-                let (abandoned, is_parked) = (bridged.abandoned(id), bridged.state.has_no_pending_request());
-                (id, self.unbridge(*bridged), abandoned, is_parked)
+                let (abandoned, has_no_request) = (bridged.abandoned(id), bridged.state.has_no_pending_request());
+                (id, self.unbridge(*bridged), abandoned, has_no_request)
             }
             _ => {
                 self.subscriptions.cancel_waiting(key);
@@ -591,10 +591,10 @@ impl Instance {
                 return self.drop_task_of(key);
             }
         };
-        let sent = !is_parked && !self.wire.retract(call.line);
+        let may_have_arrived = !has_no_request && !self.wire.retract(call.line);
         call.response_handle.disarm();
         self.count_ended();
-        if sent {
+        if may_have_arrived {
             let line = match words.filter(|words| words.line.len() <= MAX_SMALL_LINE) {
                 Some(Cancellation { line, request }) => {
                     splice(line, &mut [Edit { part: request, replacement: id.to_string().as_bytes() }])
@@ -606,7 +606,7 @@ impl Instance {
         }
         let reason = "the agent has given up the call that this was for";
         self.end_requests_for(key.session, RequestEnd { code: ErrorCode::Died, reason });
-        for call in self.subscriptions.cancelled(&mut self.wire, key, sent) {
+        for call in self.subscriptions.cancelled(&mut self.wire, key, may_have_arrived) {
             self.subscribe(call);
         }
     }
@@ -687,12 +687,12 @@ impl Instance {
 
     /// Fails a call, and takes it back if the server has not begun to read it. Returns whether the server may have read it.
     fn fail_call(&mut self, call: PendingCall, failure: Failure) -> bool {
-        let sent = !self.wire.retract(call.line);
-        self.fail_with(call, failure, sent);
-        sent
+        let may_have_arrived = !self.wire.retract(call.line);
+        self.fail_with(call, failure, may_have_arrived);
+        may_have_arrived
     }
 
-    /// Fails a call. `sent` is whether the server may have read it.
+    /// Fails a call. `may_have_arrived` is whether the server may have read it.
     fn fail_with(&mut self, call: PendingCall, failure: Failure, may_have_arrived: bool) -> Effect {
         self.count_ended();
         self.stats().errors.add_one();
@@ -808,21 +808,21 @@ impl Instance {
 
     /// Fails a bridged call as [`Self::fail_call`] does.
     fn fail_bridged(&mut self, bridged: Box<PendingBridgedCall>, failure: Failure) -> bool {
-        let sent = !self.wire.retract(bridged.call.line);
-        self.fail_bridged_with(bridged, failure, sent);
-        sent
+        let may_have_arrived = !self.wire.retract(bridged.call.line);
+        self.fail_bridged_with(bridged, failure, may_have_arrived);
+        may_have_arrived
     }
 
-    /// Fails a bridged call. `sent` is whether the server may have read the latest request.
+    /// Fails a bridged call. `may_have_arrived` is whether the server may have read the latest request.
     fn fail_bridged_with(
         &mut self,
         bridged: Box<PendingBridgedCall>,
         failure: Failure,
         may_have_arrived: bool,
     ) -> Effect {
-        let sent = may_have_arrived || bridged.state.was_sent_before();
+        let may_have_arrived = may_have_arrived || bridged.state.was_sent_before();
         let call = self.unbridge(*bridged);
-        self.fail_with(call, failure, sent)
+        self.fail_with(call, failure, may_have_arrived)
     }
 
     /// The server has answered a bridged call.
@@ -1010,21 +1010,21 @@ impl Instance {
     fn collect_inputs(&mut self, mut bridged: Box<PendingBridgedCall>, inputs: &[Input]) {
         bridged.call.deadline.extend(Instant::now());
         let (session, to) = (bridged.call.response_handle.key.session, bridged.call.response_handle.to().cloned());
-        let parked = self.wire.register_without_request(bridged);
-        if !has_space_for_inputs(&self.wire, parked) {
-            return self.fail_inputs(parked, INPUTS_TOO_LARGE.to_owned());
+        let call = self.wire.register_without_request(bridged);
+        if !has_space_for_inputs(&self.wire, call) {
+            return self.fail_inputs(call, INPUTS_TOO_LARGE.to_owned());
         }
         for (index, input) in inputs.iter().enumerate() {
-            let input_id = CallInput { call: parked, index };
+            let input_id = CallInput { call, index };
             let requested = match to.clone() {
                 Some(to) => self.request_input(&Recipient { session, to }, AnswerUse::Call(input_id), input),
                 None => Err("nobody waits for it any more".to_owned()),
             };
             if let Err(why) = requested {
-                return self.fail_inputs(parked, why);
+                return self.fail_inputs(call, why);
             }
         }
-        self.resend_if_complete(parked);
+        self.resend_if_complete(call);
     }
 
     /// Sends the agent a request for an input, unless the configuration has it. `Err` continues the name of the server.
@@ -1089,16 +1089,16 @@ impl Instance {
     }
 
     /// Sends the call again once every input is there.
-    fn resend_if_complete(&mut self, parked: u64) {
-        if let Some((bridged, changes)) = take_complete(&mut self.wire, parked) {
+    fn resend_if_complete(&mut self, call: u64) {
+        if let Some((bridged, changes)) = take_complete(&mut self.wire, call) {
             self.resend(bridged, &changes);
         }
     }
 
     /// The call cannot be sent again; `why` continues the name of the server.
-    fn fail_inputs(&mut self, parked: u64, why: String) {
-        self.withdraw_inputs(parked);
-        if let Some(bridged) = self.wire.take_bridged(parked) {
+    fn fail_inputs(&mut self, call: u64, why: String) {
+        self.withdraw_inputs(call);
+        if let Some(bridged) = self.wire.take_bridged(call) {
             self.fail_bridged_with(bridged, Failure::InputUnavailable { why }, true);
         }
     }
@@ -1353,10 +1353,10 @@ impl Instance {
         Effect::Nothing
     }
 
-    /// Parks a request for the result of a task until the next poll. The agent is sent requests for these raw `inputRequests`.
+    /// Holds a request for the result of a task until the next poll. The agent is sent requests for these raw `inputRequests`.
     fn wait_for_poll(&mut self, mut bridged: Box<PendingBridgedCall>, at: Instant, inputs: Option<&Bytes>) {
         let RequestKind::LegacyTask(task_request) = &bridged.call.kind else { return };
-        let (id, task) = (task_request.id.clone(), self.tasks.request_of(&task_request.id));
+        let (id, task) = (task_request.id.clone(), self.tasks.key_of(&task_request.id));
         let (session, to) = (bridged.call.response_handle.key.session, bridged.call.response_handle.to().cloned());
         let (client_meta, is_known) = (bridged.state.client_meta(), !bridged.state.is_for_hidden_task());
         // Its time limit starts at the next poll.

@@ -33,10 +33,10 @@ pub(crate) struct LaunchSpec {
 }
 
 /// The command that runs the server, in its own process group.
-pub(super) fn command(definition: &LaunchSpec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartError> {
-    let mut command = Command::new(find_program(definition)?);
-    command.arg0(&definition.command).args(&definition.args).env_clear().envs(&definition.env);
-    command.current_dir(&definition.cwd).process_group(0);
+pub(super) fn command(spec: &LaunchSpec, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Command, StartError> {
+    let mut command = Command::new(find_program(spec)?);
+    command.arg0(&spec.command).args(&spec.args).env_clear().envs(&spec.env);
+    command.current_dir(&spec.cwd).process_group(0);
     command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
     Ok(command)
 }
@@ -46,20 +46,20 @@ pub(super) fn cannot_run(command: &Command, error: &io::Error) -> StartError {
 }
 
 /// The file to execute: `command` if it contains a `/`, or else the first executable of that name in the server's `PATH`.
-pub(super) fn find_program(definition: &LaunchSpec) -> Result<PathBuf, StartError> {
-    if !definition.cwd.is_dir() {
-        return Err(StartError::NoWorkingDirectory(definition.cwd.clone()));
+pub(super) fn find_program(spec: &LaunchSpec) -> Result<PathBuf, StartError> {
+    if !spec.cwd.is_dir() {
+        return Err(StartError::NoWorkingDirectory(spec.cwd.clone()));
     }
-    let command = &definition.command;
+    let command = &spec.command;
     let not_found = |path: Option<&str>| match mistaken_for_program(command) {
         Some(text) => StartError::CommandLine(text),
         None => StartError::CommandNotFound { command: command.clone(), path: path.map(str::to_owned) },
     };
     if command.contains('/') {
-        let path = definition.cwd.join(command);
+        let path = spec.cwd.join(command);
         return if path.exists() { Ok(path) } else { Err(not_found(None)) };
     }
-    let path = definition.env.get("PATH").map_or("", String::as_str);
+    let path = spec.env.get("PATH").map_or("", String::as_str);
     find_in_path(command, path).ok_or_else(|| not_found(Some(path)))
 }
 

@@ -74,9 +74,9 @@ impl Link {
     }
 
     /// The next message, if it was read already.
-    pub(super) fn buffered(&mut self) -> Option<Incoming> {
+    pub(super) fn next_buffered(&mut self) -> Option<Incoming> {
         match self {
-            Self::Pipes { stdout, .. } => stdout.buffered(),
+            Self::Pipes { stdout, .. } => stdout.next_buffered(),
             Self::Http(_) => None,
         }
     }
@@ -101,7 +101,7 @@ impl Link {
         matches!(self, Self::Http(http) if http.is_known_modern())
     }
 
-    /// Switches the connection to the modern era: requests open no session.
+    /// Switches the connection to the modern era: requests open no HTTP session.
     pub(super) fn switch_to_modern(&mut self) {
         if let Self::Http(http) = self {
             http.discovered();

@@ -94,7 +94,7 @@ pub(super) struct SpawnedProcess {
 pub(super) async fn spawn(
     guard: &GuardProgram,
     reaper: &Reaper,
-    definition: &LaunchSpec,
+    spec: &LaunchSpec,
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (pipes, servers) = pipes().map_err(refused)?;
@@ -106,7 +106,7 @@ pub(super) async fn spawn(
     };
     let supervisor = match program {
         Some(program) => Supervisor::Guard(guarded::spawn(reaper, program, servers).await?),
-        None => Supervisor::ProcessGroup(unguarded::start(definition, servers)?),
+        None => Supervisor::ProcessGroup(unguarded::start(spec, servers)?),
     };
     Ok(SpawnedProcess { pipes, process: Process { supervisor, cgroup: None, seen: None, ended: None } })
 }
@@ -155,9 +155,9 @@ impl SpawnedProcess {
     }
 
     /// Starts the server, and returns its process id.
-    pub(super) async fn start(&mut self, definition: &LaunchSpec) -> Result<u32, SpawnError> {
+    pub(super) async fn start(&mut self, spec: &LaunchSpec) -> Result<u32, SpawnError> {
         let started = match &mut self.process.supervisor {
-            Supervisor::Guard(guarded) => guarded.start(definition).await,
+            Supervisor::Guard(guarded) => guarded.start(spec).await,
             Supervisor::ProcessGroup(grouped) => Ok(grouped.pid()),
         };
         if !matches!(started, Err(SpawnError::GuardLost)) {
@@ -245,7 +245,7 @@ impl Process {
     }
 }
 
-/// The definition for the guard. The environment is selected from `own`, that of this process, unless the configuration
+/// The launch spec for the guard. The environment is selected from `own`, that of this process, unless the configuration
 /// has selected it already.
 pub(super) fn launch_spec(
     program: &Program,
@@ -305,9 +305,9 @@ mod tests {
         let own = [("HOME", "/own"), ("TERM", "xterm"), ("SECRET", "s")];
         let env = |program: &Program| {
             let own = variables(&own).into_iter();
-            let definition = launch_spec(program, ProcessAttributes::default(), None, own);
-            assert_eq!(definition.cwd, PathBuf::from(&definition.env["HOME"]));
-            definition.env
+            let spec = launch_spec(program, ProcessAttributes::default(), None, own);
+            assert_eq!(spec.cwd, PathBuf::from(&spec.env["HOME"]));
+            spec.env
         };
         assert_eq!(env(&program), variables(&[("HOME", "/own"), ("TERM", "dumb"), ("TOKEN", "t")]));
         program.passed = Some(variables(&[("HOME", "/other"), ("TERM", "vt100")]));

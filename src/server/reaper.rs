@@ -4,13 +4,13 @@
 //! the socket of a guard to start.
 //!
 //! The reaper is a child subreaper above the guards, so it inherits the orphans of a guard that was killed, and kills them at once. It
-//! continues guards that were stopped. When its socket closes, because mcpd has died or needs no more guards, it kills everything
+//! continues guards that were suspended. When its socket closes, because mcpd has died or needs no more guards, it kills everything
 //! below it and exits. Guards have the read end of a pipe to the reaper, so that they also notice its death.
 //!
-//! The reaper stays in mcpd's session, but has its own process group. If mcpd dies while the reaper is stopped, the kernel
+//! The reaper stays in mcpd's Unix session, but has its own process group. If mcpd dies while the reaper is suspended, the kernel
 //! continues the reaper: its process group is orphaned then (setpgid(2)).
 //!
-//! Single-threaded, without tokio. It never sees the definition or data of a server.
+//! Single-threaded, without tokio. It never sees the launch spec or data of a server.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -103,7 +103,7 @@ impl Reaper {
         }
     }
 
-    /// Reaps dead children and continues stopped ones. Returns whether a child died.
+    /// Reaps dead children and continues suspended ones. Returns whether a child died.
     fn reap(&mut self) -> bool {
         let mut has_died = false;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {

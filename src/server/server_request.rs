@@ -114,7 +114,7 @@ pub(super) enum FromAgentMessage {
 pub struct ServerResponseHandle {
     id: Bytes,
     server: Arc<str>,
-    /// The reserved place of the answer; `None` once it was sent.
+    /// The permit for the answer, reserved in the channel; `None` once it was sent.
     answer: Option<mpsc::OwnedPermit<FromAgentMessage>>,
     progress: mpsc::Sender<FromAgentMessage>,
 }
@@ -163,8 +163,8 @@ impl ServerResponseHandle {
     }
 
     fn send(&mut self, line: Bytes) {
-        if let Some(place) = self.answer.take() {
-            place.send(FromAgentMessage::Response(line));
+        if let Some(permit) = self.answer.take() {
+            permit.send(FromAgentMessage::Response(line));
         }
     }
 }

@@ -35,7 +35,7 @@ impl StopReceiver {
 
     /// Waits until the level is at least `stop`. A dropped sender means [`StopLevel::Kill`].
     pub async fn at_least(&mut self, stop: StopLevel) {
-        let _ = self.0.wait_for(|order| *order >= stop).await;
+        let _ = self.0.wait_for(|level| *level >= stop).await;
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn kill_descendants(spared: &[u32]) -> bool {
 
 /// Kills the remains of a lost reaper. Returns whether there were any.
 ///
-/// Spares the subtrees of `spared`, and this process's own session, which every guard leaves.
+/// Spares the subtrees of `spared`, and this process's own Unix session, which every guard leaves.
 pub(crate) fn kill_orphans(spared: &[u32]) -> bool {
     // Not getsid(2): it returns 0 for a leader outside this PID namespace, and `rustix` requires a positive number.
     let Some(own) = stat(getpid().as_raw_pid()) else { return false };

@@ -1,7 +1,8 @@
 //! The task of one server: it runs instance after instance until the server is stopped.
 //!
-//! It owns everything of the server. While no instance is ready, calls wait for a bounded time in [`parked_calls`], and for one of
-//! its places in [`queued_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it behind.
+//! It owns everything of the server. While no instance is ready, calls wait for a bounded time in [`parked_calls`]. At the
+//! in-flight limit they wait in [`queued_calls`]. [`opening`] starts an instance, [`serve`] runs it, [`shutdown`] leaves nothing of it
+//! behind.
 
 mod failure_log;
 mod fanout;

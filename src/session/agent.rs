@@ -163,12 +163,12 @@ impl AgentInfo {
     }
 
     fn warn_of_other_version(&self, meta: &InitializeMeta) {
-        let own = env!("CARGO_PKG_VERSION");
-        if let Some(connect) = meta.connect.as_ref().filter(|connect| *connect != own) {
+        let version = env!("CARGO_PKG_VERSION");
+        if let Some(connect) = meta.connect.as_ref().filter(|connect| *connect != version) {
             let connect = excerpt(connect, MAX_CLIENT_LEN);
             tracing::warn!(
                 session = self.session,
-                "an agent comes through `mcpd connect` {connect}; this is mcpd {own}"
+                "an agent comes through `mcpd connect` {connect}; this is mcpd {version}"
             );
         }
     }

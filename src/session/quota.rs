@@ -15,7 +15,7 @@ use crate::jsonrpc::reply::ErrorObject;
 use crate::server::User;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// When to retry what was refused for want of a place.
+/// When to retry what was refused for lack of quota.
 const RETRY_AFTER: Duration = SECOND;
 
 /// The key of a quota in the configuration.

@@ -97,8 +97,8 @@ impl ServerRequests {
     /// The id of the task that the request is about, unless the task was made for this instance.
     fn foreign_task(&self, request: &ForwardedRequest) -> Option<Bytes> {
         match &request.task {
-            Some(TaskContext { request: ClientTaskRequest::One(id), channel }) => {
-                (!self.client_tasks.is_of(id, channel)).then(|| id.clone())
+            Some(TaskContext { request: ClientTaskRequest::One(id), instance }) => {
+                (!self.client_tasks.is_of(id, instance)).then(|| id.clone())
             }
             _ => None,
         }
@@ -136,17 +136,17 @@ impl ServerRequests {
     pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes, result: Option<&Bytes>) {
         let Some(UnansweredRequest { response_handle, progress_token, task }) = self.take(id) else { return };
         let narrowed = match (task, result) {
-            (Some(TaskContext { request: ClientTaskRequest::Make, channel }), Some(result)) => {
+            (Some(TaskContext { request: ClientTaskRequest::Make, instance }), Some(result)) => {
                 let token =
                     progress_token.map(|server_token| ProgressToken { sent: Bytes::copy_from_slice(id), server_token });
-                if !self.record_task(result, channel, token) {
+                if !self.record_task(result, instance, token) {
                     let message = "the agent has made a task with an id that a task of another server has";
                     return response_handle.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
                 }
                 None
             }
-            (Some(TaskContext { request: ClientTaskRequest::List, channel }), Some(result)) => {
-                match self.client_tasks.narrow(result, &channel) {
+            (Some(TaskContext { request: ClientTaskRequest::List, instance }), Some(result)) => {
+                match self.client_tasks.narrow(result, &instance) {
                     Ok(narrowed) => narrowed,
                     Err(NotATaskList) => {
                         let message = "the answer of the agent is no list of tasks";

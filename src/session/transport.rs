@@ -76,11 +76,11 @@ impl Transport for LineTransport {
     }
 
     fn next_buffered(&mut self) -> Option<AgentMessage> {
-        self.reader.buffered()
+        self.reader.next_buffered()
     }
 
     fn unreturned_bytes(&self) -> usize {
-        self.reader.unfinished()
+        self.reader.unreturned_bytes()
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>> {

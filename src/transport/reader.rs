@@ -98,7 +98,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
                 self.parsing = None;
                 return Poll::Ready(parsed.map(Some).map_err(io::Error::other));
             }
-            if let Some(incoming) = self.buffered() {
+            if let Some(incoming) = self.next_buffered() {
                 return Poll::Ready(Ok(Some(incoming)));
             }
             if self.parsing.is_none() && ready!(self.poll_fill(cx))? == 0 {
@@ -108,7 +108,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     }
 
     /// The next message, if it is buffered and the turn is not over.
-    pub fn buffered(&mut self) -> Option<T> {
+    pub fn next_buffered(&mut self) -> Option<T> {
         if self.parsing.is_some() || self.buffer.is_empty() || self.taken >= TURN {
             return None;
         }
@@ -156,7 +156,7 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
     }
 
     /// Bytes that were read and not returned as messages.
-    pub fn unfinished(&self) -> usize {
+    pub fn unreturned_bytes(&self) -> usize {
         self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
     }
 
@@ -214,7 +214,7 @@ mod tests {
         let mut reader: MessageReader<_> = MessageReader::new(burst.as_bytes(), 1 << 20);
         let mut most = 0;
         while let Some(_message) = reader.next().await.expect("it cannot fail") {
-            most = most.max(1 + std::iter::from_fn(|| reader.buffered()).count());
+            most = most.max(1 + std::iter::from_fn(|| reader.next_buffered()).count());
         }
         assert!(most <= TURN / INLINE, "{most} messages");
     }
@@ -247,17 +247,17 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_message_that_is_being_parsed_is_unfinished() {
+    async fn bytes_of_a_message_that_is_being_parsed_are_unreturned() {
         let large = dense(INLINE);
         let mut reader: MessageReader<_> = MessageReader::new(large.as_bytes(), 1 << 20);
         let mut most = 0;
         let message = poll_fn(|cx| {
             let polled = reader.poll_next(cx);
-            most = most.max(if reader.parsing.is_some() { reader.unfinished() } else { 0 });
+            most = most.max(if reader.parsing.is_some() { reader.unreturned_bytes() } else { 0 });
             polled
         });
         assert!(message.await.expect("it cannot fail").is_some());
-        assert_eq!((most, reader.unfinished()), (large.len() - 1, 0));
+        assert_eq!((most, reader.unreturned_bytes()), (large.len() - 1, 0));
     }
 
     /// A stream of single bytes, each of which can be read at once.

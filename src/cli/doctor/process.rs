@@ -15,7 +15,7 @@ const DELETED: &str = " (deleted)";
 #[derive(Debug)]
 pub(super) struct ProcessInfo {
     pub(super) pid: u32,
-    /// The state letter of `ps`: `T` is stopped.
+    /// The state letter of `ps`: `T` is suspended.
     pub(super) state: Option<char>,
     pub(super) environment: Option<BTreeMap<String, String>>,
     pub(super) directory: Option<PathBuf>,

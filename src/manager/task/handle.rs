@@ -1,4 +1,4 @@
-//! Handles one order completely or not at all, without waiting. A removed server gets a stop order and moves to `leaving`.
+//! Handles one order completely or not at all, without waiting. A removed server is stopped and moves to `leaving`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Order, start_permits and bounds of calls that wait.
+//! Order, turns and limits of waiting calls.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -25,8 +25,8 @@ impl Group {
                     *has_left = false;
                     return;
                 }
-                InstanceRole::Workspace { cwd: of, agents, eras, .. } if *of == cwd => {
-                    agents.insert(session);
+                InstanceRole::Workspace { cwd: of, sessions, eras, .. } if *of == cwd => {
+                    sessions.insert(session);
                     eras.insert(agent.era);
                     return self.apply_eras();
                 }
@@ -42,7 +42,7 @@ impl Group {
             }
             _ => InstanceRole::Workspace {
                 cwd,
-                agents: [session].into(),
+                sessions: [session].into(),
                 eras: Eras::from_iter([agent.era]),
                 user: agent.user.clone(),
             },
@@ -50,13 +50,13 @@ impl Group {
         self.start(instance_role, false);
     }
 
-    /// Detaches an agent, and stops instances that are no longer needed.
+    /// Detaches a session, and stops instances that are no longer needed.
     pub(super) fn release_instance(&mut self, session: u64) {
         for slot in &mut self.slots {
             match &mut slot.instance_role {
                 InstanceRole::Session { agent, has_left, .. } => *has_left |= agent.session == session,
-                InstanceRole::Workspace { agents, .. } => {
-                    if agents.remove(&session) {
+                InstanceRole::Workspace { sessions, .. } => {
+                    if sessions.remove(&session) {
                         slot.used = Instant::now();
                     }
                 }
@@ -80,7 +80,7 @@ impl Group {
         self.agents.insert(agent.session, agent);
     }
 
-    /// Detaches an agent from its instances.
+    /// Detaches a session from its instances.
     pub(super) fn detach_at_instances(&mut self, session: u64) {
         self.agents.remove(&session);
         self.refused.remove(&session);
@@ -91,9 +91,9 @@ impl Group {
     }
 
     /// Begins or ends a subscription of an agent at the instance that serves such requests.
-    pub(super) async fn subscribe(&self, agent: Agent, interest: Box<SubscriptionChange>) {
+    pub(super) async fn subscribe(&self, agent: Agent, change: Box<SubscriptionChange>) {
         let index = match self.config().settings.sharing {
-            Sharing::Shared if matches!(*interest, SubscriptionChange::Task(_)) => {
+            Sharing::Shared if matches!(*change, SubscriptionChange::Task(_)) => {
                 self.modern_instance().or_else(|| self.permanent())
             }
             Sharing::Shared | Sharing::Pool => self.permanent(),
@@ -102,7 +102,7 @@ impl Group {
             }
         };
         if let Some(slot) = index.and_then(|index| self.slots.get(index)) {
-            slot.running.handle.subscribe(agent, interest).await;
+            slot.running.handle.subscribe(agent, change).await;
         }
     }
 

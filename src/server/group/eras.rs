@@ -74,8 +74,8 @@ impl Group {
         match era {
             Era::Legacy => {
                 let is_up = |index: usize| matches!(self.slots[index].state(), State::Ready { .. });
-                let stands_in = modern.filter(|index| is_up(*index) && self.is_permanent_down());
-                stands_in.or_else(|| self.permanent())
+                let fallback = modern.filter(|index| is_up(*index) && self.is_permanent_down());
+                fallback.or_else(|| self.permanent())
             }
             Era::Modern => match modern {
                 Some(index) if !self.slots[index].speaks(Era::Legacy) => Some(index),
@@ -99,7 +99,7 @@ impl Group {
         }
     }
 
-    /// Starts the modern instance while the first one is down, to serve modern agents.
+    /// Starts the modern instance while the permanent one is down, to serve modern agents.
     pub(super) fn start_modern_fallback(&mut self) {
         if self.desired.enabled
             && self.is_permanent_down()
@@ -110,16 +110,17 @@ impl Group {
         }
     }
 
-    /// Rereads the lists of the first instance if the modern one's have changed: a server may report changes only to modern clients.
+    /// Rereads the lists of the permanent instance if those of the modern one have changed: a server may report changes only to modern
+    /// clients.
     pub(super) fn note_modern_lists(&mut self, published: &[ServerSnapshot]) {
         let Some(now) = self.modern_instance().map(|index| &published[index]).filter(|one| one.lists_known) else {
             return;
         };
         let before = self.modern_lists.replace(now.lists.clone());
         if before.is_some_and(|before| !is_same(&before, &now.lists))
-            && let Some(first) = self.permanent()
+            && let Some(permanent) = self.permanent()
         {
-            self.slots[first].running.handle.relist();
+            self.slots[permanent].running.handle.relist();
         }
     }
 
@@ -130,8 +131,8 @@ impl Group {
 
     fn may_have_modern_instance(&self) -> bool {
         let has_modern = || self.publisher.eras.of(self.config()).modern == Support::Confirmed;
-        let is_first_modern = || self.permanent().is_some_and(|index| self.slots[index].speaks(Era::Modern));
-        may_split_by_era(self.config()) && has_modern() && !is_first_modern()
+        let is_permanent_modern = || self.permanent().is_some_and(|index| self.slots[index].speaks(Era::Modern));
+        may_split_by_era(self.config()) && has_modern() && !is_permanent_modern()
     }
 
     fn is_permanent_down(&self) -> bool {

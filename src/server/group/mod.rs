@@ -53,7 +53,7 @@ pub(super) struct Group {
     /// Notified by the instances.
     changed: ChangeSignal,
     slots: Vec<Slot>,
-    /// Agents that wait for the lists of their instance.
+    /// Sessions that wait for the lists of their instance.
     unlisted: Vec<(u64, oneshot::Sender<Infallible>)>,
     /// The connected agents, by session.
     agents: BTreeMap<u64, Agent>,
@@ -165,7 +165,7 @@ impl Group {
         }
     }
 
-    /// Starts the instance that needs no agent: the first one of a pool, or the one that lists.
+    /// Starts the permanent instance, which needs no agent: the first one of a pool, or the one that lists.
     fn start_permanent(&mut self) {
         let instance_role = match self.config().settings.sharing {
             Sharing::Shared => InstanceRole::Era(Era::Legacy),

@@ -40,8 +40,8 @@ pub(super) enum InstanceRole {
     /// Agents that work in one directory.
     Workspace {
         cwd: Option<Arc<str>>,
-        agents: HashSet<u64>,
-        /// The eras of its agents so far.
+        sessions: HashSet<u64>,
+        /// The eras of its sessions so far.
         eras: Eras,
         /// The user of the agent that it was started for.
         user: Option<Arc<User>>,
@@ -81,31 +81,31 @@ impl InstanceRole {
         matches!(self, Self::Era(Era::Modern))
     }
 
-    /// Whether all calls of this agent go to this instance.
-    pub(super) fn belongs_to(&self, agent: u64) -> bool {
+    /// Whether all calls of this session go to this instance.
+    pub(super) fn belongs_to(&self, session: u64) -> bool {
         match self {
             Self::Listing | Self::Pool | Self::Era(_) => false,
-            Self::Session { agent: own, has_left, .. } => own.session == agent && !has_left,
-            Self::Workspace { agents, .. } => agents.contains(&agent),
+            Self::Session { agent: own, has_left, .. } => own.session == session && !has_left,
+            Self::Workspace { sessions, .. } => sessions.contains(&session),
         }
     }
 
-    /// The agents whose calls all go to this instance.
-    pub(super) fn agents(&self) -> impl Iterator<Item = u64> {
+    /// The sessions whose calls all go to this instance.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = u64> {
         let (one, some) = match self {
             Self::Listing | Self::Pool | Self::Era(_) | Self::Session { has_left: true, .. } => (None, None),
             Self::Session { agent, .. } => (Some(agent.session), None),
-            Self::Workspace { agents, .. } => (None, Some(agents)),
+            Self::Workspace { sessions, .. } => (None, Some(sessions)),
         };
         one.into_iter().chain(some.into_iter().flatten().copied())
     }
 
-    /// Whether this instance may have calls of this agent.
-    pub(super) fn is_for(&self, agent: u64) -> bool {
+    /// Whether this instance may have calls of this session.
+    pub(super) fn is_for(&self, session: u64) -> bool {
         match self {
             Self::Pool | Self::Era(_) => true,
-            Self::Session { agent: own, .. } => own.session == agent,
-            Self::Listing | Self::Workspace { .. } => self.belongs_to(agent),
+            Self::Session { agent: own, .. } => own.session == session,
+            Self::Listing | Self::Workspace { .. } => self.belongs_to(session),
         }
     }
 }
@@ -114,7 +114,7 @@ impl InstanceRole {
 pub(super) struct Slot {
     pub(super) instance_role: InstanceRole,
     pub(super) running: Running,
-    /// The time of its last call, of the last check that found it busy, or of the end of its last agent.
+    /// The time of its last call, of the last check that found it busy, or of the end of its last session.
     pub(super) used: Instant,
     /// It is never stopped for being idle.
     pub(super) is_permanent: bool,
@@ -122,7 +122,7 @@ pub(super) struct Slot {
     pub(super) target_revision: u64,
     /// It was reopened in another era.
     pub(super) has_switched: bool,
-    /// Other agents that have continued a call here.
+    /// Other sessions that have continued a call here.
     pub(super) other_sessions: HashSet<u64>,
     /// One for each session. Each unanswered call and each unfinished task has a clone.
     load_tokens: BTreeMap<u64, LoadToken>,
@@ -142,17 +142,17 @@ impl Slot {
         }
     }
 
-    /// Records a call of this agent.
-    pub(super) fn record_use(&mut self, agent: u64) {
+    /// Records a call of this session.
+    pub(super) fn record_use(&mut self, session: u64) {
         self.used = Instant::now();
-        if !self.instance_role.is_for(agent) {
-            self.other_sessions.insert(agent);
+        if !self.instance_role.is_for(session) {
+            self.other_sessions.insert(session);
         }
     }
 
-    /// Whether it may have calls of this agent.
-    pub(super) fn may_have_calls_of(&self, agent: u64) -> bool {
-        self.instance_role.is_for(agent) || self.other_sessions.contains(&agent)
+    /// Whether it may have calls of this session.
+    pub(super) fn may_have_calls_of(&self, session: u64) -> bool {
+        self.instance_role.is_for(session) || self.other_sessions.contains(&session)
     }
 
     /// The tag in its request states and task ids.
@@ -160,21 +160,21 @@ impl Slot {
         instance::tag(self.running.handle.label().map(|label| &**label))
     }
 
-    /// The load guard for a call of this session.
+    /// The load token for a call of this session.
     pub(super) fn load_token(&mut self, session: u64) -> LoadToken {
-        self.load_tokens.retain(|_, load_guard| is_in_use(load_guard));
-        let load_guard = self.load_tokens.entry(session).or_insert_with(|| LoadToken::new(self.running.handle.clone()));
-        LoadToken::clone(load_guard)
+        self.load_tokens.retain(|_, token| is_in_use(token));
+        let token = self.load_tokens.entry(session).or_insert_with(|| LoadToken::new(self.running.handle.clone()));
+        LoadToken::clone(token)
     }
 
     /// The number of unanswered calls and unfinished tasks.
     pub(super) fn load(&self) -> usize {
-        self.load_tokens.values().map(|load_guard| Arc::strong_count(load_guard) - 1).sum()
+        self.load_tokens.values().map(|token| Arc::strong_count(token) - 1).sum()
     }
 
     /// Whether the server works for another session, too, so that the recipient of its requests would be ambiguous.
     fn is_used_beside(&self, session: u64) -> bool {
-        self.load_tokens.iter().any(|(of, load_guard)| *of != session && is_in_use(load_guard))
+        self.load_tokens.iter().any(|(of, token)| *of != session && is_in_use(token))
     }
 
     /// Whether the first start of the desired revision has ended, or the instance sleeps.
@@ -189,7 +189,7 @@ impl Slot {
             InstanceRole::Listing => false,
             InstanceRole::Session { has_left, .. } => *has_left,
             InstanceRole::Pool | InstanceRole::Era(_) => !self.is_permanent,
-            InstanceRole::Workspace { agents, .. } => agents.is_empty(),
+            InstanceRole::Workspace { sessions, .. } => sessions.is_empty(),
         }
     }
 
@@ -204,9 +204,9 @@ impl Slot {
     }
 }
 
-/// Whether a call or task holds this guard: strongly, or weakly after its cancellation.
-fn is_in_use(load_guard: &LoadToken) -> bool {
-    Arc::strong_count(load_guard) > 1 || Arc::weak_count(load_guard) > 0
+/// Whether a call or task holds this token: strongly, or weakly after its cancellation.
+fn is_in_use(token: &LoadToken) -> bool {
+    Arc::strong_count(token) > 1 || Arc::weak_count(token) > 0
 }
 
 impl Group {
@@ -228,7 +228,7 @@ impl Group {
     /// - The instance with the fewest unanswered calls, or a new one if all have some and the limit permits it. While an instance
     ///   is down, no new one is started.
     /// - A legacy call goes to an instance in the modern era only if there is no other.
-    /// - An agent that can receive requests of the server gets an instance without other agents, if there is one.
+    /// - A session that can receive requests of the server gets an instance without other sessions, if there is one.
     pub(super) fn pool_instance_or_start(&mut self, era: Era, session: u64) -> Option<usize> {
         let is_up = |slot: &Slot| {
             let published = slot.running.handle.published();

@@ -31,19 +31,19 @@ impl Group {
         self.publish_instances();
         let published: Vec<ServerSnapshot> =
             self.slots.iter().map(|slot| slot.running.handle.published().clone()).collect();
-        let permanent = self.slots.iter().position(|slot| slot.is_permanent);
-        let shown = shown(&published, permanent);
+        let permanent_index = self.slots.iter().position(|slot| slot.is_permanent);
+        let shown = shown(&published, permanent_index);
         // Until an instance has listed or failed, the last known lists stay.
         let offers = |one: &&ServerSnapshot| one.first_start_ended && offer_any(&one.lists);
-        let first = permanent.map(|index| &published[index]);
-        let stands_in = first.is_none_or(|one| one.first_start_ended && !offer_any(&one.lists));
-        let source = published.iter().find(offers).filter(|_| stands_in).or(first);
+        let permanent = permanent_index.map(|index| &published[index]);
+        let permanent_has_no_lists = permanent.is_none_or(|one| one.first_start_ended && !offer_any(&one.lists));
+        let source = published.iter().find(offers).filter(|_| permanent_has_no_lists).or(permanent);
         if let Some(source) = source.filter(|one| self.desired.enabled && (one.lists_known || one.first_start_ended)) {
             self.lists = source.lists.clone();
         }
         let has_listed = source.is_some_and(|one| one.lists_known);
         let instructions = source.and_then(|one| one.instructions.clone());
-        let attempted = match permanent {
+        let attempted = match permanent_index {
             Some(index) => published[index].first_start_ended,
             None => published.is_empty() || published.iter().any(|one| one.first_start_ended),
         };
@@ -74,7 +74,7 @@ impl Group {
             all.instructions = instructions.or(all.instructions.take());
             all.limits = shown.and_then(|one| one.limits.clone());
         });
-        self.notify_listed_agents(&published);
+        self.notify_listed_sessions(&published);
         self.note_modern_lists(&published);
         self.start_modern_fallback();
     }
@@ -93,7 +93,7 @@ impl Group {
         self.stored = Some(now);
     }
 
-    /// The lists of each agent whose instance has listed.
+    /// The lists of each session whose instance has listed.
     fn agent_lists(&self, published: &[ServerSnapshot]) -> Arc<AgentLists> {
         if !self.desired.enabled || !self.config().settings.sharing.is_by_agent() {
             return Arc::default();
@@ -101,13 +101,13 @@ impl Group {
         let listed = self.slots.iter().zip(published).filter(|(_, one)| one.lists_known);
         Arc::new(
             listed
-                .flat_map(|(slot, one)| slot.instance_role.agents().map(|agent| (agent, one.lists.clone())))
+                .flat_map(|(slot, one)| slot.instance_role.sessions().map(|session| (session, one.lists.clone())))
                 .collect(),
         )
     }
 
-    /// Releases agents whose lists are published now, or will not be.
-    fn notify_listed_agents(&mut self, published: &[ServerSnapshot]) {
+    /// Notifies sessions whose lists are published now, or will not be.
+    fn notify_listed_sessions(&mut self, published: &[ServerSnapshot]) {
         let (enabled, slots) = (self.desired.enabled, &self.slots);
         let is_to_come = |session| {
             let own = slots.iter().position(|slot| slot.instance_role.belongs_to(session));
@@ -139,7 +139,7 @@ impl MovedTotals {
 }
 
 /// The instance whose state is published for the server: a ready one, if there is any.
-fn shown(all: &[ServerSnapshot], permanent: Option<usize>) -> Option<&ServerSnapshot> {
+fn shown(all: &[ServerSnapshot], permanent_index: Option<usize>) -> Option<&ServerSnapshot> {
     let ready = all.iter().find(|one| matches!(one.state, State::Ready { .. }));
-    ready.or_else(|| permanent.and_then(|index| all.get(index))).or_else(|| all.first())
+    ready.or_else(|| permanent_index.and_then(|index| all.get(index))).or_else(|| all.first())
 }

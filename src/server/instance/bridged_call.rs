@@ -12,7 +12,7 @@ use crate::bridge::BridgedCall;
 use crate::jsonrpc::splice::Change;
 use crate::server::messages::call::{Call, SessionSender};
 
-/// A bridged call that is queued for the server, was written to it, or is parked between two requests to it.
+/// A bridged call that is queued for the server, was written to it, or waits between two requests to it.
 pub(in crate::server) struct PendingBridgedCall {
     pub(super) call: PendingCall,
     pub(super) state: BridgedCall,

@@ -266,7 +266,7 @@ impl ServerRequests {
         let own_id = response_handle.id().clone();
         let (withdraw, withdrawn) = oneshot::channel();
         let ParsedRequest { capability, progress_token, elicitation, task } = parsed;
-        let task = task.map(|request| TaskContext { request, channel: self.task_channel() });
+        let task = task.map(|request| TaskContext { request, instance: self.task_channel() });
         let bytes = line.len();
         let request = ForwardedRequest { line, id, progress_token, capability, task, response_handle, withdrawn };
         if !to.send_request(Box::new(request)) {

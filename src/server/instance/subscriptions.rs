@@ -56,7 +56,7 @@ pub(in crate::server) struct NewSubscription {
     pub(in crate::server) uri: Bytes,
     pub(in crate::server) raw: Bytes,
     /// The subscribed sessions, each with its channel.
-    pub(in crate::server) agents: Vec<(u64, SessionSender)>,
+    pub(in crate::server) sessions: Vec<(u64, SessionSender)>,
 }
 
 /// The topics that the server has acknowledged or refused.
@@ -88,7 +88,7 @@ impl ServerSubscriptions {
         self.listen_state.next_end()
     }
 
-    /// Subscribes for a call. Returns the call if it is to be sent to the server; see [`sent`](Self::sent).
+    /// Subscribes for a call. Returns the call if it is to be sent to the server; see [`note_queued`](Self::note_queued).
     pub(super) fn subscribe(&mut self, wire: &mut Wire, call: Call) -> Option<Call> {
         match wire.era() {
             Era::Legacy => self.join_request(call),
@@ -99,12 +99,12 @@ impl ServerSubscriptions {
         }
     }
 
-    /// An agent withdraws its subscription, which may not have begun. Returns whether other agents wait for the same resource.
-    pub(in crate::server) fn withdraw(&mut self, agent: u64, uri: &Bytes) -> bool {
+    /// A session withdraws its subscription, which may not have begun. Returns whether other sessions wait for the same resource.
+    pub(in crate::server) fn withdraw(&mut self, session: u64, uri: &Bytes) -> bool {
         let is_it = |call: &Call| call.subscription().is_some_and(|own| own.uri == *uri);
-        let is_own = |call: &Call| call.response_handle.key.session == agent && is_it(call);
+        let is_own = |call: &Call| call.response_handle.key.session == session && is_it(call);
         self.listen_state.take_waiting(is_own).into_iter().for_each(Call::answer_empty);
-        self.leave_request(agent, uri)
+        self.leave_request(session, uri)
     }
 
     /// Unsubscribes for a call: no other agent has the resource. Returns the call if it is to be sent to the server.

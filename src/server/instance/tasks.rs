@@ -73,7 +73,7 @@ pub(super) struct TaskTable {
 #[derive(Default)]
 pub(super) struct TaskChange {
     pub(super) news: Option<Box<TaskEvent>>,
-    /// The id of the call whose task has ended. Requests to its agent have to be withdrawn.
+    /// The key of a task that has ended. Requests to its agent have to be withdrawn.
     pub(super) ended_key: Option<u64>,
 }
 
@@ -209,9 +209,9 @@ impl TaskTable {
         self.of_sessions.find(id).map(|(_, task)| task.raw_id.clone())
     }
 
-    /// The id of the call that has created this task.
-    pub(super) fn request_of(&self, id: &[u8]) -> Option<u64> {
-        self.of_sessions.find(id).map(|(request, _)| request)
+    /// The key of the task with this id.
+    pub(super) fn key_of(&self, id: &[u8]) -> Option<u64> {
+        self.of_sessions.find(id).map(|(task_key, _)| task_key)
     }
 
     /// Notes what the response to `call` reports about a task. `tag` identifies the instance.
@@ -251,7 +251,7 @@ impl TaskTable {
         result: &Bytes,
     ) -> Result<Option<Box<TaskEvent>>, Failure> {
         let state = TaskState::created(result).filter(|_| self.support.declared);
-        let Some((request, mut state)) = parse_own_id(id).zip(state) else { return Ok(None) };
+        let Some((task_key, mut state)) = parse_own_id(id).zip(state) else { return Ok(None) };
         let (has_ended, early) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
         let open = (!state.ended).then(|| {
@@ -264,7 +264,7 @@ impl TaskTable {
             call.progress_token.clone(),
             open,
         );
-        if self.of_profiles.has_open(&state.id) || !self.add(cancelled, request, task) {
+        if self.of_profiles.has_open(&state.id) || !self.add(cancelled, task_key, task) {
             return Err(Failure::TaskIdTaken);
         }
         Ok(Some(self.made(call, state, early)))
@@ -276,11 +276,11 @@ impl TaskTable {
     }
 
     /// `false` if an open task has its id.
-    fn add(&mut self, cancelled: &mut CancelledCalls, request: u64, task: SessionTask) -> bool {
-        if let Some((request, session)) = self.of_sessions.evict() {
-            cancelled.add(request, session, None, None, Instant::now());
+    fn add(&mut self, cancelled: &mut CancelledCalls, task_key: u64, task: SessionTask) -> bool {
+        if let Some((task_key, session)) = self.of_sessions.evict() {
+            cancelled.add(task_key, session, None, None, Instant::now());
         }
-        self.of_sessions.add(request, task)
+        self.of_sessions.add(task_key, task)
     }
 
     /// The server has made a task of a call whose agent waits for the result: this legacy result says which.
@@ -292,13 +292,13 @@ impl TaskTable {
         id: &Bytes,
         result: &Bytes,
     ) -> Result<Bytes, Failure> {
-        let Some((state, request)) = TaskState::created(result).zip(parse_own_id(id)) else {
+        let Some((state, task_key)) = TaskState::created(result).zip(parse_own_id(id)) else {
             return Err(Failure::MalformedResponse);
         };
         let open = OpenSessionTask::new(Self::expires_at(wire, state.ttl), None);
         let (to, token) = (call.response_handle.to().cloned(), call.progress_token.clone());
         let task = SessionTask::new(&state, call.response_handle.key, to, token, Some(open));
-        if self.add(cancelled, request, task) { Ok(state.id) } else { Err(Failure::TaskIdTaken) }
+        if self.add(cancelled, task_key, task) { Ok(state.id) } else { Err(Failure::TaskIdTaken) }
     }
 
     /// Caches the `result` of a call that requests a task. Returns the result that reports a completed task, and the news of it.
@@ -314,14 +314,14 @@ impl TaskTable {
         let ttl = bridge::ttl(params);
         let completed = random::token().ok().and_then(|name| CompletedTask::ended_now(&name, result, ttl).ok());
         let completed = completed.and_then(|task| Some((TaskState::read(&task.task_object)?, task, parse_own_id(id)?)));
-        let Some((state, completed, request)) = completed else { return Err(Failure::MalformedResponse) };
+        let Some((state, completed, task_key)) = completed else { return Err(Failure::MalformedResponse) };
         self.of_sessions.evict_cached(call.response_handle.key.session, completed.bytes(), wire.max_message());
         wire.expire_by(completed.until);
         let answer = [&br#"{"task":"#[..], &completed.task_object[..], b"}"].concat();
         let mut task =
             SessionTask::new(&state, call.response_handle.key, call.response_handle.to().cloned(), None, None);
         task.completed = Some(Box::new(completed));
-        if !self.add(cancelled, request, task) {
+        if !self.add(cancelled, task_key, task) {
             return Err(Failure::TaskIdTaken);
         }
         Ok((answer, Some(self.made(call, state, Vec::new()))))
@@ -335,13 +335,13 @@ impl TaskTable {
         task_request: &LegacyTaskRequest,
         response: Result<&Bytes, &Bytes>,
     ) -> TaskChange {
-        let Some((request, task)) = self.of_sessions.of(session, &task_request.id) else {
+        let Some((task_key, task)) = self.of_sessions.of(session, &task_request.id) else {
             return TaskChange::default();
         };
         let (raw_id, id) = (task.raw_id.clone(), task_request.id.clone());
         match (task_request.operation, response) {
             (TaskOperation::Get, Err(_)) if is_unknown(response) => {
-                self.of_sessions.forget(request);
+                self.of_sessions.forget(task_key);
                 return TaskChange { news: Some(Box::new(TaskEvent::Gone { id })), ended_key: None };
             }
             // The task has ended, or the server does not know it.
@@ -351,23 +351,23 @@ impl TaskTable {
                 let Some(state) = TaskState::read(result).filter(|state| state.id == id) else {
                     return TaskChange::default();
                 };
-                let ended_key = self.note(wire, request, &state);
+                let ended_key = self.note(wire, task_key, &state);
                 return TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended_key };
             }
             // The response arrives when the task has ended. It may be an error.
             (TaskOperation::Result, _) => {}
         }
-        self.of_sessions.end(request);
+        self.of_sessions.end(task_key);
         let state = TaskState { id, raw_id, ended: true, ttl: None, object: None };
-        TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended_key: Some(request) }
+        TaskChange { news: Some(Box::new(TaskEvent::Status(state))), ended_key: Some(task_key) }
     }
 
     /// The server reports the state of a task. Returns the task if it has ended; otherwise restarts the time limit of pending
     /// `tasks/result` requests.
-    fn note(&mut self, wire: &mut Wire, request: u64, state: &TaskState) -> Option<u64> {
+    fn note(&mut self, wire: &mut Wire, task_key: u64, state: &TaskState) -> Option<u64> {
         if state.ended {
-            self.of_sessions.end(request);
-            return Some(request);
+            self.of_sessions.end(task_key);
+            return Some(task_key);
         }
         wire.extend_results(&state.id);
         None
@@ -383,7 +383,7 @@ impl TaskTable {
         state: TaskState,
         may_create: bool,
     ) -> Result<Option<u64>, u64> {
-        let Some((request, task)) = self.of_sessions.find(&state.id) else {
+        let Some((task_key, task)) = self.of_sessions.find(&state.id) else {
             if !may_create {
                 return Err(1);
             }
@@ -391,7 +391,7 @@ impl TaskTable {
             return Err(self.of_sessions.add_early(early));
         };
         let to = task.to.clone();
-        let ended = self.note(wire, request, &state);
+        let ended = self.note(wire, task_key, &state);
         if let Some(to) = to {
             let status = LegacyTaskStatus { state, line: splice(line, &mut []) };
             to.send_notification(ToAgent::ServerNotification(ServerNotification::LegacyTaskStatus(Box::new(status))));
@@ -415,8 +415,8 @@ impl TaskTable {
     }
 
     /// A call that may create a task was cancelled after it may have reached the server.
-    pub(super) fn call_cancelled(&mut self, request: u64, key: CallKey) {
-        self.of_sessions.cancel(request, key);
+    pub(super) fn call_cancelled(&mut self, task_key: u64, key: CallKey) {
+        self.of_sessions.cancel(task_key, key);
     }
 
     /// The server has answered a cancelled call. Returns the task that the call has created, which has to be cancelled.
@@ -427,19 +427,19 @@ impl TaskTable {
         id: &Bytes,
         outcome: Result<&Bytes, &Bytes>,
     ) -> Option<u64> {
-        let (request, key) = self.of_sessions.take_cancelled(id)?;
+        let (task_key, key) = self.of_sessions.take_cancelled(id)?;
         let state = late_task(wire.era(), outcome.ok()?).filter(|_| self.support.declared)?;
         let (has_ended, _) = self.of_sessions.take_early(&state.id);
         if state.ended || has_ended {
             return None;
         }
         let open = Some(OpenSessionTask::new(Self::expires_at(wire, state.ttl), None));
-        self.add(cancelled, request, SessionTask::new(&state, key, None, None, open)).then_some(request)
+        self.add(cancelled, task_key, SessionTask::new(&state, key, None, None, open)).then_some(task_key)
     }
 
     /// The task of this session with this id.
     pub(super) fn of_session(&self, session: u64, id: &Bytes) -> Option<u64> {
-        self.of_sessions.of(session, id).map(|(request, _)| request)
+        self.of_sessions.of(session, id).map(|(task_key, _)| task_key)
     }
 
     /// All tasks of this session.
@@ -458,25 +458,25 @@ impl TaskTable {
     }
 
     /// Cancels a task whose agent has disconnected or does not know it.
-    pub(super) fn disown(&mut self, wire: &mut Wire, request: u64, deadline: Instant) {
-        let Some(raw_id) = self.of_sessions.disown(request).filter(|_| self.support.cancels) else { return };
+    pub(super) fn disown(&mut self, wire: &mut Wire, task_key: u64, deadline: Instant) {
+        let Some(raw_id) = self.of_sessions.disown(task_key).filter(|_| self.support.cancels) else { return };
         let mut params = about(&raw_id);
         if wire.era() == Era::Modern {
             params["_meta"] = era::own_task_params()["_meta"].take();
         }
-        wire.request("tasks/cancel", &params, PendingRequest::CancelTask { task_key: request, deadline });
+        wire.request("tasks/cancel", &params, PendingRequest::CancelTask { task_key, deadline });
     }
 
     /// The server has answered the cancellation. A server that refuses may still work on the task.
-    pub(super) fn disowned(&mut self, request: u64, response: Result<&Bytes, &Bytes>) {
+    pub(super) fn disowned(&mut self, task_key: u64, response: Result<&Bytes, &Bytes>) {
         if response.is_ok() || is_unknown(response) {
-            self.of_sessions.forget(request);
+            self.of_sessions.forget(task_key);
         }
     }
 
     /// Removes a task that no agent will request.
-    pub(super) fn forget(&mut self, request: u64) {
-        self.of_sessions.forget(request);
+    pub(super) fn forget(&mut self, task_key: u64) {
+        self.of_sessions.forget(task_key);
     }
 }
 
@@ -486,18 +486,18 @@ impl TaskTable {
     /// the task's id.
     pub(super) fn require(
         &mut self,
-        request: u64,
+        task_key: u64,
         client_meta: Arc<LegacyClientMeta>,
         requests: &Bytes,
         is_known: bool,
     ) -> Option<InputRequirement> {
-        let task = self.of_sessions.get_mut(request)?;
+        let task = self.of_sessions.get_mut(task_key)?;
         task.client_meta = Some(client_meta);
         let raw_id = is_known.then(|| task.raw_id.clone());
         let required = inputs(requests).map_err(|why| format!("requested input for the task, but {why}"));
-        Some(match required.and_then(|inputs| task.inputs.begin_requests(request, inputs)) {
+        Some(match required.and_then(|inputs| task.inputs.begin_requests(task_key, inputs)) {
             Ok(inputs) => {
-                let named = |(place, input)| (place, named_for(input, raw_id.as_ref()));
+                let named = |(id, input)| (id, named_for(input, raw_id.as_ref()));
                 InputRequirement::Request(inputs.into_iter().map(named).collect())
             }
             Err(why) => InputRequirement::Refused(why),
@@ -530,8 +530,8 @@ impl TaskTable {
     }
 
     /// Sends the server the answers of the agent, once all have arrived.
-    pub(super) fn send_inputs(&mut self, wire: &mut Wire, request: u64, deadline: Instant) {
-        let Some(task) = self.of_sessions.get_mut(request) else { return };
+    pub(super) fn send_inputs(&mut self, wire: &mut Wire, task_key: u64, deadline: Instant) {
+        let Some(task) = self.of_sessions.get_mut(task_key) else { return };
         let (answers, Some(client_meta)) = (task.inputs.take_answers(), task.client_meta.clone()) else { return };
         if answers.is_empty() {
             return;
@@ -539,19 +539,19 @@ impl TaskTable {
         let params = task_params(&task.raw_id, &client_meta);
         let params = applied(&params, &[with_inputs(&params, &answers, None)]);
         let params: Option<&RawValue> = serde_json::from_slice(&params).ok();
-        wire.request("tasks/update", &params, PendingRequest::UpdateTask { task_key: request, deadline });
+        wire.request("tasks/update", &params, PendingRequest::UpdateTask { task_key, deadline });
     }
 
     /// The server has refused the answers. Returns the id of the task, as text.
-    pub(super) fn inputs_refused(&mut self, request: u64) -> Option<Bytes> {
-        let task = self.of_sessions.get_mut(request)?;
+    pub(super) fn inputs_refused(&mut self, task_key: u64) -> Option<Bytes> {
+        let task = self.of_sessions.get_mut(task_key)?;
         task.inputs.refused();
         Some(task.id().clone())
     }
 
     /// The id of the task, as text.
-    pub(super) fn id_of(&mut self, request: u64) -> Option<Bytes> {
-        self.of_sessions.get_mut(request).map(|task| task.id().clone())
+    pub(super) fn id_of(&mut self, task_key: u64) -> Option<Bytes> {
+        self.of_sessions.get_mut(task_key).map(|task| task.id().clone())
     }
 }
 
@@ -575,13 +575,19 @@ impl TaskTable {
         agent: &bridge::ModernAgent,
     ) -> Result<(), Failure> {
         let created = parse_own_id(id).zip(TaskState::created(result));
-        let (request, mut state) = created.ok_or(Failure::MalformedResponse)?;
+        let (creating_call, mut state) = created.ok_or(Failure::MalformedResponse)?;
         let (has_ended, _) = self.of_sessions.take_early(&state.id);
         state.ended |= has_ended;
         let key = call.response_handle.key;
         let (profile, capabilities) = (Arc::clone(&agent.profile), agent.capabilities.clone().bare());
-        let mut task =
-            ProfileTask::new(&state, request, key, profile, capabilities, call.response_handle.load_token().cloned());
+        let mut task = ProfileTask::new(
+            &state,
+            creating_call,
+            key,
+            profile,
+            capabilities,
+            call.response_handle.load_token().cloned(),
+        );
         task.note(&state, Instant::now(), None).into_iter().for_each(|until| wire.expire_by(until));
         let is_taken = self.of_sessions.find(&state.id).is_some_and(|(_, task)| task.open.is_some());
         if is_taken || !self.of_profiles.add(state.id, task) { Err(Failure::TaskIdTaken) } else { Ok(()) }

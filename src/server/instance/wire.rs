@@ -111,8 +111,8 @@ impl Wire {
     }
 
     /// The next message, if it was read already.
-    pub(in crate::server) fn buffered(&mut self) -> Option<Incoming> {
-        self.link.buffered()
+    pub(in crate::server) fn next_buffered(&mut self) -> Option<Incoming> {
+        self.link.next_buffered()
     }
 
     /// Whether lines wait to be written.
@@ -334,7 +334,8 @@ impl Wire {
         self.calls_mut().filter(|call| call.awaits(task)).for_each(|call| call.deadline.extend(now));
     }
 
-    /// Takes the request with this raw id, unless it is a parked call, whose id the server does not know.
+    /// Takes the request with this raw id, unless it is a bridged call without a request at the server, which does not
+    /// know the id.
     pub(super) fn take_with_open_request(&mut self, id: &[u8]) -> Option<PendingRequest> {
         match self.get_mut(id) {
             Some(PendingRequest::Bridged(bridged)) if bridged.state.has_no_pending_request() => None,
@@ -350,7 +351,8 @@ impl Wire {
         self.pending.remove_where(condition)
     }
 
-    /// Removes every unwritten request that `condition` holds for, and takes back its line, which is empty for a parked call.
+    /// Removes every unwritten request that `condition` holds for, and takes back its line, which is empty for a bridged
+    /// call without a request at the server.
     pub(super) fn retract_where(
         &mut self,
         condition: impl Fn(&PendingRequest) -> bool,

@@ -121,7 +121,7 @@ impl Agents {
         let subscribed = |(session, subscription): (u64, ResourceSubscriptionChange)| {
             Some((self.attached.get(&session)?.clone(), subscription))
         };
-        let subscriptions = self.resource_subscribers.by_agent().filter_map(subscribed).collect();
+        let subscriptions = self.resource_subscribers.by_session().filter_map(subscribed).collect();
         (self.attached, subscriptions)
     }
 

@@ -161,7 +161,7 @@ impl ResponseHandle {
         let Some(SessionSender(channel)) = self.to.take() else { return };
         let answer = ToAgent::Response { key: self.key, line, outcome, task };
         if let Err(mpsc::error::TrySendError::Full(answer)) = channel.to.try_send(answer) {
-            // Answers to calls that were cancelled meanwhile fill the channel. This one waits for a place; there is at most
+            // Answers to calls that were cancelled meanwhile fill the channel. This one waits for capacity; there is at most
             // one such task for each call.
             tokio::spawn(async move { channel.to.send(answer).await });
         }
@@ -226,22 +226,22 @@ struct SessionChannel {
     to: mpsc::Sender<ToAgent>,
     /// The number of notifications that were dropped because it was full.
     dropped: Arc<Counter>,
-    /// The stop order of the daemon.
+    /// The stop level of the daemon.
     stopping: StopReceiver,
 }
 
 /// Unanswered requests of one session; one more is refused with −31003. One server can have all of them: in flight and in
 /// its queue.
 pub const MAX_UNANSWERED_PER_SESSION: usize = MAX_IN_FLIGHT + MAX_WAITING_PER_SESSION;
-/// Places in the channel to a session. Its task empties the channel each time it runs, so it is full only during a
-/// burst of many servers. Then notifications are dropped and counted, while responses have reserved places.
+/// Capacity of the channel to a session. Its task empties the channel each time it runs, so it is full only during a
+/// burst of many servers. Then notifications are dropped and counted, while responses have reserved capacity.
 const SESSION_CAPACITY: usize = MAX_UNANSWERED_PER_SESSION + 768;
-/// Places that only answers may take: one for each unanswered request. Answers to cancelled calls may fill them; then an
+/// Capacity that only answers may take: one for each unanswered request. Answers to cancelled calls may fill it; then an
 /// answer waits.
 const RESERVED_FOR_ANSWERS: usize = MAX_UNANSWERED_PER_SESSION;
 
 impl SessionSender {
-    /// A channel to a new session. `dropped` counts dropped notifications; `stopping` is the stop order of the daemon.
+    /// A channel to a new session. `dropped` counts dropped notifications; `stopping` is the stop level of the daemon.
     #[must_use]
     pub fn channel(dropped: Arc<Counter>, stopping: StopReceiver) -> (Self, mpsc::Receiver<ToAgent>) {
         let (to, receiver) = mpsc::channel(SESSION_CAPACITY);

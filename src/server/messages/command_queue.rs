@@ -1,7 +1,7 @@
 //! The command queue of a server's task.
 //!
 //! Commands of one sender arrive in the order in which they were sent, so a cancellation never overtakes its call. A sender that
-//! cannot wait for a place puts its command into an overflow queue, which a separate task forwards. While the overflow queue is
+//! cannot wait for capacity puts its command into an overflow queue, which a separate task forwards. While the overflow queue is
 //! not empty, no command passes it.
 
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl CommandQueue {
         }
     }
 
-    /// Waits for a place.
+    /// Waits for capacity.
     pub(crate) async fn send(&self, command: Command) -> Result<(), SendError<Command>> {
         self.overflowing.wait_for_none().await;
         self.commands.send(command).await

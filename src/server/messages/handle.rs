@@ -1,6 +1,6 @@
 //! The handle of one server: sends commands to its task and reads what the task has published.
 //!
-//! It never waits for the server itself, only for a place in the task's queue.
+//! It never waits for the server itself, only for capacity in the task's queue.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -61,7 +61,7 @@ impl ServerHandle {
         None
     }
 
-    /// Sends a call, and waits for a place in the queue.
+    /// Sends a call, and waits for capacity in the queue.
     pub async fn call(&self, call: Box<Call>) {
         if let Err(SendError(Command::Call(call))) = self.0.commands.send(Command::Call(call)).await {
             call.refuse_without_instance(Failure::ShuttingDown);
@@ -74,12 +74,12 @@ impl ServerHandle {
         let _ = self.0.commands.send(Command::Cancel { key, notification: words.map(Box::new) }).await;
     }
 
-    /// Cancels a call without waiting for a place in the queue.
+    /// Cancels a call without waiting for capacity in the queue.
     pub(crate) fn cancel_soon(&self, key: CallKey, words: Option<Cancellation>) {
         self.send_soon(Command::Cancel { key, notification: words.map(Box::new) });
     }
 
-    /// Sends a call without waiting for a place in the queue.
+    /// Sends a call without waiting for capacity in the queue.
     pub(crate) fn call_soon(&self, call: Box<Call>) {
         self.send_soon(Command::Call(call));
     }
@@ -181,7 +181,7 @@ impl ServerHandle {
         self.send_soon(Command::Attach { agent: Box::new(agent), cwd: None, listed_signal });
     }
 
-    /// Attaches an agent, or replaces its data. Waits for a place in the queue, as an agent may do that endlessly.
+    /// Attaches an agent, or replaces its data. Waits for capacity in the queue, as an agent may do that endlessly.
     pub(crate) async fn attach_agent(&self, agent: Agent) {
         let (listed_signal, _) = oneshot::channel();
         // A task that has ended sends no notifications.
@@ -196,7 +196,7 @@ impl ServerHandle {
         });
     }
 
-    /// Begins or ends a subscription. Waits for a place in the queue.
+    /// Begins or ends a subscription. Waits for capacity in the queue.
     pub(crate) async fn subscribe(&self, agent: Agent, change: Box<SubscriptionChange>) {
         // A task that has ended sends no notifications.
         let _ = self.0.commands.send(Command::Subscribe { agent: Box::new(agent), change }).await;
@@ -234,12 +234,12 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Replaces the agent's data, such as its log level. Waits for a place in the queue.
+    /// Replaces the agent's data, such as its log level. Waits for capacity in the queue.
     pub async fn change(&self, agent: Agent) {
         self.server.attach_agent(agent).await;
     }
 
-    /// Reports that its roots have changed. Waits for a place in the queue.
+    /// Reports that its roots have changed. Waits for capacity in the queue.
     pub async fn roots_changed(&self, line: Bytes) {
         self.server.roots_changed(self.session, line).await;
     }

@@ -45,7 +45,7 @@ impl ResourceSubscribers {
     /// Records a subscription of these sessions that the server has accepted.
     pub(crate) fn insert(&mut self, uri: Bytes, raw: Bytes, sessions: impl IntoIterator<Item = u64>) {
         match self.0.entry(uri) {
-            Entry::Vacant(place) => drop(place.insert(Subscribers { raw, sessions: sessions.into_iter().collect() })),
+            Entry::Vacant(vacant) => drop(vacant.insert(Subscribers { raw, sessions: sessions.into_iter().collect() })),
             Entry::Occupied(mut one) => one.get_mut().sessions.extend(sessions),
         }
     }
@@ -92,27 +92,27 @@ impl ResourceSubscribers {
     }
 
     /// Each subscription with its session, as the change that begins it.
-    pub(crate) fn by_agent(&self) -> impl Iterator<Item = (u64, ResourceSubscriptionChange)> {
+    pub(crate) fn by_session(&self) -> impl Iterator<Item = (u64, ResourceSubscriptionChange)> {
         self.0.iter().flat_map(|(uri, one)| {
             let subscription = ResourceSubscriptionChange { uri: uri.clone(), raw: one.raw.clone(), begins: true };
-            one.sessions.iter().map(move |agent| (*agent, subscription.clone()))
+            one.sessions.iter().map(move |session| (*session, subscription.clone()))
         })
     }
 
-    /// The agents to notify of a change of the resource `uri`: its subscribers and those of resources that contain it. A server may
-    /// report the change of a part (MCP 2025-11-25, schema, `ResourceUpdatedNotificationParams`).
+    /// The sessions to notify of a change of the resource `uri`: its subscribers and those of resources that contain it. A server
+    /// may report the change of a part (MCP 2025-11-25, schema, `ResourceUpdatedNotificationParams`).
     pub(crate) fn concerned(&self, uri: &[u8]) -> BTreeSet<u64> {
-        let mut agents = BTreeSet::new();
+        let mut sessions = BTreeSet::new();
         // Every prefix of `uri` sorts before it. An entry that is no prefix shows how much of `uri` to cut off for the next lookup.
         let mut before = Bound::Included(uri);
         while let Some((whole, one)) = self.0.range::<[u8], _>((Bound::Unbounded, before)).next_back() {
             let common = whole.iter().zip(uri).take_while(|(a, b)| a == b).count();
             before = if common == whole.len() { Bound::Excluded(&whole[..]) } else { Bound::Included(&uri[..common]) };
             if is_part(uri, whole) {
-                agents.extend(&one.sessions);
+                sessions.extend(&one.sessions);
             }
         }
-        agents
+        sessions
     }
 }
 

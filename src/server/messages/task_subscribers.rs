@@ -37,15 +37,15 @@ impl TaskSubscribers {
 
     /// Adds a session to a task. Returns whether the server's subscription has to change: it is the only subscriber.
     pub(crate) fn add(&mut self, id: &Bytes, session: u64) -> bool {
-        let agents = self.0.entry(id.clone()).or_default();
-        agents.insert(session);
-        agents.len() == 1
+        let sessions = self.0.entry(id.clone()).or_default();
+        sessions.insert(session);
+        sessions.len() == 1
     }
 
     /// Removes a session from a task. Returns whether the server's subscription has to change: it was the last subscriber.
     pub(crate) fn remove(&mut self, id: &Bytes, session: u64) -> bool {
-        let Some(agents) = self.0.get_mut(id) else { return false };
-        let was_last = agents.remove(&session) && agents.is_empty();
+        let Some(sessions) = self.0.get_mut(id) else { return false };
+        let was_last = sessions.remove(&session) && sessions.is_empty();
         if was_last {
             self.0.remove(id);
         }

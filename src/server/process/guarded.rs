@@ -20,7 +20,7 @@ use crate::server::launch_spec::LaunchSpec;
 use crate::server::reaper::Answer;
 use crate::server::start_error::StartError;
 
-/// Time for a guard to exit after the kill order, before it is killed.
+/// Time for a guard to exit after [`KILL`], before it is killed.
 const KILL_GRACE: Duration = Duration::from_secs(1);
 
 /// A running guard. Dropping it closes its lifeline, so that the guard kills its subtree.
@@ -30,7 +30,7 @@ pub(super) struct GuardedProcess {
     /// A pidfd: it becomes readable when the guard exits, and refers to this guard even after its number was reused.
     guard: pipe::Receiver,
     reports: Lines<BufReader<OwnedReadHalf>>,
-    orders: OwnedWriteHalf,
+    commands: OwnedWriteHalf,
 }
 
 /// Starts a guard and sends it the server's streams.
@@ -53,8 +53,8 @@ pub(super) async fn spawn(
     };
     // The runtime waits for a pidfd as for a pipe.
     let guard = pipe::Receiver::from_owned_fd_unchecked(handle).map_err(refused)?;
-    let (reports, orders) = socket.into_split();
-    Ok(GuardedProcess { pid, guard, reports: BufReader::new(reports).lines(), orders })
+    let (reports, commands) = socket.into_split();
+    Ok(GuardedProcess { pid, guard, reports: BufReader::new(reports).lines(), commands })
 }
 
 /// The reaper's answer, with the guard's pidfd.
@@ -79,11 +79,11 @@ impl GuardedProcess {
     }
 
     /// Makes the guard start the server, and returns the server's process id.
-    pub(super) async fn start(&mut self, definition: &LaunchSpec) -> Result<u32, SpawnError> {
+    pub(super) async fn start(&mut self, spec: &LaunchSpec) -> Result<u32, SpawnError> {
         let mut line =
-            serde_json::to_vec(definition).map_err(|error| SpawnError::Error(StartError::System(error.to_string())))?;
+            serde_json::to_vec(spec).map_err(|error| SpawnError::Error(StartError::System(error.to_string())))?;
         line.push(b'\n');
-        self.orders.write_all(&line).await.map_err(|_| SpawnError::GuardLost)?;
+        self.commands.write_all(&line).await.map_err(|_| SpawnError::GuardLost)?;
         match next_report(&mut self.reports).await {
             Some(Report::Started { pid }) => Ok(pid),
             Some(Report::NotStarted(error)) => Err(SpawnError::Error(error)),
@@ -100,20 +100,20 @@ impl GuardedProcess {
     }
 
     pub(super) fn terminate(&self) {
-        self.order(TERMINATE);
+        self.send_command(TERMINATE);
     }
 
     /// Kills the subtree. A guard that is stuck is killed itself; then the reaper kills the subtree.
     pub(super) async fn kill(&mut self) {
-        self.order(KILL);
+        self.send_command(KILL);
         if timeout(KILL_GRACE, self.guard.readable()).await.is_err() {
             let _ = pidfd_send_signal(&self.guard, Signal::KILL);
             let _ = timeout(KILL_GRACE, self.guard.readable()).await;
         }
     }
 
-    /// Sends an order of one byte, which never waits. A guard that is gone needs none.
-    fn order(&self, order: u8) {
-        let _ = self.orders.try_write(&[order]);
+    /// Sends a command of one byte, which never waits. A guard that is gone needs none.
+    fn send_command(&self, command: u8) {
+        let _ = self.commands.try_write(&[command]);
     }
 }

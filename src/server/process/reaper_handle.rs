@@ -48,7 +48,7 @@ struct Running {
 }
 
 impl Reaper {
-    /// For a process that is a child subreaper, starts only servers in other sessions, and has started none yet.
+    /// For a process that is a child subreaper, starts only servers in other Unix sessions, and has started none yet.
     #[must_use]
     pub fn of_subreaper() -> Self {
         Self(Arc::new(ReaperState { not_ours: Some(subtree::all_descendants()), running: Mutex::default() }))
@@ -62,7 +62,7 @@ impl Reaper {
     /// Requests a guard with this standard input. The answer comes on the other end of that socket. Does not wait.
     ///
     /// # Errors
-    /// If the reaper cannot be started, has just ended, or is stopped and has too many requests.
+    /// If the reaper cannot be started, has just ended, or is suspended and has too many requests.
     pub(super) fn start_guard(&self, program: &Path, stdin: &OwnedFd) -> io::Result<()> {
         let mut running = self.0.running();
         let reaper = match running.take() {
@@ -103,12 +103,12 @@ impl Running {
     }
 }
 
-/// Continues the reaper whenever it was stopped. When it has ended unexpectedly, kills what it leaves behind.
+/// Continues the reaper whenever it was suspended. When it has ended unexpectedly, kills what it leaves behind.
 async fn watch(mut child: Child, pid: u32, mut changes: Signals, shared: Weak<ReaperState>) {
     loop {
         tokio::select! {
             _ = child.wait() => break,
-            Some(_) = changes.next() => continue_stopped(pid),
+            Some(_) = changes.next() => continue_suspended(pid),
         }
     }
     let Some(shared) = shared.upgrade() else { return };
@@ -119,10 +119,10 @@ async fn watch(mut child: Child, pid: u32, mut changes: Signals, shared: Weak<Re
 }
 
 /// The reaper is not reaped meanwhile, as its owner calls this, so the number cannot have been reused.
-fn continue_stopped(reaper: u32) {
+fn continue_suspended(reaper: u32) {
     let Some(pid) = i32::try_from(reaper).ok().and_then(Pid::from_raw) else { return };
-    let stopped = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
-    if stopped.is_ok_and(|status| status.is_some()) {
+    let suspended = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
+    if suspended.is_ok_and(|status| status.is_some()) {
         let _ = kill_process(pid, Signal::CONT);
     }
 }
@@ -132,8 +132,8 @@ impl ReaperState {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kills every descendant of this process outside its own session, except those that were there before the first server, and the
-    /// next reaper with its guards.
+    /// Kills every descendant of this process outside its own Unix session, except those that were there before the first server, and
+    /// the next reaper with its guards.
     async fn kill_orphans(&self) {
         let Some(not_ours) = &self.not_ours else { return };
         let deadline = Instant::now() + KILL_TIMEOUT;

@@ -21,8 +21,8 @@ pub(super) struct UnguardedProcess {
     group: Option<Pid>,
 }
 
-pub(super) fn start(definition: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<UnguardedProcess, SpawnError> {
-    let mut command = Command::from(command(definition, streams).map_err(SpawnError::Error)?);
+pub(super) fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<UnguardedProcess, SpawnError> {
+    let mut command = Command::from(command(spec, streams).map_err(SpawnError::Error)?);
     let leader = command.spawn().map_err(|error| SpawnError::Error(cannot_run(command.as_std(), &error)))?;
     let pid = leader.id().unwrap_or_default();
     let group = i32::try_from(pid).ok().and_then(Pid::from_raw);

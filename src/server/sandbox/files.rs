@@ -95,7 +95,7 @@ fn remove_unused(directory: &Path) {
 }
 
 /// The paths of the server that `program` runs.
-pub(super) fn paths(rules: &FileRules, definition: &LaunchSpec, program: &Path) -> Result<Paths, StartError> {
+pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Result<Paths, StartError> {
     let protected = &with_canonical(&rules.protected);
     for path in rules.read.iter().chain(&rules.write) {
         if !path.exists() {
@@ -104,11 +104,11 @@ pub(super) fn paths(rules: &FileRules, definition: &LaunchSpec, program: &Path) 
     }
     let caches: Vec<_> = super::private_variables(&rules.private)
         .into_iter()
-        .filter_map(|(name, _)| definition.env.get(name).map(PathBuf::from))
+        .filter_map(|(name, _)| spec.env.get(name).map(PathBuf::from))
         .filter(|path| path.is_absolute() && !path.starts_with(&rules.private))
         .collect();
-    let own_cwd = definition.cwd.starts_with(&rules.private);
-    let cwd = (!own_cwd).then_some(&definition.cwd);
+    let own_cwd = spec.cwd.starts_with(&rules.private);
+    let cwd = (!own_cwd).then_some(&spec.cwd);
     let write = || rules.write.iter().chain(&caches).chain(cwd);
     let writable = &Writable::new(write().chain([&rules.private]));
     let grants = |path: &&PathBuf| !writable.contains(path);
@@ -119,9 +119,9 @@ pub(super) fn paths(rules: &FileRules, definition: &LaunchSpec, program: &Path) 
         let _ = fs::create_dir_all(cache);
     }
 
-    let mut programs = Programs { protected, writable, env: &definition.env, found: BTreeSet::new() };
+    let mut programs = Programs { protected, writable, env: &spec.env, found: BTreeSet::new() };
     programs.add(program);
-    if let Some(script) = script(definition, program).filter(|script| !writable.contains(script)) {
+    if let Some(script) = script(spec, program).filter(|script| !writable.contains(script)) {
         programs.add(&script);
         programs.add_directory(project(&script));
     }
@@ -166,13 +166,12 @@ fn with_canonical(protected: &ProtectedDirectories) -> ProtectedDirectories {
 }
 
 /// The script that an interpreter is called with.
-fn script(definition: &LaunchSpec, program: &Path) -> Option<PathBuf> {
+fn script(spec: &LaunchSpec, program: &Path) -> Option<PathBuf> {
     let name = program.file_name()?.to_str()?.trim_end_matches(|end: char| end.is_ascii_digit() || end == '.');
     if !INTERPRETERS.contains(&name) {
         return None;
     }
-    let paths =
-        definition.args.iter().filter(|argument| !argument.starts_with('-')).map(|path| definition.cwd.join(path));
+    let paths = spec.args.iter().filter(|argument| !argument.starts_with('-')).map(|path| spec.cwd.join(path));
     paths.into_iter().find(|path| path.is_file())
 }
 

@@ -28,7 +28,7 @@ use crate::server::start_error::StartError;
 pub(in crate::server) const ARGV0: &str = "mcpd-sandbox";
 
 /// Starts a stage in a process group of its own, and waits until it has become the server.
-pub(in crate::server) fn spawn(definition: &LaunchSpec, streams: &[OwnedFd; 3]) -> Result<Child, StartError> {
+pub(in crate::server) fn spawn(spec: &LaunchSpec, streams: &[OwnedFd; 3]) -> Result<Child, StartError> {
     let (mut ours, theirs) = UnixStream::pair().map_err(StartError::system)?;
     let mut command = Command::new("/proc/self/exe");
     command.arg0(ARGV0).env_clear().process_group(0);
@@ -37,7 +37,7 @@ pub(in crate::server) fn spawn(definition: &LaunchSpec, streams: &[OwnedFd; 3]) 
     drop(command);
     let mut answer = String::new();
     let sent = fd_passing::send(&ours, b"S", &streams.each_ref().map(AsFd::as_fd))
-        .and_then(|()| fd_passing::send_line(&mut ours, definition));
+        .and_then(|()| fd_passing::send_line(&mut ours, spec));
     match sent.and_then(|()| ours.read_to_string(&mut answer)) {
         Ok(0) => return Ok(child),
         Ok(_) => {}
@@ -50,38 +50,37 @@ pub(in crate::server) fn spawn(definition: &LaunchSpec, streams: &[OwnedFd; 3]) 
 
 /// Runs this process as a stage. Returns only if the server was not executed.
 pub(in crate::server) fn run() -> ExitCode {
-    let Ok(control) = fd_passing::inherited_socket() else { return ExitCode::FAILURE };
-    let Err(error) = execute(&control);
-    let _ = fd_passing::send_line(&mut &control, &error);
+    let Ok(socket) = fd_passing::inherited_socket() else { return ExitCode::FAILURE };
+    let Err(error) = execute(&socket);
+    let _ = fd_passing::send_line(&mut &socket, &error);
     ExitCode::FAILURE
 }
 
-fn execute(control: &UnixStream) -> Result<Infallible, StartError> {
-    let [stdin, stdout, stderr] = fd_passing::receive_streams(control).map_err(StartError::system)?;
+fn execute(socket: &UnixStream) -> Result<Infallible, StartError> {
+    let [stdin, stdout, stderr] = fd_passing::receive_streams(socket).map_err(StartError::system)?;
     let mut line = String::new();
-    BufReader::new(control).read_line(&mut line).map_err(StartError::system)?;
-    let mut definition: LaunchSpec = serde_json::from_str(&line).map_err(StartError::system)?;
-    let restrictions = definition.sandbox.take().ok_or_else(|| StartError::system("no sandbox"))?;
+    BufReader::new(socket).read_line(&mut line).map_err(StartError::system)?;
+    let mut spec: LaunchSpec = serde_json::from_str(&line).map_err(StartError::system)?;
+    let restrictions = spec.sandbox.take().ok_or_else(|| StartError::system("no sandbox"))?;
     let rules = restrictions.domain.as_ref().and_then(|domain| domain.files.as_ref());
     if let Some(rules) = rules {
         files::create_private(rules).map_err(StartError::system)?;
     }
-    let program = find_program(&definition)?;
-    let paths = rules.map_or_else(|| Ok(Paths::default()), |rules| files::paths(rules, &definition, &program))?;
+    let program = find_program(&spec)?;
+    let paths = rules.map_or_else(|| Ok(Paths::default()), |rules| files::paths(rules, &spec, &program))?;
     domain::restrict(&restrictions, &paths.read, &paths.write)
         .map_err(|error| StartError::Sandbox(error.to_string()))?;
     if let Some(rules) = rules {
-        files::fill_private(rules, &mut definition.env).map_err(StartError::system)?;
+        files::fill_private(rules, &mut spec.env).map_err(StartError::system)?;
     }
-    let [path, command] = [program.as_os_str().as_bytes(), definition.command.as_bytes()].map(c_string);
+    let [path, command] = [program.as_os_str().as_bytes(), spec.command.as_bytes()].map(c_string);
     let (path, command) = (path?, command?);
-    let args: Vec<_> =
-        definition.args.iter().map(|argument| c_string(argument.as_bytes())).collect::<Result<_, _>>()?;
+    let args: Vec<_> = spec.args.iter().map(|argument| c_string(argument.as_bytes())).collect::<Result<_, _>>()?;
     let args: Vec<_> = iter::once(command).chain(args).collect();
-    let env = definition.env.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
+    let env = spec.env.iter().map(|(name, value)| c_string(format!("{name}={value}").as_bytes()));
     let env: Vec<_> = env.collect::<Result<_, _>>()?;
 
-    rustix::process::chdir(&definition.cwd).map_err(StartError::system)?;
+    rustix::process::chdir(&spec.cwd).map_err(StartError::system)?;
     rustix::stdio::dup2_stdin(stdin).map_err(StartError::system)?;
     rustix::stdio::dup2_stdout(stdout).map_err(StartError::system)?;
     rustix::stdio::dup2_stderr(stderr).map_err(StartError::system)?;

@@ -16,7 +16,7 @@ pub struct TaskContext {
     /// What the request does.
     pub request: ClientTaskRequest,
     /// The instance whose tasks they are.
-    pub channel: TaskNotificationSender,
+    pub instance: TaskNotificationSender,
 }
 
 /// What a request does with tasks.
@@ -49,8 +49,8 @@ impl TaskNotificationSender {
     /// A new instance, and the receiver of its notifications. It counts as running until that is dropped.
     #[must_use]
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
-        let (sender, way) = mpsc::channel(CAPACITY);
-        (Self(sender), way)
+        let (sender, receiver) = mpsc::channel(CAPACITY);
+        (Self(sender), receiver)
     }
 
     /// Whether the instance still runs.

@@ -27,10 +27,10 @@ impl LastHour {
     /// Counts one event at `now`.
     pub(crate) fn add(&self, now: Instant) {
         let minute = minute_of(now, *self.began.get_or_init(|| now));
-        let place = &self.minutes[usize::try_from(minute).unwrap_or_default() % MINUTES];
+        let slot = &self.minutes[usize::try_from(minute).unwrap_or_default() % MINUTES];
         // A count of an earlier hour is overwritten. There is one writer at a time.
-        let before = Some(place.load(Ordering::Relaxed)).filter(|before| before >> 32 == minute);
-        place.store(before.unwrap_or(minute << 32) + 1, Ordering::Relaxed);
+        let before = Some(slot.load(Ordering::Relaxed)).filter(|before| before >> 32 == minute);
+        slot.store(before.unwrap_or(minute << 32) + 1, Ordering::Relaxed);
     }
 
     /// The number of events within the hour before `now`.
@@ -39,7 +39,7 @@ impl LastHour {
         let Some(began) = self.began.get() else { return 0 };
         let last = minute_of(now, *began);
         let first = last.saturating_sub(MINUTES as u64 - 1);
-        let counts = self.minutes.iter().map(|place| place.load(Ordering::Relaxed));
+        let counts = self.minutes.iter().map(|slot| slot.load(Ordering::Relaxed));
         counts.filter(|count| (first..=last).contains(&(count >> 32))).map(|count| count & u64::from(u32::MAX)).sum()
     }
 }

@@ -63,9 +63,9 @@ impl ServerTask {
     }
 
     pub(super) fn record_subscription(&mut self, subscription: NewSubscription) {
-        let NewSubscription { uri, raw, agents } = subscription;
-        self.agents.resource_subscribers.insert(uri, raw, agents.iter().map(|(session, _)| *session));
-        for (session, to) in agents {
+        let NewSubscription { uri, raw, sessions } = subscription;
+        self.agents.resource_subscribers.insert(uri, raw, sessions.iter().map(|(session, _)| *session));
+        for (session, to) in sessions {
             self.agents.add_if_absent(session, &to);
         }
     }

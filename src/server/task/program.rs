@@ -30,9 +30,9 @@ impl ServerTask {
                 return not_started(SpawnError::Error(StartError::Unenforceable(unenforceable)), &secrets);
             }
         };
-        let definition = process::launch_spec(program, context.inherited, plan.restrictions, own_env());
+        let spec = process::launch_spec(program, context.inherited, plan.restrictions, own_env());
         let (guard, reaper) = (context.guard.clone(), context.reaper.clone());
-        let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &definition));
+        let spawning = timeout(SPAWN_TIMEOUT, process::spawn(&guard, &reaper, &spec));
         let mut spawned = match self.unless_stopped(spawning).await {
             Some(Ok(Ok(spawned))) => spawned,
             Some(Ok(Err(error))) => return not_started(error, &secrets),
@@ -48,8 +48,8 @@ impl ServerTask {
         let (cgroups, config) = (self.context.cgroups.clone(), Arc::clone(&self.config));
         let limits = self.handling_commands_until(spawned.limit(&cgroups, &config)).await;
         self.publisher.update(|published| published.limits = limits);
-        let started = self.unless_stopped(timeout(SPAWN_TIMEOUT, spawned.start(&definition))).await;
-        drop(definition);
+        let started = self.unless_stopped(timeout(SPAWN_TIMEOUT, spawned.start(&spec))).await;
+        drop(spec);
         match started {
             Some(Ok(Ok(pid))) => {
                 self.publisher.update(|published| published.pid = Some(pid));

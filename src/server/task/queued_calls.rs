@@ -28,17 +28,17 @@ impl ServerTask {
                 return;
             }
         };
-        let agent = call.response_handle.key.session;
+        let session = call.response_handle.key.session;
         if subscription.begins {
-            if self.agents.join(&subscription.uri, agent, call.response_handle.to()) {
+            if self.agents.join(&subscription.uri, session, call.response_handle.to()) {
                 call.answer_empty();
             } else {
                 instance.subscribe(*call);
             }
             return;
         }
-        let is_subscribed = instance.subscriptions.withdraw(agent, &subscription.uri);
-        if !self.agents.resource_subscribers.remove(&subscription.uri, agent) || is_subscribed {
+        let is_subscribed = instance.subscriptions.withdraw(session, &subscription.uri);
+        if !self.agents.resource_subscribers.remove(&subscription.uri, session) || is_subscribed {
             call.answer_empty();
         } else {
             instance.unsubscribe(call);

@@ -231,7 +231,7 @@ impl ServerTask {
     fn handle_messages(&mut self, first: Arrival, instance: &mut Instance) {
         self.handle_arrival(first, instance);
         for _ in 1..BURST {
-            let Some(incoming) = instance.wire.buffered() else { return };
+            let Some(incoming) = instance.wire.next_buffered() else { return };
             self.handle_arrival(Arrival::Incoming { incoming, source_request: None }, instance);
         }
     }

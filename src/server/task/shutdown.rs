@@ -76,7 +76,7 @@ impl ServerTask {
         }
         instance.fail_all(&Failure::Died { reason: error.clone() }, &unsent);
         self.kill(process).await;
-        // The server may still have a session.
+        // The server may still have an HTTP session.
         if let (Link::Http(http), true) = (instance.wire.into_link(), is_broken) {
             self.handling_commands_until(http.close()).await;
         }

@@ -27,7 +27,7 @@ use crate::transport::{Arrival, Outbox};
 const STREAM_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a cancelled request may still be answered before its connection is closed.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
-/// Limit for ending the session.
+/// Limit for ending the HTTP session.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The source number of the server's own stream.
 const SSE_GET: Source = 0;
@@ -99,7 +99,7 @@ impl HttpConnection {
         self.open.announce(line, request);
     }
 
-    /// The server has responded in the modern era. It may have sessions as well.
+    /// The server has responded in the modern era. It may have HTTP sessions as well.
     pub(crate) fn note_modern_support(&mut self) {
         self.has_modern = true;
     }
@@ -109,7 +109,7 @@ impl HttpConnection {
         self.has_modern
     }
 
-    /// The server is modern. Requests open no session.
+    /// The server is modern. Requests open no HTTP session.
     pub(crate) fn discovered(&mut self) {
         self.state = State::Modern;
     }
@@ -231,7 +231,7 @@ impl HttpConnection {
         matches!(self.state, State::AwaitingEndpoint { .. } | State::OpenSse)
     }
 
-    /// Stops all exchanges, and ends the session.
+    /// Stops all exchanges, and ends the HTTP session.
     pub(crate) async fn close(self) {
         let endpoint = self.queue.endpoint();
         drop(self);

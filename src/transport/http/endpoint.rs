@@ -1,4 +1,4 @@
-//! A server's URL with its headers, session and token, and how requests are sent to it.
+//! A server's URL with its headers, HTTP session and token, and how requests are sent to it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::net::client::{Client, NetError, Response, SendError};
 use crate::net::{headers, origin};
 use crate::oauth::{Challenge, Login, NoToken, Token};
 
-/// The session id (MCP 2025-03-26, `basic/transports`, "Session Management").
+/// The HTTP session id (MCP 2025-03-26, `basic/transports`, "Session Management").
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The negotiated version, on every request after the handshake (MCP 2025-06-18, `basic/transports`).
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -153,7 +153,7 @@ impl Endpoint {
         Ok((response, update, url))
     }
 
-    /// Ends the session.
+    /// Ends the HTTP session.
     pub(super) async fn delete(&self) -> Result<(), EndpointError> {
         self.send(&Method::DELETE, None, Cow::Borrowed(&self.get)).await.map(drop)
     }

@@ -16,8 +16,8 @@ pub(crate) enum RequestError {
         /// Why not.
         reason: NetError,
     },
-    /// The server has received it, and states that it did not process it: over HTTP/2, or by a 404 because the session
-    /// has ended.
+    /// The server has received it, and states that it did not process it: over HTTP/2, or by a 404 because the HTTP
+    /// session has ended.
     Unprocessed {
         /// For a person, on one line.
         reason: String,
@@ -64,7 +64,7 @@ pub(crate) enum Disconnect {
         /// The server's error text, shortened.
         message: Option<String>,
     },
-    /// The server has ended the session.
+    /// The server has ended the HTTP session.
     SessionEnded,
     /// The server has closed its only stream (HTTP+SSE).
     Closed,

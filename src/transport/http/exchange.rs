@@ -29,7 +29,7 @@ use crate::transport::incoming::INLINE;
 
 /// How long a stream may stay open after its response, which should end it.
 const LINGER: Duration = Duration::from_secs(1);
-/// Limit for a server to accept a message without a response. After a session has ended, nothing may accept it.
+/// Limit for a server to accept a message without a response. After an HTTP session has ended, nothing may accept it.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest error body that is read, in bytes.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -49,9 +49,9 @@ pub(super) struct Exchange {
 /// How a message is sent.
 #[derive(Debug)]
 pub(super) enum SendMode {
-    /// It opens a session, so an interrupted response cannot be resumed.
+    /// It opens an HTTP session, so an interrupted response cannot be resumed.
     First,
-    /// Within a session. An interrupted response is resumed.
+    /// Within an HTTP session. An interrupted response is resumed.
     Later,
     /// By itself, with some of its params in headers.
     Modern(Arc<HeaderParams>),
@@ -206,7 +206,7 @@ impl Exchange {
         }
     }
 
-    /// Whether a server with sessions sends an error that only servers without have: it was replaced.
+    /// Whether a server with HTTP sessions sends an error that only servers without have: it was replaced.
     fn is_of_another_era(&self, body: &Bytes) -> bool {
         let member = |object: &Bytes, name| members(object, [name]).ok().and_then(|[value]| value);
         let code = member(body, "error").and_then(|error| member(&error, "code"));
@@ -262,7 +262,7 @@ fn with_request_id(body: &Bytes, request: u64) -> Option<Bytes> {
     error.filter(|_| has_no_id).map(|error| reply::raw_error(request.to_string().as_bytes(), &error))
 }
 
-/// Whether an error without a numeric id is about the session. Servers of the TypeScript SDK's examples send it instead
+/// Whether an error without a numeric id is about the HTTP session. Servers of the TypeScript SDK's examples send it instead
 /// of HTTP 404.
 fn is_about_session(body: &[u8]) -> bool {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else { return false };

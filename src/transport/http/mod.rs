@@ -7,7 +7,7 @@
 //! transport, sessions of agents, processes.
 //!
 //! ```text
-//! New ─ a modern request ─► Probing ─ discovered ─► Modern: each request by itself, no stream, no session
+//! New ─ a modern request ─► Probing ─ discovered ─► Modern: each request by itself, no stream, no HTTP session
 //!                              └── initialize ─► New
 //! New ─ initialize ─► Opening ─ response ─► AwaitingStream ─ stream ─► Initializing ─ accepted ─► Open
 //!                        └── HTTP 400, 404, 405 ─► AwaitingEndpoint ─ endpoint ─► OpenSse: one stream for all

@@ -11,7 +11,7 @@ pub(super) enum State {
     New,
     /// Only requests that detect the era were sent, and no `initialize`.
     Probing,
-    /// The server has no sessions: each message is independent.
+    /// The server has no HTTP sessions: each message is independent.
     Modern,
     /// `initialize` was sent. Its line is kept, since a server of 2024-11-05 gets it again at another URL.
     Opening {
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// Notes the next message. Before there is a session, only `initialize` opens one.
+    /// Notes the next message. Before there is an HTTP session, only `initialize` opens one.
     pub(super) fn note_sent(&mut self, line: &Bytes) {
         if matches!(self, Self::New | Self::Probing) {
             let method = members(line, ["method"]).ok().and_then(|[method]| text(&method?));
@@ -62,7 +62,7 @@ impl State {
         matches!(self, Self::Probing | Self::Modern)
     }
 
-    /// Whether this exchange opens the session.
+    /// Whether this exchange opens the HTTP session.
     pub(super) fn is_opened_by(&self, exchange: Source) -> bool {
         matches!(self, Self::Opening { source, .. } if *source == exchange)
     }

@@ -111,10 +111,10 @@ impl ServerSubscriptions {
             }
             let Topic::Resource(uri) = topic else { continue };
             let waiting = self.listen_state.take_waiting(|call| call.subscription().is_some_and(|own| own.uri == uri));
-            let mut agents = Vec::new();
+            let mut sessions = Vec::new();
             for call in waiting {
                 if is_granted {
-                    agents.extend(call.response_handle.to().map(|to| (call.response_handle.key.session, to.clone())));
+                    sessions.extend(call.response_handle.to().map(|to| (call.response_handle.key.session, to.clone())));
                     call.answer_empty();
                 } else {
                     self.stats.errors.add_one();
@@ -122,9 +122,9 @@ impl ServerSubscriptions {
                     call.refuse_with(&ErrorObject::new(INVALID_PARAMS, why));
                 }
             }
-            if !agents.is_empty() {
+            if !sessions.is_empty() {
                 self.listen_state.add(Topic::Resource(uri.clone()), raw);
-                acknowledgement.accepted.push(NewSubscription { uri, raw: raw.clone(), agents });
+                acknowledgement.accepted.push(NewSubscription { uri, raw: raw.clone(), sessions });
             }
         }
         acknowledgement

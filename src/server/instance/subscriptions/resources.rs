@@ -38,21 +38,21 @@ impl ServerSubscriptions {
         }
     }
 
-    /// A call was sent to the server. If it was not, its request is removed.
-    pub(in crate::server::instance) fn sent(&mut self, key: CallKey, was_sent: bool) {
-        if !was_sent {
+    /// A call was queued for the server, or refused. If it was refused, its request is removed.
+    pub(in crate::server::instance) fn note_queued(&mut self, key: CallKey, was_queued: bool) {
+        if !was_queued {
             self.take_request(key);
         }
     }
 
-    /// Removes the agent from the request for this resource. Returns whether other agents wait for it.
-    pub(super) fn leave_request(&mut self, agent: u64, uri: &Bytes) -> bool {
+    /// Removes the session from the request for this resource. Returns whether other sessions wait for it.
+    pub(super) fn leave_request(&mut self, session: u64, uri: &Bytes) -> bool {
         let Some(index) = self.requests.iter().position(|request| request.uri == *uri) else { return false };
         let request = &mut self.requests[index];
-        if request.key.session == agent {
+        if request.key.session == session {
             request.to = None;
         }
-        for call in request.joined.extract_if(.., |call| call.response_handle.key.session == agent) {
+        for call in request.joined.extract_if(.., |call| call.response_handle.key.session == session) {
             call.answer_empty();
         }
         let others = request.to.is_some() || !request.joined.is_empty();
@@ -70,11 +70,11 @@ impl ServerSubscriptions {
         response: Result<&Bytes, &Bytes>,
     ) -> Option<NewSubscription> {
         let Request { to, uri, raw, joined, .. } = self.take_request(key)?;
-        let mut agents: Vec<_> = to.map(|to| (key.session, to)).into_iter().collect();
+        let mut sessions: Vec<_> = to.map(|to| (key.session, to)).into_iter().collect();
         for call in joined {
             match response {
                 Ok(_) => {
-                    agents.extend(call.response_handle.to().map(|to| (call.response_handle.key.session, to.clone())));
+                    sessions.extend(call.response_handle.to().map(|to| (call.response_handle.key.session, to.clone())));
                     call.answer_empty();
                 }
                 Err(error) => {
@@ -87,18 +87,24 @@ impl ServerSubscriptions {
         if response.is_err() {
             return None;
         }
-        if agents.is_empty() {
+        if sessions.is_empty() {
             self.unsubscribe(wire, &raw);
             return None;
         }
-        Some(NewSubscription { uri, raw, agents })
+        Some(NewSubscription { uri, raw, sessions })
     }
 
     /// A call, which may be a subscription, has failed. Calls that have joined it fail too. If the server may have received it, mcpd
     /// unsubscribes.
-    pub(in crate::server::instance) fn failed(&mut self, wire: &mut Wire, key: CallKey, failure: &Failure, sent: bool) {
+    pub(in crate::server::instance) fn failed(
+        &mut self,
+        wire: &mut Wire,
+        key: CallKey,
+        failure: &Failure,
+        may_have_arrived: bool,
+    ) {
         let Some(request) = self.take_request(key) else { return };
-        if sent {
+        if may_have_arrived {
             self.unsubscribe(wire, &request.raw);
         }
         self.fail_joined(request, failure);
@@ -113,9 +119,14 @@ impl ServerSubscriptions {
 
     /// A call, which may be a subscription, was cancelled. Returns the calls that have joined it; the first of them subscribes instead.
     /// If there are none, mcpd unsubscribes from a server that may have received the call.
-    pub(in crate::server::instance) fn cancelled(&mut self, wire: &mut Wire, key: CallKey, sent: bool) -> Vec<Call> {
+    pub(in crate::server::instance) fn cancelled(
+        &mut self,
+        wire: &mut Wire,
+        key: CallKey,
+        may_have_arrived: bool,
+    ) -> Vec<Call> {
         let Some(Request { raw, joined, .. }) = self.take_request(key) else { return Vec::new() };
-        if joined.is_empty() && sent {
+        if joined.is_empty() && may_have_arrived {
             self.unsubscribe(wire, &raw);
         }
         joined

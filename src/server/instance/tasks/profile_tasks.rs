@@ -23,7 +23,7 @@ const MAX_INPUTS: usize = 16;
 /// A task of a profile.
 pub(super) struct ProfileTask {
     /// The id at the server of the call that has created the task.
-    request: u64,
+    creating_call: u64,
     pub(super) key: CallKey,
     /// The id in the raw JSON of the server.
     pub(super) raw_id: Bytes,
@@ -46,10 +46,10 @@ pub(super) struct ProfileTasks {
 }
 
 impl ProfileTask {
-    /// A task created by the call `key` of `profile`, whose id at the server is `request`. The call has the guard `load`.
+    /// A task created by the call `key` of `profile`, whose id at the server is `creating_call`. The call holds `load`.
     pub(super) fn new(
         state: &TaskState,
-        request: u64,
+        creating_call: u64,
         key: CallKey,
         profile: Arc<str>,
         capabilities: ClientCapabilities,
@@ -58,7 +58,7 @@ impl ProfileTask {
         let raw_id = state.raw_id.clone();
         let (inputs, count) = (Vec::new(), 0);
         let mut task =
-            Self { request, key, raw_id, profile, capabilities, open: None, awaits_result: false, inputs, count };
+            Self { creating_call, key, raw_id, profile, capabilities, open: None, awaits_result: false, inputs, count };
         task.note(state, Instant::now(), load);
         task
     }
@@ -122,7 +122,7 @@ impl ProfileTasks {
         }
         if self.all.len() >= MAX_TASKS && !self.all.contains_key(&id) {
             let ended = self.all.iter().filter(|(_, task)| !task.is_open());
-            let Some(oldest) = ended.min_by_key(|(_, task)| task.request).map(|(id, _)| id.clone()) else {
+            let Some(oldest) = ended.min_by_key(|(_, task)| task.creating_call).map(|(id, _)| id.clone()) else {
                 return false;
             };
             self.all.remove(&oldest);

@@ -68,13 +68,13 @@ pub(super) struct EarlyNotification {
 /// The tasks of one instance.
 #[derive(Debug, Default)]
 pub(super) struct SessionTasks {
-    /// By the ids of their calls at the server, so in the order of the calls.
+    /// By task key: the id at the server of the call that has created the task. So they are in the order of the calls.
     all: BTreeMap<u64, SessionTask>,
     by_id: HashMap<Bytes, u64>,
     open: usize,
     /// Size of cached results.
     cached_bytes: usize,
-    /// Cancelled calls that may create a task: ids at the server, and keys.
+    /// Cancelled calls that may create a task: the key of such a task, and the key of the call.
     cancelled: VecDeque<(u64, CallKey)>,
     /// Notifications about tasks that are not known yet.
     early: VecDeque<EarlyNotification>,
@@ -122,16 +122,16 @@ impl SessionTasks {
         self.all_open().filter(|task| task.to.is_some())
     }
 
-    /// Removes a task if the table is full. Returns the id of its call and its session if the task is open.
+    /// Removes a task if the table is full. Returns its key and its session if it is open.
     pub(super) fn evict(&mut self) -> Option<(u64, u64)> {
         if self.all.len() < MAX_TASKS {
             return None;
         }
         let oldest = |is_it: &dyn Fn(&SessionTask) -> bool| self.all.iter().find(|(_, task)| is_it(task));
         let ended = oldest(&|task| task.open.is_none());
-        let (request, task) = ended.or_else(|| oldest(&|task| task.to.is_none()))?;
-        let (request, forgotten) = (*request, task.open.is_some().then_some((*request, task.key.session)));
-        self.forget(request);
+        let (task_key, task) = ended.or_else(|| oldest(&|task| task.to.is_none()))?;
+        let (task_key, forgotten) = (*task_key, task.open.is_some().then_some((*task_key, task.key.session)));
+        self.forget(task_key);
         forgotten
     }
 
@@ -140,8 +140,8 @@ impl SessionTasks {
         Arc::downgrade(&self.life)
     }
 
-    /// Adds the task that the call with this id at the server has created. `false` if an open task has its id.
-    pub(super) fn add(&mut self, request: u64, task: SessionTask) -> bool {
+    /// Adds a task under its key. `false` if an open task has its id.
+    pub(super) fn add(&mut self, task_key: u64, task: SessionTask) -> bool {
         if let Some(other) = self.by_id.get(&task.id).copied() {
             if self.all.get(&other).is_some_and(|other| other.open.is_some()) {
                 return false;
@@ -150,15 +150,15 @@ impl SessionTasks {
         }
         self.open += usize::from(task.open.is_some());
         self.cached_bytes += task.completed.as_ref().map_or(0, |completed| completed.bytes());
-        self.by_id.insert(task.id.clone(), request);
-        self.all.insert(request, task);
+        self.by_id.insert(task.id.clone(), task_key);
+        self.all.insert(task_key, task);
         true
     }
 
-    /// The task with this id, and the id of its call at the server.
+    /// The task with this id, and its key.
     pub(super) fn find(&self, id: &[u8]) -> Option<(u64, &SessionTask)> {
-        let request = *self.by_id.get(id)?;
-        Some((request, self.all.get(&request)?))
+        let task_key = *self.by_id.get(id)?;
+        Some((task_key, self.all.get(&task_key)?))
     }
 
     /// The same, if the task belongs to this session.
@@ -172,8 +172,8 @@ impl SessionTasks {
     }
 
     /// The task has ended.
-    pub(super) fn end(&mut self, request: u64) {
-        if let Some(task) = self.all.get_mut(&request)
+    pub(super) fn end(&mut self, task_key: u64) {
+        if let Some(task) = self.all.get_mut(&task_key)
             && task.open.take().is_some()
         {
             self.open -= 1;
@@ -181,16 +181,16 @@ impl SessionTasks {
     }
 
     /// Removes a task that no agent will request.
-    pub(super) fn forget(&mut self, request: u64) {
-        self.end(request);
-        if let Some(task) = self.all.remove(&request) {
+    pub(super) fn forget(&mut self, task_key: u64) {
+        self.end(task_key);
+        if let Some(task) = self.all.remove(&task_key) {
             self.by_id.remove(&task.id);
             self.cached_bytes -= task.completed.map_or(0, |completed| completed.bytes());
         }
     }
 
-    pub(super) fn get_mut(&mut self, request: u64) -> Option<&mut SessionTask> {
-        self.all.get_mut(&request)
+    pub(super) fn get_mut(&mut self, task_key: u64) -> Option<&mut SessionTask> {
+        self.all.get_mut(&task_key)
     }
 
     /// The size of answers of agents that were not sent to the server yet.
@@ -199,26 +199,26 @@ impl SessionTasks {
     }
 
     /// Removes the owner of a task. Returns the raw id if the task is open.
-    pub(super) fn disown(&mut self, request: u64) -> Option<Bytes> {
-        let task = self.all.get_mut(&request)?;
+    pub(super) fn disown(&mut self, task_key: u64) -> Option<Bytes> {
+        let task = self.all.get_mut(&task_key)?;
         task.to = None;
         if let Some(open) = &mut task.open {
             open.load = None;
             return Some(task.raw_id.clone());
         }
-        self.forget(request);
+        self.forget(task_key);
         None
     }
 
-    /// The id at the server of the call `key`, if the call has created a task.
+    /// The key of the task that the call `key` has created.
     pub(super) fn created_by(&self, key: CallKey) -> Option<u64> {
-        self.all.iter().find(|(_, task)| task.key == key && task.to.is_some()).map(|(request, _)| *request)
+        self.all.iter().find(|(_, task)| task.key == key && task.to.is_some()).map(|(task_key, _)| *task_key)
     }
 
-    /// The ids at the server of the calls that have created the tasks of this session.
+    /// The keys of the tasks of this session.
     pub(super) fn of_session(&self, session: u64) -> Vec<u64> {
         let is_its = |task: &SessionTask| task.to.is_some() && task.key.session == session;
-        self.all.iter().filter(|(_, task)| is_its(task)).map(|(request, _)| *request).collect()
+        self.all.iter().filter(|(_, task)| is_its(task)).map(|(task_key, _)| *task_key).collect()
     }
 
     /// Tasks that have not ended.
@@ -250,12 +250,12 @@ impl SessionTasks {
         std::mem::take(&mut self.early).len() as u64
     }
 
-    /// A call that requests a task was cancelled after it may have reached the server.
-    pub(super) fn cancel(&mut self, request: u64, key: CallKey) {
+    /// The call `key`, which requests a task, was cancelled after it may have reached the server.
+    pub(super) fn cancel(&mut self, task_key: u64, key: CallKey) {
         if self.cancelled.len() == MAX_CANCELLED {
             self.cancelled.pop_front();
         }
-        self.cancelled.push_back((request, key));
+        self.cancelled.push_back((task_key, key));
     }
 
     /// Takes the cancelled call with this raw id.
@@ -264,7 +264,7 @@ impl SessionTasks {
             return None;
         }
         let id = parse_own_id(id)?;
-        let index = self.cancelled.iter().position(|(request, _)| *request == id)?;
+        let index = self.cancelled.iter().position(|(task_key, _)| *task_key == id)?;
         self.cancelled.remove(index)
     }
 }

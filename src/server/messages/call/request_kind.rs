@@ -12,10 +12,10 @@ pub enum RequestKind {
     ResourceSubscription(Box<ResourceSubscriptionChange>),
     /// Requests that the server runs it as a task.
     NewTask,
-    /// A request about a task of the legacy era.
+    /// A request about a task on behalf of a legacy agent.
     LegacyTask(Box<LegacyTaskRequest>),
-    /// The server may run it as a task, because its agent supports tasks of the modern era.
+    /// The server may run it as a task, because its agent is modern and supports tasks.
     MayBeTask,
-    /// A request about a task of the modern era.
+    /// A request of a modern agent about a task.
     ModernTask(Box<ModernTaskRequest>),
 }

@@ -46,10 +46,10 @@ impl Tree {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(refused(error)),
             _ => {}
         }
-        let order = enabled.iter().map(|one| one.0).collect::<Vec<_>>().join(" ");
+        let controllers = enabled.iter().map(|one| one.0).collect::<Vec<_>>().join(" ");
         for _ in 0..ROUNDS {
             move_family(&tree.path, &part).map_err(refused)?;
-            match fs::write(tree.path.join("cgroup.subtree_control"), &order) {
+            match fs::write(tree.path.join("cgroup.subtree_control"), &controllers) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
                 Err(error) => return Err(refused(error)),
                 Ok(()) => {

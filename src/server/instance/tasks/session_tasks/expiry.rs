@@ -17,14 +17,14 @@ impl SessionTasks {
     pub(in crate::server::instance::tasks) fn expire(&mut self, now: Instant) {
         let is_over =
             |task: &SessionTask| task.open.as_ref().and_then(|open| open.until).is_some_and(|until| until <= now);
-        let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(request, _)| *request).collect();
-        for request in over {
-            self.end(request);
+        let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(task_key, _)| *task_key).collect();
+        for task_key in over {
+            self.end(task_key);
         }
         let is_over = |task: &SessionTask| task.cached_until().is_some_and(|until| until <= now);
-        let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(request, _)| *request).collect();
-        for request in over {
-            self.forget(request);
+        let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(task_key, _)| *task_key).collect();
+        for task_key in over {
+            self.forget(task_key);
         }
     }
 
@@ -33,8 +33,8 @@ impl SessionTasks {
         while self.cached_bytes > 0 && self.cached_bytes + bytes > max_bytes {
             let mut cached = self.all.iter().filter(|(_, task)| task.completed.is_some());
             let of_session = cached.clone().find(|(_, task)| task.key.session == session);
-            let Some(request) = of_session.or_else(|| cached.next()).map(|(request, _)| *request) else { return };
-            self.forget(request);
+            let Some(task_key) = of_session.or_else(|| cached.next()).map(|(task_key, _)| *task_key) else { return };
+            self.forget(task_key);
         }
     }
 }

@@ -34,7 +34,7 @@ fn open_task_keeps_its_id() {
     let mut tasks = SessionTasks::default();
     assert!(tasks.add(1, task("a", 7, FOR_EVER)));
     assert!(!tasks.add(2, task("a", 7, FOR_EVER)) && !tasks.add(3, task("a", 8, FOR_EVER)));
-    assert!(tasks.of(7, b"a").is_some_and(|(request, _)| request == 1));
+    assert!(tasks.of(7, b"a").is_some_and(|(task_key, _)| task_key == 1));
     tasks.end(1);
     assert!(tasks.add(4, task("a", 8, FOR_EVER)));
     assert!(tasks.of(7, b"a").is_none() && tasks.of(8, b"a").is_some() && tasks.of_token(b"1").is_none());
@@ -72,20 +72,20 @@ fn task_ends_when_its_time_to_live_is_over() {
 #[test]
 fn oldest_ended_task_is_replaced_first_then_the_oldest_without_owner() {
     let mut tasks = SessionTasks::default();
-    let add = |tasks: &mut SessionTasks, request, id: &str, open| {
+    let add = |tasks: &mut SessionTasks, task_key, id: &str, open| {
         assert!(tasks.have_capacity());
         let forgotten = tasks.evict();
-        assert!(tasks.add(request, task(id, 7, open)));
+        assert!(tasks.add(task_key, task(id, 7, open)));
         forgotten
     };
     add(&mut tasks, 0, "first", FOR_EVER);
-    for request in 1..2 * MAX_TASKS as u64 {
-        assert_eq!(add(&mut tasks, request, &request.to_string(), None), None);
+    for task_key in 1..2 * MAX_TASKS as u64 {
+        assert_eq!(add(&mut tasks, task_key, &task_key.to_string(), None), None);
     }
     assert_eq!((tasks.all.len(), tasks.by_id.len()), (MAX_TASKS, MAX_TASKS));
     assert!(tasks.find(b"first").is_some() && tasks.find(b"1").is_none() && tasks.find(b"2000").is_some());
-    for request in 1..MAX_TASKS as u64 {
-        assert_eq!(add(&mut tasks, 10_000 + request, &format!("open {request}"), FOR_EVER), None);
+    for task_key in 1..MAX_TASKS as u64 {
+        assert_eq!(add(&mut tasks, 10_000 + task_key, &format!("open {task_key}"), FOR_EVER), None);
     }
     assert!(!tasks.have_capacity() && tasks.all.len() == MAX_TASKS && tasks.awaited().count() == MAX_TASKS);
     tasks.disown(10_002);
@@ -97,8 +97,8 @@ fn oldest_ended_task_is_replaced_first_then_the_oldest_without_owner() {
 fn cancelled_call_is_taken_once() {
     let mut tasks = SessionTasks::default();
     let key = CallKey { session: 7, serial: 2 };
-    for request in 1..=MAX_CANCELLED as u64 + 1 {
-        tasks.cancel(request, key);
+    for task_key in 1..=MAX_CANCELLED as u64 + 1 {
+        tasks.cancel(task_key, key);
     }
     assert_eq!(tasks.take_cancelled(b"1"), None);
     assert_eq!((tasks.take_cancelled(b"2"), tasks.take_cancelled(b"2")), (Some((2, key)), None));
@@ -134,9 +134,9 @@ fn cached_results_are_evicted_and_expire() {
         SessionTask { completed: Some(Box::new(completed)), ..task(id, session, None) }
     };
     let size = cached("a", 7, 1).completed.expect("it is cached").bytes();
-    for (request, id, session) in [(1, "a", 7), (2, "b", 8), (3, "c", 8)] {
+    for (task_key, id, session) in [(1, "a", 7), (2, "b", 8), (3, "c", 8)] {
         tasks.evict_cached(session, size, 3 * size);
-        assert!(tasks.add(request, cached(id, session, request)));
+        assert!(tasks.add(task_key, cached(id, session, task_key)));
     }
     assert_eq!(tasks.next_end(), Some(now + Duration::from_secs(1)));
     tasks.evict_cached(8, size, 3 * size);

@@ -15,8 +15,8 @@ use super::import::{prompt, write};
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url};
+use crate::config::edit::Setting;
 use crate::config::edit::file::ConfigFile;
-use crate::config::edit::{self, Setting};
 use crate::config::import::{Plan, known_sandbox};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::sandbox_advice::gains_privileges;
@@ -97,7 +97,7 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     let mut plan = Plan::new(file.text(), &[], &secrets, &Process);
     let mut settings = settings(add, line).map_err(usage)?;
     let proposal = propose_sandbox(add, &mut settings).map_err(|error| fail(FAILED, error))?;
-    plan.put(name, settings).map_err(|error| usage(edit_failure(&path, &error)))?;
+    plan.put(name, settings).map_err(|error| usage(format!("not added: {}", options.edit_failure(&path, &error))))?;
     let (text, secrets) = plan.finish();
     let loaded = options.check(&file, &text, &secrets).map_err(usage)?;
     let added = text.strip_prefix(file.text()).unwrap_or(&text).trim();
@@ -190,18 +190,19 @@ fn relative_path_note(add: &Add) -> Option<String> {
 fn misplaced_options_note(add: &Add, line: &[String]) -> Option<String> {
     let known = Add::augment_args(Command::new("add"));
     let takes_value = |option: &str| {
-        let name = option.strip_prefix("--")?;
+        // Many servers have an option `--config` of their own.
+        let name = option.strip_prefix("--").filter(|name| *name != "config")?;
         let known = known.get_arguments().find(|known| known.get_long() == Some(name))?;
         Some(known.get_action().takes_values())
     };
     let misplaced = misplaced_options(line, add.command.len(), takes_value)?;
     let options: Vec<_> = misplaced.options.iter().map(|option| format!("`{option}`")).collect();
-    let file = add.options.file.as_deref().map(|file| format!("--file {} ", shell_word(&file.to_string_lossy())));
+    let config = add.options.config.as_deref().map(|path| format!("--config {} ", shell_word(&path.to_string_lossy())));
     Some(format!(
         "note: {} after the command: passed on to the server. Options of mcpd go before the command. To correct this, run:\n  \
          mcpd remove {}{}\n  {}",
         options.join(" and "),
-        file.unwrap_or_default(),
+        config.unwrap_or_default(),
         add.name,
         misplaced.corrected
     ))
@@ -324,8 +325,4 @@ fn absolute_path(path: &str) -> String {
     let is_template = path.starts_with('~') || path.starts_with("${");
     let whole = absolute(path).ok().filter(|_| !is_template);
     whole.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
-}
-
-fn edit_failure(path: &Path, error: &edit::EditError) -> String {
-    format!("not added: {}: {error}", path.display())
 }

@@ -1,5 +1,6 @@
 //! `mcpd check`: reports errors and warnings of a configuration, without starting anything.
 
+use std::io;
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -116,7 +117,7 @@ struct JsonFinding<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    help: Option<&'a str>,
+    help: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -168,7 +169,12 @@ impl<'a> Findings<'a> {
     fn explain(&self) {
         let colour = OutputStyle::of_stderr().has_colour();
         match self.refusal {
-            Some(error) => print_styled_note(&(error.render(colour) + "\n\n")),
+            Some(error) => {
+                print_styled_note(&(error.render(colour) + "\n\n"));
+                for help in error.unreadable().filter_map(|(file, error)| missing_file_help(file, error)) {
+                    print_note!("help: {help}\n");
+                }
+            }
             None => self.diagnostics.iter().for_each(|warning| {
                 let message = split_searched_path(&warning.message).0.to_owned();
                 print_styled_note(&(Diagnostic { message, ..warning.clone() }.render(colour) + "\n\n"));
@@ -205,7 +211,8 @@ impl<'a> Findings<'a> {
     fn print_json(&self) -> Result<(), ExitCode> {
         let unreadable = self.refusal.into_iter().flat_map(ConfigError::unreadable).map(|(file, error)| {
             let message = format!("cannot read {}: {error}", file.display());
-            JsonFinding { level: "error", message, label: None, file, line: None, column: None, help: None }
+            let help = missing_file_help(file, error);
+            JsonFinding { level: "error", message, label: None, file, line: None, column: None, help }
         });
         let report = JsonReport {
             servers: self.servers,
@@ -217,6 +224,13 @@ impl<'a> Findings<'a> {
         };
         json::try_print_page(&report)
     }
+}
+
+/// The advice about a file that was named and does not exist.
+fn missing_file_help(file: &Path, error: &io::Error) -> Option<String> {
+    let default = config::default_path(&Process).map(|path| format!(", or omit it to check {}", path.display()));
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    is_missing.then(|| format!("{} does not exist: correct the path{}", file.display(), default.unwrap_or_default()))
 }
 
 fn finding(diagnostic: &Diagnostic) -> JsonFinding<'_> {
@@ -232,7 +246,7 @@ fn finding(diagnostic: &Diagnostic) -> JsonFinding<'_> {
         file: &diagnostic.file.path,
         line: Some(line),
         column: Some(column),
-        help: diagnostic.help.as_deref(),
+        help: diagnostic.help.clone(),
     }
 }
 

@@ -7,11 +7,12 @@ use clap::Args;
 
 use super::reload::{self, Reload, Scope};
 use super::{USAGE, block_on, fail};
-use crate::config::edit::Overlay;
 use crate::config::edit::file::ConfigFile;
+use crate::config::edit::{EditError, Overlay};
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, LoadedConfig};
+use crate::known_clients::shell_word;
 use crate::sockets::RuntimeDir;
 
 /// How to keep a client from starting its own copies of the servers that mcpd runs.
@@ -20,9 +21,9 @@ pub(super) const OLD_ENTRIES: &str = "In the client's own configuration, remove 
 // A doc comment here would replace the help text of the commands.
 #[derive(Debug, Args)]
 pub(super) struct EditOptions {
-    /// mcpd's own configuration file, which is edited [default: $XDG_CONFIG_HOME/mcpd/config.toml, else ~/.config/mcpd/config.toml]
+    /// Configuration file of mcpd to write to [default: $XDG_CONFIG_HOME/mcpd/config.toml, else ~/.config/mcpd/config.toml]
     #[arg(long, value_name = "FILE")]
-    pub(super) file: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
     /// Then make the running daemon reload its configuration
     #[arg(long)]
     pub(super) reload: bool,
@@ -32,13 +33,13 @@ pub(super) struct EditOptions {
 }
 
 impl EditOptions {
-    /// The file to edit: `--file`, else the user's configuration.
+    /// The file to edit: `--config`, else the user's configuration.
     ///
     /// # Errors
     /// If the file is not in mcpd's own format, or if there is no home directory.
     pub(super) fn path(&self) -> Result<PathBuf, ExitCode> {
-        let path = self.file.clone().or_else(|| config::default_path(&Process));
-        let path = path.ok_or_else(|| fail(USAGE, "HOME is not set: name the configuration with `--file FILE`"))?;
+        let path = self.config.clone().or_else(|| config::default_path(&Process));
+        let path = path.ok_or_else(|| fail(USAGE, "HOME is not set: name the configuration with `--config FILE`"))?;
         match path.extension().is_some_and(|name| name == "json" || name == "jsonc") {
             true => Err(fail(
                 USAGE,
@@ -48,9 +49,21 @@ impl EditOptions {
         }
     }
 
-    /// The files to load: `--file` alone, or an empty list for the default files.
+    /// The files to load: `--config` alone, or an empty list for the default files.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        self.file.iter().cloned().collect()
+        self.config.iter().cloned().collect()
+    }
+
+    /// The error of an edit of the file at `path`, with the command that shows the line of a syntax error.
+    pub(super) fn edit_failure(&self, path: &Path, error: &EditError) -> String {
+        let text = format!("{}: {error}", path.display());
+        match (error, &self.config) {
+            (EditError::Syntax, Some(config)) => {
+                format!("{text}; `mcpd check {}` shows the line", shell_word(&config.to_string_lossy()))
+            }
+            (EditError::Syntax, None) => format!("{text}; `mcpd check` shows the line"),
+            _ => text,
+        }
     }
 
     /// Loads the configuration as it would be with `text` in `file` and with the `secrets` written.

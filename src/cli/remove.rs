@@ -66,7 +66,7 @@ fn remove_servers(Remove { names, options }: &Remove, directory: Option<RuntimeD
 /// Removes all servers or none. Returns each server with the file that had it.
 fn remove_from_files<'n>(names: &'n [String], options: &EditOptions) -> Result<Vec<(&'n str, PathBuf)>, ExitCode> {
     let path = options.path()?;
-    let paths = if options.file.is_some() { vec![path] } else { default_files(path) };
+    let paths = if options.config.is_some() { vec![path] } else { default_files(path) };
     let mut files = Vec::new();
     for path in paths {
         let file =
@@ -76,7 +76,7 @@ fn remove_from_files<'n>(names: &'n [String], options: &EditOptions) -> Result<V
     let mut removed: Vec<(&str, PathBuf)> = Vec::new();
     for name in names {
         if !removed.iter().any(|(known, _)| known == name) {
-            removed.push((name, remove_from_first(name, &mut files).map_err(|error| fail(USAGE, error))?));
+            removed.push((name, remove_from_first(name, &mut files, options).map_err(|error| fail(USAGE, error))?));
         }
     }
     files.retain(|edit| edit.text != edit.file.text());
@@ -88,7 +88,7 @@ fn remove_from_files<'n>(names: &'n [String], options: &EditOptions) -> Result<V
 }
 
 /// Removes the server `name` from the first file that has it, and returns the file's path.
-fn remove_from_first(name: &str, files: &mut [Edit]) -> Result<PathBuf, String> {
+fn remove_from_first(name: &str, files: &mut [Edit], options: &EditOptions) -> Result<PathBuf, String> {
     for Edit { path, text, .. } in files.iter_mut() {
         match edit::remove(text, name) {
             Ok(without) => {
@@ -96,7 +96,7 @@ fn remove_from_first(name: &str, files: &mut [Edit]) -> Result<PathBuf, String> 
                 return Ok(path.clone());
             }
             Err(EditError::Unknown { .. }) => {}
-            Err(error) => return Err(format!("{}: {error}", path.display())),
+            Err(error) => return Err(options.edit_failure(path, &error)),
         }
     }
     let known: Vec<_> = files.iter().flat_map(|file| edit::names(&file.text).unwrap_or_default()).collect();

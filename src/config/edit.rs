@@ -24,7 +24,7 @@ use crate::suggest::nearest;
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EditError {
     /// The text is not valid TOML. `mcpd check` reports the location.
-    #[error("it is not valid TOML; `mcpd check` shows the line")]
+    #[error("it is not valid TOML")]
     Syntax,
     /// `servers` is an inline table, or not a table.
     #[error("its `servers` is not written as `[servers.NAME]` tables: add the server by hand")]
@@ -102,9 +102,9 @@ pub(crate) fn remove(text: &str, name: &str) -> Result<String, EditError> {
     Ok(format!("{mark}{result}"))
 }
 
-/// Splits off the byte order mark, which the parser does not accept.
+/// Splits off all byte order marks. The parser skips the first one only at the beginning of its text.
 fn without_mark(text: &str) -> (&str, &str) {
-    text.split_at(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 })
+    text.split_at(text.len() - text.trim_start_matches('\u{feff}').len())
 }
 
 fn parse(text: &str) -> Result<Node, EditError> {

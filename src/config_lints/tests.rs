@@ -122,7 +122,7 @@ fn undefined_reference_is_reported_with_its_place() {
         &[
             "3:9 server `a` cannot be started: environment variable `NONE` is not set… | …`mcpd reload --environment`…",
             "4:13 server `a` cannot be started: `${file:~/none}` cannot be used: /home/u/none: … | write that file, or name another",
-            "4:35 server `a` cannot be started: `${cred:c}` has no value… | add `LoadCredential=NAME:PATH` to the unit of mcpd",
+            "4:35 server `a` cannot be started: `${cred:c}` has no value: …; add `LoadCredential=c:PATH` to its unit | the other servers are not affected",
             "5:10 server `b` cannot be started: `${agent:cwd}` needs `sharing = \"workspace\"`…",
         ],
     );

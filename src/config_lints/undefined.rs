@@ -31,15 +31,13 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
 
 /// Only a variable may have a default.
 fn help(undefined: &UnusableValue, context: &Context<'_>) -> &'static str {
-    const CREDENTIAL: &str = "add `LoadCredential=NAME:PATH` to the unit of mcpd";
     let is_credential =
         |path: &Path| context.sources.var("CREDENTIALS_DIRECTORY").is_some_and(|directory| path.starts_with(directory));
     match undefined {
         UnusableValue::Variable(_) | UnusableValue::Empty(_) => {
             "set it where mcpd runs; under systemd, `mcpd reload --environment` takes it from the login shell"
         }
-        UnusableValue::Credential(_) => CREDENTIAL,
-        UnusableValue::File { path, .. } if is_credential(path) => CREDENTIAL,
+        UnusableValue::File { path, .. } if is_credential(path) => "add `LoadCredential=NAME:PATH` to the unit of mcpd",
         UnusableValue::File { .. } => "write that file, or name another",
         UnusableValue::Home => "set `HOME` where mcpd runs, or write an absolute path",
         _ => "the other servers are not affected",

@@ -43,8 +43,8 @@ pub enum ServerError {
         /// The result, shortened.
         result: String,
     },
-    /// It refused `initialize`.
-    InitializeRefused {
+    /// It answered `initialize` with an error.
+    InitializeError {
         /// The error object, shortened.
         error: String,
         /// The error shows that the server speaks only the modern era (MCP 2026-07-28, `basic/versioning`).
@@ -133,7 +133,7 @@ impl ServerError {
     pub(super) fn recovery(&self) -> Recovery {
         match self {
             Self::Disconnected(Disconnect::LoginNeeded { .. }) => Recovery::Login,
-            Self::Disconnected(Disconnect::Refused) => Recovery::Reconfigure,
+            Self::Disconnected(Disconnect::Unauthorized) => Recovery::Reconfigure,
             _ => Recovery::Retry,
         }
     }
@@ -164,8 +164,8 @@ impl ServerError {
             Self::StartTimedOut(timeout) => timeout.code(),
             Self::InvalidResponse { .. } => "invalid_response",
             Self::MalformedInitialize { .. } => "malformed_initialize",
-            Self::InitializeRefused { is_modern_only: true, .. } => "modern_only",
-            Self::InitializeRefused { is_modern_only: false, .. } => "initialize_refused",
+            Self::InitializeError { is_modern_only: true, .. } => "modern_only",
+            Self::InitializeError { is_modern_only: false, .. } => "initialize_error",
             Self::NotAServer => "not_a_server",
             Self::UnsupportedVersion { .. } => "unsupported_version",
             Self::NoModernEra => "no_modern_era",
@@ -204,17 +204,17 @@ impl fmt::Display for ServerError {
         match self {
             Self::UnusableValue(text) | Self::Internal(text) => f.write_str(text),
             Self::Start(error) => error.fmt(f),
-            Self::GuardLost => f.write_str("the `mcpd-guard` process that ran it ended or was killed"),
-            Self::GuardSilent => f.write_str("the `mcpd-guard` process that starts it does not answer"),
+            Self::GuardLost => f.write_str("lost its `mcpd-guard` process, which ended or was killed; mcpd restarts the server"),
+            Self::GuardSilent => f.write_str("got no answer from its `mcpd-guard` process; mcpd restarts the server"),
             Self::Exited(exit) => exit.fmt(f),
             Self::StreamClosed(stream) => write!(f, "closed its {stream}"),
             Self::Disconnected(disconnect) => disconnect.fmt(f),
             Self::StartTimedOut(timeout) => timeout.fmt(f),
-            Self::InvalidResponse { method } => write!(f, "its answer to `{method}` is not a valid response"),
-            Self::MalformedInitialize { result } => write!(f, "its result of `initialize` is malformed: {result}"),
-            Self::InitializeRefused { error, is_modern_only: false } => write!(f, "refused `initialize`: {error}"),
-            Self::InitializeRefused { error, is_modern_only: true } => {
-                write!(f, "refused `initialize`, because it speaks only MCP 2026-07-28: remove `era = \"legacy\"` if it is set: {error}")
+            Self::InvalidResponse { method } => write!(f, "sent an invalid response to `{method}`"),
+            Self::MalformedInitialize { result } => write!(f, "sent a malformed result of `initialize`: {result}"),
+            Self::InitializeError { error, is_modern_only: false } => write!(f, "answered `initialize` with an error: {error}"),
+            Self::InitializeError { error, is_modern_only: true } => {
+                write!(f, "does not support `initialize`, because it speaks only MCP 2026-07-28: remove `era = \"legacy\"` if it is set: {error}")
             }
             Self::NotAServer => f.write_str("is not an MCP server: it repeats the messages that it receives"),
             Self::UnsupportedVersion { versions } => {
@@ -237,11 +237,11 @@ impl fmt::Display for ServerError {
             Self::HeaderMismatch(message) => {
                 write!(
                     f,
-                    "its tools require other headers than its last tool list states; mcpd requests the list again: {message}"
+                    "requires other headers for its tools than its last tool list states; mcpd requests the list again: {message}"
                 )
             }
             Self::TooManyDirectories => f.write_str("needs one instance for each directory, and agents of this user work in too many: close agents, or change `sharing`"),
-            Self::Hidden => f.write_str("a reload, `deny` or `mcpd disable` has hidden what was requested"),
+            Self::Hidden => f.write_str("no longer offers what was requested, because of a reload, `deny` or `mcpd disable`"),
         }
     }
 }
@@ -285,7 +285,7 @@ mod tests {
                 ServerError::Disconnected(Disconnect::LoginNeeded { why: "asks for a login".to_owned() }),
                 Recovery::Login,
             ),
-            (ServerError::Disconnected(Disconnect::Refused), Recovery::Reconfigure),
+            (ServerError::Disconnected(Disconnect::Unauthorized), Recovery::Reconfigure),
         ] {
             assert_eq!(error.recovery(), expected, "{error}");
         }

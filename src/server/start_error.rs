@@ -129,7 +129,7 @@ impl fmt::Display for StartError {
             }
             Self::NoWorkingDirectory(path) => write!(f, "working directory `{}` does not exist", path.display()),
             Self::Unenforceable(unenforceable) => unenforceable.fmt(f),
-            Self::Sandbox(error) => write!(f, "the sandbox cannot be applied: {error}"),
+            Self::Sandbox(error) => write!(f, "cannot be sandboxed: {error}"),
             Self::SandboxPath { path, opens: Some(directory) } => {
                 write!(
                     f,

@@ -45,12 +45,13 @@ fn option_of_add_behind_the_command_is_passed_to_it_with_a_note() {
     for (typed, note) in [
         (&["x", "npx", "pkg", "--reload"][..], Some(("`--reload`", "mcpd add --reload x npx pkg"))),
         (
-            &["--lazy", "x", "npx", "--file", "f", "--json"],
-            Some(("`--file` and `--json`", "mcpd add --file f --json --lazy x npx")),
+            &["--lazy", "x", "npx", "--cwd", "/", "--json"],
+            Some(("`--cwd` and `--json`", "mcpd add --cwd / --json --lazy x npx")),
         ),
         (&["x", "npx", "--env", "T=canary", "pkg"], Some(("`--env`", "mcpd add --env 'T=…' x npx pkg"))),
         (&["x", "--", "npx", "pkg", "--reload"], None),
         (&["x", "npx", "pkg", "--flag"], None),
+        (&["x", "npx", "pkg", "--config", "f"], None),
         (&["x", "npx pkg --reload"], None),
     ] {
         let place = Place::new();

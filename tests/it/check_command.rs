@@ -43,6 +43,17 @@ fn files(place: &Place) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
+fn missing_file_is_reported_with_the_file_that_is_checked_without_an_argument() {
+    let place = Place::new();
+    let default = place.path("xdg-config/mcpd/config.toml");
+    let help = format!("nosuch.toml does not exist: correct the path, or omit it to check {}", default.display());
+    let ran = place.mcpd(&["check", "nosuch.toml"]).expect_code(2);
+    assert!(ran.stderr.contains(&format!("\nhelp: {help}\n")), "{ran}");
+    let ran = place.mcpd(&["check", "--json", "nosuch.toml"]).expect_code(2);
+    assert_eq!(ran.json()["diagnostics"][0]["help"], *help, "{ran}");
+}
+
+#[test]
 fn schema_is_printed_without_a_daemon() {
     let schema = Place::new().mcpd(&["schema"]).expect_code(0).json();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");

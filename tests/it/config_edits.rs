@@ -179,7 +179,7 @@ fn edit_that_would_not_load_is_not_written() {
         (&["add", "x", "ftp://x.org/mcp"], "looks like a URL"),
         (&["add", "x", "HTTP://x.org/mcp"], "looks like a URL"),
         (&["add", "x", "https://"], "has no host"),
-        (&["add", "x", "--file", other, "--", "true"], "has the format of another client"),
+        (&["add", "x", "--config", other, "--", "true"], "has the format of another client"),
         (&["remove", "file"], "did you mean `files`?"),
         (&["remove", "zzz"], "there is no server `zzz`\n"),
     ] {
@@ -189,8 +189,15 @@ fn edit_that_would_not_load_is_not_written() {
     }
     fs::write(&path, "[servers.x\n").expect("the test's own");
     let ran = place.mcpd(&["add", "y", "--", "true"]).expect_code(2);
-    assert!(ran.stderr.contains("it is not valid TOML"), "{ran}");
+    assert!(ran.stderr.contains("it is not valid TOML; `mcpd check` shows the line"), "{ran}");
     assert_eq!(read(&path), "[servers.x\n");
+    for args in
+        [&["add", "y", "--config", "broken.toml", "--", "true"][..], &["remove", "y", "--config", "broken.toml"]]
+    {
+        place.write("broken.toml", "[servers.x\n");
+        let ran = place.mcpd(args).expect_code(2);
+        assert!(ran.stderr.contains("it is not valid TOML; `mcpd check broken.toml` shows the line"), "{ran}");
+    }
 }
 
 #[test]

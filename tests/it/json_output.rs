@@ -97,18 +97,18 @@ fn configuration_edits_are_reported_as_json() {
     let other = place.write("other.json", other.to_string()).display().to_string();
     let file = place.path("config.toml").display().to_string();
     let run = |args: &[&str]| place.mcpd(args).expect_code(0);
-    let dry = run(&["import", "--from", &other, "--file", &file, "--dry-run", "--json"]);
+    let dry = run(&["import", "--from", &other, "--config", &file, "--dry-run", "--json"]);
     assert_eq!((dry.json()["written"].clone(), std::path::Path::new(&file).exists()), (json!(false), false));
     expect_documented("mcpd import", &dry);
-    let import = run(&["import", "--from", &other, "--file", &file, "--yes", "--json"]);
+    let import = run(&["import", "--from", &other, "--config", &file, "--yes", "--json"]);
     expect_documented("mcpd import", &import);
     let report = import.json();
     assert_eq!((&report["written"], &report["sources"][0]["servers"][0]["outcome"]), (&json!(true), &json!("added")));
-    let add = run(&["add", "git", "--file", &file, "--json", "--", SCRIPTED]);
+    let add = run(&["add", "git", "--config", &file, "--json", "--", SCRIPTED]);
     expect_documented("mcpd add, mcpd remove", &add);
     assert_eq!(add.json()["name"], "git");
     expect_documented("mcpd check", &run(&["check", &file, "--json"]));
-    let remove = run(&["remove", "files", "--file", &file, "--json"]);
+    let remove = run(&["remove", "files", "--config", &file, "--json"]);
     expect_documented("mcpd add, mcpd remove", &remove);
     assert_eq!(remove.json()["secrets"].as_array().map(Vec::len), Some(1));
 }

@@ -187,7 +187,7 @@ mod tests {
         let command = line.iter().rposition(|word| word == "npx").map(|at| line.len() - at).expect("a command");
         let takes_value = |option: &str| match option {
             "--reload" | "--json" => Some(false),
-            "--file" | "--env" | "--header" => Some(true),
+            "--ca-file" | "--env" | "--header" => Some(true),
             _ => None,
         };
         misplaced_options(&line, command, takes_value).map(|found| (found.options.join(" "), found.corrected))
@@ -199,9 +199,9 @@ mod tests {
             ("mcpd add x npx -y pkg", None),
             ("mcpd add x npx --reload", Some(("--reload", "mcpd add --reload x npx"))),
             ("mcpd add --lazy x npx -y pkg --json", Some(("--json", "mcpd add --json --lazy x npx -y pkg"))),
-            ("mcpd add x npx --file a.toml b", Some(("--file", "mcpd add --file a.toml x npx b"))),
-            ("mcpd add x npx --file=a.toml", Some(("--file", "mcpd add --file=a.toml x npx"))),
-            ("mcpd add x npx --file", Some(("--file", "mcpd add --file x npx"))),
+            ("mcpd add x npx --ca-file a.toml b", Some(("--ca-file", "mcpd add --ca-file a.toml x npx b"))),
+            ("mcpd add x npx --ca-file=a.toml", Some(("--ca-file", "mcpd add --ca-file=a.toml x npx"))),
+            ("mcpd add x npx --ca-file", Some(("--ca-file", "mcpd add --ca-file x npx"))),
             ("mcpd add x npx --reload=1", None),
             ("mcpd add x -- npx --reload", None),
             ("mcpd add x npx -- --reload", None),

@@ -49,7 +49,7 @@ fn errors(error: &ConfigError) -> Vec<Finding> {
         let path = path.display().to_string();
         match error.kind() {
             io::ErrorKind::NotFound => {
-                let create = format!("`mcpd add --file {} NAME COMMAND` creates it", shell_word(&path));
+                let create = format!("`mcpd add --config {} NAME COMMAND` creates it", shell_word(&path));
                 Finding::problem(path, "does not exist", format!("correct the path; or {create}"))
             }
             _ => {

@@ -48,6 +48,7 @@ fn the_ends_of_lines_and_of_the_file_stay_as_they_are() {
     for (text, expected) in [
         ("", X.to_owned()),
         ("\u{feff}", format!("\u{feff}{X}")),
+        ("\u{feff}\u{feff}", format!("\u{feff}\u{feff}{X}")),
         ("\n", format!("\n\n{X}")),
         ("a = 1", format!("a = 1\n\n{}", X.trim_end())),
         ("a = 1\r\n", format!("a = 1\r\n\r\n{wide}")),

@@ -25,7 +25,9 @@ pub enum UnusableValue {
         reason: String,
     },
     /// A `${cred:NAME}` outside a systemd unit with credentials.
-    #[error("`${{cred:{0}}}` has no value: mcpd does not run in a systemd unit that has credentials")]
+    #[error(
+        "`${{cred:{0}}}` has no value: mcpd does not run in a systemd unit with credentials; add `LoadCredential={0}:PATH` to its unit"
+    )]
     Credential(String),
     /// A `~/` of a user without a home directory.
     #[error("`~/` has no value: mcpd does not know the home directory; set `HOME`, or write an absolute path")]

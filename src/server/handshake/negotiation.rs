@@ -155,7 +155,7 @@ impl Negotiation {
                 Ok(info) => return Ok(Some(info)),
                 Err(why) => HandshakeError::Refused(why),
             },
-            Ok(Err(error)) => HandshakeError::Refused(initialize_refused(&error)),
+            Ok(Err(error)) => HandshakeError::Refused(initialize_error(&error)),
             Err(why) => why,
         };
         if let Some(modern) = self.modern.take() {
@@ -268,10 +268,10 @@ impl Negotiation {
     }
 }
 
-fn initialize_refused(error: &Bytes) -> ServerError {
+fn initialize_error(error: &Bytes) -> ServerError {
     // The error is mcpd's own answer to the request `initialize`, which only a program that repeats its input sends back.
     if serde_json::from_slice(error).is_ok_and(|error: ErrorObject| error == not_forwarded(b"initialize")) {
         return ServerError::NotAServer;
     }
-    ServerError::InitializeRefused { error: shortened(error), is_modern_only: is_version_refused(error) }
+    ServerError::InitializeError { error: shortened(error), is_modern_only: is_version_refused(error) }
 }

@@ -74,7 +74,7 @@ pub(crate) enum Disconnect {
         why: String,
     },
     /// The server refuses the configured headers with HTTP 401.
-    Refused,
+    Unauthorized,
     /// The server violates the protocol.
     ProtocolViolation {
         /// For a person, on one line.
@@ -96,7 +96,7 @@ impl Disconnect {
             Self::SessionEnded => "session_ended",
             Self::Closed => "event_stream_closed",
             Self::LoginNeeded { .. } => "login_needed",
-            Self::Refused => "http_unauthorized",
+            Self::Unauthorized => "http_unauthorized",
             Self::ProtocolViolation { .. } => "protocol_violation",
         }
     }
@@ -107,7 +107,7 @@ impl Disconnect {
     }
 }
 
-/// The rest of a sentence that begins with the server's name.
+/// The reason on one line, for use after the server's name and a colon.
 impl fmt::Display for Disconnect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -119,7 +119,7 @@ impl fmt::Display for Disconnect {
             Self::SessionEnded => f.write_str("has ended the session"),
             Self::Closed => f.write_str("has closed its event stream"),
             Self::LoginNeeded { why } => f.write_str(why),
-            Self::Refused => f.write_str("refuses the configured headers (HTTP 401)"),
+            Self::Unauthorized => f.write_str("refuses the configured headers (HTTP 401)"),
             Self::ProtocolViolation { what } => f.write_str(what),
         }
     }
@@ -169,7 +169,7 @@ impl RequestError {
                 Disconnect::Unreachable { reason: reason.clone().into() }
             }
             Self::LoginNeeded { why } => Disconnect::LoginNeeded { why: why.clone() },
-            Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Disconnect::Refused,
+            Self::Status { status: StatusCode::UNAUTHORIZED, .. } => Disconnect::Unauthorized,
             Self::Status { status, retry_after, message } => {
                 Disconnect::Status { status: *status, retry_after: *retry_after, message: message.clone() }
             }

@@ -79,7 +79,7 @@ fn server_requested_by_name_must_exist() {
     let ran = place.mcpd(&["import", "--from", "notepad"]).expect_code(2);
     assert!(ran.stderr.contains("the clients are claude-code, claude-desktop, codex, cursor"), "{ran}");
     let file = place.write("mine.json", GOOD);
-    let ran = place.mcpd(&["import", "--yes", "--from", "mine.json", "--file", "ours.toml"]).expect_code(0);
+    let ran = place.mcpd(&["import", "--yes", "--from", "mine.json", "--config", "ours.toml"]).expect_code(0);
     assert!(ran.stderr.contains(file.to_str().expect("text")), "{ran}");
     assert_eq!(fs::read_to_string(place.path("ours.toml")).expect("a file"), "[servers.good]\ncommand = \"x\"\n");
     let ran = place.mcpd(&["import", "--from", "ours.toml"]).expect_code(0);

@@ -126,7 +126,7 @@ impl CallError {
     fn message(&self) -> String {
         let server = &self.server;
         match &self.failure {
-            Failure::Died { reason } => format!("server `{server}` {reason}"),
+            Failure::Died { reason } => format!("server `{server}`: {reason}"),
             Failure::TimedOut { after } => {
                 format!("server `{server}` did not answer within {}", crate::duration::format(*after))
             }

@@ -312,13 +312,13 @@ impl Instance {
                 self.logging.answered(&mut self.wire);
                 Effect::Nothing
             }
-            PendingRequest::CancelTask { task_key: task, .. } => {
-                self.tasks.disowned(task, outcome.as_ref());
+            PendingRequest::CancelTask { task_key, .. } => {
+                self.tasks.disowned(task_key, outcome.as_ref());
                 Effect::Nothing
             }
-            PendingRequest::UpdateTask { task_key: task, .. } => {
+            PendingRequest::UpdateTask { task_key, .. } => {
                 if outcome.is_err() {
-                    self.task_inputs_refused(task);
+                    self.task_inputs_refused(task_key);
                 }
                 Effect::Nothing
             }
@@ -406,7 +406,7 @@ impl Instance {
             PendingRequest::Listen { .. } => {
                 parse_own_id(id).into_iter().for_each(|id| drop(self.subscriptions.listen_ended(id, None)));
             }
-            PendingRequest::UpdateTask { task_key: task, .. } => self.task_inputs_refused(task),
+            PendingRequest::UpdateTask { task_key, .. } => self.task_inputs_refused(task_key),
             PendingRequest::TaskResult { task_id: task } => drop(self.tasks.result_arrived(&task, false)),
             PendingRequest::Call(_)
             | PendingRequest::Bridged(_)
@@ -671,7 +671,7 @@ impl Instance {
                 return Effect::Nothing;
             }
         };
-        ended_key.into_iter().for_each(|task| self.withdraw_task_inputs(task));
+        ended_key.into_iter().for_each(|task_key| self.withdraw_task_inputs(task_key));
         let key = call.response_handle.key;
         if let Err(error) = outcome {
             self.stats().errors.add_one();
@@ -990,7 +990,7 @@ impl Instance {
             Err(error) => reply::raw_error(call.response_handle.id(), error),
         };
         let effect = self.end_call(call, answer, response);
-        hidden.into_iter().for_each(|task| self.tasks.forget(task));
+        hidden.into_iter().for_each(|task_key| self.tasks.forget(task_key));
         effect
     }
 
@@ -1253,7 +1253,7 @@ impl Instance {
         }
         let may_create = self.may_create_tasks();
         match self.tasks.status(&mut self.wire, line, state, may_create) {
-            Ok(ended) => ended.into_iter().for_each(|task| self.withdraw_task_inputs(task)),
+            Ok(ended) => ended.into_iter().for_each(|task_key| self.withdraw_task_inputs(task_key)),
             Err(dropped) => self.stats().stray_notifications.add(dropped),
         }
     }
@@ -1302,15 +1302,15 @@ impl Instance {
 
     /// An agent has disconnected. No agent can request its tasks any more.
     pub(super) fn drop_tasks(&mut self, session: u64) {
-        for task in self.tasks.all_of_session(session) {
-            self.disown_task(task);
+        for task_key in self.tasks.all_of_session(session) {
+            self.disown_task(task_key);
         }
     }
 
-    fn disown_task(&mut self, task: u64) {
-        self.withdraw_task_inputs(task);
+    fn disown_task(&mut self, task_key: u64) {
+        self.withdraw_task_inputs(task_key);
         let deadline = self.request_deadline();
-        self.tasks.disown(&mut self.wire, task, deadline);
+        self.tasks.disown(&mut self.wire, task_key, deadline);
     }
 
     /// A legacy agent has requested a task, and the server has answered with the result: the task has ended.
@@ -1356,7 +1356,7 @@ impl Instance {
     /// Holds a request for the result of a task until the next poll. The agent is sent requests for these raw `inputRequests`.
     fn wait_for_poll(&mut self, mut bridged: Box<PendingBridgedCall>, at: Instant, inputs: Option<&Bytes>) {
         let RequestKind::LegacyTask(task_request) = &bridged.call.kind else { return };
-        let (id, task) = (task_request.id.clone(), self.tasks.key_of(&task_request.id));
+        let (id, task_key) = (task_request.id.clone(), self.tasks.key_of(&task_request.id));
         let (session, to) = (bridged.call.response_handle.key.session, bridged.call.response_handle.to().cloned());
         let (client_meta, is_known) = (bridged.state.client_meta(), !bridged.state.is_for_hidden_task());
         // Its time limit starts at the next poll.
@@ -1364,8 +1364,10 @@ impl Instance {
         self.wire.expire_by(at);
         self.wire.register_without_request(bridged);
         self.wire.extend_results(&id);
-        let (Some(inputs), Some(task), Some(to), Some(client_meta)) = (inputs, task, to, client_meta) else { return };
-        match self.tasks.require(task, client_meta, inputs, is_known) {
+        let (Some(inputs), Some(task_key), Some(to), Some(client_meta)) = (inputs, task_key, to, client_meta) else {
+            return;
+        };
+        match self.tasks.require(task_key, client_meta, inputs, is_known) {
             Some(InputRequirement::Request(inputs)) => {
                 let recipient = Recipient { session, to };
                 for (input_id, input) in inputs {
@@ -1373,32 +1375,32 @@ impl Instance {
                         self.input_received(AnswerUse::Task(input_id), Err(why));
                     }
                 }
-                self.send_task_inputs(task);
+                self.send_task_inputs(task_key);
             }
-            Some(InputRequirement::Refused(why)) => self.fail_results(task, &why),
+            Some(InputRequirement::Refused(why)) => self.fail_results(task_key, &why),
             None => {}
         }
     }
 
-    fn send_task_inputs(&mut self, task: u64) {
+    fn send_task_inputs(&mut self, task_key: u64) {
         let deadline = self.request_deadline();
-        self.tasks.send_inputs(&mut self.wire, task, deadline);
+        self.tasks.send_inputs(&mut self.wire, task_key, deadline);
     }
 
-    fn task_inputs_refused(&mut self, task: u64) {
-        if self.tasks.inputs_refused(task).is_some() {
-            self.fail_results(task, "requested input for the task, and did not accept the answer");
+    fn task_inputs_refused(&mut self, task_key: u64) {
+        if self.tasks.inputs_refused(task_key).is_some() {
+            self.fail_results(task_key, "requested input for the task, and did not accept the answer");
         }
     }
 
     /// Fails requests for the result of a task; `why` continues the name of the server.
-    fn fail_results(&mut self, task: u64, why: &str) {
-        let Some(id) = self.tasks.id_of(task) else { return };
+    fn fail_results(&mut self, task_key: u64, why: &str) {
+        let Some(id) = self.tasks.id_of(task_key) else { return };
         for (request, pending) in self.wire.remove_where(|pending| pending.awaits(&id)) {
             let failure = Failure::InputUnavailable { why: why.to_owned() };
             let abandoned =
                 pending.call().map(|call| AbandonedCall { creates_task: false, load: None, ..call.abandoned(request) });
-            let was_sent = match pending {
+            let may_have_arrived = match pending {
                 PendingRequest::Call(call) => self.fail_call(call, failure),
                 PendingRequest::Bridged(bridged) if bridged.state.has_no_pending_request() => {
                     self.fail_bridged_with(bridged, failure, true);
@@ -1407,13 +1409,13 @@ impl Instance {
                 PendingRequest::Bridged(bridged) => self.fail_bridged(bridged, failure),
                 _ => false,
             };
-            abandoned.filter(|_| was_sent).into_iter().for_each(|abandoned| self.note_abandoned(abandoned));
+            abandoned.filter(|_| may_have_arrived).into_iter().for_each(|abandoned| self.note_abandoned(abandoned));
         }
     }
 
     /// The task has ended: requests for its inputs are not needed any more.
-    fn withdraw_task_inputs(&mut self, task: u64) {
-        let is_of_task = |purpose| matches!(purpose, AnswerUse::Task(input_id) if input_id.creating_call == task);
+    fn withdraw_task_inputs(&mut self, task_key: u64) {
+        let is_of_task = |purpose| matches!(purpose, AnswerUse::Task(input_id) if input_id.creating_call == task_key);
         self.server_requests.withdraw(is_of_task, TASK_HAS_ENDED);
     }
 
@@ -1454,7 +1456,7 @@ impl Instance {
                     self.subscriptions.listen_ended(id, None);
                 }
                 PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
-                PendingRequest::UpdateTask { task_key: task, .. } => self.task_inputs_refused(task),
+                PendingRequest::UpdateTask { task_key, .. } => self.task_inputs_refused(task_key),
                 // A server that does not confirm a cancellation may still work on the task.
                 PendingRequest::CancelTask { .. }
                 | PendingRequest::Initialize

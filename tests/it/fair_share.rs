@@ -38,7 +38,7 @@ fn single_call_is_admitted_at_a_full_server() {
     for n in 0..20 {
         assert_eq!(arguments(&modest.call("a__echo", &json!({"n": n}))), &json!({"n": n}));
     }
-    // Each had all places divided by the number of those who were there.
+    // Each had the in-flight limit, divided by the number of agents at that time.
     let row =
         daemon.wait_row("a", "has their shares in flight", |row| row["in_flight"] == 256 + 128 + 85 + 64 + 51 + 42);
     assert_eq!(row["restarts"], 0);

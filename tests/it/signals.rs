@@ -72,7 +72,7 @@ fn user_signals_end_neither_the_daemon_nor_a_guard() {
 
 /// Cases A17 and E1.
 #[test]
-fn stopped_guard_blocks_neither_stop_nor_restart() {
+fn suspended_guard_blocks_neither_stop_nor_restart() {
     let daemon = beside(Server::named("a").flags("--ignore-eof --ignore-term")).start();
     let mut agent = Agent::ready(&daemon);
     let first = daemon.server_pid("a");

@@ -94,8 +94,8 @@ impl ResponseHandle {
     }
 
     /// Counts the call as load of an instance until it ends.
-    pub(crate) fn set_load_token(&mut self, load_guard: LoadToken) {
-        self.load_token = Some(load_guard);
+    pub(crate) fn set_load_token(&mut self, load_token: LoadToken) {
+        self.load_token = Some(load_token);
     }
 
     /// Parks the call, and returns when it was first parked. It is parked again if its instance ends before it is written.
@@ -103,7 +103,7 @@ impl ResponseHandle {
         *self.parked_at.get_or_insert(now)
     }
 
-    /// The load guard, if the instance is one of several.
+    /// The load token, if the instance is one of several.
     pub(crate) fn load_token(&self) -> Option<&LoadToken> {
         self.load_token.as_ref()
     }

@@ -131,8 +131,8 @@ mod tests {
 
     fn with(all: &[(&'static str, u64)]) -> ResourceSubscribers {
         let mut subscriptions = ResourceSubscribers::default();
-        for (uri, agent) in all {
-            subscriptions.insert(Bytes::from(*uri), Bytes::from(format!("\"{uri}\"")), [*agent]);
+        for (uri, session) in all {
+            subscriptions.insert(Bytes::from(*uri), Bytes::from(format!("\"{uri}\"")), [*session]);
         }
         subscriptions
     }
@@ -169,15 +169,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn concerned_agents_match_a_check_of_every_subscription(
+        fn concerned_sessions_match_a_check_of_every_subscription(
             all in prop::collection::vec("[a/]{0,5}", 0..12), uri in "[a/]{0,7}",
         ) {
             let mut subscriptions = ResourceSubscribers::default();
-            for (agent, own) in (0..).zip(&all) {
-                subscriptions.insert(Bytes::from(own.clone()), Bytes::new(), [agent]);
+            for (session, own) in (0..).zip(&all) {
+                subscriptions.insert(Bytes::from(own.clone()), Bytes::new(), [session]);
             }
             let is_concerned = |own: &String| is_part(uri.as_bytes(), own.as_bytes());
-            let expected: BTreeSet<u64> = (0..).zip(&all).filter(|(_, own)| is_concerned(own)).map(|(agent, _)| agent).collect();
+            let expected: BTreeSet<u64> = (0..).zip(&all).filter(|(_, own)| is_concerned(own)).map(|(session, _)| session).collect();
             prop_assert_eq!(subscriptions.concerned(uri.as_bytes()), expected);
         }
     }

@@ -25,8 +25,8 @@ impl ServerTask {
     }
 
     /// Begins or ends a subscription. No response is sent.
-    pub(super) fn subscribe(&mut self, agent: Agent, interest: SubscriptionChange, instance: &mut Instance) {
-        match interest {
+    pub(super) fn subscribe(&mut self, agent: Agent, change: SubscriptionChange, instance: &mut Instance) {
+        match change {
             SubscriptionChange::Resource(subscription) => match self.agents.subscribe(agent, subscription) {
                 Some(ResourceSubscriptionChange { uri, raw, begins: true }) => {
                     instance.subscriptions.subscribe_quietly(&mut instance.wire, &uri, &raw);

@@ -46,7 +46,7 @@ impl OpenTask {
 }
 
 impl ModernTasks {
-    /// The response to the call `key`, which has the guard `load`, reports the state of a task. Returns when the task counts as ended
+    /// The response to the call `key`, which holds `load`, reports the state of a task. Returns when the task counts as ended
     /// without another report; `None` if it has ended.
     pub(super) fn note(
         &mut self,

@@ -12,7 +12,7 @@ use landlock::{
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    apply_filter,
+    TargetArch, apply_filter,
 };
 
 use super::{Domain, Restrictions};
@@ -92,7 +92,15 @@ pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[P
         let ruleset = ruleset(domain, read, write).map_err(io::Error::other)?;
         ruleset.restrict_self().map_err(io::Error::other)?;
     }
-    apply_filter(&filter(restrictions.unix).map_err(io::Error::other)?).map_err(io::Error::other)
+    match TargetArch::try_from(std::env::consts::ARCH) {
+        Ok(architecture) => {
+            let filter = filter(restrictions.unix, architecture).map_err(io::Error::other)?;
+            apply_filter(&filter).map_err(io::Error::other)
+        }
+        // Filters cannot be built for every architecture. The domain is enforced all the same.
+        Err(_) if restrictions.unix => Ok(()),
+        Err(error) => Err(io::Error::other(error)),
+    }
 }
 
 fn ruleset(
@@ -137,7 +145,9 @@ fn ruleset(
 /// - Limits of other processes: a limit of processor time would kill one, which is a signal by other means.
 /// - Without `unix`, `socket(AF_UNIX)`. `socketpair` stays for streams, which runtimes use for the pipes of their children. A datagram
 ///   socket of a pair can still send to any path. `io_uring` could create sockets without the system call.
-fn filter(unix: bool) -> Result<BpfProgram, seccompiler::BackendError> {
+///
+/// The kernel kills programs for another architecture, such as 32-bit ones, at their first system call.
+fn filter(unix: bool, architecture: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
     let condition = |argument, op, value| SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value);
     let is_unix = condition(0, SeccompCmpOp::Eq, UNIX)?;
     let is_other = condition(0, SeccompCmpOp::Ne, 0)?;
@@ -157,6 +167,5 @@ fn filter(unix: bool) -> Result<BpfProgram, seccompiler::BackendError> {
     let rules: BTreeMap<_, _> =
         MODES.iter().flat_map(|mode| refused.iter().map(move |(call, rules)| (call | mode, rules.clone()))).collect();
     let refusal = SeccompAction::Errno(libc::EACCES.unsigned_abs());
-    let architecture = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()
 }

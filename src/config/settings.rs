@@ -148,6 +148,12 @@ impl Settings {
         settings
     }
 
+    /// Whether instances have to know an agent that has set a log level or not, because notifications go to it without a subscription.
+    #[must_use]
+    pub fn notifies(&self, has_log_level: bool) -> bool {
+        self.broadcast_logs || has_log_level
+    }
+
     /// The resource limits of each instance.
     #[must_use]
     pub fn limits(&self) -> Limits {

@@ -45,13 +45,14 @@ use bytes::Bytes;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+pub(super) use self::attribution::LogOwner;
+use self::attribution::level_of;
 use self::attribution::{Attribution, LogRecipient, RequestTarget, SourceStream, Workload};
-pub(super) use self::attribution::{LogOwner, level_of};
 use self::bridged_call::PendingBridgedCall;
 use self::bridging::{Beginning, Retry};
 use self::calls::CallCounter;
 use self::cancelled_calls::{CancelledCalls, GRACE, Until};
-pub(super) use self::effect::Effect;
+pub(super) use self::effect::{Effect, Recipients};
 use self::health_checks::HealthChecks;
 use self::input_collection::{has_space_for_inputs, set_input_response, take_complete};
 use self::lists::{Fetch, ServerLists};
@@ -74,6 +75,7 @@ use super::fair_share::Vacancies;
 use super::link::Link;
 use super::messages::call::{Call, CallKey, Failure, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
+use super::messages::server_notification::{ModernTaskStatus, ResourceUpdate, ServerNotification};
 use super::messages::tasks::LegacyTaskRequest;
 use super::server_request::{ParsedRequest, may_have_arrived_error};
 use super::stats::Stats;
@@ -84,12 +86,12 @@ use crate::bridge::{
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
-use crate::config::ServerConfig;
+use crate::config::{ServerConfig, Settings, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
-use crate::jsonrpc::members::members;
+use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Change, Edit, applied, splice};
@@ -461,7 +463,7 @@ impl Instance {
                 return Effect::TopicsAnswered { accepted: acknowledged.accepted, refused: acknowledged.refused };
             }
             b"notifications/tasks" => return self.modern_task_status(&line, params.as_ref()),
-            b"notifications/resources/updated" => return self.resource_updated(line, params),
+            b"notifications/resources/updated" => return self.resource_updated(&line, params.as_ref()),
             b"notifications/cancelled" if self.wire.era() == Era::Modern => {
                 self.subscriptions.cancelled_by_server(&mut self.wire, params.as_ref());
             }
@@ -480,15 +482,17 @@ impl Instance {
         Effect::Nothing
     }
 
-    fn resource_updated(&self, line: Bytes, params: Option<Bytes>) -> Effect {
-        match self.wire.era() {
-            Era::Legacy => Effect::Updated { line, params },
-            Era::Modern if !self.subscriptions.is_expected(&self.wire, params.as_ref()) => Effect::Nothing,
-            Era::Modern => {
-                let line = applied(&line, &without_subscription(params.as_ref())).into();
-                Effect::Updated { line, params }
-            }
-        }
+    fn resource_updated(&self, line: &Bytes, params: Option<&Bytes>) -> Effect {
+        let Some(Ok([Some(uri)])) = params.map(|params| members(params, ["uri"])) else { return Effect::Nothing };
+        let Some(uri) = text(&uri) else { return Effect::Nothing };
+        let line = match self.wire.era() {
+            Era::Legacy => splice(line, &mut []),
+            Era::Modern if !self.subscriptions.is_expected(&self.wire, params) => return Effect::Nothing,
+            Era::Modern => splice(&Bytes::from(applied(line, &without_subscription(params))), &mut []),
+        };
+        let update = ResourceUpdate { server: self.config.name.clone(), uri: uri.clone(), line };
+        let notification = ServerNotification::Updated(Box::new(update));
+        Effect::Notify { notification, recipients: Recipients::ResourceSubscribers(uri) }
     }
 
     /// Forwards progress to the call or task with this token, and restarts the time limit of the call or task.
@@ -505,8 +509,16 @@ impl Instance {
 
     fn log_message(&self, line: Bytes, params: Option<Bytes>) -> Effect {
         match self.attribution.log_recipient(&self.workload(), params.as_ref(), Instant::now()) {
-            LogRecipient::Session(owner) => return Effect::Logged { owner, line, params },
             LogRecipient::Call(call) => call.response_handle.notify(splice(&line, &mut [])),
+            LogRecipient::Session(owner) => {
+                let Settings { sharing, broadcast_logs, .. } = self.config.settings;
+                let to_all = (broadcast_logs || sharing == Sharing::Session).then_some(Recipients::All);
+                if let Some(recipients) = to_all.or(owner.map(Recipients::Owner)) {
+                    let level = level_of(params.as_ref());
+                    let notification = ServerNotification::Logged { level, line: splice(&line, &mut []) };
+                    return Effect::Notify { notification, recipients };
+                }
+            }
             LogRecipient::Nobody => {}
         }
         Effect::Nothing
@@ -1269,7 +1281,10 @@ impl Instance {
         if ended {
             self.subscriptions.task_ended(&id);
         }
-        Effect::ModernTaskStatus { line: applied(line, &without_subscription(params)).into(), id, ended }
+        let (server, line) = (self.config.name.clone(), applied(line, &without_subscription(params)).into());
+        let status = ModernTaskStatus { server, id: id.clone(), line };
+        let notification = ServerNotification::ModernTaskStatus(Box::new(status));
+        Effect::Notify { notification, recipients: Recipients::TaskSubscribers { id, ended } }
     }
 
     /// Whether a call may be answered with a task that is not known yet.

@@ -17,7 +17,7 @@ use tokio::time::{timeout, timeout_at};
 
 use super::events::{Event, Events};
 use crate::catalog::{Catalog, is_same};
-use crate::config::{Launch, Settings, Sharing};
+use crate::config::{Launch, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{AgentViewSource, Member, View, WatchedView};
@@ -216,9 +216,9 @@ impl SessionView {
     pub(super) fn attach_where_needed(&mut self, agent: &Agent, events: &mut Events) {
         let current = self.of(Era::Legacy);
         let needs_attachment = |member: &&Member| {
-            let Settings { sharing, broadcast_logs, .. } = member.config.settings;
+            let settings = &member.config.settings;
             // So does a pool, because the eras of its agents decide the era of its instances.
-            sharing != Sharing::Shared || broadcast_logs || agent.level.is_some()
+            settings.sharing != Sharing::Shared || settings.notifies(agent.level.is_some())
         };
         self.attachments.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
         for member in current.servers.iter().filter(needs_attachment) {

@@ -7,6 +7,7 @@ use super::{LogOwner, NewSubscription, Topic};
 use crate::catalog::List;
 use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
+use crate::server::messages::server_notification::ServerNotification;
 
 /// An effect for the server's task.
 pub(in crate::server) enum Effect {
@@ -34,25 +35,28 @@ pub(in crate::server) enum Effect {
         accepted: Vec<NewSubscription>,
         refused: Vec<Topic>,
     },
-    /// The server reports the status of the task with this id, as text.
-    ModernTaskStatus {
-        line: Bytes,
-        id: Bytes,
-        ended: bool,
+    /// The server has sent a notification for agents.
+    Notify {
+        notification: ServerNotification,
+        recipients: Recipients,
     },
     /// The server has refused to renew the subscription to this resource.
     SubscribeRefused(Bytes),
-    /// The server reports that a resource has changed.
-    Updated {
-        line: Bytes,
-        params: Option<Bytes>,
-    },
-    /// The server has sent a log message.
-    Logged {
-        line: Bytes,
-        params: Option<Bytes>,
-        /// The session that it certainly belongs to.
-        owner: Option<LogOwner>,
+}
+
+/// The agents that receive a notification.
+pub(in crate::server) enum Recipients {
+    /// Every attached agent.
+    All,
+    /// One agent.
+    Owner(LogOwner),
+    /// The subscribers of the resource with this URI.
+    ResourceSubscribers(Bytes),
+    /// The subscribers of the task with this id.
+    TaskSubscribers {
+        id: Bytes,
+        /// No further notification follows.
+        ended: bool,
     },
 }
 

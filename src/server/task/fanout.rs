@@ -3,15 +3,12 @@
 use bytes::Bytes;
 
 use super::ServerTask;
-use crate::config::{Settings, Sharing};
-use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::splice::splice;
 use crate::printable::one_line;
-use crate::server::instance::{Instance, LogOwner, NewSubscription, Topic, level_of};
+use crate::server::instance::{Instance, LogOwner, NewSubscription, Recipients, Topic};
 use crate::server::messages::agents::Agent;
-use crate::server::messages::call::ToAgent;
+use crate::server::messages::call::{SessionSender, ToAgent};
 use crate::server::messages::resource_subscribers::ResourceSubscriptionChange;
-use crate::server::messages::server_notification::{ModernTaskStatus, ResourceUpdate, ServerNotification};
+use crate::server::messages::server_notification::ServerNotification;
 use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 impl ServerTask {
@@ -86,49 +83,20 @@ impl ServerTask {
         self.agents.resource_subscribers.forget(uri);
     }
 
-    /// Delivers a log message to its owner, to every agent if `broadcast_logs` is set, or else drops it.
-    pub(super) fn deliver_log_message(&self, line: &Bytes, params: Option<&Bytes>, owner: Option<LogOwner>) {
-        let make = || ServerNotification::Logged { level: level_of(params), line: splice(line, &mut []) };
-        let Settings { sharing, broadcast_logs, .. } = self.config.settings;
-        if broadcast_logs || sharing == Sharing::Session {
-            let mut notification = None;
-            for to in self.agents.all() {
-                to.send_notification(ToAgent::ServerNotification(notification.get_or_insert_with(make).clone()));
-            }
-        } else if let Some(LogOwner { session, to }) = owner
-            && let Some(to) = to.as_ref().or_else(|| self.agents.find(session))
-        {
-            to.send_notification(ToAgent::ServerNotification(make()));
-        }
-    }
-
-    /// Sends the status of a task to its subscribers.
-    pub(super) fn deliver_task_status(&mut self, line: Bytes, id: Bytes, ended: bool) {
-        let to: Vec<_> =
-            self.agents.task_subscribers.of_task(&id).filter_map(|session| self.agents.find(session)).collect();
-        let update = ModernTaskStatus { server: self.config.name.clone(), id, line };
-        for to in to {
-            to.send_notification(ToAgent::ServerNotification(ServerNotification::ModernTaskStatus(Box::new(
-                update.clone(),
-            ))));
-        }
-        if ended {
-            self.agents.task_subscribers.forget(&update.id);
-        }
-    }
-
-    /// Reports a changed resource to its subscribers.
-    pub(super) fn deliver_resource_update(&self, line: &Bytes, params: Option<&Bytes>) {
-        let Some(Ok([Some(uri)])) = params.map(|params| members(params, ["uri"])) else { return };
-        let Some(uri) = text(&uri) else { return };
-        let agents = self.agents.resource_subscribers.concerned(&uri);
-        if agents.is_empty() {
-            return;
-        }
-        let (server, line) = (self.config.name.clone(), splice(line, &mut []));
-        let update = ResourceUpdate { server, uri, line };
-        for to in agents.into_iter().filter_map(|session| self.agents.find(session)) {
-            to.send_notification(ToAgent::ServerNotification(ServerNotification::Updated(Box::new(update.clone()))));
+    /// Sends a notification of the server to its recipients.
+    pub(super) fn deliver(&mut self, notification: &ServerNotification, recipients: &Recipients) {
+        let send = |to: &SessionSender| to.send_notification(ToAgent::ServerNotification(notification.clone()));
+        let agents = &mut self.agents;
+        let sessions: Vec<u64> = match recipients {
+            Recipients::All => return agents.all().for_each(send),
+            Recipients::Owner(LogOwner { to: Some(to), .. }) => return send(to),
+            Recipients::Owner(LogOwner { session, to: None }) => vec![*session],
+            Recipients::ResourceSubscribers(uri) => agents.resource_subscribers.concerned(uri).into_iter().collect(),
+            Recipients::TaskSubscribers { id, .. } => agents.task_subscribers.of_task(id).collect(),
+        };
+        sessions.into_iter().filter_map(|session| agents.find(session)).for_each(send);
+        if let Recipients::TaskSubscribers { id, ended: true } = recipients {
+            agents.task_subscribers.forget(id);
         }
     }
 }

@@ -299,9 +299,7 @@ impl ServerTask {
                 refused.iter().for_each(|topic| self.remove_topic(topic));
             }
             Effect::SubscribeRefused(uri) => self.remove_subscription(&uri),
-            Effect::ModernTaskStatus { line, id, ended } => self.deliver_task_status(line, id, ended),
-            Effect::Updated { line, params } => self.deliver_resource_update(&line, params.as_ref()),
-            Effect::Logged { line, params, owner } => self.deliver_log_message(&line, params.as_ref(), owner),
+            Effect::Notify { notification, recipients } => self.deliver(&notification, &recipients),
             Effect::ListFailed { reason, partial: None, settled } => {
                 self.publisher.publish_error(reason);
                 self.publisher.publish_complete_if(settled);

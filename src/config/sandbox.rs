@@ -137,7 +137,8 @@ impl ProtectedDirectories {
         let given = |variable| sources.var(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = |variable, default| given(variable).or_else(|| Some(home.as_ref()?.join(default)));
         let state = base("XDG_STATE_HOME", ".local/state").map(|base| base.join("mcpd"));
-        let others = [base("XDG_CONFIG_HOME", ".config"), base("XDG_CACHE_HOME", ".cache"), given("XDG_RUNTIME_DIR")];
+        let runtime = given("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{}", sources.user()).into());
+        let others = [base("XDG_CONFIG_HOME", ".config"), base("XDG_CACHE_HOME", ".cache"), Some(runtime)];
         let others = others.into_iter().flatten().map(|base| base.join("mcpd"));
         Self { own: state.clone().into_iter().chain(others).collect(), home, state }
     }

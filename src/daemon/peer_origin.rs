@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::net::UnixStream;
 
 use crate::config::ServerConfig;
-use crate::server::{self, GuardRegistry};
+use crate::server::{self, AncestryEnd, GuardRegistry};
 use crate::sockets::PeerProcess;
 
 /// What is known about the descendants of the daemon.
@@ -34,10 +34,13 @@ enum PeerOrigin {
     Ended,
     /// An ancestor may not be read.
     Hidden,
+    /// It has too many ancestors, or they change while they are read.
+    Unsettled,
 }
 
 const ENDED: &str = "the process that connected has ended";
 const DESCENDANT: &str = "this process is a descendant of mcpd, so a server may have started it";
+const UNSETTLED: &str = "mcpd cannot determine the parent processes of this process, so a server may have started it";
 const HIDDEN: &str = "mcpd cannot read all parent processes of this process in /proc, so a server may have started it";
 
 impl Descendants {
@@ -51,6 +54,7 @@ impl Descendants {
             PeerOrigin::Inherited | PeerOrigin::Orphan => DESCENDANT.to_owned(),
             PeerOrigin::Ended => ENDED.to_owned(),
             PeerOrigin::Hidden => HIDDEN.to_owned(),
+            PeerOrigin::Unsettled => UNSETTLED.to_owned(),
         })
     }
 
@@ -67,6 +71,7 @@ impl Descendants {
             ),
             PeerOrigin::Orphan => DESCENDANT.to_owned(),
             PeerOrigin::Ended => ENDED.to_owned(),
+            PeerOrigin::Unsettled => UNSETTLED.to_owned(),
         })
     }
 
@@ -80,7 +85,11 @@ impl Descendants {
             return PeerOrigin::Ended;
         }
         let Some(depth) = ancestry.pids.iter().position(|pid| *pid == daemon) else {
-            return if ancestry.is_complete { PeerOrigin::Outside } else { PeerOrigin::Hidden };
+            return match ancestry.end {
+                AncestryEnd::Root => PeerOrigin::Outside,
+                AncestryEnd::Unreadable => PeerOrigin::Hidden,
+                AncestryEnd::Unsettled => PeerOrigin::Unsettled,
+            };
         };
         let mut below_daemon = ancestry.pids[..depth].iter().map(|pid| pid.cast_unsigned());
         match below_daemon.clone().find_map(|pid| self.guards.server_below(pid)) {

@@ -18,13 +18,14 @@ pub struct GuardRegistry(Guards);
 pub(super) struct GuardEntry {
     guards: Guards,
     pid: u32,
+    config: Arc<ServerConfig>,
 }
 
 impl GuardRegistry {
     /// Records a guard before its server is started.
     pub(super) fn record(&self, pid: u32, config: Arc<ServerConfig>) -> GuardEntry {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(pid, config);
-        GuardEntry { guards: Arc::clone(&self.0), pid }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(pid, Arc::clone(&config));
+        GuardEntry { guards: Arc::clone(&self.0), pid, config }
     }
 
     /// The server below the guard `pid`.
@@ -35,6 +36,10 @@ impl GuardRegistry {
 
 impl Drop for GuardEntry {
     fn drop(&mut self) {
-        self.guards.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.pid);
+        let mut guards = self.guards.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another guard may have this id by now.
+        if guards.get(&self.pid).is_some_and(|config| Arc::ptr_eq(config, &self.config)) {
+            guards.remove(&self.pid);
+        }
     }
 }

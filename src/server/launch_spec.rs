@@ -60,12 +60,13 @@ pub(super) fn find_program(spec: &LaunchSpec) -> Result<PathBuf, StartError> {
         return if path.exists() { Ok(path) } else { Err(not_found(None)) };
     }
     let path = spec.env.get("PATH").map_or("", String::as_str);
-    find_in_path(command, path).ok_or_else(|| not_found(Some(path)))
+    find_in_path(command, path, &spec.cwd).ok_or_else(|| not_found(Some(path)))
 }
 
-/// The first executable of this name in the directories of `path`.
-pub(super) fn find_in_path(name: &str, path: &str) -> Option<PathBuf> {
-    let candidates = std::env::split_paths(path).map(|directory| directory.join(name));
+/// The first executable of this name in the directories of `path`. Relative ones are below `cwd`.
+pub(super) fn find_in_path(name: &str, path: &str, cwd: &Path) -> Option<PathBuf> {
+    let directories = std::env::split_paths(path).filter(|_| !path.is_empty());
+    let candidates = directories.map(|directory| cwd.join(directory).join(name));
     candidates.into_iter().find(|candidate| is_executable(candidate))
 }
 

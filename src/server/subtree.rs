@@ -143,11 +143,22 @@ pub(crate) fn reap_any() -> rustix::io::Result<Option<(Pid, rustix::process::Wai
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Ancestry {
     pub(crate) pids: Vec<i32>,
-    /// Whether it reaches the first process. If not, the last one is gone or may not be read.
-    pub(crate) is_complete: bool,
+    pub(crate) end: AncestryEnd,
 }
 
-/// Readings of an ancestry until it is taken as incomplete.
+/// Where an ancestry ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum AncestryEnd {
+    /// At the first process, or outside of this PID namespace.
+    Root,
+    /// At a process that is gone or may not be read.
+    Unreadable,
+    /// Nowhere: it is too long, or it changed with each reading. A process can do both on purpose.
+    #[default]
+    Unsettled,
+}
+
+/// Readings of an ancestry until it counts as unsettled.
 const MAX_READINGS: usize = 5;
 /// Longest ancestry that is read.
 const MAX_ANCESTORS: usize = 1024;
@@ -165,15 +176,16 @@ pub(crate) fn ancestry(pid: i32) -> Ancestry {
         }
         read = again;
     }
-    Ancestry { is_complete: false, ..read }
+    Ancestry { end: AncestryEnd::Unsettled, ..read }
 }
 
 fn read_ancestry(mut pid: i32) -> Ancestry {
     let mut pids = Vec::new();
     while pid > 1 && pids.len() < MAX_ANCESTORS {
         pids.push(pid);
-        let Some(stat) = stat(pid) else { return Ancestry { pids, is_complete: false } };
+        let Some(stat) = stat(pid) else { return Ancestry { pids, end: AncestryEnd::Unreadable } };
         pid = stat.parent;
     }
-    Ancestry { pids, is_complete: pid <= 1 }
+    let end = if pid <= 1 { AncestryEnd::Root } else { AncestryEnd::Unsettled };
+    Ancestry { pids, end }
 }

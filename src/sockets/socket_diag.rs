@@ -3,6 +3,7 @@
 //! Source: sock_diag(7), `linux/unix_diag.h`, netlink(7).
 
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
@@ -33,6 +34,19 @@ pub(super) enum DiagError {
 
 /// The inode of the socket to which `socket` is connected.
 pub(super) fn peer_inode(socket: impl AsFd) -> Result<u32, DiagError> {
+    match inode_of_peer(socket) {
+        // The socket of a peer in another network namespace is not found, either. So a socket of this process decides.
+        Err(DiagError::Unsupported) if is_supported() => Err(DiagError::Failed),
+        result => result,
+    }
+}
+
+/// Whether the kernel finds a socket of this process.
+fn is_supported() -> bool {
+    UnixStream::pair().is_ok_and(|(one, _other)| inode_of_peer(&one).is_ok())
+}
+
+fn inode_of_peer(socket: impl AsFd) -> Result<u32, DiagError> {
     let inode = rustix::fs::fstat(socket).map_err(|_| DiagError::Failed)?.st_ino;
     let request = request(u32::try_from(inode).map_err(|_| DiagError::Failed)?);
     let mut response = [0; 1024];
@@ -73,7 +87,7 @@ fn request(inode: u32) -> Vec<u8> {
 fn parse(response: &[u8]) -> Result<u32, DiagError> {
     match u16_at(response, 4) {
         Some(BY_FAMILY) => {}
-        // The socket exists, so what does not exist is the kernel's handler.
+        // The socket or the kernel's handler does not exist.
         _ if u32_at(response, HEADER) == Some(Errno::NOENT.raw_os_error().wrapping_neg().cast_unsigned()) => {
             return Err(DiagError::Unsupported);
         }
@@ -100,8 +114,6 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixStream;
-
     use super::*;
 
     #[test]

@@ -237,6 +237,10 @@ fn network_none_refuses_tcp() {
     for (name, is_permitted) in [("none", false), ("port", true), ("other", false)] {
         let outcome = attempt(&mut agent, name, &json!({"do": "connect_tcp", "address": address.to_string()}));
         assert_eq!(outcome == "permitted", is_permitted, "{name}: {outcome}");
+        for other in ["connect_multipath", "connect_fast_open"] {
+            let outcome = attempt(&mut agent, name, &json!({"do": other, "address": address.to_string()}));
+            assert_ne!(outcome, "permitted", "{name} {other}");
+        }
     }
 }
 

@@ -93,6 +93,20 @@ fn process_of_a_server_is_refused_as_agent_with_the_reason() {
 
 /// Case H14.
 #[test]
+fn process_of_a_server_is_refused_behind_more_parents_than_mcpd_reads() {
+    let daemon = start("");
+    let script = format!(
+        "if [ $1 -gt 0 ]; then sh \"$0\" $(($1 - 1)); else {MCPD} call b__echo '{{}}' --runtime-dir {}; fi\nexit $?\n",
+        daemon.place().runtime_dir().display()
+    );
+    daemon.place().write("deep.sh", script);
+    let path = daemon.place().path("deep.sh");
+    let ran = tool(&daemon, "run", &json!({"argv": ["sh", path, "1100"]}));
+    expect_refusal(&ran, &["cannot determine the parent processes of this process"]);
+}
+
+/// Case H14.
+#[test]
 fn process_of_a_server_that_may_be_an_agent_is_admitted() {
     let daemon = start("agent = true");
     let ran = run_by_server(&daemon, &["call", "b__echo", "{}"]);

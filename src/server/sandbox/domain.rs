@@ -9,7 +9,10 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, Scope, path_beneath_rules,
 };
-use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
+};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, apply_filter,
@@ -24,11 +27,16 @@ const SOCKET_TYPE: u64 = 0xf;
 /// The types of datagram sockets. For Unix sockets they are the same.
 const DATAGRAM: u64 = 2;
 const RAW: u64 = 3;
+/// The protocol of multipath TCP, and the address family of SMC, which both speak plain TCP to a peer that knows nothing else.
+const MULTIPATH_TCP: u64 = 262;
+const SMC: u64 = 43;
+/// The flag of a message that also connects (`MSG_FASTOPEN`).
+const FAST_OPEN: u64 = 0x2000_0000;
 /// What is added to the number of a system call. Some kernels for `x86_64` have a second set of them, the x32 ABI.
 const MODES: &[i64] = if cfg!(target_arch = "x86_64") { &[0, 0x4000_0000] } else { &[0] };
 
 /// What root loses in a domain: with either of these the kernel opens `/proc/PID/environ` and the like without asking Landlock.
-const UNRESTRICTED: [CapabilitySet; 2] = [CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN];
+const LANDLOCK_BYPASSES: CapabilitySet = CapabilitySet::PERFMON.union(CapabilitySet::SYS_ADMIN);
 
 /// The version of Landlock that the running kernel offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,22 +93,36 @@ impl Abi {
 pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     if let Some(domain) = &restrictions.domain {
-        for capability in UNRESTRICTED {
-            // Fails without privileges, and then there is nothing to remove.
-            let _ = remove_capability_from_bounding_set(capability);
-        }
+        drop_bypasses()?;
         let ruleset = ruleset(domain, read, write).map_err(io::Error::other)?;
         ruleset.restrict_self().map_err(io::Error::other)?;
     }
+    let has_ports = restrictions.domain.as_ref().is_some_and(|domain| domain.ports.is_some());
     match TargetArch::try_from(std::env::consts::ARCH) {
         Ok(architecture) => {
-            let filter = filter(restrictions.unix, architecture).map_err(io::Error::other)?;
+            let filter = filter(restrictions.unix, has_ports, architecture).map_err(io::Error::other)?;
             apply_filter(&filter).map_err(io::Error::other)
         }
         // Filters cannot be built for every architecture. The domain is enforced all the same.
-        Err(_) if restrictions.unix => Ok(()),
+        Err(_) if restrictions.unix && !has_ports => Ok(()),
         Err(error) => Err(io::Error::other(error)),
     }
+}
+
+/// Gives up the capabilities with which the kernel does not ask Landlock, for this process and for all that it executes.
+fn drop_bypasses() -> io::Result<()> {
+    clear_ambient_capability_set()?;
+    let mut sets = capabilities(None)?;
+    sets.inheritable.remove(LANDLOCK_BYPASSES);
+    set_capabilities(None, sets)?;
+    for capability in LANDLOCK_BYPASSES.iter() {
+        match remove_capability_from_bounding_set(capability) {
+            // Only a process without privileges may not do that. It gains none, since `no_new_privs` is set.
+            Err(Errno::PERM) | Ok(()) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 fn ruleset(
@@ -145,9 +167,10 @@ fn ruleset(
 /// - Limits of other processes: a limit of processor time would kill one, which is a signal by other means.
 /// - Without `unix`, `socket(AF_UNIX)`. `socketpair` stays for streams, which runtimes use for the pipes of their children. A datagram
 ///   socket of a pair can still send to any path. `io_uring` could create sockets without the system call.
+/// - With a list of ports, connections that Landlock does not take for TCP: multipath TCP, SMC, and data with the first packet.
 ///
 /// The kernel kills programs for another architecture, such as 32-bit ones, at their first system call.
-fn filter(unix: bool, architecture: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
+fn filter(unix: bool, has_ports: bool, architecture: TargetArch) -> Result<BpfProgram, seccompiler::BackendError> {
     let condition = |argument, op, value| SeccompCondition::new(argument, SeccompCmpArgLen::Dword, op, value);
     let is_unix = condition(0, SeccompCmpOp::Eq, UNIX)?;
     let is_other = condition(0, SeccompCmpOp::Ne, 0)?;
@@ -161,6 +184,22 @@ fn filter(unix: bool, architecture: TargetArch) -> Result<BpfProgram, seccompile
         refused.extend([
             (libc::SYS_socket, vec![SeccompRule::new(vec![is_unix.clone()])?]),
             (libc::SYS_socketpair, vec![of_type(DATAGRAM)?, of_type(RAW)?]),
+            (libc::SYS_io_uring_setup, Vec::new()),
+        ]);
+    }
+    if has_ports {
+        let has_fast_open =
+            |argument| SeccompRule::new(vec![condition(argument, SeccompCmpOp::MaskedEq(FAST_OPEN), FAST_OPEN)?]);
+        let of_protocol = SeccompRule::new(vec![condition(2, SeccompCmpOp::Eq, MULTIPATH_TCP)?])?;
+        let of_family = SeccompRule::new(vec![condition(0, SeccompCmpOp::Eq, SMC)?])?;
+        let sockets =
+            [of_protocol, of_family].into_iter().chain((!unix).then(|| SeccompRule::new(vec![is_unix])).transpose()?);
+        refused.retain(|(call, _)| *call != libc::SYS_socket);
+        refused.extend([
+            (libc::SYS_socket, sockets.collect()),
+            (libc::SYS_sendto, vec![has_fast_open(3)?]),
+            (libc::SYS_sendmsg, vec![has_fast_open(2)?]),
+            (libc::SYS_sendmmsg, vec![has_fast_open(3)?]),
             (libc::SYS_io_uring_setup, Vec::new()),
         ]);
     }

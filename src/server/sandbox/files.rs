@@ -88,7 +88,8 @@ fn create(directory: &Path) -> io::Result<()> {
 /// Removes the temporary directories of processes that have ended. A number that was reused delays that.
 fn remove_unused(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if !Path::new("/proc").join(entry.file_name()).exists() {
+        let is_id = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+        if is_id && !Path::new("/proc").join(entry.file_name()).exists() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -119,7 +120,7 @@ pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Res
         let _ = fs::create_dir_all(cache);
     }
 
-    let mut programs = Programs { protected, writable, env: &spec.env, found: BTreeSet::new() };
+    let mut programs = Programs { protected, writable, env: &spec.env, cwd: &spec.cwd, found: BTreeSet::new() };
     programs.add(program);
     if let Some(script) = script(spec, program).filter(|script| !writable.contains(script)) {
         programs.add(&script);
@@ -147,10 +148,17 @@ impl Writable {
     }
 }
 
+/// `path` with its links resolved, as far as it exists.
+fn real_path(path: &Path) -> PathBuf {
+    let mut existing = path.ancestors().filter_map(|part| Some((fs::canonicalize(part).ok()?, part)));
+    let Some((real, part)) = existing.next() else { return path.to_owned() };
+    path.strip_prefix(part).map_or(real.clone(), |rest| real.join(rest))
+}
+
 /// Refuses a path that would open a protected directory, itself or by where it leads.
 fn check(path: &Path, protected: &ProtectedDirectories) -> Result<(), StartError> {
-    let real = fs::canonicalize(path);
-    let opens = protected.opened_by(path).or_else(|| protected.opened_by(real.as_deref().ok()?));
+    let real = real_path(path);
+    let opens = protected.opened_by(path).or_else(|| protected.opened_by(&real));
     opens.map_or(Ok(()), |directory| {
         Err(StartError::SandboxPath { path: path.to_owned(), opens: Some(directory.to_owned()) })
     })
@@ -188,6 +196,7 @@ struct Programs<'d> {
     protected: &'d ProtectedDirectories,
     writable: &'d Writable,
     env: &'d BTreeMap<String, String>,
+    cwd: &'d Path,
     found: BTreeSet<PathBuf>,
 }
 
@@ -245,6 +254,6 @@ impl Programs<'_> {
             return Some(program);
         }
         let name = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
-        find_in_path(name, self.env.get("PATH")?)
+        find_in_path(name, self.env.get("PATH")?, self.cwd)
     }
 }

@@ -1,12 +1,12 @@
 //! The second stage of a start: a process that restricts itself and then becomes the server.
 //!
 //! The guard re-executes itself under the name [`ARGV0`]. The stage's standard input is a socket to the guard, which sends it the
-//! server's three standard streams and the [`LaunchSpec`], so no secret appears in an argument list. The socket closes when the server is
-//! executed; otherwise the stage sends the error.
+//! server's three standard streams and the [`LaunchSpec`], so no secret appears in an argument list. The stage sends [`READY`],
+//! and the socket closes when the server is executed. Otherwise the stage sends the error.
 
 use std::convert::Infallible;
 use std::ffi::CString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -27,6 +27,9 @@ use crate::server::start_error::StartError;
 /// The process name of a stage, by which `main` recognizes one.
 pub(in crate::server) const ARGV0: &str = "mcpd-sandbox";
 
+/// Sent immediately before the server is executed.
+const READY: u8 = b'R';
+
 /// Starts a stage in a process group of its own, and waits until it has become the server.
 pub(in crate::server) fn spawn(spec: &LaunchSpec, streams: &[OwnedFd; 3]) -> Result<Child, StartError> {
     let (mut ours, theirs) = UnixStream::pair().map_err(StartError::system)?;
@@ -35,17 +38,19 @@ pub(in crate::server) fn spawn(spec: &LaunchSpec, streams: &[OwnedFd; 3]) -> Res
     command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(StartError::system)?;
     drop(command);
-    let mut answer = String::new();
+    let mut answer = Vec::new();
     let sent = fd_passing::send(&ours, b"S", &streams.each_ref().map(AsFd::as_fd))
         .and_then(|()| fd_passing::send_line(&mut ours, spec));
-    match sent.and_then(|()| ours.read_to_string(&mut answer)) {
-        Ok(0) => return Ok(child),
+    match sent.and_then(|()| ours.read_to_end(&mut answer)) {
+        Ok(_) if answer == [READY] => return Ok(child),
         Ok(_) => {}
-        Err(error) => answer = serde_json::to_string(&StartError::system(error)).unwrap_or_default(),
+        Err(error) => answer = serde_json::to_vec(&StartError::system(error)).unwrap_or_default(),
     }
     let _ = child.kill();
     let _ = child.wait();
-    Err(serde_json::from_str(&answer).unwrap_or_else(|error| StartError::System(error.to_string())))
+    let error = answer.strip_prefix(&[READY]).unwrap_or(&answer);
+    let unexplained = |_| StartError::system("the process that applies the sandbox ended without a reason");
+    Err(serde_json::from_slice(error).unwrap_or_else(unexplained))
 }
 
 /// Runs this process as a stage. Returns only if the server was not executed.
@@ -87,6 +92,7 @@ fn execute(socket: &UnixStream) -> Result<Infallible, StartError> {
     // `exec` resets handlers to the default, and the runtime of Rust ignores this signal.
     signal_hook::flag::register(SIGPIPE, Arc::default()).map_err(StartError::system)?;
     // Not by `Command`, which runs a file that is no program in a shell.
+    (&mut &*socket).write_all(&[READY]).map_err(StartError::system)?;
     let Err(error) = execve(&path, &args, &env);
     Err(StartError::of_execution(&program, &error.into()))
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::TcpStream;
+use std::net::{SocketAddrV4, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
@@ -16,6 +16,7 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::{ptrace, wait};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    socket_with,
 };
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Resource, Rlimit, Signal};
 use serde_json::{Value, json};
@@ -55,6 +56,10 @@ impl Arguments<'_> {
 
     fn pid(&self) -> Pid {
         self.0["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw).expect("a process id")
+    }
+
+    fn address(&self) -> SocketAddrV4 {
+        self.text("address").parse().expect("an address")
     }
 
     /// The same process id as another crate has it.
@@ -99,6 +104,16 @@ fn attempt(arguments: &Arguments<'_>) -> io::Result<Outcome> {
         "listen" => {
             drop(UnixListener::bind(path)?);
             fs::remove_file(path)?;
+        }
+        "connect_multipath" => {
+            let protocol = Some(rustix::net::ipproto::MPTCP);
+            let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, protocol)?;
+            rustix::net::connect(socket, &arguments.address())?;
+        }
+        "connect_fast_open" => {
+            let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+            // MSG_FASTOPEN
+            rustix::net::sendto(socket, b"x", SendFlags::from_bits_retain(0x2000_0000), &arguments.address())?;
         }
         "send_datagram" => {
             let flags = SocketFlags::CLOEXEC;

@@ -34,7 +34,7 @@ use crate::list_kind::ListKind;
 use crate::policy::Policy;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::Access;
-use crate::server::{self, GuardProgram, Reaper, Running, ServerContext, ServerHandle, SharedState, StopLevel};
+use crate::server::{self, GuardProgram, ReaperHandle, Running, ServerContext, ServerHandle, SharedState, StopLevel};
 use crate::tool::Tool;
 
 /// One server of this program: a process that it has started, or a session with a server at a URL.
@@ -44,7 +44,7 @@ use crate::tool::Tool;
 #[derive(Debug)]
 pub struct Client {
     running: Running,
-    reaper: Reaper,
+    reaper: ReaperHandle,
     policy: Policy,
     settings: Settings,
     initialized: AtomicBool,

@@ -46,7 +46,7 @@ use self::operators::{MAX_OPERATORS, Operators};
 use self::pattern_check::PatternCheck;
 use self::peer_origin::Descendants;
 pub(crate) use self::process::{cache_directory, logins};
-use self::quotas::{ALL_GUESTS_SHARE, QuotaTable};
+use self::quotas::{ALL_GUESTS_DIVISOR, QuotaTable};
 use self::reload::Reload;
 use self::status::ConnectedAgent;
 use crate::admin;
@@ -62,7 +62,8 @@ use crate::manager;
 use crate::manager::report::millis;
 use crate::manager::{Manager, ServedProfile, Setup, View};
 use crate::server::{
-    Cgroups, GuardProgram, Logins, ProcessAttributes, Reaper, ServerContext, StartPermits, StopChannel, StopLevel, User,
+    Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StartPermits, StopChannel,
+    StopLevel, User,
 };
 use crate::session::{self, Budget, MemoryUse, Meter, Orders, PeerIdentity, SessionStatus, TaskTokenKey};
 use crate::signals;
@@ -158,7 +159,7 @@ fn server_context(
         cache: cache_directory(),
         logins,
         serves_agents: true,
-        reaper: Reaper::of_subreaper(),
+        reaper: ReaperHandle::of_subreaper(),
         ..ServerContext::new(GuardProgram::available())
     }
 }
@@ -190,7 +191,7 @@ pub async fn run(
     let logins = process::logins();
     let mut host = server_context(&config.daemon, inherited, cgroups, logins.clone());
     host.sandbox.protected.own.push(directory.path().to_owned());
-    let descendants = Descendants { guards: host.guards.clone(), inherited: host.reaper.not_ours().to_vec() };
+    let descendants = Descendants { guards: host.guards.clone(), preexisting: host.reaper.preexisting().to_vec() };
     let agents = AgentSockets::create(&config.profiles, &mut lock, activated)?;
     let operator_listener = lock.listen(ADMIN_SOCKET, SocketMode::Owner)?.with_reserve();
     let mut upkeep = SocketUpkeep::new(lock).map_err(failed("create a timer"))?;
@@ -398,8 +399,8 @@ impl Daemon {
         };
         let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return };
         let (pid, uid) = (peer.pid(), peer.uid());
-        let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_other_uid: !is_own(uid) });
-        if let Some(message) = self.descendants.refused_agent(&stream, pid, user.is_other_uid) {
+        let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
+        if let Some(message) = self.descendants.refused_agent(&stream, pid, user.is_guest) {
             return self.refuse_agent(&stream, pid, &user, &ErrorObject::connection_refused(message));
         }
         let quota = match self.quotas.admit(&user, self.sessions.len()) {
@@ -500,15 +501,15 @@ impl Daemon {
 
     /// Closes connections until the others are within their quotas and the budget.
     pub(super) fn relieve(&mut self) {
-        let over_quota = |meter: &Arc<Meter>| Some((Arc::clone(meter), meter.surplus()?));
+        let over_quota = |meter: &Arc<Meter>| Some((Arc::clone(meter), meter.excess_backlog()?));
         let over_quota: Vec<_> = self.quotas.meters().filter_map(over_quota).collect();
-        for (meter, (surplus_bytes, reached)) in over_quota {
+        for (meter, (excess, reached)) in over_quota {
             let of_meter = |agent: &ConnectedAgent| agent.quota.is_counted_by(&meter);
             let closing = |agent: &&ConnectedAgent| agent.cut_off.is_none() && of_meter(agent);
             let closing: usize = self.connected.values().filter(closing).map(|agent| agent.memory_use.used()).sum();
             let holders = self.holders(of_meter, MemoryUse::used);
             let total: usize = holders.iter().map(|holder| holder.bytes).sum();
-            let limit = total.saturating_sub(surplus_bytes.saturating_sub(closing));
+            let limit = total.saturating_sub(excess.saturating_sub(closing));
             for holder in surplus(holders, limit) {
                 meter.count_closed();
                 self.cut_off(&holder, reached.to_object(Delivery::Unknown));
@@ -517,8 +518,8 @@ impl Daemon {
         let limit = self.budget.limit();
         let total: usize = self.holders(|_| true, MemoryUse::bytes).iter().map(|holder| holder.bytes).sum();
         if total > limit {
-            let guests = self.holders(|agent| agent.user.is_other_uid, MemoryUse::bytes);
-            self.cut_off_all(surplus(guests, limit / ALL_GUESTS_SHARE), limit);
+            let guests = self.holders(|agent| agent.user.is_guest, MemoryUse::bytes);
+            self.cut_off_all(surplus(guests, limit / ALL_GUESTS_DIVISOR), limit);
             self.cut_off_all(surplus(self.holders(|_| true, MemoryUse::bytes), limit), limit);
         }
     }

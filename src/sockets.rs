@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 pub(crate) use self::activation::ActivatedSockets;
-pub(crate) use self::connect::{ExpectedDaemon, connect, untrusted};
+pub(crate) use self::connect::{ExpectedListener, connect, untrusted};
 pub use self::error::SocketError;
 pub use self::listener::{Listener, SocketMode};
 pub(crate) use self::peer_process::PeerProcess;
@@ -119,7 +119,7 @@ impl RuntimeDir {
 
     /// The process that holds the lock, as far as the system shows it.
     pub(crate) fn lock_holder(&self) -> Option<u32> {
-        holder::of(&self.socket(LOCK))
+        holder::of_lock(&self.socket(LOCK))
     }
 
     /// Whether a program listens on the socket `name`.

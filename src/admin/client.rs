@@ -18,7 +18,7 @@ use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, PROCESS, REL
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
 use crate::server::HealthOverride;
-use crate::sockets::{self, ExpectedDaemon};
+use crate::sockets::{self, ExpectedListener};
 
 /// A daemon normally answers within milliseconds.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -216,7 +216,7 @@ impl<T: DeserializeOwned + Unpin> Feed<T> {
 
 impl<T: DeserializeOwned + Unpin> Connection<T> {
     async fn request(path: &Path, method: &str, params: Params) -> Result<Self, AdminError> {
-        let connected = sockets::connect(path, ExpectedDaemon::Own).await;
+        let connected = sockets::connect(path, ExpectedListener::OwnDaemon).await;
         let stream = connected.map_err(|error| match (sockets::untrusted(&error), error.kind()) {
             (Some(untrusted), _) => AdminError::Untrusted(untrusted.to_string()),
             (_, io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => AdminError::NotRunning(path.to_owned()),

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::units::Units;
 use crate::server;
-use crate::sockets::{self, ADMIN_SOCKET, ExpectedDaemon, RuntimeDir};
+use crate::sockets::{self, ADMIN_SOCKET, ExpectedListener, RuntimeDir};
 use crate::systemctl::SystemctlError;
 
 /// Attempts to identify the daemon's process. Between two attempts it may end and another may replace it.
@@ -137,7 +137,7 @@ async fn daemon(directory: &RuntimeDir) -> io::Result<Option<u32>> {
     if let Some(holder) = directory.lock_holder() {
         return Ok(Some(holder));
     }
-    let connected = sockets::connect(&directory.socket(ADMIN_SOCKET), ExpectedDaemon::Own).await;
+    let connected = sockets::connect(&directory.socket(ADMIN_SOCKET), ExpectedListener::OwnDaemon).await;
     match connected.and_then(|stream| stream.peer_cred()) {
         Ok(peer) => Ok(peer.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid > 0)),
         Err(error) => match error.kind() {

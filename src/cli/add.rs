@@ -19,7 +19,7 @@ use crate::config::edit::Setting;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Plan, known_sandbox};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::sandbox_advice::gains_privileges;
+use crate::config::sandbox_advice::privilege_problem;
 use crate::config::{Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::config_lints;
 use crate::known_clients::shell_word;
@@ -160,7 +160,7 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
 fn privileges_note(server: &ServerConfig) -> Option<String> {
     let program = server.launch.as_ref().ok()?.program()?;
     let path = Process.var("PATH").unwrap_or_default();
-    let reason = gains_privileges(&program.command, &path, &Process)?;
+    let reason = privilege_problem(&program.command, &path, &Process)?;
     let is_free = server.settings.sandbox.level == SandboxLevel::None;
     (!is_free).then(|| {
         let help =

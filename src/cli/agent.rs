@@ -16,7 +16,7 @@ use crate::duration;
 use crate::era;
 use crate::jsonrpc::mcpd_error::refused_connection;
 use crate::jsonrpc::{Message, MessageError, reply};
-use crate::sockets::{self, ExpectedDaemon, RuntimeDir};
+use crate::sockets::{self, ExpectedListener, RuntimeDir};
 use crate::transport::{Incoming, MessageReader, Outbox};
 
 /// Maximum size of a message in bytes. The daemon has a lower limit.
@@ -37,7 +37,7 @@ impl Agent {
     }
 
     /// Connects and initializes the session with the client name `name`.
-    pub(super) async fn connect(socket: &Path, daemon: ExpectedDaemon, name: &str) -> io::Result<Self> {
+    pub(super) async fn connect(socket: &Path, daemon: ExpectedListener, name: &str) -> io::Result<Self> {
         let no_answer = |_| {
             let limit = duration::format(admin::TIMEOUT);
             let path = socket.display();
@@ -48,7 +48,7 @@ impl Agent {
         timeout(admin::TIMEOUT, Self::initialize(socket, daemon, name)).await.map_err(no_answer)?
     }
 
-    async fn initialize(socket: &Path, daemon: ExpectedDaemon, name: &str) -> io::Result<Self> {
+    async fn initialize(socket: &Path, daemon: ExpectedListener, name: &str) -> io::Result<Self> {
         let (read, write) = sockets::connect(socket, daemon).await?.into_split();
         let mut agent = Self { reader: MessageReader::new(read, MAX_MESSAGE), write, next_id: 1 };
         let params = json!({

@@ -16,7 +16,7 @@ use super::profile::ProfileArg;
 use super::{FAILED, NOT_RUNNING, fail};
 use crate::autostart::{self, AutostartError};
 use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
-use crate::sockets::{self, AGENT_SOCKET, ExpectedDaemon, RuntimeDir};
+use crate::sockets::{self, AGENT_SOCKET, ExpectedListener, RuntimeDir};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Delay before the next attempt when the socket's backlog is full.
@@ -60,7 +60,7 @@ async fn first(
     socket: PathBuf,
 ) -> Result<UnixStream, NoDaemon<ExitCode>> {
     // Another user's daemon is that user's to start.
-    let mut may_start = profile.daemon() == ExpectedDaemon::Own;
+    let mut may_start = profile.daemon() == ExpectedListener::OwnDaemon;
     loop {
         if may_start && autostart::may_be_socket_activated(directory) {
             may_start = false;

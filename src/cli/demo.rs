@@ -16,7 +16,7 @@ use super::style::OutputStyle;
 use super::{FAILED, fail, status, tools};
 use crate::admin;
 use crate::admin::report::Report;
-use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, ExpectedDaemon, RuntimeDir};
+use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, ExpectedListener, RuntimeDir};
 
 /// For the daemon to accept connections, and to stop.
 const DAEMON_TIMEOUT: Duration = Duration::from_secs(15);
@@ -78,12 +78,12 @@ fn start(config: &Path, directory: &RuntimeDir, cache: &Path) -> io::Result<Chil
 async fn connect_two(socket: &Path) -> io::Result<(Agent, Agent)> {
     let deadline = Instant::now() + DAEMON_TIMEOUT;
     let first = loop {
-        match Agent::connect(socket, ExpectedDaemon::Own, "first agent").await {
+        match Agent::connect(socket, ExpectedListener::OwnDaemon, "first agent").await {
             Err(_) if Instant::now() < deadline => sleep(CONNECT_INTERVAL).await,
             connected => break connected?,
         }
     };
-    Ok((first, Agent::connect(socket, ExpectedDaemon::Own, "second agent").await?))
+    Ok((first, Agent::connect(socket, ExpectedListener::OwnDaemon, "second agent").await?))
 }
 
 /// Each agent calls a tool, and one calls a denied tool. `true` if only the last call failed.

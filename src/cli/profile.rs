@@ -9,7 +9,7 @@ use clap_complete::ArgValueCandidates;
 
 use super::{USAGE, completions, connect_failure, fail};
 use crate::config::{Profile, is_profile_name};
-use crate::sockets::{ExpectedDaemon, RuntimeDir, agent_socket};
+use crate::sockets::{ExpectedListener, RuntimeDir, agent_socket};
 
 #[derive(Debug, Args)]
 pub(super) struct ProfileArg {
@@ -27,8 +27,8 @@ impl ProfileArg {
     }
 
     /// The daemon that has to listen.
-    pub(super) fn daemon(&self) -> ExpectedDaemon {
-        self.daemon_uid.map_or(ExpectedDaemon::Own, ExpectedDaemon::OfUser)
+    pub(super) fn daemon(&self) -> ExpectedListener {
+        self.daemon_uid.map_or(ExpectedListener::OwnDaemon, ExpectedListener::AnyProcessOf)
     }
 
     /// The command-line options for the same profile.

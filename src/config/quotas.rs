@@ -16,7 +16,7 @@ pub struct Quotas {
     pub max_agents: Option<usize>,
     /// Calls in flight.
     pub max_calls: Option<usize>,
-    /// Calls per second. So many may come at once.
+    /// Calls per second. A burst of this size is permitted.
     pub rate: Option<usize>,
     /// Bytes that mcpd holds: unread responses, incomplete lines, and requests without a response.
     pub max_bytes: Option<usize>,
@@ -52,7 +52,7 @@ impl Quotas {
         },
     ];
 
-    /// The quotas of one guest, for the keys that the profile does not set.
+    /// The default quotas of one guest.
     #[must_use]
     pub fn of_guest(max_message: usize) -> Self {
         Self {

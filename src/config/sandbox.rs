@@ -143,7 +143,7 @@ impl ProtectedDirectories {
         Self { own: state.clone().into_iter().chain(others).collect(), home, state }
     }
 
-    /// The directory that access to `path` would open.
+    /// The protected directory that a rule for `path` would expose, if there is one. `path` may contain it, or lie in a directory of mcpd.
     #[must_use]
     pub fn opened_by(&self, path: &Path) -> Option<&Path> {
         let home = self.home.as_ref().filter(|home| home.starts_with(path));

@@ -17,31 +17,31 @@ const RUNNERS: &[&str] = &["bunx", "npx", "pnpx", "uvx"];
 /// Options of these programs that take a value.
 const RUNNER_OPTIONS: &[&str] = &["--package", "-p", "--from", "--with", "--python", "--registry", "--index-url"];
 
-/// The files of a package beside those that every server has.
-enum Files {
+/// Which arguments of a package name the files that it needs beside those that every server has.
+enum PathArguments {
     /// None.
     None,
     /// Every argument is a directory to work in.
-    Arguments,
+    All,
     /// The values of these options.
     Options(&'static [&'static str]),
 }
 
 /// Packages that were found to work at level `files`.
-const KNOWN: &[(&str, Files)] = &[
-    ("@modelcontextprotocol/server-everything", Files::None),
-    ("@modelcontextprotocol/server-filesystem", Files::Arguments),
-    ("@modelcontextprotocol/server-memory", Files::None),
-    ("@modelcontextprotocol/server-sequential-thinking", Files::None),
-    ("mcp-server-fetch", Files::None),
-    ("mcp-server-git", Files::Options(&["--repository", "-r"])),
-    ("mcp-server-time", Files::None),
+const KNOWN: &[(&str, PathArguments)] = &[
+    ("@modelcontextprotocol/server-everything", PathArguments::None),
+    ("@modelcontextprotocol/server-filesystem", PathArguments::All),
+    ("@modelcontextprotocol/server-memory", PathArguments::None),
+    ("@modelcontextprotocol/server-sequential-thinking", PathArguments::None),
+    ("mcp-server-fetch", PathArguments::None),
+    ("mcp-server-git", PathArguments::Options(&["--repository", "-r"])),
+    ("mcp-server-time", PathArguments::None),
 ];
 /// Packages that inspect or signal other processes, which they cannot do in a sandbox.
-const WITH_PROCESSES: &[&str] = &["@wonderwhy-er/desktop-commander", "mcp-server-process", "process-mcp-server"];
+const PROCESS_INSPECTING: &[&str] = &["@wonderwhy-er/desktop-commander", "mcp-server-process", "process-mcp-server"];
 
-/// Why a command works in no sandbox: the rest of a sentence about it. `path` is the server's `PATH`.
-pub(crate) fn gains_privileges(command: &str, path: &str, sources: &dyn Sources) -> Option<&'static str> {
+/// Why a command works in no sandbox: the predicate of a sentence about the command. `path` is the server's `PATH`.
+pub(crate) fn privilege_problem(command: &str, path: &str, sources: &dyn Sources) -> Option<&'static str> {
     let name = Path::new(command).file_name()?.to_str()?;
     if PRIVILEGED.contains(&name) {
         return Some("gains privileges, which no sandbox permits");
@@ -56,20 +56,20 @@ pub(crate) fn gains_privileges(command: &str, path: &str, sources: &dyn Sources)
         .then_some("has a set-user-ID or set-group-ID bit, and no sandbox permits the privileges that this gives")
 }
 
-/// The package that the words of a command run, if they inspect or signal other processes.
-pub(crate) fn works_with_processes(command: &str, args: &[String]) -> Option<&'static str> {
+/// The package that this command runs, if it is known to inspect or signal other processes.
+pub(crate) fn process_inspecting_package(command: &str, args: &[String]) -> Option<&'static str> {
     let (package, _) = package(command, args)?;
-    WITH_PROCESSES.iter().find(|known| **known == package).copied()
+    PROCESS_INSPECTING.iter().find(|known| **known == package).copied()
 }
 
 /// The sandbox at level `files` in which a command is known to work.
 pub(crate) fn known_to_work(command: &str, args: &[String], sources: &dyn Sources) -> Option<Sandbox> {
     let (package, rest) = package(command, args)?;
-    let (_, files) = KNOWN.iter().find(|(known, _)| *known == package)?;
-    let write: Vec<_> = match files {
-        Files::None => Vec::new(),
-        Files::Arguments => rest.iter().map(PathBuf::from).collect(),
-        Files::Options(options) => values(rest, options).map(PathBuf::from).collect(),
+    let (_, path_arguments) = KNOWN.iter().find(|(known, _)| *known == package)?;
+    let write: Vec<_> = match path_arguments {
+        PathArguments::None => Vec::new(),
+        PathArguments::All => rest.iter().map(PathBuf::from).collect(),
+        PathArguments::Options(options) => values(rest, options).map(PathBuf::from).collect(),
     };
     let protected = ProtectedDirectories::of(sources);
     let is_usable = |path: &PathBuf| {
@@ -81,7 +81,7 @@ pub(crate) fn known_to_work(command: &str, args: &[String], sources: &dyn Source
         };
         expanded.is_some_and(|path| sources.exists(&path) && protected.opened_by(&path).is_none())
     };
-    let is_complete = !matches!(files, Files::Arguments) || !write.is_empty();
+    let is_complete = !matches!(path_arguments, PathArguments::All) || !write.is_empty();
     (is_complete && write.iter().all(is_usable)).then(|| Sandbox { write, ..Sandbox::of_level(SandboxLevel::Files) })
 }
 
@@ -156,7 +156,7 @@ mod tests {
         for (command, expected) in
             [("sudo", true), ("/usr/bin/pkexec", true), ("/snap/bin/code", true), ("npx", false), ("sudoku", false)]
         {
-            assert_eq!(gains_privileges(command, "/usr/bin", &sources).is_some(), expected, "{command}");
+            assert_eq!(privilege_problem(command, "/usr/bin", &sources).is_some(), expected, "{command}");
         }
     }
 }

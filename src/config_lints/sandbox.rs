@@ -3,7 +3,7 @@
 use super::Context;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::notes::Use;
-use crate::config::sandbox_advice::{gains_privileges, works_with_processes};
+use crate::config::sandbox_advice::{privilege_problem, process_inspecting_package};
 use crate::config::{Launch, SandboxLevel};
 
 pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
@@ -15,10 +15,10 @@ pub(super) fn warnings(context: &Context<'_>) -> Vec<Diagnostic> {
         }
         let path = program.passed.as_ref().and_then(|passed| passed.get("PATH"));
         let path = program.env.get("PATH").or(path).map_or("", String::as_str);
-        let complaint = match gains_privileges(&program.command, path, context.sources) {
+        let complaint = match privilege_problem(&program.command, path, context.sources) {
             Some(reason) => format!("the command of `{}` {reason}", server.name),
             None => {
-                let package = works_with_processes(&program.command, &program.args)?;
+                let package = process_inspecting_package(&program.command, &program.args)?;
                 format!(
                     "`{package}` inspects or signals other processes, and the sandbox of `{}` forbids that",
                     server.name

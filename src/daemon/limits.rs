@@ -48,7 +48,7 @@ mod tests {
 
     /// Numbers of the connections that are closed, in order, of those with a user, bytes and an age in seconds each.
     fn closed(limit: usize, all: &[(u32, usize, u64)]) -> Vec<usize> {
-        let user = |uid| Arc::new(User { profile: "p".into(), uid, is_other_uid: uid == GUEST });
+        let user = |uid| Arc::new(User { profile: "p".into(), uid, is_guest: uid == GUEST });
         let holder = |(id, &(uid, bytes, age)): (usize, &_)| Holder {
             id,
             user: user(uid),

@@ -1,7 +1,7 @@
 //! Whether a server has started the process that connects.
 //!
-//! Every descendant of the daemon is a server or was started by one, except the processes that it had before its first server. Such a
-//! process has no operator rights. It is an agent only if its server has `agent = true`.
+//! Every descendant of the daemon is a server or was started by one, except the processes that it had before its first server. No
+//! descendant has operator rights. A process that a server started may be an agent only if that server has `agent = true`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::sockets::PeerProcess;
 pub(super) struct Descendants {
     pub(super) guards: GuardRegistry,
     /// The processes that it had before its first server.
-    pub(super) inherited: Vec<u32>,
+    pub(super) preexisting: Vec<u32>,
 }
 
 /// Where a peer comes from.
@@ -27,7 +27,7 @@ enum PeerOrigin {
     /// This server has started it.
     Server(Arc<ServerConfig>),
     /// The daemon had it before its first server.
-    Inherited,
+    Preexisting,
     /// It is a descendant of the daemon, but below no guard that runs.
     Orphan,
     /// Its process has ended, so nothing is known about it.
@@ -51,17 +51,21 @@ impl Descendants {
             PeerOrigin::Server(config) => {
                 format!("server `{}` has started this process, and servers have no operator rights", config.name)
             }
-            PeerOrigin::Inherited | PeerOrigin::Orphan => DESCENDANT.to_owned(),
+            PeerOrigin::Preexisting | PeerOrigin::Orphan => DESCENDANT.to_owned(),
             PeerOrigin::Ended => ENDED.to_owned(),
             PeerOrigin::Hidden => HIDDEN.to_owned(),
             PeerOrigin::Unsettled => UNSETTLED.to_owned(),
         })
     }
 
-    /// Why the peer of `stream` may not be an agent, if it may not. mcpd cannot always identify a guest's process.
+    /// Why the peer of `stream` may not be an agent, if it may not.
+    ///
+    /// Before Linux 6.5, mcpd cannot identify the process of a guest, because it cannot read the descriptors of another user's process.
+    /// So a guest is admitted even if its process seems to have ended. `/proc` may hide the processes of other users (`hidepid`,
+    /// proc(5)), so a peer with an ancestor that cannot be read is admitted, too.
     pub(super) fn refused_agent(&self, stream: &UnixStream, pid: Option<i32>, is_guest: bool) -> Option<String> {
         Some(match self.origin(stream, pid) {
-            PeerOrigin::Outside | PeerOrigin::Inherited | PeerOrigin::Hidden => return None,
+            PeerOrigin::Outside | PeerOrigin::Preexisting | PeerOrigin::Hidden => return None,
             PeerOrigin::Server(config) if config.settings.agent => return None,
             PeerOrigin::Ended if is_guest => return None,
             PeerOrigin::Server(config) => format!(
@@ -94,7 +98,7 @@ impl Descendants {
         let mut below_daemon = ancestry.pids[..depth].iter().map(|pid| pid.cast_unsigned());
         match below_daemon.clone().find_map(|pid| self.guards.server_below(pid)) {
             Some(config) => PeerOrigin::Server(config),
-            None if below_daemon.any(|pid| self.inherited.contains(&pid)) => PeerOrigin::Inherited,
+            None if below_daemon.any(|pid| self.preexisting.contains(&pid)) => PeerOrigin::Preexisting,
             None => PeerOrigin::Orphan,
         }
     }

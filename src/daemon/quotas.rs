@@ -1,7 +1,7 @@
 //! Admits agents, and knows what the agents of each profile and user use.
 //!
-//! Two kinds of limits apply. Shares of all connections keep some for every user. Quotas are those of the profile's table, which its
-//! agents have together, and for other keys the defaults of each guest.
+//! Two kinds of limits apply. Shares of all connections keep some for every user. Quotas set in the profile's
+//! table apply to all its agents together. For each quota that the table does not set, every guest has its own default.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::jsonrpc::reply::ErrorObject;
 use crate::server::User;
 use crate::session::{AgentQuota, Meter, QuotaError, QuotaScope, QuotaUse};
 
-/// Of all connections, one user at one profile may have this share.
-const SHARE: usize = 2;
-/// The same for a guest.
-const GUEST_SHARE: usize = 16;
-/// All guests together may have this share, and of the budget for unread and incomplete data.
-pub(super) const ALL_GUESTS_SHARE: usize = 2;
+/// One user at one profile may have 1/2 of all connections.
+const USER_DIVISOR: usize = 2;
+/// One guest at one profile may have 1/16 of all connections.
+const GUEST_DIVISOR: usize = 16;
+/// All guests together may have 1/2 of all connections, and 1/2 of the budget for unread and incomplete data.
+pub(super) const ALL_GUESTS_DIVISOR: usize = 2;
 
 /// What is used at each profile.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) enum Refusal {
     #[error("mcpd serves {0} agents of this user at this profile already")]
     UserShare(usize),
     #[error("mcpd serves {0} agents of other users already")]
-    GuestShare(usize),
+    AllGuestsShare(usize),
     #[error("{0}")]
     Quota(QuotaError),
 }
@@ -91,18 +91,18 @@ impl QuotaTable {
         if connected >= self.max_agents {
             return Err(Refusal::Full(self.max_agents));
         }
-        let guests: usize = self.users().filter(|user| user.is_guest).map(|user| user.meter.agents()).sum();
+        let guest_agents: usize = self.users().filter(|other| other.is_guest).map(|other| other.meter.agents()).sum();
         let profile = self.profiles.entry(Arc::clone(&user.profile));
         let profile = profile.or_insert_with(|| ProfileMeters::new(&user.profile));
-        let of_user = profile.user(user, &self.of_guest);
-        let share = (self.max_agents / if user.is_other_uid { GUEST_SHARE } else { SHARE }).max(1);
-        if of_user.agents() >= share {
+        let meter = profile.meter_of(user, &self.of_guest);
+        let share = (self.max_agents / if user.is_guest { GUEST_DIVISOR } else { USER_DIVISOR }).max(1);
+        if meter.agents() >= share {
             return Err(Refusal::UserShare(share));
         }
-        if user.is_other_uid && guests >= self.max_agents / ALL_GUESTS_SHARE {
-            return Err(Refusal::GuestShare(guests));
+        if user.is_guest && guest_agents >= self.max_agents / ALL_GUESTS_DIVISOR {
+            return Err(Refusal::AllGuestsShare(guest_agents));
         }
-        AgentQuota::connect(&profile.whole, &of_user).map_err(Refusal::Quota)
+        AgentQuota::connect(&profile.whole, &meter).map_err(Refusal::Quota)
     }
 
     pub(super) fn meters(&self) -> impl Iterator<Item = &Arc<Meter>> {
@@ -112,9 +112,11 @@ impl QuotaTable {
     /// The quotas at a profile: those of its table, then those of each guest that has connected.
     pub(super) fn report(&self, profile: &str) -> Vec<QuotaReport> {
         let Some(meters) = self.profiles.get(profile) else { return Vec::new() };
-        let whole = meters.whole.report().into_iter().map(|quota| report(quota, None));
+        let whole = meters.whole.report().into_iter().map(|quota| quota_report(quota, None));
         let users = meters.users.iter().map(|(uid, user)| (*uid, user.meter.report()));
-        whole.chain(users.flat_map(|(uid, all)| all.into_iter().map(move |quota| report(quota, Some(uid))))).collect()
+        whole
+            .chain(users.flat_map(|(uid, all)| all.into_iter().map(move |quota| quota_report(quota, Some(uid)))))
+            .collect()
     }
 
     fn users(&self) -> impl Iterator<Item = &UserMeter> {
@@ -136,16 +138,14 @@ impl ProfileMeters {
         }
     }
 
-    fn user(&mut self, user: &Arc<User>, of_guest: &Quotas) -> Arc<Meter> {
-        let quotas = || if user.is_other_uid { of_guest.clone().without(&self.quotas) } else { Quotas::default() };
-        let new = || UserMeter {
-            is_guest: user.is_other_uid,
-            meter: Meter::new(QuotaScope::User(Arc::clone(user)), quotas()),
-        };
+    fn meter_of(&mut self, user: &Arc<User>, of_guest: &Quotas) -> Arc<Meter> {
+        let quotas = || if user.is_guest { of_guest.clone().without(&self.quotas) } else { Quotas::default() };
+        let new =
+            || UserMeter { is_guest: user.is_guest, meter: Meter::new(QuotaScope::User(Arc::clone(user)), quotas()) };
         Arc::clone(&self.users.entry(user.uid).or_insert_with(new).meter)
     }
 }
 
-fn report(QuotaUse { key, limit, used, refused }: QuotaUse, uid: Option<u32>) -> QuotaReport {
+fn quota_report(QuotaUse { key, limit, used, refused }: QuotaUse, uid: Option<u32>) -> QuotaReport {
     QuotaReport { key: key.name().to_owned(), uid, limit, used, refused }
 }

@@ -21,7 +21,7 @@ const MAX_CAUSES: usize = 8;
 #[derive(Debug, Default)]
 pub struct Limiter {
     recent: Mutex<HashMap<Cause, Recent>>,
-    /// Notified when there is something to report later.
+    /// Notified when a warning was counted and not logged.
     has_unlogged: Notify,
 }
 
@@ -52,7 +52,7 @@ impl Limiter {
         admits
     }
 
-    /// Logs the numbers of warnings that were not logged, each within a minute.
+    /// Runs forever: logs for each cause how many warnings were suppressed, one minute after the first was logged.
     pub async fn report(&self) {
         loop {
             match self.next_due() {

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::agent_scope::AgentScope;
 use super::guard_registry::GuardRegistry;
-use super::process::Reaper;
+use super::process::ReaperHandle;
 use super::process::cgroup::Cgroups;
+use super::reexec;
 use super::sandbox::SandboxHost;
-use super::stages;
 use super::start_permit::StartPermits;
 use crate::config::DaemonConfig;
 use crate::config::interpolate::Process;
@@ -30,7 +30,7 @@ impl GuardProgram {
     /// [`GuardProgram::ThisProgram`] if its `main` has called [`guard::run_if_guard`](crate::guard::run_if_guard), else [`GuardProgram::None`].
     #[must_use]
     pub fn available() -> Self {
-        if stages::can_guard() { Self::ThisProgram } else { Self::None }
+        if reexec::can_reexecute() { Self::ThisProgram } else { Self::None }
     }
 }
 
@@ -51,7 +51,7 @@ pub struct ServerContext {
     /// The guard of their processes.
     pub guard: GuardProgram,
     /// The parent of the guards.
-    pub reaper: Reaper,
+    pub reaper: ReaperHandle,
     /// What the sandboxes of their processes depend on.
     pub sandbox: SandboxHost,
     /// The guards that run.
@@ -85,7 +85,7 @@ impl ServerContext {
         let sandbox = SandboxHost::new(guard != GuardProgram::None, &Process);
         Self {
             guard,
-            reaper: Reaper::default(),
+            reaper: ReaperHandle::default(),
             sandbox,
             guards: GuardRegistry::default(),
             inherited: ProcessAttributes::default(),

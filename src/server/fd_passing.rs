@@ -13,6 +13,8 @@ use serde::Serialize;
 
 /// Maximum number of descriptors in one message.
 const MAX_FDS: usize = 3;
+/// The byte that accompanies the standard streams of a server: a message must not be empty.
+const STREAMS: &[u8] = b"S";
 
 /// Sends `bytes`, which must not be empty, together with up to [`MAX_FDS`] descriptors. Never waits.
 pub(super) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -41,6 +43,11 @@ pub(super) fn receive(socket: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize,
 pub(super) fn inherited_socket() -> io::Result<UnixStream> {
     // `io::stdin` would allocate a permanent buffer.
     Ok(UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?))
+}
+
+/// Sends the three standard streams of a server, for [`receive_streams`].
+pub(super) fn send_streams(socket: impl AsFd, streams: &[OwnedFd; 3]) -> io::Result<()> {
+    send(socket, STREAMS, &streams.each_ref().map(AsFd::as_fd))
 }
 
 pub(super) fn receive_streams(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {

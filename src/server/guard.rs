@@ -55,7 +55,7 @@ pub(crate) enum Report {
 pub(super) fn run() -> io::Result<()> {
     // A new Unix session, so that signals of a terminal or `pkill` to mcpd's group do not reach the server.
     rustix::process::setsid()?;
-    let child_ended = prepare(c"mcpd-guard")?;
+    let child_signals = prepare(c"mcpd-guard")?;
     let socket = inherited_socket()?;
     let streams = receive_streams(&socket)?;
     let Some(spec) = receive_spec(&socket)? else { return Ok(()) };
@@ -66,12 +66,12 @@ pub(super) fn run() -> io::Result<()> {
     drop(spec);
     // From here on the server runs. Whatever fails, the subtree is killed before the guard exits.
     let watched = send_report(&socket, &Report::Started { pid: server.as_raw_pid().unsigned_abs() })
-        .and_then(|()| watch(&socket, &child_ended, server));
-    kill_subtree(&child_ended)?;
+        .and_then(|()| watch(&socket, &child_signals, server));
+    kill_subtree(&child_signals)?;
     watched
 }
 
-/// The launch spec; `None` if a command came with it: the server has not started, so there is nothing to stop.
+/// Reads the launch spec. `None` if mcpd has already sent a command behind it, to terminate or kill: then the server need not start.
 fn receive_spec(socket: &UnixStream) -> io::Result<Option<LaunchSpec>> {
     let mut lines = BufReader::new(socket);
     let mut line = String::new();
@@ -99,19 +99,19 @@ fn start(spec: &LaunchSpec, streams: [OwnedFd; 3]) -> Result<Pid, StartError> {
 }
 
 /// Waits for the first of these: the server's exit, the command to kill, the end of the lifeline, or the death of the reaper.
-fn watch(socket: &UnixStream, child_ended: &UnixStream, server: Pid) -> io::Result<()> {
+fn watch(socket: &UnixStream, child_signals: &UnixStream, server: Pid) -> io::Result<()> {
     let reaper = rustix::stdio::stdout();
     loop {
         // The reaper writes nothing, so its pipe only reports the hang-up.
         let mut fds =
-            [socket.as_fd(), child_ended.as_fd(), reaper].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            [socket.as_fd(), child_signals.as_fd(), reaper].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         match poll(&mut fds, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let ready = fds.map(|fd| !fd.revents().is_empty());
         if ready[1] {
-            drain(child_ended);
+            drain(child_signals);
             if let Some(exit) = reap(server) {
                 return send_report(socket, &Report::Exited(exit));
             }
@@ -127,7 +127,7 @@ fn handle_command(mut socket: &UnixStream, server: Pid) -> bool {
     let mut byte = [0];
     match io::Read::read(&mut socket, &mut byte) {
         Ok(1) if byte[0] == TERMINATE => {
-            // The server leads the group and is not reaped yet, so the number cannot have been reused.
+            // The server leads the group and is not reaped yet, so the process id cannot have been reused.
             let _ = kill_process_group(server, Signal::TERM);
             false
         }

@@ -14,7 +14,7 @@ use super::sandbox::Restrictions;
 use super::start_error::StartError;
 use crate::config::command_line::mistaken_for_program;
 
-/// The program to run. Its secrets are sent over the socket, so they never appear in an argument list.
+/// How to start a server. Its secrets are sent over the socket, so they never appear in an argument list.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LaunchSpec {
     pub(crate) command: String,

@@ -6,7 +6,8 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpabl
 const UNLIMITED: u64 = u64::MAX;
 
 /// Forbids other processes of this user to trace this process and to read its memory, environment and open files in `/proc`, and
-/// prevents core dumps (`PR_SET_DUMPABLE` in prctl(2)). Executing a program resets the first. Servers get the second back.
+/// prevents core dumps (`PR_SET_DUMPABLE` in prctl(2)). `execve` makes the process dumpable again. The guard restores the
+/// limit of core files before it starts a server.
 pub(crate) fn protect_memory() -> rustix::io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), ..getrlimit(Resource::Core) })

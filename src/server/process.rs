@@ -20,7 +20,7 @@ use tokio::net::unix::pipe;
 pub(super) use self::activity::{Activity, StderrBytes};
 use self::cgroup::{Cgroup, Cgroups, Enforcement};
 use self::guarded::GuardedProcess;
-pub use self::reaper_handle::Reaper;
+pub use self::reaper_handle::ReaperHandle;
 use self::unguarded::UnguardedProcess;
 use super::context::{GuardProgram, ProcessAttributes};
 use super::exit::{Exit, ReachedLimit};
@@ -93,7 +93,7 @@ pub(super) struct SpawnedProcess {
 /// Creates the streams and the supervisor. Dropping the future ends the guard, if one was started.
 pub(super) async fn spawn(
     guard: &GuardProgram,
-    reaper: &Reaper,
+    reaper: &ReaperHandle,
     spec: &LaunchSpec,
 ) -> Result<SpawnedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
@@ -157,7 +157,7 @@ impl SpawnedProcess {
     /// Starts the server, and returns its process id.
     pub(super) async fn start(&mut self, spec: &LaunchSpec) -> Result<u32, SpawnError> {
         let started = match &mut self.process.supervisor {
-            Supervisor::Guard(guarded) => guarded.start(spec).await,
+            Supervisor::Guard(guarded) => guarded.start_server(spec).await,
             Supervisor::ProcessGroup(grouped) => Ok(grouped.pid()),
         };
         if !matches!(started, Err(SpawnError::GuardLost)) {

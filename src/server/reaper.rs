@@ -1,6 +1,6 @@
 //! The reaper: one process between mcpd and all guards. It starts the guards, and kills what a killed guard leaves behind.
 //!
-//! mcpd re-executes itself under the name [`ARGV0`]. The reaper's standard input is a socket to mcpd. Each [request](Request) carries
+//! mcpd re-executes itself under the name [`ARGV0`]. The reaper's standard input is a socket to mcpd. Each [request](START_GUARD) carries
 //! the socket of a guard to start.
 //!
 //! The reaper is a child subreaper above the guards, so it inherits the orphans of a guard that was killed, and kills them at once. It
@@ -29,9 +29,9 @@ use super::{fd_passing, guard, subtree, subtree_owner};
 pub(super) const ARGV0: &str = "mcpd-reaper";
 
 /// The request of mcpd: start a guard whose standard input is the descriptor that comes with it.
-pub(super) const START: u8 = b'S';
+pub(super) const START_GUARD: u8 = b'S';
 
-/// The answer to a request, which is sent on the guard's socket. The guard's pidfd comes with its process id.
+/// The answer to a request, which is sent on the guard's socket. With [`Answer::Started`], the message also carries the guard's pidfd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The process id of the guard.
@@ -60,35 +60,35 @@ impl Answer {
 struct Reaper {
     /// Guards whose exit was not seen yet.
     guards: Vec<u32>,
-    /// Given to guards: it reports a hang-up when this process ends.
-    alive: OwnedFd,
+    /// The read end of a pipe, given to guards: it reports a hang-up when this process ends.
+    liveness_read: OwnedFd,
 }
 
 pub(super) fn run() -> io::Result<()> {
-    let child_ended = subtree_owner::prepare(c"mcpd-reaper")?;
+    let child_signals = subtree_owner::prepare(c"mcpd-reaper")?;
     let control = fd_passing::inherited_socket()?;
-    let (alive, _until_exit) = pipe_with(PipeFlags::CLOEXEC)?;
-    let mut reaper = Reaper { guards: Vec::new(), alive };
+    let (liveness_read, _liveness_write) = pipe_with(PipeFlags::CLOEXEC)?;
+    let mut reaper = Reaper { guards: Vec::new(), liveness_read };
     // Whatever fails, the subtree is killed before the reaper exits.
-    let served = reaper.serve(&control, &child_ended);
-    subtree_owner::kill_subtree(&child_ended)?;
+    let served = reaper.serve(&control, &child_signals);
+    subtree_owner::kill_subtree(&child_signals)?;
     served
 }
 
 impl Reaper {
     /// Serves requests until the socket closes.
-    fn serve(&mut self, control: &UnixStream, child_ended: &UnixStream) -> io::Result<()> {
+    fn serve(&mut self, control: &UnixStream, child_signals: &UnixStream) -> io::Result<()> {
         let again = Timespec { tv_sec: 0, tv_nsec: subtree_owner::KILL_AGAIN_MS * 1_000_000 };
         let mut has_orphans = false;
         loop {
-            let mut fds = [PollFd::new(control, PollFlags::IN), PollFd::new(child_ended, PollFlags::IN)];
+            let mut fds = [PollFd::new(control, PollFlags::IN), PollFd::new(child_signals, PollFlags::IN)];
             match poll(&mut fds, has_orphans.then_some(&again)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
             let ready = fds.map(|fd| !fd.revents().is_empty());
             if ready[1] {
-                subtree_owner::drain(child_ended);
+                subtree_owner::drain(child_signals);
             }
             if self.reap() || has_orphans {
                 has_orphans = subtree::kill_descendants(&self.guards);
@@ -108,7 +108,7 @@ impl Reaper {
         let mut has_died = false;
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             if status.stopped() {
-                // Not reaped yet, so the number cannot have been reused.
+                // Not reaped yet, so the process id cannot have been reused.
                 let _ = kill_process(pid, Signal::CONT);
             } else {
                 self.guards.retain(|guard| *guard != pid.as_raw_pid().unsigned_abs());
@@ -119,14 +119,14 @@ impl Reaper {
     }
 
     fn start_guard(&mut self, socket: OwnedFd) {
-        let (answer, handle) = match self.spawn(&socket) {
-            Ok((pid, handle)) => {
+        let (answer, pidfd) = match self.spawn(&socket) {
+            Ok((pid, pidfd)) => {
                 self.guards.push(pid.as_raw_pid().unsigned_abs());
-                (Answer::Started(pid.as_raw_pid()), Some(handle))
+                (Answer::Started(pid.as_raw_pid()), Some(pidfd))
             }
             Err(error) => (Answer::NotStarted(error.raw_os_error().unwrap_or_default()), None),
         };
-        let fds: Vec<_> = handle.iter().map(AsFd::as_fd).collect();
+        let fds: Vec<_> = pidfd.iter().map(AsFd::as_fd).collect();
         // An error means that mcpd has closed the socket. The guard notices that too.
         let _ = fd_passing::send(&socket, &answer.to_bytes(), &fds);
     }
@@ -134,7 +134,7 @@ impl Reaper {
     fn spawn(&self, socket: &OwnedFd) -> io::Result<(Pid, OwnedFd)> {
         let mut command = Command::new("/proc/self/exe");
         command.arg0(guard::ARGV0).env_clear().current_dir("/").stderr(Stdio::null());
-        command.stdin(socket.try_clone()?).stdout(self.alive.try_clone()?);
+        command.stdin(socket.try_clone()?).stdout(self.liveness_read.try_clone()?);
         let pid = Pid::from_child(&command.spawn()?);
         Ok((pid, pidfd_open(pid, PidfdFlags::NONBLOCK)?))
     }

@@ -3,9 +3,9 @@
 //! [`plan`] decides what the running kernel can enforce of the configured [`Sandbox`]. The guard starts the server by way of
 //! [`stage`], a second process that restricts itself and then becomes the server. So the guard stays outside.
 //!
-//! - Level `scope` is a Landlock domain of its own. A process inside has no access to processes outside: not to their memory,
-//!   environment, descriptors or `/proc` files, and from Linux 6.12 on it can neither send them signals nor connect to their abstract
-//!   sockets. Files are not restricted.
+//! - Level `scope` is a Landlock domain of its own. A process inside cannot read the memory, environment or open files of
+//!   processes outside. From Linux 6.12 on, it can neither send them signals nor connect to their abstract sockets. It still sees the
+//!   list of processes with their arguments, and can change their priority. Files are not restricted.
 //! - Level `files` is the same domain with rules for files ([`files`]), and by default without Unix sockets.
 //!
 //! Source: the kernel's `Documentation/userspace-api/landlock.rst`.
@@ -19,11 +19,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::domain::Abi;
+pub use self::domain::LandlockSupport;
 use crate::config::interpolate::Sources;
 use crate::config::{Network, ProtectedDirectories, Sandbox, SandboxLevel};
 
-/// Programs that create mounts, which the kernel forbids in every domain before Linux 6.12, and in a domain with rules for files.
+/// Programs that create mounts. The kernel forbids mounts in a domain that handles rights to files. A domain of mcpd does so at level
+/// `files`, and before Linux 6.12 at every level.
 const MOUNTING: &[&str] = &["bwrap", "firejail", "flatpak", "podman", "unshare"];
 
 /// The restrictions that [`stage`] applies to itself.
@@ -35,7 +36,7 @@ pub(crate) struct Restrictions {
 }
 
 impl Restrictions {
-    /// The directory of the server alone, which only level `files` has.
+    /// The private directory of this server, which only level `files` has.
     pub(super) fn private(&self) -> Option<&Path> {
         Some(&self.domain.as_ref()?.files.as_ref()?.private)
     }
@@ -44,6 +45,7 @@ impl Restrictions {
 /// A Landlock domain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Domain {
+    /// The version of Landlock for which the domain is made.
     pub(super) abi: u8,
     pub(super) files: Option<FileRules>,
     /// The TCP ports that may be used; all of them without a list.
@@ -55,7 +57,7 @@ pub(crate) struct Domain {
 pub(crate) struct FileRules {
     pub(super) read: Vec<PathBuf>,
     pub(super) write: Vec<PathBuf>,
-    /// A directory of the server alone. It is created if it does not exist.
+    /// The private directory of this server. It is created if it does not exist.
     pub(super) private: PathBuf,
     pub(super) protected: ProtectedDirectories,
 }
@@ -63,8 +65,8 @@ pub(crate) struct FileRules {
 /// A kind of access that a sandbox takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Protection {
-    /// Memory, environment, descriptors and `/proc` files of other processes.
+pub enum RestrictedAccess {
+    /// Memory, environment and open files of other processes.
     Processes,
     /// Signals to other processes.
     Signals,
@@ -78,10 +80,10 @@ pub enum Protection {
     TcpPorts,
 }
 
-/// Why a part of a sandbox is not enforced.
+/// What prevents the enforcement of a sandbox or of a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Degradation {
+pub enum Obstacle {
     /// The kernel has no Landlock, or it is disabled.
     NoLandlock,
     /// The kernel's Landlock is too old.
@@ -100,13 +102,13 @@ pub struct SandboxReport {
     /// The configured level.
     pub level: SandboxLevel,
     /// What is taken away from the server.
-    pub enforced: Vec<Protection>,
+    pub enforced: Vec<RestrictedAccess>,
     /// What the level promises and the running kernel cannot enforce.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub not_enforced: Vec<Protection>,
+    pub not_enforced: Vec<RestrictedAccess>,
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reason: Option<Degradation>,
+    pub reason: Option<Obstacle>,
 }
 
 impl SandboxReport {
@@ -116,7 +118,7 @@ impl SandboxReport {
 
     /// What is not enforced, and why: the rest of a sentence about the server.
     #[must_use]
-    pub fn degradation(&self) -> Option<String> {
+    pub fn unenforced_text(&self) -> Option<String> {
         let reason = self.reason?;
         let missing: Vec<_> = self.not_enforced.iter().map(ToString::to_string).collect();
         Some(format!("its sandbox does not restrict {}: {reason}", missing.join(", ")))
@@ -128,18 +130,18 @@ impl SandboxReport {
 #[serde(rename_all = "snake_case")]
 pub enum Unenforceable {
     /// Level `files`.
-    Files(Degradation),
+    Files(Obstacle),
     /// Limits for TCP ports.
-    Network(Degradation),
+    Network(Obstacle),
 }
 
 /// What the sandboxes of all servers of one owner depend on.
 #[derive(Debug, Clone)]
 pub struct SandboxHost {
     /// The Landlock of the running kernel.
-    pub abi: Abi,
-    /// The directory in which each server at level `files` has one of its own.
-    pub private: Option<PathBuf>,
+    pub landlock: LandlockSupport,
+    /// The parent of the private directories of all servers at level `files`.
+    pub servers_dir: Option<PathBuf>,
     /// The directories that no server at level `files` may reach.
     pub protected: ProtectedDirectories,
 }
@@ -149,8 +151,9 @@ impl SandboxHost {
     #[must_use]
     pub fn new(has_guard: bool, sources: &dyn Sources) -> Self {
         let protected = ProtectedDirectories::of(sources);
-        let private = protected.state.as_ref().map(|state| state.join("servers"));
-        Self { abi: if has_guard { Abi::running() } else { Abi::NO_GUARD }, private, protected }
+        let servers_dir = protected.state.as_ref().map(|state| state.join("servers"));
+        let landlock = if has_guard { LandlockSupport::running() } else { LandlockSupport::NoGuard };
+        Self { landlock, servers_dir, protected }
     }
 
     /// What is enforced for a server whose configuration does not mention a sandbox.
@@ -162,8 +165,8 @@ impl SandboxHost {
 
     /// Decides what of `sandbox` is enforced for the server `name`, which runs `command`.
     pub(super) fn plan(&self, name: &str, command: &str, sandbox: &Sandbox) -> Result<Plan, Unenforceable> {
-        let private = self.private.as_ref().map(|servers| servers.join(name));
-        plan(sandbox, self.abi, command, private.as_deref(), &self.protected)
+        let private = self.servers_dir.as_ref().map(|servers| servers.join(name));
+        plan(sandbox, self.landlock, command, private.as_deref(), &self.protected)
     }
 }
 
@@ -178,7 +181,7 @@ pub(super) struct Plan {
 /// Decides what of `sandbox` is enforced for `command`. `private` and `protected` are as in [`FileRules`].
 fn plan(
     sandbox: &Sandbox,
-    abi: Abi,
+    landlock: LandlockSupport,
     command: &str,
     private: Option<&Path>,
     protected: &ProtectedDirectories,
@@ -189,17 +192,20 @@ fn plan(
     }
     let is_files = level == SandboxLevel::Files;
     let mounts = Path::new(command).file_name().is_some_and(|name| MOUNTING.iter().any(|known| name == *known));
-    let has_domain = abi >= Abi::DOMAINS && !(mounts && (is_files || abi < Abi::SCOPES));
-    let reason = |needs: Abi| match abi {
-        Abi::NO_GUARD => Degradation::NoGuard,
-        Abi::NONE => Degradation::NoLandlock,
-        _ if abi >= needs => Degradation::MountingProgram,
-        _ => Degradation::OldLandlock,
+    let has_domain =
+        landlock >= LandlockSupport::DOMAINS && !(mounts && (is_files || landlock < LandlockSupport::SCOPES));
+    let reason = |needs: LandlockSupport| match landlock {
+        LandlockSupport::NoGuard => Obstacle::NoGuard,
+        LandlockSupport::NoLandlock => Obstacle::NoLandlock,
+        _ if landlock >= needs => Obstacle::MountingProgram,
+        _ => Obstacle::OldLandlock,
     };
     let files = match (is_files, private) {
         (false, _) => None,
-        (true, _) if !has_domain || abi < Abi::FILES => return Err(Unenforceable::Files(reason(Abi::FILES))),
-        (true, None) => return Err(Unenforceable::Files(Degradation::NoHome)),
+        (true, _) if !has_domain || landlock < LandlockSupport::FILES => {
+            return Err(Unenforceable::Files(reason(LandlockSupport::FILES)));
+        }
+        (true, None) => return Err(Unenforceable::Files(Obstacle::NoHome)),
         (true, Some(private)) => Some(FileRules {
             read: sandbox.read.clone(),
             write: sandbox.write.clone(),
@@ -211,26 +217,29 @@ fn plan(
         Network::Any => None,
         Network::Ports(ports) => Some(ports.clone()),
     };
-    if ports.is_some() && !(has_domain && abi >= Abi::NETWORK) {
-        return Err(Unenforceable::Network(reason(Abi::NETWORK)));
+    if ports.is_some() && !(has_domain && landlock >= LandlockSupport::NETWORK) {
+        return Err(Unenforceable::Network(reason(LandlockSupport::NETWORK)));
     }
     let promised = [
-        (Protection::Processes, true, has_domain),
-        (Protection::Signals, true, has_domain && abi >= Abi::SCOPES),
-        (Protection::AbstractSockets, true, has_domain && abi >= Abi::SCOPES),
-        (Protection::Files, is_files, true),
-        (Protection::UnixSockets, !sandbox.unix, abi > Abi::NO_GUARD),
-        (Protection::TcpPorts, ports.is_some(), true),
+        (RestrictedAccess::Processes, true, has_domain),
+        (RestrictedAccess::Signals, true, has_domain && landlock >= LandlockSupport::SCOPES),
+        (RestrictedAccess::AbstractSockets, true, has_domain && landlock >= LandlockSupport::SCOPES),
+        (RestrictedAccess::Files, is_files, true),
+        (RestrictedAccess::UnixSockets, !sandbox.unix, landlock > LandlockSupport::NoGuard),
+        (RestrictedAccess::TcpPorts, ports.is_some(), true),
     ];
     let these = |is_enforced| {
         let chosen = promised.iter().filter(move |(_, requested, enforced)| *requested && *enforced == is_enforced);
-        chosen.map(|(protection, ..)| *protection).collect::<Vec<_>>()
+        chosen.map(|(access, ..)| *access).collect::<Vec<_>>()
     };
     let (enforced, not_enforced) = (these(true), these(false));
-    let needs = if has_domain { Abi::SCOPES } else { Abi::DOMAINS };
+    let needs = if has_domain { LandlockSupport::SCOPES } else { LandlockSupport::DOMAINS };
     let reason = (!not_enforced.is_empty()).then(|| reason(needs));
-    let domain = has_domain.then(|| Domain { abi: abi.number(), files, ports });
-    let restrictions = Restrictions { domain, unix: sandbox.unix || abi == Abi::NO_GUARD };
+    let domain = match landlock {
+        LandlockSupport::Version(abi) if has_domain => Some(Domain { abi, files, ports }),
+        _ => None,
+    };
+    let restrictions = Restrictions { domain, unix: sandbox.unix || landlock == LandlockSupport::NoGuard };
     let is_restricted = restrictions.domain.is_some() || !restrictions.unix;
     let report = SandboxReport { level, enforced, not_enforced, reason };
     Ok(Plan { restrictions: is_restricted.then_some(restrictions), report })
@@ -256,7 +265,7 @@ pub(super) fn private_cwd(private: &Path) -> PathBuf {
     private.join("work")
 }
 
-impl fmt::Display for Protection {
+impl fmt::Display for RestrictedAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Processes => "other processes",
@@ -269,7 +278,7 @@ impl fmt::Display for Protection {
     }
 }
 
-impl fmt::Display for Degradation {
+impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoLandlock => "this kernel has no Landlock, or it is disabled",

@@ -118,9 +118,9 @@ pub(crate) fn kill_orphans(spared: &[u32]) -> bool {
 fn kill_and_reap(processes: &HashMap<i32, Stat>, pids: &[i32]) {
     let own = getpid().as_raw_pid();
     for pid in pids {
-        let Some(handle) = Pid::from_raw(*pid) else { continue };
-        // The handle refers to one process. Its number may have been reused since it was read, so it is compared below.
-        let Ok(process) = pidfd_open(handle, PidfdFlags::empty()) else { continue };
+        let Some(target) = Pid::from_raw(*pid) else { continue };
+        // A pidfd refers to one process. Its id may have been reused since it was read in `/proc`, so the process is compared below.
+        let Ok(pidfd) = pidfd_open(target, PidfdFlags::empty()) else { continue };
         let is_same = stat(*pid).is_some_and(|now| {
             processes
                 .get(pid)
@@ -128,9 +128,9 @@ fn kill_and_reap(processes: &HashMap<i32, Stat>, pids: &[i32]) {
         });
         if is_same {
             // An error means that the process is gone, as intended.
-            let _ = pidfd_send_signal(process, Signal::KILL);
+            let _ = pidfd_send_signal(pidfd, Signal::KILL);
         }
-        let _ = waitpid(Some(handle), WaitOptions::NOHANG);
+        let _ = waitpid(Some(target), WaitOptions::NOHANG);
     }
 }
 
@@ -153,7 +153,7 @@ pub(crate) enum AncestryEnd {
     Root,
     /// At a process that is gone or may not be read.
     Unreadable,
-    /// Nowhere: it is too long, or it changed with each reading. A process can do both on purpose.
+    /// At no known process: the ancestry is too long, or it changed with each reading. A process can cause both on purpose.
     #[default]
     Unsettled,
 }

@@ -31,9 +31,9 @@ pub(super) fn prepare(name: &CStr) -> io::Result<UnixStream> {
     for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2] {
         signal_hook::flag::register(signal, std::sync::Arc::clone(&ignored))?;
     }
-    let (child_ended, notify) = UnixStream::pair()?;
+    let (child_signals, notify) = UnixStream::pair()?;
     signal_hook::low_level::pipe::register(SIGCHLD, notify)?;
-    Ok(child_ended)
+    Ok(child_signals)
 }
 
 /// Closes all descriptors except the standard ones, so that no server inherits a descriptor that mcpd inherited.
@@ -53,20 +53,21 @@ pub(crate) fn close_inherited() -> io::Result<()> {
     Ok(())
 }
 
-pub(super) fn kill_subtree(child_ended: &UnixStream) -> io::Result<()> {
+pub(super) fn kill_subtree(child_signals: &UnixStream) -> io::Result<()> {
     let again = rustix::event::Timespec { tv_sec: 0, tv_nsec: KILL_AGAIN_MS * 1_000_000 };
     // `ECHILD` means that no child is left.
     while !matches!(subtree::reap_any(), Err(Errno::CHILD)) {
         subtree::kill_descendants(&[]);
-        match poll(&mut [PollFd::new(child_ended, PollFlags::IN)], Some(&again)) {
+        match poll(&mut [PollFd::new(child_signals, PollFlags::IN)], Some(&again)) {
             Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => drain(child_ended),
+            Ok(_) => drain(child_signals),
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
+/// Reads what has arrived. Bytes beyond the buffer stay, so the next `poll` returns at once.
 pub(super) fn drain(mut pipe: &UnixStream) {
     let _ = io::Read::read(&mut pipe, &mut [0; 64]);
 }

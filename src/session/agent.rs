@@ -243,7 +243,7 @@ mod tests {
 
     fn agent() -> AgentInfo {
         let (to_session, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
-        let user = User { profile: "p".into(), uid: 1, is_other_uid: false };
+        let user = User { profile: "p".into(), uid: 1, is_guest: false };
         AgentInfo::new(1, Arc::new(user), to_session, Arc::default())
     }
 

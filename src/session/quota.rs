@@ -15,7 +15,7 @@ use crate::jsonrpc::reply::ErrorObject;
 use crate::server::User;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// When to retry what was refused for lack of quota.
+/// Suggested delay before a retry, for every quota except the rate.
 const RETRY_AFTER: Duration = SECOND;
 
 /// The key of a quota in the configuration.
@@ -58,10 +58,11 @@ struct Usage {
     agents: usize,
     calls: usize,
     /// Bytes of requests without a response.
-    requests: usize,
+    request_bytes: usize,
     /// Bytes of unread responses and incomplete lines.
-    backlog: usize,
-    /// When a steady sender, at the full rate, would send the next call.
+    backlog_bytes: usize,
+    /// Earliest time of the next call if all admitted calls had been spread evenly: the virtual clock of the generic cell rate algorithm.
+    /// A call may come up to one second before it.
     next_call: Option<Instant>,
     /// How often each quota was reached.
     refused: [u64; QuotaKey::ALL.len()],
@@ -131,7 +132,8 @@ impl fmt::Display for QuotaError {
             QuotaScope::Profile(profile) => write!(f, "`{key} = {limit}` of [profiles.{profile}] is reached"),
             QuotaScope::User(user) => write!(
                 f,
-                "`{key} = {limit}` is reached, the default for each guest at [profiles.{}]: set `{key}` there",
+                "`{key} = {limit}` is reached, the default for each guest at [profiles.{}]; a `{key}` set there replaces it, \
+                 for all agents of the profile together",
                 user.profile
             ),
         }
@@ -159,11 +161,11 @@ impl Meter {
         self.usage().agents
     }
 
-    /// The bytes by which backlogs exceed the quota, and the error for a connection that is closed for it.
-    pub(crate) fn surplus(&self) -> Option<(usize, QuotaError)> {
+    /// How many bytes of backlogs must go until all held bytes are within the quota, and the error for a connection that is closed for it.
+    pub(crate) fn excess_backlog(&self) -> Option<(usize, QuotaError)> {
         let usage = self.usage();
-        let surplus = (usage.requests + usage.backlog).checked_sub(usage.quotas.max_bytes?)?;
-        (surplus > 0).then(|| (surplus.min(usage.backlog), self.reached(&usage, QuotaKey::MaxBytes)))
+        let excess = (usage.request_bytes + usage.backlog_bytes).checked_sub(usage.quotas.max_bytes?)?;
+        (excess > 0).then(|| (excess.min(usage.backlog_bytes), self.reached(&usage, QuotaKey::MaxBytes)))
     }
 
     /// Counts a connection that is closed.
@@ -179,7 +181,7 @@ impl Meter {
                 QuotaKey::MaxAgents => Some(usage.agents),
                 QuotaKey::MaxCalls => Some(usage.calls),
                 QuotaKey::Rate => None,
-                QuotaKey::MaxBytes => Some(usage.requests + usage.backlog),
+                QuotaKey::MaxBytes => Some(usage.request_bytes + usage.backlog_bytes),
             };
             Some(QuotaUse { key, limit: key.of(&usage.quotas)?, used, refused: usage.refused[key as usize] })
         };
@@ -191,7 +193,7 @@ impl Meter {
         QuotaError { key, limit, scope: self.scope.clone(), retry_after: RETRY_AFTER }
     }
 
-    /// Refuses what exceeds a quota by `check`, and counts that.
+    /// Runs `check`. Counts and returns its refusal.
     fn check(&self, check: impl FnOnce(&mut Usage) -> Result<(), (QuotaKey, Duration)>) -> Result<(), QuotaError> {
         let mut usage = self.usage();
         check(&mut usage).map_err(|(key, retry_after)| {
@@ -211,7 +213,7 @@ impl Usage {
     }
 
     fn check_bytes(&self, bytes: usize) -> Result<(), (QuotaKey, Duration)> {
-        within(self.requests + self.backlog + bytes, self.quotas.max_bytes)
+        within(self.request_bytes + self.backlog_bytes + bytes, self.quotas.max_bytes)
             .map_err(|()| (QuotaKey::MaxBytes, RETRY_AFTER))
     }
 
@@ -276,7 +278,7 @@ impl AgentQuota {
     }
 
     fn add_request(self: &Arc<Self>, bytes: usize) -> RequestBytes {
-        self.meters.iter().for_each(|meter| meter.usage().requests += bytes);
+        self.meters.iter().for_each(|meter| meter.usage().request_bytes += bytes);
         RequestBytes { quota: Arc::clone(self), bytes }
     }
 
@@ -284,7 +286,7 @@ impl AgentQuota {
     pub(super) fn set_backlog(&self, before: usize, now: usize) -> bool {
         let change = |meter: &Arc<Meter>| {
             let mut usage = meter.usage();
-            usage.backlog = usage.backlog - before + now;
+            usage.backlog_bytes = usage.backlog_bytes - before + now;
             usage.check_bytes(0).is_err()
         };
         // Every meter has to count the change.
@@ -300,7 +302,7 @@ impl Drop for AgentQuota {
 
 impl Drop for RequestBytes {
     fn drop(&mut self) {
-        self.quota.meters.iter().for_each(|meter| meter.usage().requests -= self.bytes);
+        self.quota.meters.iter().for_each(|meter| meter.usage().request_bytes -= self.bytes);
     }
 }
 
@@ -331,7 +333,7 @@ pub(super) mod tests {
     /// Calls, bytes of requests, and of backlogs.
     fn used(meter: &Meter) -> (usize, usize, usize) {
         let usage = meter.usage();
-        (usage.calls, usage.requests, usage.backlog)
+        (usage.calls, usage.request_bytes, usage.backlog_bytes)
     }
 
     fn key<T: fmt::Debug>(refused: Result<T, QuotaError>) -> QuotaKey {
@@ -350,7 +352,7 @@ pub(super) mod tests {
         drop(calls);
         drop(one);
         let usage = profile.usage();
-        assert_eq!((usage.agents, usage.calls, usage.requests, usage.refused), (0, 0, 0, [1, 1, 0, 0]));
+        assert_eq!((usage.agents, usage.calls, usage.request_bytes, usage.refused), (0, 0, 0, [1, 1, 0, 0]));
     }
 
     #[test]
@@ -371,12 +373,12 @@ pub(super) mod tests {
     fn bytes_are_those_of_requests_and_backlogs() {
         let (agent, profile) = agent(Quotas { max_bytes: Some(100), ..Quotas::default() });
         let request = agent.hold_request(60).expect("within the quota");
-        assert!(!agent.set_backlog(0, 40) && profile.surplus().is_none());
+        assert!(!agent.set_backlog(0, 40) && profile.excess_backlog().is_none());
         assert_eq!(key(agent.begin_call(1, Instant::now())), QuotaKey::MaxBytes);
         assert!(agent.set_backlog(40, 50));
-        assert_eq!(profile.surplus().map(|(bytes, _)| bytes), Some(10));
+        assert_eq!(profile.excess_backlog().map(|(bytes, _)| bytes), Some(10));
         drop(request);
-        assert!(profile.surplus().is_none() && !agent.set_backlog(50, 0));
+        assert!(profile.excess_backlog().is_none() && !agent.set_backlog(50, 0));
         assert_eq!(used(&profile), (0, 0, 0));
     }
 
@@ -385,11 +387,12 @@ pub(super) mod tests {
         let (agent, _profile) = agent(Quotas { max_bytes: Some(2 << 20), ..Quotas::default() });
         let refused = agent.hold_request(3 << 20).expect_err("too large");
         assert_eq!(refused.to_string(), "`max_bytes = \"2MiB\"` of [profiles.p] is reached");
-        let user = User { profile: "p".into(), uid: 7, is_other_uid: true };
+        let user = User { profile: "p".into(), uid: 7, is_guest: true };
         let guest = Meter::new(QuotaScope::User(Arc::new(user)), Quotas { max_calls: Some(0), ..Quotas::default() });
         let guest = AgentQuota::connect(&meter(Quotas::default()), &guest).expect("no limit of agents");
         let refused = guest.begin_call(0, Instant::now()).expect_err("no call may be sent");
-        let expected = "`max_calls = 0` is reached, the default for each guest at [profiles.p]: set `max_calls` there";
+        let expected = "`max_calls = 0` is reached, the default for each guest at [profiles.p]; a `max_calls` set there \
+                        replaces it, for all agents of the profile together";
         assert_eq!(refused.to_string(), expected);
     }
 }

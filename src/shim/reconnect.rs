@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 use tokio::time::sleep;
 
 use crate::backoff::Backoff;
-use crate::sockets::{self, ExpectedDaemon};
+use crate::sockets::{self, ExpectedListener};
 
 /// The first delay.
 const FIRST_DELAY: Duration = Duration::from_millis(10);
@@ -25,7 +25,7 @@ pub(crate) struct DaemonSockets {
     /// The default profile's socket, if that is another.
     pub(crate) default: Option<PathBuf>,
     /// Who has to listen.
-    pub(crate) daemon: ExpectedDaemon,
+    pub(crate) daemon: ExpectedListener,
 }
 
 /// The result of an attempt.

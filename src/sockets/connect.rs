@@ -23,20 +23,20 @@ const USER_MANAGER: &str = "systemd/private";
 
 /// Who has to listen on a socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum ExpectedDaemon {
+pub(crate) enum ExpectedListener {
     /// The daemon of this user that owns the socket's directory.
     #[default]
-    Own,
-    /// Any process of this user, whose socket a guest has been given.
-    OfUser(u32),
+    OwnDaemon,
+    /// Any process of the user with this id: a guest connects to the daemon of another user.
+    AnyProcessOf(u32),
 }
 
 /// Connects to the socket at `path`.
 ///
 /// # Errors
 /// If nobody listens there; an error with a [`SocketError`] if the listener is not `expected`.
-pub(crate) async fn connect(path: &Path, expected: ExpectedDaemon) -> io::Result<UnixStream> {
-    if expected == ExpectedDaemon::Own {
+pub(crate) async fn connect(path: &Path, expected: ExpectedListener) -> io::Result<UnixStream> {
+    if expected == ExpectedListener::OwnDaemon {
         let directory = path.parent().unwrap_or(Path::new("."));
         check_private(directory, &fs::metadata(directory)?).map_err(io::Error::other)?;
     }
@@ -44,42 +44,42 @@ pub(crate) async fn connect(path: &Path, expected: ExpectedDaemon) -> io::Result
     let untrusted = |what| Err(io::Error::other(SocketError::Untrusted { path: path.to_owned(), what }));
     match check_listener(&stream, path, expected)? {
         None => Ok(stream),
-        // A daemon that has just ended holds no lock.
+        // The daemon ended after the connection was made, so nobody holds its lock and nobody listens any more.
         Some(_) if is_closed(&stream) => Err(io::ErrorKind::ConnectionRefused.into()),
         Some(what) => untrusted(what),
     }
 }
 
-/// The refusal of a listener that was not the expected one, if the error is one.
+/// The [`SocketError`] in `error`, if [`connect`] has refused the listener.
 pub(crate) fn untrusted(error: &io::Error) -> Option<&SocketError> {
     error.get_ref()?.downcast_ref()
 }
 
 /// Why the listener is not the expected one.
-fn check_listener(stream: &UnixStream, path: &Path, expected: ExpectedDaemon) -> io::Result<Option<String>> {
+fn check_listener(stream: &UnixStream, path: &Path, expected: ExpectedListener) -> io::Result<Option<String>> {
     let listener = stream.peer_cred()?;
     let (pid, uid) = (listener.pid().unwrap_or_default(), listener.uid());
     let uid_expected = match expected {
-        ExpectedDaemon::Own => geteuid().as_raw(),
-        ExpectedDaemon::OfUser(uid) => uid,
+        ExpectedListener::OwnDaemon => geteuid().as_raw(),
+        ExpectedListener::AnyProcessOf(uid) => uid,
     };
     if uid != uid_expected {
-        let is_system_manager = expected == ExpectedDaemon::Own && (pid, uid) == (SYSTEM_MANAGER, 0);
+        let is_system_manager = expected == ExpectedListener::OwnDaemon && (pid, uid) == (SYSTEM_MANAGER, 0);
         return Ok((!is_system_manager).then(|| {
             format!("process {pid} of user {uid} listens there, not user {uid_expected}; to trust user {uid}, add `--daemon-uid {uid}`")
         }));
     }
     // A process outside of this PID namespace has no id here. Only this user could have mounted its socket in the directory.
-    if pid == 0 || expected != ExpectedDaemon::Own {
+    if pid == 0 || expected != ExpectedListener::OwnDaemon {
         return Ok(None);
     }
     let lock = path.with_file_name(LOCK);
     // Unknown where the kernel does not show locks.
-    let holds_lock = holder::is(&lock, pid.cast_unsigned()).unwrap_or(true);
+    let holds_lock = holder::holds_lock(&lock, pid.cast_unsigned()).unwrap_or(true);
     if holds_lock || pid == SYSTEM_MANAGER || Some(pid) == user_manager(path) {
         return Ok(None);
     }
-    Ok(Some(match holder::of(&lock) {
+    Ok(Some(match holder::of_lock(&lock) {
         Some(daemon) => format!(
             "process {pid} has replaced the socket of the daemon, process {daemon}; the daemon takes it back within 2s, then try again"
         ),
@@ -91,10 +91,10 @@ fn check_listener(stream: &UnixStream, path: &Path, expected: ExpectedDaemon) ->
 
 /// The process id of the service manager of the login session to which the runtime directory of the socket `path` belongs.
 fn user_manager(path: &Path) -> Option<i32> {
-    let private: PathBuf = path.parent()?.parent()?.join(USER_MANAGER);
+    let manager_socket: PathBuf = path.parent()?.parent()?.join(USER_MANAGER);
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(private).ok()?).ok()?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(manager_socket).ok()?).ok()?;
     let manager = getsockopt(&socket, sockopt::PeerCredentials).ok()?;
     (manager.uid() == geteuid().as_raw()).then(|| manager.pid())
 }

@@ -5,13 +5,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The process that holds the lock on the file `path`. Some file systems and namespaces do not show it.
-pub(super) fn of(path: &Path) -> Option<u32> {
+pub(super) fn of_lock(path: &Path) -> Option<u32> {
     let file = LockedFile::at(path)?;
     holders(&fs::read_to_string("/proc/locks").ok()?).find_map(|(pid, locked)| file.is(locked).then_some(pid))
 }
 
 /// Whether the process `pid` holds the lock on the file `path`. `None` if the system shows no locks.
-pub(super) fn is(path: &Path, pid: u32) -> Option<bool> {
+pub(super) fn holds_lock(path: &Path, pid: u32) -> Option<bool> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let Some(file) = LockedFile::at(path) else { return Some(false) };
     let is_shown = holders(&locks).any(|(_, locked)| file.is(locked));
@@ -68,11 +68,11 @@ mod tests {
     fn holder_of_a_lock_is_found() {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         let own = std::process::id();
-        if is(file.path(), own).is_none() {
+        if holds_lock(file.path(), own).is_none() {
             return;
         }
-        assert_eq!((is(file.path(), own), of(file.path())), (Some(false), None));
+        assert_eq!((holds_lock(file.path(), own), of_lock(file.path())), (Some(false), None));
         file.as_file().lock().expect("nobody else's");
-        assert_eq!((is(file.path(), own), is(file.path(), 1)), (Some(true), Some(false)));
+        assert_eq!((holds_lock(file.path(), own), holds_lock(file.path(), 1)), (Some(true), Some(false)));
     }
 }

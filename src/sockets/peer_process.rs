@@ -26,7 +26,7 @@ impl PeerProcess {
     /// or if its descriptors cannot be read.
     pub(crate) fn of(socket: impl AsFd, pid: i32) -> Option<Self> {
         match getsockopt(&socket, sockopt::PeerPidfd) {
-            Ok(handle) => Some(Self(handle)),
+            Ok(pidfd) => Some(Self(pidfd)),
             Err(Errno::ENOPROTOOPT) => Self::with_socket(socket, pid),
             Err(_) => None,
         }
@@ -35,13 +35,13 @@ impl PeerProcess {
     /// The process `pid`, if it has the peer of `socket` open. A kernel without socket diagnostics cannot tell; there, the process
     /// that has the id now is taken for the peer.
     fn with_socket(socket: impl AsFd, pid: i32) -> Option<Self> {
-        let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+        let pidfd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
         let is_peer = match peer_inode(socket) {
             Ok(inode) => has_open(pid, &format!("socket:[{inode}]")),
             Err(DiagError::Unsupported) => true,
             Err(DiagError::Failed) => false,
         };
-        is_peer.then_some(Self(handle))
+        is_peer.then_some(Self(pidfd))
     }
 
     /// Whether the process still runs. If so, what was read in `/proc` about its id before was about this process.
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection of a shell that has passed it to its child and continues, and the shell.
+    /// Accepts one connection. Returns it with the process id of the peer according to `SO_PEERCRED`.
     fn accepted(listener: &UnixListener) -> (UnixStream, i32) {
         let (stream, _) = listener.accept().expect("a connection");
         let peer = rustix::net::sockopt::socket_peercred(&stream).expect("a Unix socket");

@@ -11,18 +11,18 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 /// `SOCK_DIAG_BY_FAMILY`, and the type of the response.
 const BY_FAMILY: u16 = 20;
-/// `NLM_F_REQUEST`.
-const REQUEST: u16 = 1;
+/// The flag of a request to the kernel.
+const NLM_F_REQUEST: u16 = 1;
 /// `UDIAG_SHOW_PEER`.
 const SHOW_PEER: u32 = 4;
 /// `UNIX_DIAG_PEER`.
 const PEER: u16 = 2;
 /// Bytes of `nlmsghdr`.
-const HEADER: usize = 16;
+const HEADER_LEN: usize = 16;
 /// Bytes of `unix_diag_req`.
-const QUERY: u32 = 24;
+const REQUEST_BODY_LEN: u32 = 24;
 /// Bytes of `unix_diag_msg`, which attributes follow.
-const MESSAGE: usize = 16;
+const RESPONSE_BODY_LEN: usize = 16;
 
 /// Why there is no inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn is_supported() -> bool {
 
 fn inode_of_peer(socket: impl AsFd) -> Result<u32, DiagError> {
     let inode = rustix::fs::fstat(socket).map_err(|_| DiagError::Failed)?.st_ino;
-    let request = request(u32::try_from(inode).map_err(|_| DiagError::Failed)?);
+    let request = encode_request(u32::try_from(inode).map_err(|_| DiagError::Failed)?);
     let mut response = [0; 1024];
     let received = exchange(&request, &mut response).map_err(|error| match error {
         Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT | Errno::OPNOTSUPP => DiagError::Unsupported,
@@ -65,13 +65,13 @@ fn exchange(request: &[u8], response: &mut [u8]) -> rustix::io::Result<usize> {
 }
 
 /// A request for one socket by its inode.
-fn request(inode: u32) -> Vec<u8> {
+fn encode_request(inode: u32) -> Vec<u8> {
     const UNIX: u8 = 1;
-    let length = u32::try_from(HEADER).unwrap_or(u32::MAX) + QUERY;
+    let length = u32::try_from(HEADER_LEN).unwrap_or(u32::MAX) + REQUEST_BODY_LEN;
     let mut bytes = Vec::new();
     bytes.extend(length.to_ne_bytes());
     bytes.extend(BY_FAMILY.to_ne_bytes());
-    bytes.extend(REQUEST.to_ne_bytes());
+    bytes.extend(NLM_F_REQUEST.to_ne_bytes());
     // Sequence number and port.
     bytes.extend([0; 8]);
     bytes.extend([UNIX, 0, 0, 0]);
@@ -88,12 +88,12 @@ fn parse(response: &[u8]) -> Result<u32, DiagError> {
     match u16_at(response, 4) {
         Some(BY_FAMILY) => {}
         // The socket or the kernel's handler does not exist.
-        _ if u32_at(response, HEADER) == Some(Errno::NOENT.raw_os_error().wrapping_neg().cast_unsigned()) => {
+        _ if u32_at(response, HEADER_LEN) == Some(Errno::NOENT.raw_os_error().wrapping_neg().cast_unsigned()) => {
             return Err(DiagError::Unsupported);
         }
         _ => return Err(DiagError::Failed),
     }
-    let mut rest = response.get(HEADER + MESSAGE..).ok_or(DiagError::Failed)?;
+    let mut rest = response.get(HEADER_LEN + RESPONSE_BODY_LEN..).ok_or(DiagError::Failed)?;
     while let (Some(length), Some(kind)) = (u16_at(rest, 0), u16_at(rest, 2)) {
         if kind == PEER {
             // A socket without a process has no inode.
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn missing_handler_is_unsupported() {
         let error = |errno: i32| {
-            let mut response = vec![0; HEADER + 4];
+            let mut response = vec![0; HEADER_LEN + 4];
             response[4] = 2;
-            response[HEADER..].copy_from_slice(&(-errno).to_ne_bytes());
+            response[HEADER_LEN..].copy_from_slice(&(-errno).to_ne_bytes());
             response
         };
         assert_eq!(parse(&error(2)), Err(DiagError::Unsupported));

@@ -58,11 +58,11 @@ fn system() -> Finding {
 /// What sandboxes can restrict on this system.
 fn sandbox() -> Finding {
     let scope = SandboxHost::new(true, &Process).report_of_default();
-    match scope.degradation() {
+    match scope.unenforced_text() {
         None => Finding::fine("sandbox", "Landlock separates servers from each other and from mcpd"),
-        Some(degradation) => {
+        Some(unenforced) => {
             let advice = "use Linux 6.12 or newer, with Landlock enabled (`lsm=` on the kernel's command line)";
-            Finding::warning("sandbox", format!("of each server: {degradation}"), advice)
+            Finding::warning("sandbox", format!("of each server: {unenforced}"), advice)
         }
     }
 }

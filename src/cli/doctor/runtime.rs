@@ -15,7 +15,7 @@ use super::probe::{ANSWER_TIMEOUT, Daemon, DaemonProbe};
 use super::process::is_listened_on;
 use crate::config::{Config, Profile};
 use crate::known_clients::shell_word;
-use crate::sockets::{self, ADMIN_SOCKET, ExpectedDaemon, LOCK, MAX_PATH, RuntimeDir, agent_socket};
+use crate::sockets::{self, ADMIN_SOCKET, ExpectedListener, LOCK, MAX_PATH, RuntimeDir, agent_socket};
 
 /// Maximum size of the response to a ping, in bytes.
 const MAX_RESPONSE: u64 = 64 << 10;
@@ -184,7 +184,7 @@ async fn answer(name: &str, path: &Path, probe: &DaemonProbe) -> Option<Finding>
 /// The response time of a ping, in milliseconds. A ping needs no handshake. Source: MCP 2025-11-25, `basic/utilities/ping`.
 async fn ping(path: &Path) -> std::io::Result<u128> {
     let start = Instant::now();
-    let (read, mut write) = sockets::connect(path, ExpectedDaemon::Own).await?.into_split();
+    let (read, mut write) = sockets::connect(path, ExpectedListener::OwnDaemon).await?.into_split();
     write.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").await?;
     let mut response = String::new();
     BufReader::new(tokio::io::AsyncReadExt::take(read, MAX_RESPONSE)).read_line(&mut response).await?;

@@ -35,11 +35,11 @@ pub(super) fn notes(servers: &[ServerReport], style: OutputStyle) -> String {
 fn sandboxes(servers: &[ServerReport]) -> Vec<String> {
     let mut all: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for server in servers {
-        if let Some(degradation) = server.sandbox.as_ref().and_then(SandboxReport::degradation) {
-            all.entry(degradation).or_default().push(&server.name);
+        if let Some(unenforced) = server.sandbox.as_ref().and_then(SandboxReport::unenforced_text) {
+            all.entry(unenforced).or_default().push(&server.name);
         }
     }
-    all.into_iter().map(|(degradation, names)| format!("{}: {degradation}", names.join(", "))).collect()
+    all.into_iter().map(|(unenforced, names)| format!("{}: {unenforced}", names.join(", "))).collect()
 }
 
 fn of_server(server: &ServerReport) -> Vec<String> {

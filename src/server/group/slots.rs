@@ -18,7 +18,7 @@ use crate::server::running::Running;
 /// agents is stopped; if there is none, calls are refused with −31004.
 const MAX_DIRECTORIES: usize = 256;
 /// The same for a guest.
-const MAX_OTHER_UID_DIRECTORIES: usize = 16;
+const MAX_GUEST_DIRECTORIES: usize = 16;
 
 /// The role of an instance.
 #[derive(Debug)]
@@ -258,7 +258,7 @@ impl Group {
     /// Whether an instance for one more directory may be started for this user. Stops an idle one of the user if needed.
     pub(super) fn make_room_for_directory(&mut self, user: Option<&Arc<User>>) -> bool {
         let Some(user) = user else { return true };
-        let max = if user.is_other_uid { MAX_OTHER_UID_DIRECTORIES } else { MAX_DIRECTORIES };
+        let max = if user.is_guest { MAX_GUEST_DIRECTORIES } else { MAX_DIRECTORIES };
         let is_theirs = |slot: &&Slot| matches!(&slot.instance_role, InstanceRole::Workspace { user: Some(one), .. } if one == user);
         if self.slots.iter().filter(is_theirs).count() < max {
             return true;

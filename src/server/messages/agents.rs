@@ -36,8 +36,8 @@ pub struct User {
     pub profile: Arc<str>,
     /// User id at connect time.
     pub uid: u32,
-    /// Whether this is another user than the one that runs mcpd.
-    pub is_other_uid: bool,
+    /// Whether this is a guest: another user than the one that runs mcpd.
+    pub is_guest: bool,
 }
 
 impl Agent {

@@ -1,7 +1,7 @@
 //! A server under a guard: mcpd's end of the guard's socket.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::time::timeout;
 
-use super::reaper_handle::Reaper;
+use super::reaper_handle::ReaperHandle;
 use super::{ProcessEnd, SpawnError};
 use crate::server::fd_passing;
 use crate::server::guard::{KILL, Report, TERMINATE};
@@ -27,34 +27,34 @@ const KILL_GRACE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct GuardedProcess {
     pid: u32,
-    /// A pidfd: it becomes readable when the guard exits, and refers to this guard even after its number was reused.
-    guard: pipe::Receiver,
+    /// Becomes readable when the guard exits. Refers to this guard even after its process id was reused.
+    guard_pidfd: pipe::Receiver,
     reports: Lines<BufReader<OwnedReadHalf>>,
     commands: OwnedWriteHalf,
 }
 
 /// Starts a guard and sends it the server's streams.
 pub(super) async fn spawn(
-    reaper: &Reaper,
+    reaper: &ReaperHandle,
     program: &Path,
     streams: [OwnedFd; 3],
 ) -> Result<GuardedProcess, SpawnError> {
     let refused = |error: io::Error| SpawnError::Error(StartError::System(error.to_string()));
     let (ours, theirs) = StdUnixStream::pair().map_err(refused)?;
-    fd_passing::send(&ours, b"S", &streams.each_ref().map(AsFd::as_fd)).map_err(refused)?;
+    fd_passing::send_streams(&ours, &streams).map_err(refused)?;
     ours.set_nonblocking(true).map_err(refused)?;
     let socket = UnixStream::from_std(ours).map_err(refused)?;
-    reaper.start_guard(program, &theirs.into()).map_err(refused)?;
-    let (answer, handle) = receive_answer(&socket).await.map_err(|_| SpawnError::GuardLost)?;
-    let (pid, handle) = match (answer, handle) {
-        (Answer::Started(pid), Some(handle)) => (pid.unsigned_abs(), handle),
+    reaper.request_guard(program, &theirs.into()).map_err(refused)?;
+    let (answer, pidfd) = receive_answer(&socket).await.map_err(|_| SpawnError::GuardLost)?;
+    let (pid, pidfd) = match (answer, pidfd) {
+        (Answer::Started(pid), Some(pidfd)) => (pid.unsigned_abs(), pidfd),
         (Answer::NotStarted(error), _) => return Err(refused(io::Error::from_raw_os_error(error))),
         (Answer::Started(_), None) => return Err(SpawnError::GuardLost),
     };
     // The runtime waits for a pidfd as for a pipe.
-    let guard = pipe::Receiver::from_owned_fd_unchecked(handle).map_err(refused)?;
+    let guard_pidfd = pipe::Receiver::from_owned_fd_unchecked(pidfd).map_err(refused)?;
     let (reports, commands) = socket.into_split();
-    Ok(GuardedProcess { pid, guard, reports: BufReader::new(reports).lines(), commands })
+    Ok(GuardedProcess { pid, guard_pidfd, reports: BufReader::new(reports).lines(), commands })
 }
 
 /// The reaper's answer, with the guard's pidfd.
@@ -79,7 +79,7 @@ impl GuardedProcess {
     }
 
     /// Makes the guard start the server, and returns the server's process id.
-    pub(super) async fn start(&mut self, spec: &LaunchSpec) -> Result<u32, SpawnError> {
+    pub(super) async fn start_server(&mut self, spec: &LaunchSpec) -> Result<u32, SpawnError> {
         let mut line =
             serde_json::to_vec(spec).map_err(|error| SpawnError::Error(StartError::System(error.to_string())))?;
         line.push(b'\n');
@@ -106,9 +106,9 @@ impl GuardedProcess {
     /// Kills the subtree. A guard that is stuck is killed itself; then the reaper kills the subtree.
     pub(super) async fn kill(&mut self) {
         self.send_command(KILL);
-        if timeout(KILL_GRACE, self.guard.readable()).await.is_err() {
-            let _ = pidfd_send_signal(&self.guard, Signal::KILL);
-            let _ = timeout(KILL_GRACE, self.guard.readable()).await;
+        if timeout(KILL_GRACE, self.guard_pidfd.readable()).await.is_err() {
+            let _ = pidfd_send_signal(&self.guard_pidfd, Signal::KILL);
+            let _ = timeout(KILL_GRACE, self.guard_pidfd.readable()).await;
         }
     }
 

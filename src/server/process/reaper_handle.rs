@@ -18,7 +18,7 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::server::reaper::{ARGV0, START};
+use crate::server::reaper::{ARGV0, START_GUARD};
 use crate::server::{fd_passing, subtree};
 
 /// Time for a reaper to exit after its socket was closed.
@@ -28,15 +28,16 @@ const KILL_AGAIN: Duration = Duration::from_millis(20);
 /// Time for these remains to die.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The reaper of all guards of one owner. It starts with the first guard, and ends with everything below it when the last clone is
-/// dropped.
+/// The handle of the reaper of all guards of one owner. The reaper is started together with the first guard. When the last clone of the
+/// handle is dropped, the reaper kills everything below it and exits.
 #[derive(Debug, Clone, Default)]
-pub struct Reaper(Arc<ReaperState>);
+pub struct ReaperHandle(Arc<ReaperState>);
 
 #[derive(Debug, Default)]
 struct ReaperState {
-    /// `Some` if this process inherits what a lost reaper leaves behind: the descendants that it had before the first server.
-    not_ours: Option<Vec<u32>>,
+    /// The descendants that this process had before its first server. They are never killed. `None` if it is no child subreaper, so that
+    /// it does not inherit the descendants of a lost reaper.
+    preexisting: Option<Vec<u32>>,
     running: Mutex<Option<Running>>,
 }
 
@@ -47,33 +48,33 @@ struct Running {
     watch: JoinHandle<()>,
 }
 
-impl Reaper {
-    /// For a process that is a child subreaper, starts only servers in other Unix sessions, and has started none yet.
+impl ReaperHandle {
+    /// The handle for a child subreaper that has started no server yet. In other Unix sessions, this process may start only servers.
     #[must_use]
     pub fn of_subreaper() -> Self {
-        Self(Arc::new(ReaperState { not_ours: Some(subtree::all_descendants()), running: Mutex::default() }))
+        Self(Arc::new(ReaperState { preexisting: Some(subtree::all_descendants()), running: Mutex::default() }))
     }
 
-    /// The descendants that this process had before the first server, if it is a child subreaper.
-    pub(crate) fn not_ours(&self) -> &[u32] {
-        self.0.not_ours.as_deref().unwrap_or_default()
+    /// The descendants that this process had before its first server. Empty if it is no child subreaper.
+    pub(crate) fn preexisting(&self) -> &[u32] {
+        self.0.preexisting.as_deref().unwrap_or_default()
     }
 
-    /// Requests a guard with this standard input. The answer comes on the other end of that socket. Does not wait.
+    /// Asks the reaper for a guard with this standard input. The answer comes on the other end of that socket. Does not wait.
     ///
     /// # Errors
     /// If the reaper cannot be started, has just ended, or is suspended and has too many requests.
-    pub(super) fn start_guard(&self, program: &Path, stdin: &OwnedFd) -> io::Result<()> {
+    pub(super) fn request_guard(&self, program: &Path, stdin: &OwnedFd) -> io::Result<()> {
         let mut running = self.0.running();
         let reaper = match running.take() {
             Some(reaper) => reaper,
             None => Running::start(program, Arc::downgrade(&self.0))?,
         };
         let reaper = running.insert(reaper);
-        fd_passing::send(&reaper.requests, &[START], &[stdin.as_fd()])
+        fd_passing::send(&reaper.requests, &[START_GUARD], &[stdin.as_fd()])
     }
 
-    /// Ends the reaper, which kills what is left below it. Returns when it has exited.
+    /// Ends the reaper, which kills what is left below it. Waits up to [`CLOSE_TIMEOUT`] for its exit.
     pub async fn close(&self) {
         let running = self.0.running().take();
         if let Some(Running { requests, watch, .. }) = running {
@@ -118,7 +119,8 @@ async fn watch(mut child: Child, pid: u32, mut changes: Signals, shared: Weak<Re
     }
 }
 
-/// The reaper is not reaped meanwhile, as its owner calls this, so the number cannot have been reused.
+/// Continues the reaper if it is suspended. Only [`watch`] waits for the reaper, and `watch` calls this, so the process id still belongs
+/// to the reaper.
 fn continue_suspended(reaper: u32) {
     let Some(pid) = i32::try_from(reaper).ok().and_then(Pid::from_raw) else { return };
     let suspended = waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG);
@@ -132,14 +134,14 @@ impl ReaperState {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Kills every descendant of this process outside its own Unix session, except those that were there before the first server, and
-    /// the next reaper with its guards.
+    /// Kills every descendant of this process outside its own Unix session, except those that existed before the first server,
+    /// and the next reaper with its guards.
     async fn kill_orphans(&self) {
-        let Some(not_ours) = &self.not_ours else { return };
+        let Some(preexisting) = &self.preexisting else { return };
         let deadline = Instant::now() + KILL_TIMEOUT;
         loop {
             let next = self.running().as_ref().map(|running| running.pid);
-            let spared: Vec<u32> = not_ours.iter().copied().chain(next).collect();
+            let spared: Vec<u32> = preexisting.iter().copied().chain(next).collect();
             if !subtree::kill_orphans(&spared) || Instant::now() > deadline {
                 return;
             }

@@ -24,7 +24,7 @@ use super::{Domain, Restrictions};
 const UNIX: u64 = 1;
 /// The bits of a socket's type that are not flags.
 const SOCKET_TYPE: u64 = 0xf;
-/// The types of datagram sockets. For Unix sockets they are the same.
+/// `SOCK_DGRAM` and `SOCK_RAW`. Both create a datagram socket in the family of Unix sockets.
 const DATAGRAM: u64 = 2;
 const RAW: u64 = 3;
 /// The protocol of multipath TCP, and the address family of SMC, which both speak plain TCP to a peer that knows nothing else.
@@ -32,36 +32,40 @@ const MULTIPATH_TCP: u64 = 262;
 const SMC: u64 = 43;
 /// The flag of a message that also connects (`MSG_FASTOPEN`).
 const FAST_OPEN: u64 = 0x2000_0000;
-/// What is added to the number of a system call. Some kernels for `x86_64` have a second set of them, the x32 ABI.
-const MODES: &[i64] = if cfg!(target_arch = "x86_64") { &[0, 0x4000_0000] } else { &[0] };
+/// The bits that the ABIs of an architecture set in the number of a system call: none, or on `x86_64` also the bit of x32.
+const SYSCALL_ABI_BITS: &[i64] = if cfg!(target_arch = "x86_64") { &[0, 0x4000_0000] } else { &[0] };
 
-/// What root loses in a domain: with either of these the kernel opens `/proc/PID/environ` and the like without asking Landlock.
-const LANDLOCK_BYPASSES: CapabilitySet = CapabilitySet::PERFMON.union(CapabilitySet::SYS_ADMIN);
+/// Capabilities that a process gives up with its domain: with either, the kernel opens `/proc/PID/environ` and similar files without
+/// asking Landlock.
+const LANDLOCK_BYPASS_CAPABILITIES: CapabilitySet = CapabilitySet::PERFMON.union(CapabilitySet::SYS_ADMIN);
 
-/// The version of Landlock that the running kernel offers.
+/// What of Landlock can be used, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Abi(u8);
-
-impl Abi {
+pub enum LandlockSupport {
     /// Nothing can be enforced, as there is no guard.
-    pub(crate) const NO_GUARD: Self = Self(0);
-    /// No Landlock. The first version counts as none, since it forbids to move files between directories.
-    pub(crate) const NONE: Self = Self(1);
+    NoGuard,
+    /// The kernel has no usable Landlock. Version 1 is not usable, because it always forbids to move files between directories.
+    NoLandlock,
+    /// The version that the kernel offers.
+    Version(u8),
+}
+
+impl LandlockSupport {
     /// Domains separate processes.
-    pub(super) const DOMAINS: Self = Self(2);
+    pub(super) const DOMAINS: Self = Self::Version(2);
     /// Rules for files include truncation.
-    pub(super) const FILES: Self = Self(3);
+    pub(super) const FILES: Self = Self::Version(3);
     /// Rules for TCP ports.
-    pub(super) const NETWORK: Self = Self(4);
+    pub(super) const NETWORK: Self = Self::Version(4);
     /// Scopes for signals and abstract sockets.
-    pub(super) const SCOPES: Self = Self(6);
+    pub(super) const SCOPES: Self = Self::Version(6);
 
     /// The version of the running kernel, as far as mcpd uses it.
     #[must_use]
     pub fn running() -> Self {
         #[cfg(feature = "test-server")]
         if let Some(number) = std::env::var("MCPD_TEST_LANDLOCK").ok().and_then(|number| number.parse().ok()) {
-            return Self(number).min(Self::of_kernel());
+            return Self::of_number(number).min(Self::of_kernel());
         }
         Self::of_kernel()
     }
@@ -76,16 +80,16 @@ impl Abi {
             (3, strict().handle_access(AccessFs::Truncate).is_ok()),
             (2, strict().handle_access(AccessFs::Refer).is_ok()),
         ];
-        probes.iter().find(|(_, is_known)| *is_known).map_or(Self::NONE, |(number, _)| Self(*number))
+        probes.iter().find(|(_, is_known)| *is_known).map_or(Self::NoLandlock, |(number, _)| Self::Version(*number))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-server"))]
     pub(super) fn of_number(number: u8) -> Self {
-        Self(number)
-    }
-
-    pub(super) fn number(self) -> u8 {
-        self.0
+        match number {
+            0 => Self::NoGuard,
+            1 => Self::NoLandlock,
+            version => Self::Version(version),
+        }
     }
 }
 
@@ -93,7 +97,7 @@ impl Abi {
 pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[PathBuf]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     if let Some(domain) = &restrictions.domain {
-        drop_bypasses()?;
+        drop_bypass_capabilities()?;
         let ruleset = ruleset(domain, read, write).map_err(io::Error::other)?;
         ruleset.restrict_self().map_err(io::Error::other)?;
     }
@@ -110,12 +114,12 @@ pub(super) fn restrict(restrictions: &Restrictions, read: &[PathBuf], write: &[P
 }
 
 /// Gives up the capabilities with which the kernel does not ask Landlock, for this process and for all that it executes.
-fn drop_bypasses() -> io::Result<()> {
+fn drop_bypass_capabilities() -> io::Result<()> {
     clear_ambient_capability_set()?;
     let mut sets = capabilities(None)?;
-    sets.inheritable.remove(LANDLOCK_BYPASSES);
+    sets.inheritable.remove(LANDLOCK_BYPASS_CAPABILITIES);
     set_capabilities(None, sets)?;
-    for capability in LANDLOCK_BYPASSES.iter() {
+    for capability in LANDLOCK_BYPASS_CAPABILITIES.iter() {
         match remove_capability_from_bounding_set(capability) {
             // Only a process without privileges may not do that. It gains none, since `no_new_privs` is set.
             Err(Errno::PERM) | Ok(()) => {}
@@ -134,15 +138,16 @@ fn ruleset(
         number @ 0..=4 => ABI::from(i32::from(number)),
         _ => ABI::V5,
     };
+    let has_scopes = LandlockSupport::Version(domain.abi) >= LandlockSupport::SCOPES;
     let mut ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    if domain.abi >= Abi::SCOPES.0 {
+    if has_scopes {
         ruleset = ruleset.scope(Scope::Signal | Scope::AbstractUnixSocket)?;
     }
     let reading = AccessFs::from_read(abi);
     let writing = AccessFs::from_all(abi) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
     if domain.files.is_some() {
         ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
-    } else if domain.abi < Abi::SCOPES.0 {
+    } else if !has_scopes {
         // The kernel refuses a ruleset that handles nothing. This right is granted everywhere below.
         ruleset = ruleset.handle_access(AccessFs::Refer)?;
     }
@@ -153,7 +158,7 @@ fn ruleset(
     if domain.files.is_some() {
         created =
             created.add_rules(path_beneath_rules(read, reading))?.add_rules(path_beneath_rules(write, writing))?;
-    } else if domain.abi < Abi::SCOPES.0 {
+    } else if !has_scopes {
         created = created.add_rule(PathBeneath::new(PathFd::new("/")?, AccessFs::Refer))?;
     }
     for port in domain.ports.iter().flatten() {
@@ -164,9 +169,10 @@ fn ruleset(
 
 /// A filter of system calls that a domain does not restrict.
 ///
-/// - Limits of other processes: a limit of processor time would kill one, which is a signal by other means.
-/// - Without `unix`, `socket(AF_UNIX)`. `socketpair` stays for streams, which runtimes use for the pipes of their children. A datagram
-///   socket of a pair can still send to any path. `io_uring` could create sockets without the system call.
+/// - Changes of the limits of other processes. With `RLIMIT_CPU`, a server could kill a process although it may send no signal.
+/// - Without `unix`, `socket(AF_UNIX)`. `socketpair` is permitted for streams, which runtimes use as pipes to their children. It is
+///   refused for datagrams, because such a socket can send to any path. `io_uring_setup` is refused, because `io_uring` creates sockets
+///   without `socket`.
 /// - With a list of ports, connections that Landlock does not take for TCP: multipath TCP, SMC, and data with the first packet.
 ///
 /// The kernel kills programs for another architecture, such as 32-bit ones, at their first system call.
@@ -203,8 +209,10 @@ fn filter(unix: bool, has_ports: bool, architecture: TargetArch) -> Result<BpfPr
             (libc::SYS_io_uring_setup, Vec::new()),
         ]);
     }
-    let rules: BTreeMap<_, _> =
-        MODES.iter().flat_map(|mode| refused.iter().map(move |(call, rules)| (call | mode, rules.clone()))).collect();
+    let rules: BTreeMap<_, _> = SYSCALL_ABI_BITS
+        .iter()
+        .flat_map(|bits| refused.iter().map(move |(call, rules)| (call | bits, rules.clone())))
+        .collect();
     let refusal = SeccompAction::Errno(libc::EACCES.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()
 }

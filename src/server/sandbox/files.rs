@@ -59,12 +59,14 @@ pub(super) struct Paths {
     pub(super) write: Vec<PathBuf>,
 }
 
-/// Creates the directory of the server alone, with the default working directory. A link in the place of the latter is not followed.
+/// Creates the private directory of the server, and the default working directory in it. If the server has replaced the latter by a
+/// link, nothing is created where the link leads.
 pub(super) fn create_private(rules: &FileRules) -> io::Result<()> {
     create(&super::private_cwd(&rules.private))
 }
 
-/// Creates the other directories in the private one. `TMPDIR` becomes a directory of this process; those of ended processes are removed.
+/// Creates the other directories in the private one. `TMPDIR` becomes a directory of this process; directories of
+/// processes that have ended are removed.
 /// Must run inside the domain.
 pub(super) fn fill_private(rules: &FileRules, env: &mut BTreeMap<String, String>) -> io::Result<()> {
     for (name, path) in super::private_variables(&rules.private) {
@@ -85,7 +87,8 @@ fn create(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Removes the temporary directories of processes that have ended. A number that was reused delays that.
+/// Removes the temporary directories of processes that have ended. If a process id was reused, its directory stays until that process
+/// has ended, too.
 fn remove_unused(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_id = entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
@@ -103,21 +106,21 @@ pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Res
             return Err(StartError::SandboxPath { path: path.clone(), opens: None });
         }
     }
-    let caches: Vec<_> = super::private_variables(&rules.private)
+    let overridden: Vec<_> = super::private_variables(&rules.private)
         .into_iter()
         .filter_map(|(name, _)| spec.env.get(name).map(PathBuf::from))
         .filter(|path| path.is_absolute() && !path.starts_with(&rules.private))
         .collect();
     let own_cwd = spec.cwd.starts_with(&rules.private);
     let cwd = (!own_cwd).then_some(&spec.cwd);
-    let write = || rules.write.iter().chain(&caches).chain(cwd);
+    let write = || rules.write.iter().chain(&overridden).chain(cwd);
     let writable = &Writable::new(write().chain([&rules.private]));
-    let grants = |path: &&PathBuf| !writable.contains(path);
-    for path in rules.read.iter().chain(write()).filter(grants) {
+    let needs_rule = |path: &&PathBuf| !writable.contains(path);
+    for path in rules.read.iter().chain(write()).filter(needs_rule) {
         check(path, protected)?;
     }
-    for cache in caches.iter().filter(grants).filter(|cache| !cache.exists()) {
-        let _ = fs::create_dir_all(cache);
+    for path in overridden.iter().filter(needs_rule).filter(|path| !path.exists()) {
+        let _ = fs::create_dir_all(path);
     }
 
     let mut programs = Programs { protected, writable, env: &spec.env, cwd: &spec.cwd, found: BTreeSet::new() };
@@ -127,10 +130,10 @@ pub(super) fn paths(rules: &FileRules, spec: &LaunchSpec, program: &Path) -> Res
         programs.add_directory(project(&script));
     }
     let mut read: BTreeSet<_> = SYSTEM.iter().map(PathBuf::from).chain(programs.found).collect();
-    read.extend(rules.read.iter().filter(grants).cloned());
-    let mut granted: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).collect();
-    granted.extend(write().filter(grants).chain([&rules.private]).cloned());
-    Ok(Paths { read: read.into_iter().collect(), write: granted.into_iter().collect() })
+    read.extend(rules.read.iter().filter(needs_rule).cloned());
+    let mut write_paths: BTreeSet<_> = DEVICES.iter().map(PathBuf::from).collect();
+    write_paths.extend(write().filter(needs_rule).chain([&rules.private]).cloned());
+    Ok(Paths { read: read.into_iter().collect(), write: write_paths.into_iter().collect() })
 }
 
 /// The directories in which the server can replace files, with their links resolved.
@@ -141,7 +144,7 @@ impl Writable {
         Self(paths.filter_map(|path| fs::canonicalize(path).ok()).collect())
     }
 
-    /// Whether `path` leads through one of them. Then the server decides where it leads.
+    /// Whether a parent of `path` is one of them or lies in one. Then the server can replace what `path` names.
     fn contains(&self, path: &Path) -> bool {
         let parents = path.ancestors().skip(1).filter_map(|parent| fs::canonicalize(parent).ok());
         parents.into_iter().any(|parent| self.0.iter().any(|directory| parent.starts_with(directory)))

@@ -1,4 +1,4 @@
-//! The second stage of a start: a process that restricts itself and then becomes the server.
+//! The sandbox stage of a start: a process that restricts itself and then becomes the server.
 //!
 //! The guard re-executes itself under the name [`ARGV0`]. The stage's standard input is a socket to the guard, which sends it the
 //! server's three standard streams and the [`LaunchSpec`], so no secret appears in an argument list. The stage sends [`READY`],
@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::ffi::CString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::iter;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -39,8 +39,7 @@ pub(in crate::server) fn spawn(spec: &LaunchSpec, streams: &[OwnedFd; 3]) -> Res
     let mut child = command.spawn().map_err(StartError::system)?;
     drop(command);
     let mut answer = Vec::new();
-    let sent = fd_passing::send(&ours, b"S", &streams.each_ref().map(AsFd::as_fd))
-        .and_then(|()| fd_passing::send_line(&mut ours, spec));
+    let sent = fd_passing::send_streams(&ours, streams).and_then(|()| fd_passing::send_line(&mut ours, spec));
     match sent.and_then(|()| ours.read_to_end(&mut answer)) {
         Ok(_) if answer == [READY] => return Ok(child),
         Ok(_) => {}
@@ -91,13 +90,13 @@ fn execute(socket: &UnixStream) -> Result<Infallible, StartError> {
     rustix::stdio::dup2_stderr(stderr).map_err(StartError::system)?;
     // `exec` resets handlers to the default, and the runtime of Rust ignores this signal.
     signal_hook::flag::register(SIGPIPE, Arc::default()).map_err(StartError::system)?;
-    // Not by `Command`, which runs a file that is no program in a shell.
     (&mut &*socket).write_all(&[READY]).map_err(StartError::system)?;
+    // Not `Command::exec`: its `execvp` runs a file of unknown format (ENOEXEC) with `/bin/sh`.
     let Err(error) = execve(&path, &args, &env);
     Err(StartError::of_execution(&program, &error.into()))
 }
 
-/// The configuration permits no NUL.
+/// Does not fail for text of the configuration, which permits no NUL.
 fn c_string(bytes: &[u8]) -> Result<CString, StartError> {
     CString::new(bytes).map_err(StartError::system)
 }

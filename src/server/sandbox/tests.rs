@@ -1,11 +1,17 @@
 //! What is enforced, by level and kernel.
 
-use super::Degradation::{MountingProgram, NoGuard, NoHome, NoLandlock, OldLandlock};
-use super::Protection::{AbstractSockets, Files, Processes, Signals, TcpPorts, UnixSockets};
+use super::Obstacle::{MountingProgram, NoGuard, NoHome, NoLandlock, OldLandlock};
+use super::RestrictedAccess::{AbstractSockets, Files, Processes, Signals, TcpPorts, UnixSockets};
 use super::*;
 
 fn planned(sandbox: &Sandbox, abi: u8, command: &str) -> Result<Plan, Unenforceable> {
-    plan(sandbox, Abi::of_number(abi), command, Some(Path::new("/private")), &ProtectedDirectories::default())
+    plan(
+        sandbox,
+        LandlockSupport::of_number(abi),
+        command,
+        Some(Path::new("/private")),
+        &ProtectedDirectories::default(),
+    )
 }
 
 #[test]
@@ -43,7 +49,7 @@ fn files_is_refused_where_it_cannot_be_enforced() {
         let result = planned(&files, abi, command).map(|plan| plan.report.enforced);
         assert_eq!(result, expected.map_err(Unenforceable::Files), "{abi} {command}");
     }
-    let without_home = plan(&files, Abi::of_number(6), "x", None, &ProtectedDirectories::default());
+    let without_home = plan(&files, LandlockSupport::of_number(6), "x", None, &ProtectedDirectories::default());
     assert_eq!(without_home, Err(Unenforceable::Files(NoHome)));
 }
 
@@ -67,5 +73,5 @@ fn unix_sockets_are_refused_without_landlock() {
 fn level_none_restricts_nothing_and_reports_no_degradation() {
     let plan = planned(&Sandbox::of_level(SandboxLevel::None), 1, "x").expect("nothing is required");
     assert_eq!(plan.restrictions, None);
-    assert_eq!(plan.report.degradation(), None);
+    assert_eq!(plan.report.unenforced_text(), None);
 }

@@ -1,7 +1,7 @@
 //! Admits agents, and knows what the agents of each profile and user use.
 //!
-//! Two kinds of limits apply. Shares of all connections keep some for every user. Quotas set in the profile's
-//! table apply to all its agents together. For each quota that the table does not set, every guest has its own default.
+//! Two kinds of limits apply. Shares of all connections keep some for every user. Quotas set in the profile's table apply
+//! to all its agents together. For each quota that the table does not set, every guest has its own default.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -49,6 +49,7 @@ struct UserMeter {
 pub(super) enum Refusal {
     #[error("mcpd serves {0} agents already")]
     Full(usize),
+    /// The share of one user, or of one guest.
     #[error("mcpd serves {0} agents of this user at this profile already")]
     UserShare(usize),
     #[error("mcpd serves {0} agents of other users already")]

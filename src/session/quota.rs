@@ -62,7 +62,7 @@ struct Usage {
     /// Bytes of unread responses and incomplete lines.
     backlog_bytes: usize,
     /// Earliest time of the next call if all admitted calls had been spread evenly: the virtual clock of the generic cell rate algorithm.
-    /// A call may come up to one second before it.
+    /// Calls may come before it, so that a burst may have the calls of one second.
     next_call: Option<Instant>,
     /// How often each quota was reached.
     refused: [u64; QuotaKey::ALL.len()],

@@ -150,9 +150,9 @@ fn path_of_a_sandbox_that_does_not_exist_keeps_the_server_down() {
     let place = Place::new();
     let missing = place.path("not-there");
     let daemon = Setup::with(at_files(&place, Server::named("a"), std::slice::from_ref(&missing), "")).start_in(&place);
-    let row = daemon.row("a");
+    let names_it = |reason: &Value| reason.as_str().is_some_and(|text| text.contains(missing.to_str().expect("text")));
+    let row = daemon.wait_row("a", "waits for another attempt", |row| names_it(&row["reason"]));
     assert_eq!(row["code"], "sandbox_path", "{row}");
-    assert!(row["reason"].as_str().is_some_and(|reason| reason.contains(missing.to_str().expect("text"))), "{row}");
     fs::create_dir(&missing).expect("the test's own directory");
     daemon.client(&["restart", "a"]).expect_code(0);
     daemon.wait_row("a", "is ready", |row| row["state"] == "ready");

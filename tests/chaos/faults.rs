@@ -85,14 +85,15 @@ impl Faults<'_> {
         }
     }
 
-    /// A current descendant of the daemon, except `mcpd status` clients.
+    /// A current descendant of the daemon, except `mcpd status` clients, and the reaper: its end is the end of every server.
     fn choose(&mut self, matches: impl Fn(&Process) -> bool) -> Option<Process> {
         let candidates: Vec<_> = self
             .daemon
             .family()
             .into_iter()
             .filter(|process| {
-                !self.spared.contains(&process.pid) && !process.command.starts_with(MCPD) && matches(process)
+                let is_own = process.command.starts_with(MCPD) || process.command.starts_with("mcpd-reaper");
+                !self.spared.contains(&process.pid) && !is_own && matches(process)
             })
             .collect();
         self.rng.choice(candidates)

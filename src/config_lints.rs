@@ -19,6 +19,7 @@ use std::collections::{BTreeSet, HashMap};
 
 pub(crate) use self::commands::{shown, unfound};
 pub(crate) use self::names::{DENY_SHADOWED, shadowed_resources};
+pub(crate) use self::sandbox::needed_privileges;
 use crate::catalog::Lists;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::interpolate::{Process, Sources, Template};

@@ -139,15 +139,10 @@ impl Client {
 
 impl Place {
     fn path(&self, sources: &dyn Sources) -> Option<PathBuf> {
-        let whole = |name| sources.var(name).map(PathBuf::from).filter(|directory| directory.is_absolute());
         match self {
             Self::Home(file) => Some(sources.home()?.join(file)),
-            Self::Config(file) => {
-                Some(whole("XDG_CONFIG_HOME").or_else(|| Some(sources.home()?.join(".config")))?.join(file))
-            }
-            Self::Variable { name, home, file } => {
-                Some(whole(name).or_else(|| Some(sources.home()?.join(home)))?.join(file))
-            }
+            Self::Config(file) => Some(sources.base_directory("XDG_CONFIG_HOME", ".config")?.join(file)),
+            Self::Variable { name, home, file } => Some(sources.base_directory(name, home)?.join(file)),
             Self::Project(file) => Some(sources.current_dir()?.join(file)),
         }
     }

@@ -51,6 +51,7 @@ mod mcpd {
             pub trait Sources {
                 fn var(&self, name: &str) -> Option<String>;
                 fn home(&self) -> Option<PathBuf>;
+                fn base_directory(&self, variable: &str, default: &str) -> Option<PathBuf>;
                 fn user(&self) -> u32;
             }
         }

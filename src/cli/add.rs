@@ -19,7 +19,6 @@ use crate::config::edit::Setting;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Plan, known_sandbox};
 use crate::config::interpolate::{Process, Sources};
-use crate::config::sandbox_advice::privilege_problem;
 use crate::config::{Sandbox, SandboxLevel, ServerConfig, fitted_name};
 use crate::config_lints;
 use crate::known_clients::shell_word;
@@ -158,15 +157,10 @@ fn propose_sandbox(add: &Add, settings: &mut Vec<(String, Setting)>) -> io::Resu
 
 /// The warning that the server's command works in no sandbox.
 fn privileges_note(server: &ServerConfig) -> Option<String> {
-    let program = server.launch.as_ref().ok()?.program()?;
-    let path = Process.var("PATH").unwrap_or_default();
-    let reason = privilege_problem(&program.command, &path, &Process)?;
-    let is_free = server.settings.sandbox.level == SandboxLevel::None;
-    (!is_free).then(|| {
-        let help =
-            format!("write `sandbox = \"none\"` in [servers.{}] if you trust it with all that you may do", server.name);
-        format!("warning: the command {reason}\n  help: {help}")
-    })
+    let reason = config_lints::needed_privileges(server, &Process)?;
+    let help =
+        format!("write `sandbox = \"none\"` in [servers.{}] if you trust it with all that you may do", server.name);
+    Some(format!("warning: the command {reason}\n  help: {help}"))
 }
 
 /// The note that an argument names a file here, which the server will not find in its own working directory.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
+use super::interpolate::Sources;
 use super::oauth::OAuth;
 use super::percent_encode::percent_encode;
 
@@ -135,6 +136,13 @@ impl Launch {
         match self {
             Self::Program(Program { roots, .. }) | Self::Remote(Remote { roots, .. }) => roots,
         }
+    }
+}
+
+impl Program {
+    /// The `PATH` on which the command is looked up: that of `env`, else that of `sources`.
+    pub(crate) fn search_path(&self, sources: &dyn Sources) -> String {
+        self.env.get("PATH").cloned().or_else(|| sources.var("PATH")).unwrap_or_default()
     }
 }
 

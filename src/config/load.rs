@@ -46,9 +46,7 @@ pub struct LoadedConfig {
 /// The default file: `$XDG_CONFIG_HOME/mcpd/config.toml`, or `~/.config/mcpd/config.toml`.
 #[must_use]
 pub fn default_path(sources: &dyn Sources) -> Option<PathBuf> {
-    let given = sources.var("XDG_CONFIG_HOME").map(PathBuf::from).filter(|directory| directory.is_absolute());
-    let directory = given.or_else(|| sources.home().map(|home| home.join(".config")))?;
-    Some(directory.join("mcpd/config.toml"))
+    Some(sources.base_directory("XDG_CONFIG_HOME", ".config")?.join("mcpd/config.toml"))
 }
 
 /// Reads `files` in order. Without `files`, reads the machine's file, [`default_path`], and `config.d/*.toml` beside it, sorted by name.

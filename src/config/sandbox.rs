@@ -133,14 +133,12 @@ impl ProtectedDirectories {
     /// Those that the variables of `sources` name. Source: XDG Base Directory Specification.
     #[must_use]
     pub fn of(sources: &dyn Sources) -> Self {
-        let home = sources.home();
-        let given = |variable| sources.var(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = |variable, default| given(variable).or_else(|| Some(home.as_ref()?.join(default)));
-        let state = base("XDG_STATE_HOME", ".local/state").map(|base| base.join("mcpd"));
-        let runtime = given("XDG_RUNTIME_DIR").unwrap_or_else(|| format!("/run/user/{}", sources.user()).into());
-        let others = [base("XDG_CONFIG_HOME", ".config"), base("XDG_CACHE_HOME", ".cache"), Some(runtime)];
-        let others = others.into_iter().flatten().map(|base| base.join("mcpd"));
-        Self { own: state.clone().into_iter().chain(others).collect(), home, state }
+        let own = |variable, default| Some(sources.base_directory(variable, default)?.join("mcpd"));
+        let state = own("XDG_STATE_HOME", ".local/state");
+        let runtime = sources.var("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+        let runtime = runtime.unwrap_or_else(|| format!("/run/user/{}", sources.user()).into()).join("mcpd");
+        let others = [own("XDG_CONFIG_HOME", ".config"), own("XDG_CACHE_HOME", ".cache"), Some(runtime)];
+        Self { own: state.iter().cloned().chain(others.into_iter().flatten()).collect(), home: sources.home(), state }
     }
 
     /// The protected directory that a rule for `path` would expose, if there is one. `path` may contain it, or lie in a directory of mcpd.

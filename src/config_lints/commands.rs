@@ -94,12 +94,11 @@ fn not_a_program(program: &Program, sources: &dyn Sources) -> Option<(String, St
 
 /// A server gets mcpd's own `PATH`, unless its `env` has another.
 fn not_on_path(program: &Program, sources: &dyn Sources) -> Option<(String, String)> {
-    let from_env = program.env.get("PATH");
-    let path = from_env.cloned().or_else(|| sources.var("PATH")).unwrap_or_default();
+    let path = program.search_path(sources);
     if path.contains(AGENT_CWD) || sources.on_path(&program.command, &path).is_some() {
         return None;
     }
-    let searched = match from_env {
+    let searched = match program.env.get("PATH") {
         Some(_) => "is not found on the PATH of its `env`".to_owned(),
         None => format!("is not found; PATH searched: {path}"),
     };

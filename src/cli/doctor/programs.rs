@@ -70,7 +70,7 @@ pub(super) async fn check(probe: &DaemonProbe, servers: &[&ServerConfig]) -> Gro
 }
 
 fn add<'a>(programs: &mut Vec<ServerProgram<'a>>, server: &'a str, program: &Program, probe: &DaemonProbe) {
-    let search = program.env.get("PATH").cloned().or_else(|| probe.sources.var("PATH")).unwrap_or_default();
+    let search = program.search_path(&probe.sources);
     let path = match program.command.contains('/') {
         true => Some(PathBuf::from(&program.command)),
         false => probe.sources.on_path(&program.command, &search),

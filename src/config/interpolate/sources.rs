@@ -59,6 +59,13 @@ pub trait Sources {
     /// The user's home directory.
     fn home(&self) -> Option<PathBuf>;
 
+    /// The directory that `variable` names by an absolute path, or else `default` in the home directory. Source: XDG Base Directory
+    /// Specification.
+    fn base_directory(&self, variable: &str, default: &str) -> Option<PathBuf> {
+        let given = self.var(variable).map(PathBuf::from).filter(|directory| directory.is_absolute());
+        given.or_else(|| Some(self.home()?.join(default)))
+    }
+
     /// The directory of relative paths.
     fn current_dir(&self) -> Option<PathBuf>;
 

@@ -3,10 +3,9 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, MCPD, SCRIPTED, Server, Setup, arguments, signal, skipped, until, wait_exit};
+use crate::support::{Agent, Daemon, MCPD, Server, Setup, answer_to_ended_operator, arguments, skipped, until};
 
 fn start(line: &str) -> Daemon {
     Setup::with(Server::named("a").line(line)).server(Server::named("b")).start()
@@ -133,22 +132,8 @@ fn with_pid(pid: u32) -> Option<Child> {
 #[test]
 fn process_that_has_the_id_of_an_ended_operator_is_not_taken_for_it() {
     let daemon = start("");
-    // Stopped, so that it accepts the connection only when another process has the id.
-    signal(daemon.pid(), Signal::STOP);
-    let answered = daemon.place().path("answered");
-    let mut peer = daemon.place().command(SCRIPTED);
-    peer.arg("--hand-over").arg(daemon.place().runtime_dir().join("admin.sock"));
-    let answer = fs::File::create(&answered).expect("the test's own directory is writable");
-    let mut peer = peer.stdin(Stdio::null()).stdout(answer).stderr(Stdio::null()).spawn().expect("it starts");
-    let handed_over = wait_exit(&mut peer).success();
-    let successor = with_pid(peer.id());
-    signal(daemon.pid(), Signal::CONT);
-    assert!(handed_over);
-    until("the connection is closed", || {
-        let all = daemon.place().processes(None);
-        (!all.iter().any(|process| process.command.starts_with("cat"))).then_some(())
-    });
-    let answer = fs::read_to_string(&answered).expect("text");
+    let mut successor = None;
+    let answer = answer_to_ended_operator(&daemon, |pid| successor = with_pid(pid));
     match successor {
         None => skipped("a process id cannot be chosen"),
         Some(mut successor) => {

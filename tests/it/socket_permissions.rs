@@ -3,11 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::Stdio;
 
-use rustix::process::Signal;
-
-use crate::support::{Agent, Daemon, SCRIPTED, Server, Setup, arguments, run, signal, until, wait_exit};
+use crate::support::{Agent, Daemon, Server, Setup, answer_to_ended_operator, arguments, run, until};
 
 fn setup() -> Setup {
     Setup::with(Server::named("a"))
@@ -112,21 +109,7 @@ fn only_the_daemon_holds_its_sockets_and_lock() {
 #[test]
 fn operator_whose_process_has_ended_receives_nothing() {
     let daemon = setup().start();
-    // Stopped, so that it sees the connection only when the process that made it is gone.
-    signal(daemon.pid(), Signal::STOP);
-    let answered = daemon.place().path("answered");
-    let mut asking = daemon.place().command(SCRIPTED);
-    asking.arg("--hand-over").arg(daemon.place().runtime_dir().join("admin.sock"));
-    let answer = fs::File::create(&answered).expect("the test's own directory is writable");
-    let mut asking = asking.stdin(Stdio::null()).stdout(answer).stderr(Stdio::null()).spawn().expect("it starts");
-    let handed_over = wait_exit(&mut asking).success();
-    signal(daemon.pid(), Signal::CONT);
-    assert!(handed_over);
-    until("the connection is closed", || {
-        let all = daemon.place().processes(None);
-        (!all.iter().any(|process| process.command.starts_with("cat"))).then_some(())
-    });
-    let answer = fs::read_to_string(&answered).expect("text");
+    let answer = answer_to_ended_operator(&daemon, |_| ());
     assert!(!answer.contains("result"), "{answer}");
     daemon.client(&["status"]).expect_code(0);
 }

@@ -12,10 +12,10 @@ use rustix::process::Signal;
 
 use super::config::Setup;
 use super::output::print_line;
-use super::place::Place;
+use super::place::{Place, SCRIPTED};
 use super::processes::{Process, signal};
 use super::run::{Ran, wait_exit};
-use super::wait::{WAIT_LIMIT, poll};
+use super::wait::{WAIT_LIMIT, poll, until};
 
 /// A running daemon. Dropping it stops it and fails the test if it left a process, a socket or a panic behind.
 pub(crate) struct Daemon {
@@ -155,4 +155,25 @@ impl Drop for Daemon {
 fn seconds_of_day(time: &str) -> f64 {
     let (_, time) = time.split_once('T').expect("a time");
     time.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))
+}
+
+/// What an operator connection receives whose process ends before the daemon accepts it. `ended` runs in between, with its process id.
+pub(crate) fn answer_to_ended_operator(daemon: &Daemon, ended: impl FnOnce(u32)) -> String {
+    // Suspended, so that it accepts the connection only when the process that made it is gone.
+    signal(daemon.pid(), Signal::STOP);
+    let answered = daemon.place().path("answered");
+    let mut operator = daemon.place().command(SCRIPTED);
+    operator.arg("--hand-over").arg(daemon.place().runtime_dir().join("admin.sock"));
+    let answer = File::create(&answered).expect("the test's own directory is writable");
+    let operator = operator.stdin(Stdio::null()).stdout(answer).stderr(Stdio::null()).spawn();
+    let mut operator = operator.expect("it starts");
+    let handed_over = wait_exit(&mut operator).success();
+    ended(operator.id());
+    signal(daemon.pid(), Signal::CONT);
+    assert!(handed_over);
+    until("the connection is closed", || {
+        let all = daemon.place().processes(None);
+        (!all.iter().any(|process| process.command.starts_with("cat"))).then_some(())
+    });
+    fs::read_to_string(&answered).expect("text")
 }

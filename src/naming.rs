@@ -1,6 +1,6 @@
 //! The exposed names of tools and prompts.
 //!
-//! Implements the three naming schemes, the length limit and the short form. The catalog assigns names in its own order. Exposed names
+//! Implements the naming schemes, the length limit and the short form. The catalog assigns names in its own order. Exposed names
 //! are never parsed: routes are looked up.
 //!
 //! Pure: no I/O and no clock.
@@ -31,10 +31,12 @@ pub enum Scheme {
     McpPrefixed,
     /// `{tool}`. A name that an earlier server uses gets the prefixed form.
     Bare,
+    /// The server's own name, unchanged. Only for the face of one server, so it cannot be configured.
+    Own,
 }
 
 impl Scheme {
-    /// The three schemes with the text that selects each in a configuration.
+    /// The schemes that a configuration can select, each with its text.
     pub const ALL: [(&'static str, Self); 3] =
         [("{server}__{tool}", Self::Prefixed), ("mcp__{server}__{tool}", Self::McpPrefixed), ("{tool}", Self::Bare)];
 }
@@ -44,6 +46,12 @@ pub const MIN_LENGTH: usize = 24;
 const HASH_CHARS: usize = 10;
 
 impl Naming {
+    /// The naming of a face.
+    #[must_use]
+    pub fn own() -> Self {
+        Self { scheme: Scheme::Own, max_length: usize::MAX }
+    }
+
     /// The possible exposed names of a tool, best first. The catalog assigns the first free one.
     ///
     /// The last one contains a hash of the full name, so it fits only this server and tool.
@@ -61,6 +69,7 @@ impl Naming {
     #[must_use]
     pub fn whole(&self, server: &str, tool: &str) -> Vec<String> {
         let full = match self.scheme {
+            Scheme::Own => tool.to_owned(),
             Scheme::McpPrefixed => format!("mcp__{server}__{tool}"),
             Scheme::Prefixed | Scheme::Bare => format!("{server}__{tool}"),
         };
@@ -72,7 +81,7 @@ impl Naming {
     #[must_use]
     pub fn may_be_of(&self, server: &str, name: &[u8]) -> bool {
         let prefix = match self.scheme {
-            Scheme::Bare => return true,
+            Scheme::Bare | Scheme::Own => return true,
             Scheme::Prefixed => format!("{server}__"),
             Scheme::McpPrefixed => format!("mcp__{server}__"),
         };
@@ -83,7 +92,7 @@ impl Naming {
 
     fn fit(&self, name: &str) -> String {
         let fits = !name.is_empty() && name.len() <= self.max_length && name.bytes().all(is_name_byte);
-        if fits { name.to_owned() } else { self.short_form(name) }
+        if fits || self.scheme == Scheme::Own { name.to_owned() } else { self.short_form(name) }
     }
 
     /// A function of the name only, so it is equal on every machine and after every restart.

@@ -63,6 +63,9 @@ pub struct AgentReport {
     /// `name version` from its `clientInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// The server whose face it uses; absent for an agent that uses the aggregate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// Negotiated protocol version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,

@@ -144,10 +144,11 @@ impl Text {
         }
     }
 
-    /// The characters of an exposed name need no escape in JSON.
+    /// The characters of an exposed name need no escape in JSON. The server's own name keeps the server's spelling.
     fn add_renamed(&mut self, item: &Item, name: &Bytes, makes_tasks: bool) {
         let quoted = [b"\"", &name[..], b"\""].concat();
-        let rename = Edit { part: &item.raw_key, replacement: &quoted };
+        let is_own = name[..] == *item.key.as_bytes();
+        let rename = Edit { part: &item.raw_key, replacement: if is_own { &item.raw_key } else { &quoted } };
         let may_be_task = makes_tasks.then(|| may_be_task(&item.json)).flatten();
         let task_support = may_be_task.iter().map(Change::edit);
         for (text, mut edits) in self.texts().zip([vec![rename], task_support.chain([rename]).collect()]) {

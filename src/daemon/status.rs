@@ -52,6 +52,7 @@ pub(super) fn agent(connected: &ConnectedAgent) -> AgentReport {
         pid: connected.peer.pid,
         uid: connected.peer.uid,
         client: introduction.and_then(|introduction| introduction.client.clone()),
+        server: introduction.and_then(|introduction| introduction.face.as_deref()).map(str::to_owned),
         protocol: introduction.map(|introduction| introduction.protocol_version.to_owned()),
         connected_ms: millis(connected.since.elapsed()),
         calls: connected.status.calls.get(),

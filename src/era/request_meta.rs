@@ -2,6 +2,8 @@
 //!
 //! Source: MCP 2026-07-28, `basic`, "Per-request protocol fields", and `basic/versioning`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::json;
 
@@ -10,6 +12,9 @@ use crate::jsonrpc::is_id;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::log_level::LogLevel;
+
+/// The name of the server whose face the sender uses, in `_meta` of a modern request or of `initialize`.
+pub const SERVER: &str = "mcpd/server";
 
 /// Maximum length in bytes of an unsupported version that is quoted in the error.
 const MAX_VERSION_LEN: usize = 64;
@@ -49,6 +54,8 @@ pub struct Meta {
     pub progress_token: Option<Bytes>,
     /// `None` for a request of the legacy era.
     pub modern: Option<ModernMeta>,
+    /// The server whose face a modern request uses.
+    pub face: Option<Arc<str>>,
 }
 
 /// Why the `_meta` of a request is refused.
@@ -82,8 +89,8 @@ impl Meta {
     pub fn read(raw: Option<&Bytes>) -> Result<Self, MetaError> {
         const MALFORMED: MetaError = MetaError::Malformed("`_meta` or its `progressToken` is malformed");
         let Some(raw) = raw.filter(|raw| raw[..] != b"null"[..]) else { return Ok(Self::default()) };
-        let names = ["progressToken", meta::PROTOCOL, meta::CAPABILITIES, meta::LEVEL];
-        let [progress_token, protocol, capabilities, level] = members(raw, names).map_err(|_| MALFORMED)?;
+        let names = ["progressToken", meta::PROTOCOL, meta::CAPABILITIES, meta::LEVEL, SERVER];
+        let [progress_token, protocol, capabilities, level, server] = members(raw, names).map_err(|_| MALFORMED)?;
         if progress_token.as_ref().is_some_and(|raw| !is_id(raw)) {
             return Err(MALFORMED);
         }
@@ -91,7 +98,8 @@ impl Meta {
             Some(protocol) => Some(modern(&protocol, capabilities.as_ref(), level.as_ref())?),
             None => None,
         };
-        Ok(Self { progress_token, modern })
+        let face = server.filter(|_| modern.is_some()).map(|raw| read_face(&raw)).transpose()?;
+        Ok(Self { progress_token, modern, face })
     }
 
     /// Reads the `_meta` of these raw params.
@@ -106,6 +114,12 @@ impl Meta {
             None => Ok(Self::default()),
         }
     }
+}
+
+/// Reads the raw name of a server.
+fn read_face(raw: &Bytes) -> Result<Arc<str>, MetaError> {
+    let name = text(raw).and_then(|name| String::from_utf8(name.into()).ok());
+    name.map(Into::into).ok_or(MetaError::Malformed("`mcpd/server` in `_meta` is not a string"))
 }
 
 fn modern(protocol: &Bytes, capabilities: Option<&Bytes>, level: Option<&Bytes>) -> Result<ModernMeta, MetaError> {

@@ -35,9 +35,12 @@ impl View {
         all
     }
 
-    /// The instructions of all servers with exposed items; `None` if there are none.
+    /// The instructions of all servers with exposed items; `None` if there are none. Those of a face are unchanged.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
+        if let Some(member) = self.face_member() {
+            return member.handle.published().instructions.as_deref().map(str::to_owned);
+        }
         let exposed = self.servers.iter().zip(self.catalog.exposure());
         let exposed = exposed.filter(|(_, exposure)| ListKind::ALL.iter().any(|kind| exposure[*kind].exposed > 0));
         let texts: Vec<_> = exposed

@@ -72,7 +72,7 @@ impl Manager {
         let exposed = Bytes::copy_from_slice(exposed.as_bytes());
         let target = AccessTarget::Named { kind: ListKind::Tools, exposed: exposed.clone(), name: Arc::clone(tool) };
         let (version, lists) = (view.version(), identity(&member.lists));
-        let view = WatchedView::new(&self.view);
+        let view = WatchedView::new(&self.view, None);
         Box::new(Access {
             view,
             target,

@@ -1,7 +1,10 @@
 //! Snapshots of what is exposed to agents of a profile, to one agent, or to the operator.
+//!
+//! The face of a server is the part of a view that belongs to this server, under the server's own names. It is built when an agent first
+//! asks for it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 
@@ -27,6 +30,8 @@ pub struct View {
     pub settled: bool,
     /// Unique to this view.
     version: u64,
+    /// The face of each server, once an agent has used it. Empty in a face.
+    faces: Box<[OnceLock<Arc<View>>]>,
 }
 
 /// A profile and its view.
@@ -59,6 +64,36 @@ impl View {
         Self::of(Catalog::default(), Vec::new(), naming, false)
     }
 
+    /// The face of `server`. A server that is not in this view has an empty face.
+    pub(crate) fn face(&self, server: &str) -> Arc<Self> {
+        let index = self.servers.iter().position(|member| *member.config.name == *server);
+        let Some((member, face)) = index.and_then(|index| self.servers.get(index).zip(self.faces.get(index))) else {
+            return Arc::new(Self { settled: true, ..Self::empty(Naming::own()) });
+        };
+        let build = || {
+            let settled = self.settled || member.is_known();
+            let view = Self::new(&mut Names::default(), Naming::own(), vec![member.clone()], settled);
+            Arc::new(Self { faces: Box::default(), ..view })
+        };
+        Arc::clone(face.get_or_init(build))
+    }
+
+    /// The server of this view, if the view is a face.
+    pub(crate) fn face_member(&self) -> Option<&Member> {
+        self.servers.first().filter(|_| self.naming.scheme == Scheme::Own)
+    }
+
+    /// Takes over each face of `last` that would be built alike.
+    pub(super) fn with_faces_of(self, last: &Self) -> Self {
+        for (member, face) in last.servers.iter().zip(&last.faces) {
+            let index = self.servers.iter().position(|other| other.is_as(member));
+            if let Some((index, known)) = index.zip(face.get().filter(|known| known.settled || !self.settled)) {
+                let _ = self.faces[index].set(Arc::clone(known));
+            }
+        }
+        self
+    }
+
     /// The view of `servers`. Bare names go to the first server that lists them, so none are assigned until the view is settled.
     pub(super) fn new(names: &mut Names, naming: Naming, servers: Vec<Member>, settled: bool) -> Self {
         let may_name = naming.scheme != Scheme::Bare || settled;
@@ -69,7 +104,8 @@ impl View {
 
     fn of(catalog: Catalog, servers: Vec<Member>, naming: Naming, settled: bool) -> Self {
         static VERSIONS: AtomicU64 = AtomicU64::new(0);
-        Self { catalog, servers, naming, settled, version: VERSIONS.fetch_add(1, Ordering::Relaxed) }
+        let faces = servers.iter().map(|_| OnceLock::new()).collect();
+        Self { catalog, servers, naming, settled, version: VERSIONS.fetch_add(1, Ordering::Relaxed), faces }
     }
 
     /// Identifies this view.
@@ -131,6 +167,13 @@ impl Member {
             name if self.is_enabled() || name == StateName::Stopping => name,
             _ => StateName::Disabled,
         }
+    }
+
+    /// Whether readers need not wait for the first lists of the server: it has listed, perhaps from the cache, or its first start
+    /// attempt has ended.
+    pub(super) fn is_known(&self) -> bool {
+        let published = self.handle.published();
+        published.first_start_ended || published.lists_known
     }
 
     /// Whether the server may list more than this view contains: it has not listed yet, or this view is outdated.

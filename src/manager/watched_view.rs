@@ -8,31 +8,39 @@ use super::View;
 use crate::catalog::Lists;
 use crate::server::messages::call::{AccessTarget, Exposure, ExposureView};
 
-/// Reads the newest view of a profile.
+/// Reads the newest view of a profile, or of the face of one server in it.
 #[derive(Debug)]
-pub(crate) struct WatchedView(watch::Receiver<Arc<View>>);
+pub(crate) struct WatchedView {
+    view: watch::Receiver<Arc<View>>,
+    face: Option<Arc<str>>,
+}
 
 impl WatchedView {
-    pub(crate) fn new(view: &watch::Receiver<Arc<View>>) -> Arc<Self> {
-        Arc::new(Self(view.clone()))
+    pub(crate) fn new(view: &watch::Receiver<Arc<View>>, face: Option<Arc<str>>) -> Arc<Self> {
+        Arc::new(Self { view: view.clone(), face })
+    }
+
+    fn newest(&self) -> Arc<View> {
+        let view = self.view.borrow();
+        self.face.as_deref().map_or_else(|| Arc::clone(&view), |server| view.face(server))
     }
 
     /// Whether nobody publishes the view any more: the profile has been removed, or the daemon is stopping.
     fn is_gone(&self) -> bool {
-        self.0.has_changed().is_err()
+        self.view.has_changed().is_err()
     }
 }
 
 impl ExposureView for WatchedView {
     fn version(&self) -> u64 {
-        if self.is_gone() { u64::MAX } else { self.0.borrow().version() }
+        if self.is_gone() { u64::MAX } else { self.newest().version() }
     }
 
     fn exposure(&self, server: &str, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
         match lists {
             // A server that still releases calls is not being stopped, so the profile has been removed.
             Some(_) if self.is_gone() => Exposure::Hidden,
-            lists => self.0.borrow().exposure(server, target, lists),
+            lists => self.newest().exposure(server, target, lists),
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Introduction {
     pub client: Option<String>,
     /// The negotiated version.
     pub protocol_version: &'static str,
+    /// The server whose face it uses.
+    pub face: Option<Arc<str>>,
 }
 
 impl SessionStatus {
@@ -125,17 +127,18 @@ impl AgentInfo {
         self.level
     }
 
-    /// Reads `initialize`. Returns the negotiated version, the client's name, and the members for mcpd.
+    /// Reads `initialize` with these members for mcpd. Returns what the agent has declared.
     ///
     /// # Errors
     /// If a required member is missing or malformed.
     pub(super) fn initialize(
         &mut self,
         params: Option<&Bytes>,
-    ) -> Result<(Introduction, InitializeMeta), &'static str> {
-        let params =
-            params.and_then(|params| members(params, ["protocolVersion", "clientInfo", "_meta", "capabilities"]).ok());
-        let Some([Some(version), client, meta, capabilities]) = params else {
+        meta: &InitializeMeta,
+        face: Option<Arc<str>>,
+    ) -> Result<Introduction, &'static str> {
+        let params = params.and_then(|params| members(params, ["protocolVersion", "clientInfo", "capabilities"]).ok());
+        let Some([Some(version), client, capabilities]) = params else {
             return Err("`protocolVersion` is missing");
         };
         let version = text(&version).ok_or("`protocolVersion` is not a string")?;
@@ -154,12 +157,11 @@ impl AgentInfo {
             level: self.level,
         });
         let client = client.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
-        let introduction = Introduction { client, protocol_version };
+        let introduction = Introduction { client, protocol_version, face };
         // Only this task sets it, and only once.
         let _ = self.status.initialized.set(introduction.clone());
-        let meta = meta.as_ref().map(InitializeMeta::read).unwrap_or_default();
-        self.warn_of_other_version(&meta);
-        Ok((introduction, meta))
+        self.warn_of_other_version(meta);
+        Ok(introduction)
     }
 
     fn warn_of_other_version(&self, meta: &InitializeMeta) {
@@ -177,14 +179,19 @@ impl AgentInfo {
     /// `server/discover`. Servers with an instance per agent get the first one that is not from `server/discover`, because a legacy
     /// agent may send that before `initialize`. Returns the introduction if it is now the agent's: not for `server/discover`, and not
     /// after `initialize`.
-    pub(super) fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool) -> Option<Introduction> {
+    pub(super) fn record_client(
+        &mut self,
+        params: Option<&Bytes>,
+        is_discover: bool,
+        face: Option<Arc<str>>,
+    ) -> Option<Introduction> {
         if self.has_modern_client {
             return None;
         }
         self.has_modern_client = !is_discover;
         let Client { capabilities, info } = Client::of(params);
         let client = info.and_then(|info| client_info::name_and_version(&info, MAX_CLIENT_LEN));
-        let introduction = Introduction { client, protocol_version: era::MODERN };
+        let introduction = Introduction { client, protocol_version: era::MODERN, face };
         // The first one is reported.
         let _ = self.status.modern.set(introduction.clone());
         if is_discover || self.protocol_version().is_some() {
@@ -266,13 +273,17 @@ mod tests {
             ),
         ] {
             let mut agent = agent();
-            assert_eq!(agent.initialize(params(malformed).as_ref()).map(drop), Err(expected));
+            assert_eq!(
+                agent.initialize(params(malformed).as_ref(), &InitializeMeta::default(), None).map(drop),
+                Err(expected)
+            );
             assert!(!agent.is_introduced());
         }
         let mut agent = agent();
         agent.set_ready();
         assert!(!agent.is_ready(), "not before `initialize`");
-        let (introduction, _) = agent.initialize(params(INITIALIZE).as_ref()).expect("valid");
+        let introduction =
+            agent.initialize(params(INITIALIZE).as_ref(), &InitializeMeta::default(), None).expect("valid");
         assert_eq!((introduction.client.as_deref(), introduction.protocol_version), (Some("a 1"), "2025-03-26"));
         agent.set_ready();
         assert!(
@@ -285,18 +296,19 @@ mod tests {
     fn a_modern_agent_is_introduced_by_its_first_request_but_discover() {
         const META: &str = r#"{"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"m","version":"2"}}}"#;
         let mut agent = agent();
-        assert!(agent.record_client(params(META).as_ref(), true).is_none() && !agent.is_introduced());
-        let introduction = agent.record_client(params(META).as_ref(), false).expect("the first request that counts");
+        assert!(agent.record_client(params(META).as_ref(), true, None).is_none() && !agent.is_introduced());
+        let introduction =
+            agent.record_client(params(META).as_ref(), false, None).expect("the first request that counts");
         assert_eq!(introduction.client.as_deref(), Some("m 2"));
-        assert!(agent.is_introduced() && agent.record_client(params(META).as_ref(), false).is_none());
+        assert!(agent.is_introduced() && agent.record_client(params(META).as_ref(), false, None).is_none());
         assert_eq!(agent.for_servers().era, Era::Modern);
     }
 
     #[test]
     fn a_modern_request_does_not_replace_an_initialized_agent() {
         let mut agent = agent();
-        agent.initialize(params(INITIALIZE).as_ref()).expect("valid");
-        assert!(agent.record_client(params("{}").as_ref(), false).is_none());
+        agent.initialize(params(INITIALIZE).as_ref(), &InitializeMeta::default(), None).expect("valid");
+        assert!(agent.record_client(params("{}").as_ref(), false, None).is_none());
         assert!(agent.supports(ClientCapability::Sampling) && agent.protocol_version() == Some("2025-03-26"));
         assert_eq!(agent.status.introduction().and_then(|known| known.client.clone()).as_deref(), Some("a 1"));
     }

@@ -2,13 +2,18 @@
 //!
 //! The reader of a session parses params together with the envelope, so that large params are parsed on a helper thread.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::forwardable_request::{ForwardableRequest, ForwardedMethod};
+use super::initialize_meta::USE_FACE;
 use crate::clock::Moment;
-use crate::era::request_meta::{Meta, MetaError, ModernMeta};
+use crate::era::request_meta::{Meta, MetaError, ModernMeta, SERVER};
 use crate::jsonrpc::members::members;
-use crate::jsonrpc::{Message, MessageError};
+use crate::jsonrpc::object_edit::cut;
+use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::transport::Incoming;
 
@@ -46,6 +51,8 @@ pub(super) struct Request {
     pub(super) params: Option<Bytes>,
     /// The metadata of a modern request; `None` for a legacy one.
     pub(super) modern: Result<Option<ModernMeta>, MetaError>,
+    /// The server whose face a modern request uses.
+    pub(super) face: Option<Arc<str>>,
 }
 
 /// What to do with a request: answer it here, forward it to a server, or refuse it.
@@ -94,6 +101,30 @@ impl From<Incoming> for AgentMessage {
 
 impl Request {
     fn parse(line: Bytes, id: Bytes, name: Bytes, params: Option<Bytes>) -> Self {
+        let request = Self::read(line, id, name, params);
+        match &request.method {
+            Method::Forward(ForwardableRequest { line, face: Some(face), .. }) => {
+                Self::read_without_face(line, face).unwrap_or(request)
+            }
+            _ => request,
+        }
+    }
+
+    /// Reads a request to `face` again, without the member that names the face: the server does not receive it.
+    fn read_without_face(line: &Bytes, face: &Arc<str>) -> Option<Self> {
+        let [params] = members(line, ["params"]).ok()?;
+        let [meta] = members(&params?, ["_meta"]).ok()?;
+        let line = Bytes::from(applied(line, &cut(&meta?, [SERVER]).ok()?.changes));
+        let Ok(Message::Request { id, method, params }) = parse(&line) else { return None };
+        let mut request = Self::read(line, id, method, params);
+        request.face = Some(Arc::clone(face));
+        if let Method::Forward(forwarded) = &mut request.method {
+            forwarded.face.clone_from(&request.face);
+        }
+        Some(request)
+    }
+
+    fn read(line: Bytes, id: Bytes, name: Bytes, params: Option<Bytes>) -> Self {
         let method = match &name[..] {
             b"initialize" => Method::Initialize,
             b"ping" => Method::Ping,
@@ -108,12 +139,15 @@ impl Request {
                 (None, None) => Method::Unknown,
             },
         };
-        let modern = match &method {
-            Method::Forward(request) => Ok(request.modern),
+        let (modern, face) = match &method {
+            Method::Forward(request) => (Ok(request.modern), request.face.clone()),
             // The era of a malformed request is the one that it declares.
-            _ => Meta::of(params.as_ref()).map(|meta| meta.modern),
+            _ => match Meta::of(params.as_ref()) {
+                Ok(meta) => (Ok(meta.modern), meta.face),
+                Err(error) => (Err(error), None),
+            },
         };
-        Self { id, method, method_name: name, params, modern }
+        Self { id, method, method_name: name, params, modern, face }
     }
 }
 
@@ -122,6 +156,7 @@ fn about(method: &[u8], params: Option<&Bytes>) -> Option<Bytes> {
         b"notifications/cancelled" => "requestId",
         b"notifications/progress" => "progressToken",
         b"notifications/tasks/status" => "taskId",
+        USE_FACE => "server",
         _ => return None,
     };
     members(params?, [member]).ok().and_then(|[raw]| raw)

@@ -21,6 +21,7 @@ use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::call_record::CallRecorder;
 use super::events::{Event, Events};
 use super::forwardable_request::{ForwardableRequest, ForwardedMethod, RouteTarget};
+use super::initialize_meta::{InitializeMeta, USE_FACE};
 use super::memory_budget::MemoryUse;
 use super::notification_queue::OutgoingNotification;
 use super::output::Output;
@@ -41,7 +42,7 @@ use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
 use crate::jsonrpc::batch::MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
-use crate::jsonrpc::members::members;
+use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
@@ -528,6 +529,11 @@ impl<T: Transport> Session<T> {
             (b"notifications/cancelled", Some(id)) => self.cancelled(line, &id),
             (b"notifications/progress", Some(token)) => self.server_requests.progress(&line, &token),
             (b"notifications/tasks/status", id) => self.server_requests.task_status(&line, id.as_ref()),
+            (USE_FACE, Some(server)) if !self.agent.is_introduced() => {
+                if let Some(server) = text(&server).and_then(|server| String::from_utf8(server.into()).ok()) {
+                    self.view.set_face(server.into());
+                }
+            }
             (b"notifications/roots/list_changed", _) => self.command = Some(ServerCommand::RootsChanged(line)),
             _ => {}
         }
@@ -566,7 +572,8 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn handle(&mut self, Request { id, method, method_name, params, modern }: Request) -> Result<(), ErrorObject> {
+    fn handle(&mut self, request: Request) -> Result<(), ErrorObject> {
+        let Request { id, method, method_name, params, modern, face } = request;
         if self.is_unanswered(&id) {
             return Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"));
         }
@@ -575,7 +582,8 @@ impl<T: Transport> Session<T> {
         }
         let (modern, params) = (modern.map_err(|error| error.to_object())?, params.as_ref());
         let protocol = if modern.is_some() {
-            self.record_client(params, matches!(method, Method::Discover));
+            let face = self.view.check_face(face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?.cloned();
+            self.record_client(params, matches!(method, Method::Discover), face);
             Some(era::MODERN)
         } else {
             self.agent.protocol_version()
@@ -591,7 +599,7 @@ impl<T: Transport> Session<T> {
             Method::Ping => self.output.respond_current(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
             Method::Discover => {
-                let result = results::discover(&self.view.of(Era::Modern));
+                let result = results::discover(&self.view.modern(face.as_ref()));
                 self.output.respond_current(&id, result.to_string().as_bytes());
             }
             Method::SetLevel => {
@@ -602,9 +610,12 @@ impl<T: Transport> Session<T> {
             Method::ListTasks => self.list_tasks(&id, params)?,
             Method::List(kind) => {
                 let era = if modern.is_some() { Era::Modern } else { Era::Legacy };
-                self.route(read_list(kind, id, params, era)?);
+                self.route(read_list(kind, id, params, (era, face))?);
             }
-            Method::Listen => self.route(read_listen(&id, params, modern.is_some_and(|modern| modern.supports_tasks))?),
+            Method::Listen => {
+                let supports_tasks = modern.is_some_and(|modern| modern.supports_tasks);
+                self.route(read_listen(&id, params, supports_tasks, face)?);
+            }
             // Forwarded.
             Method::Forward(request) => match request.method {
                 ForwardedMethod::Task(_) | ForwardedMethod::UpdateTask if modern.is_some() => {
@@ -624,20 +635,25 @@ impl<T: Transport> Session<T> {
     }
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
-        let (introduction, meta) = self.agent.initialize(params).map_err(invalid)?;
+        let mut meta = params.map(InitializeMeta::of).unwrap_or_default();
+        let face = self.view.check_face(meta.face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?.cloned();
+        let introduction = self.agent.initialize(params, &meta, face).map_err(invalid)?;
+        if let Some(face) = meta.face.take() {
+            self.view.set_face(face);
+        }
         self.recorder.set_client(introduction.client);
         if let Some(cwd) = meta.cwd {
             self.view.set_cwd(cwd);
         }
         self.server_requests.begin_at(meta.ids_from);
         self.attach();
-        let result = results::initialize(introduction.protocol_version, &self.view.of(Era::Legacy));
+        let result = results::initialize(introduction.protocol_version, &self.view.legacy());
         self.output.respond_current(id, result.to_string().as_bytes());
         Ok(())
     }
 
-    fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool) {
-        if let Some(introduction) = self.agent.record_client(params, is_discover) {
+    fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool, face: Option<Arc<str>>) {
+        if let Some(introduction) = self.agent.record_client(params, is_discover, face) {
             self.recorder.set_client(introduction.client);
             self.attach();
         }
@@ -656,15 +672,16 @@ impl<T: Transport> Session<T> {
     /// The task directory, and what it needs to list tasks.
     fn task_pages(&mut self) -> (&mut TaskDirectory, PageContext<'_>) {
         let Self { tasks, agent, view, unanswered, output, .. } = self;
-        (tasks, PageContext { agent, view: view.of(Era::Legacy), unanswered, output })
+        (tasks, PageContext { agent, view: view.legacy(), unanswered, output })
     }
 
-    fn begin_listen(&mut self, id: &Bytes, filter: Filter, view: &View) {
+    fn begin_listen(&mut self, id: &Bytes, filter: Filter, face: Option<Arc<str>>) {
+        let view = &self.view.modern(face.as_ref());
         if self.is_full() {
             return self.output.respond_pending_error(id, &overloaded(TOO_MANY));
         }
         let tokens = self.tasks.tokens();
-        match self.subscriptions.listen(id, filter, tokens, view, &mut self.unanswered, &mut self.output) {
+        match self.subscriptions.listen((id, face), filter, tokens, view, &mut self.unanswered, &mut self.output) {
             Ok(changes) => {
                 for (server, _) in &changes {
                     self.view.attach_for_disconnect(server, self.agent.for_servers());
@@ -685,18 +702,18 @@ impl<T: Transport> Session<T> {
 
     /// Answers or forwards a request, or parks it while the first lists may still bring what it needs.
     fn route(&mut self, request: ParkableRequest) {
-        let view = self.view.of(request.era());
+        let view = self.view.of(request.era(), request.face());
         let is_settled = self.view.is_settled(&view);
         match request {
-            ParkableRequest::List { id, kind, era: Era::Modern } if is_settled => {
+            ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
                 self.output.respond_pending(&id, results::modern_list(&id, kind, &view.catalog));
             }
-            ParkableRequest::List { id, kind, era: Era::Legacy } if is_settled => {
+            ParkableRequest::List { id, kind, era: Era::Legacy, .. } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
                 self.output
                     .respond_pending(&id, results::list(&id, kind, &view.catalog, self.agent.version_has("tasks")));
             }
-            ParkableRequest::Listen { id, filter } if is_settled => self.begin_listen(&id, filter, &view),
+            ParkableRequest::Listen { id, filter, face } if is_settled => self.begin_listen(&id, filter, face),
             ParkableRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view),
             ParkableRequest::Forward { request, until: None }
                 if self.view.all_instances_listed() || self.target(&request, &view).is_some() =>
@@ -753,7 +770,9 @@ impl<T: Transport> Session<T> {
         let (tool, rename, time_limits) = match target {
             RouteTarget::Route(route) => {
                 let tool = (request.target_kind == TargetKind::Tool).then_some(&route.name);
-                (tool, Some((request.raw_exposed_name.clone(), route.raw_name.clone())), route.limit)
+                let is_own = request.exposed_name == route.name.as_bytes();
+                let rename = (!is_own).then(|| (request.raw_exposed_name.clone(), route.raw_name.clone()));
+                (tool, rename, route.limit)
             }
             RouteTarget::Server(_) => (None, None, member.config.settings.request_limit()),
         };
@@ -764,7 +783,7 @@ impl<T: Transport> Session<T> {
 
     /// Sends a request about a task to the instance that runs the task.
     fn send_task(&mut self, request: ForwardableRequest, act: TaskOperation) {
-        let view = self.view.of(Era::Legacy);
+        let view = self.view.legacy();
         let Some((task_tool, instance)) = self.tasks.tool_of_task(&request.exposed_name, &view) else {
             return self.end_unforwarded(&request, &unknown_task(&request.exposed_name), CallOutcome::UnknownTool);
         };
@@ -784,7 +803,7 @@ impl<T: Transport> Session<T> {
             let error = missing_task_support();
             return self.end_unforwarded(&request, &error, CallOutcome::Error { code: Some(error.code.into()) });
         }
-        let view = self.view.of(Era::Modern);
+        let view = self.view.modern(request.face.as_ref());
         let Some((task_tool, TaskTokenContents { instance_tag, id, .. })) =
             self.tasks.tool_of_token(&request.exposed_name, &view)
         else {
@@ -844,7 +863,7 @@ impl<T: Transport> Session<T> {
         let (error_kind, era) = (request.target_kind, request.era());
         // Copied, so that a small name does not keep a large line in memory.
         let requested_name = Bytes::copy_from_slice(&request.exposed_name);
-        let (current, lists) = (self.view.exposure(era), identity(&member.lists));
+        let (current, lists) = (self.view.exposure(era, request.face.as_ref()), identity(&member.lists));
         Box::new(Access { view: current, target, error_kind, requested_name, era, version: view.version(), lists })
     }
 
@@ -990,12 +1009,12 @@ impl<T: Transport> Session<T> {
             }
             ServerNotification::LegacyTaskStatus(status) => {
                 let LegacyTaskStatus { state, line } = *status;
-                if self.tasks.update(state, &self.view.of(Era::Legacy)) && self.agent.version_has(TASK_STATUS) {
+                if self.tasks.update(state, &self.view.legacy()) && self.agent.version_has(TASK_STATUS) {
                     self.notify_line(line);
                 }
             }
             ServerNotification::ModernTaskStatus(update) => {
-                let notifications = self.subscriptions.task_updated(&update, &self.view.of(Era::Modern));
+                let notifications = self.subscriptions.task_updated(&update, &self.view);
                 notifications.into_iter().for_each(|notification| self.notify(notification));
             }
         }
@@ -1028,7 +1047,7 @@ impl<T: Transport> Session<T> {
         let Self { output, unanswered, tasks, subscriptions, view, .. } = self;
         let is_current = |key| {
             unanswered.contains_call(key)
-                || tasks.has_running_task(key, &view.of(Era::Legacy))
+                || tasks.has_running_task(key, &view.legacy())
                 || subscriptions.contains_call(key)
         };
         (output, is_current)
@@ -1059,7 +1078,7 @@ impl<T: Transport> Session<T> {
     /// Begins and ends subscriptions at servers that were replaced, or where policy has changed.
     fn update_subscriptions(&mut self) {
         let agent = self.agent.for_servers();
-        for (server, subscription) in self.subscriptions.resources_mut().changes_for(&self.view.of(Era::Legacy)) {
+        for (server, subscription) in self.subscriptions.resources_mut().changes_for(&self.view.legacy()) {
             self.view.attach_for_disconnect(&server, agent.clone());
             server.subscribe_soon(agent.clone(), subscription);
         }
@@ -1070,7 +1089,7 @@ impl<T: Transport> Session<T> {
         if !self.output.has_room() {
             return;
         }
-        self.subscriptions.send_list_changes(&self.view.of(Era::Modern), &mut self.output);
+        self.subscriptions.send_list_changes(&self.view, &mut self.output);
         if self.agent.is_ready() {
             for kind in self.view.changed_lists() {
                 self.output.send([reply::notification(kind.change_notification())]);
@@ -1079,23 +1098,33 @@ impl<T: Transport> Session<T> {
     }
 }
 
-fn read_list(kind: ListKind, id: Bytes, params: Option<&Bytes>, era: Era) -> Result<ParkableRequest, ErrorObject> {
+fn read_list(
+    kind: ListKind,
+    id: Bytes,
+    params: Option<&Bytes>,
+    (era, face): (Era, Option<Arc<str>>),
+) -> Result<ParkableRequest, ErrorObject> {
     match params.map(|params| members(params, ["cursor"])) {
         Some(Err(_)) => Err(invalid("`params` is not an object")),
         Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => Err(invalid("unknown cursor: the list has one page")),
-        _ => Ok(ParkableRequest::List { id, kind, era }),
+        _ => Ok(ParkableRequest::List { id, kind, era, face }),
     }
 }
 
 /// A `subscriptions/listen` waits for the first lists, because its acknowledgement would omit resources that are not listed yet.
-fn read_listen(id: &Bytes, params: Option<&Bytes>, supports_tasks: bool) -> Result<ParkableRequest, ErrorObject> {
+fn read_listen(
+    id: &Bytes,
+    params: Option<&Bytes>,
+    supports_tasks: bool,
+    face: Option<Arc<str>>,
+) -> Result<ParkableRequest, ErrorObject> {
     let params = params.ok_or_else(|| invalid("the params are missing"))?;
     let filter = Filter::read(params).map_err(invalid)?;
     if !filter.tasks.is_empty() && !supports_tasks {
         return Err(missing_task_support());
     }
     // The id outlives the line.
-    Ok(ParkableRequest::Listen { id: Bytes::copy_from_slice(id), filter })
+    Ok(ParkableRequest::Listen { id: Bytes::copy_from_slice(id), filter, face })
 }
 
 fn invalid(why: impl Into<String>) -> ErrorObject {

@@ -39,6 +39,8 @@ pub struct ForwardableRequest {
     pub requests_task: bool,
     /// The metadata of a modern request.
     pub modern: Option<ModernMeta>,
+    /// The server whose face a modern request uses.
+    pub face: Option<Arc<str>>,
     /// When the line was read.
     pub received: Moment,
 }
@@ -142,7 +144,7 @@ impl ForwardableRequest {
         let params = params.ok_or(MetaError::Malformed(NOT_READABLE))?;
         let Params { target_kind, key, meta, requests_task } = method.read(params).map_err(MetaError::Malformed)?;
         // A wrong version is reported before other mistakes.
-        let Meta { progress_token, modern } = Meta::read(meta.as_ref())?;
+        let Meta { progress_token, modern, face } = Meta::read(meta.as_ref())?;
         let Some((raw_exposed_name, exposed_name)) = key.and_then(|raw| Some((raw.clone(), text(&raw)?))) else {
             return Err(MetaError::Malformed(match target_kind {
                 TargetKind::Tool | TargetKind::Prompt => "`name` is missing or not a string",
@@ -162,6 +164,7 @@ impl ForwardableRequest {
             progress_token,
             requests_task,
             modern,
+            face,
             received,
         })
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::era::request_meta::SERVER;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::parse_own_id;
 
@@ -16,6 +17,10 @@ pub(crate) const CWD: &str = "mcpd/cwd";
 pub(crate) const CONNECT: &str = "mcpd/connect";
 /// The first id for requests to the agent: a previous daemon has used the lower ones.
 pub(crate) const IDS_FROM: &str = "mcpd/ids_from";
+
+/// The notification with which `mcpd connect --server` begins a connection that uses the face of one server. It holds for the requests of
+/// both eras, so that no request has to be changed.
+pub(crate) const USE_FACE: &[u8] = b"notifications/mcpd/server";
 
 /// Ids count up from here and must stay below 2^53, so that every language represents them exactly.
 const MAX_ID: u64 = 1 << 52;
@@ -28,17 +33,28 @@ pub(super) struct InitializeMeta {
     pub(super) cwd: Option<Arc<str>>,
     pub(super) connect: Option<String>,
     pub(super) ids_from: Option<u64>,
+    /// The server whose face the agent uses.
+    pub(super) face: Option<Arc<str>>,
 }
 
 impl InitializeMeta {
+    /// Reads the `_meta` of the raw params of `initialize`.
+    pub(super) fn of(params: &Bytes) -> Self {
+        let meta = members(params, ["_meta"]).ok().and_then(|[meta]| meta);
+        meta.as_ref().map(Self::read).unwrap_or_default()
+    }
+
     /// Reads a raw `_meta`. Malformed members are ignored.
     pub(super) fn read(meta: &Bytes) -> Self {
-        let Ok([cwd, connect, ids_from]) = members(meta, [CWD, CONNECT, IDS_FROM]) else { return Self::default() };
+        let Ok([cwd, connect, ids_from, face]) = members(meta, [CWD, CONNECT, IDS_FROM, SERVER]) else {
+            return Self::default();
+        };
         let string = |raw: Option<Bytes>| String::from_utf8(text(&raw?)?.into()).ok();
         Self {
             cwd: string(cwd).filter(|cwd| Path::new(cwd).is_absolute() && !cwd.contains('\0')).map(Into::into),
             connect: string(connect).filter(|version| version.len() <= MAX_VERSION_LEN),
             ids_from: ids_from.and_then(|raw| parse_own_id(&raw)).filter(|id| *id <= MAX_ID),
+            face: string(face).map(Into::into),
         }
     }
 }
@@ -49,17 +65,18 @@ mod tests {
 
     #[test]
     fn malformed_members_are_ignored() {
-        for (meta, cwd, connect, ids_from) in [
-            (r#"{"mcpd/cwd":"/a","mcpd/connect":"1.2","mcpd/ids_from":7}"#, Some("/a"), Some("1.2"), Some(7)),
-            (r#"{"mcpd/cwd":"a","mcpd/connect":1,"mcpd/ids_from":"7"}"#, None, None, None),
-            (r#"{"mcpd/cwd":"/a\u0000","mcpd/ids_from":4503599627370496}"#, None, None, Some(1 << 52)),
-            (r#"{"mcpd/ids_from":4503599627370497,"progressToken":1}"#, None, None, None),
-            (r#"{"mcpd/ids_from":0}"#, None, None, None),
-            ("{}", None, None, None),
-            ("[]", None, None, None),
+        for (meta, cwd, connect, ids_from, face) in [
+            (r#"{"mcpd/cwd":"/a","mcpd/connect":"1.2","mcpd/ids_from":7}"#, Some("/a"), Some("1.2"), Some(7), None),
+            (r#"{"mcpd/cwd":"a","mcpd/connect":1,"mcpd/ids_from":"7","mcpd/server":7}"#, None, None, None, None),
+            (r#"{"mcpd/cwd":"/a\u0000","mcpd/ids_from":4503599627370496}"#, None, None, Some(1 << 52), None),
+            (r#"{"mcpd/ids_from":4503599627370497,"progressToken":1}"#, None, None, None, None),
+            (r#"{"mcpd/ids_from":0}"#, None, None, None, None),
+            (r#"{"mcpd/server":"files"}"#, None, None, None, Some("files")),
+            ("{}", None, None, None, None),
+            ("[]", None, None, None, None),
         ] {
             let connect = connect.map(str::to_owned);
-            let expected = InitializeMeta { cwd: cwd.map(Into::into), connect, ids_from };
+            let expected = InitializeMeta { cwd: cwd.map(Into::into), connect, ids_from, face: face.map(Into::into) };
             assert_eq!(InitializeMeta::read(&Bytes::from_static(meta.as_bytes())), expected, "{meta}");
         }
     }

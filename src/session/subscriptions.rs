@@ -6,6 +6,8 @@
 //! Source: MCP 2026-07-28, `basic/patterns/subscriptions`; extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status
 //! Notifications".
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::notification_queue::OutgoingNotification;
@@ -13,7 +15,7 @@ use super::output::Output;
 use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
 use super::task_token::{TaskTokenContents, TaskTokens};
 use super::unanswered::UnansweredRequests;
-use super::view::ListVersions;
+use super::view::{ListVersions, SessionView};
 use crate::config::Sharing;
 use crate::era::notification::for_subscription;
 use crate::era::subscription::{Filter, end};
@@ -40,6 +42,8 @@ struct ListenRequest {
     id: Bytes,
     /// Delayed notifications refer to it.
     key: CallKey,
+    /// The server whose face the request uses, if it names one.
+    face: Option<Arc<str>>,
     /// The acknowledged filter.
     filter: Filter,
     tasks: Vec<ListenedTask>,
@@ -116,7 +120,7 @@ impl Subscriptions {
     /// Acknowledges the part of a `subscriptions/listen` that the agent may see. Returns the subscriptions to begin at servers.
     pub(super) fn listen(
         &mut self,
-        id: &Bytes,
+        (id, face): (&Bytes, Option<Arc<str>>),
         mut filter: Filter,
         tokens: &TaskTokens,
         view: &View,
@@ -140,7 +144,8 @@ impl Subscriptions {
             }
         }
         let lists = ListVersions::of(&view.catalog, |kind| includes(&filter, kind));
-        self.requests.push(ListenRequest { id: id.clone(), key: unanswered.next_key(), filter, tasks, lists });
+        let key = unanswered.next_key();
+        self.requests.push(ListenRequest { id: id.clone(), key, face, filter, tasks, lists });
         Ok(changes)
     }
 
@@ -198,7 +203,7 @@ impl Subscriptions {
     }
 
     /// The notifications for a task whose status has changed.
-    pub(super) fn task_updated(&self, update: &ModernTaskStatus, view: &View) -> Vec<OutgoingNotification> {
+    pub(super) fn task_updated(&self, update: &ModernTaskStatus, view: &SessionView) -> Vec<OutgoingNotification> {
         let line = &update.line;
         let Ok(Message::Notification { params: Some(params), .. }) = parse(line) else { return Vec::new() };
         let Ok([Some(id)]) = members(&params, ["taskId"]) else { return Vec::new() };
@@ -211,16 +216,17 @@ impl Subscriptions {
             })
         };
         let updated = |listen: &ListenRequest| {
-            let updated = listen.tasks.iter().filter(|one| one.is_updated_by(update, view));
+            let view = view.modern(listen.face.as_ref());
+            let updated = listen.tasks.iter().filter(|one| one.is_updated_by(update, &view));
             updated.filter_map(|one| notification(listen, one)).collect::<Vec<_>>()
         };
         self.requests.iter().flat_map(updated).collect()
     }
 
     /// Sends one notification per changed list to each `subscriptions/listen`.
-    pub(super) fn send_list_changes(&mut self, view: &View, output: &mut Output) {
-        for ListenRequest { id, lists, .. } in &mut self.requests {
-            for kind in lists.update(&view.catalog) {
+    pub(super) fn send_list_changes(&mut self, view: &SessionView, output: &mut Output) {
+        for ListenRequest { id, face, lists, .. } in &mut self.requests {
+            for kind in lists.update(&view.modern(face.as_ref()).catalog) {
                 output.send([list_changed(kind, id)]);
             }
         }

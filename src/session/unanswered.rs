@@ -51,10 +51,12 @@ pub(super) enum ParkableRequest {
         id: Bytes,
         kind: ListKind,
         era: Era,
+        face: Option<Arc<str>>,
     },
     Listen {
         id: Bytes,
         filter: Filter,
+        face: Option<Arc<str>>,
     },
     Forward {
         request: ForwardableRequest,
@@ -79,10 +81,18 @@ impl ParkableRequest {
         }
     }
 
+    /// The server whose face it uses, if it names one.
+    pub(super) fn face(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::List { face, .. } | Self::Listen { face, .. } => face.as_ref(),
+            Self::Forward { request, .. } => request.face.as_ref(),
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::List { id, .. } => id.len(),
-            Self::Listen { id, filter } => id.len() + filter.to_json().len(),
+            Self::Listen { id, filter, .. } => id.len() + filter.to_json().len(),
             Self::Forward { request, .. } => request.line.len(),
         }
     }

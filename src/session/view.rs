@@ -6,7 +6,10 @@
 //! The agent is attached to a server that is not `shared` (its instances depend on its agents), that broadcasts log messages, or at
 //! which the agent has a log level, a subscription or a task. The server then knows the agent's channel, and learns when the agent
 //! disconnects.
+//!
+//! An agent may use the face of one server. A modern request names the face itself, or uses that of the connection.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,8 +24,12 @@ use crate::config::{Launch, Sharing};
 use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{AgentViewSource, Member, View, WatchedView};
+use crate::printable::excerpt;
 use crate::server::messages::call::ExposureView;
 use crate::server::{Agent, Attachment, ServerHandle};
+
+/// Maximum length of an unknown server name in an error, in characters.
+const MAX_SERVER_LEN: usize = 64;
 
 pub(super) struct SessionView {
     legacy_view: ShownView,
@@ -31,6 +38,8 @@ pub(super) struct SessionView {
     /// Maximum time that list requests are parked for instances of this agent whose lists are not cached.
     first_list_wait: Duration,
     cwd: Option<Arc<str>>,
+    /// The server whose face this connection uses.
+    face: Option<Arc<str>>,
     attachments: Vec<Attachment>,
     /// Servers' instances for this agent that have not sent their lists yet.
     outstanding_instances: usize,
@@ -44,12 +53,30 @@ pub(super) struct SessionView {
     lists: ListVersions,
 }
 
-/// A view that the agent is shown.
+/// A view of the profile or of this agent. The agent is shown the whole, or a face of it.
 #[derive(Clone)]
 struct ShownView {
     view: watch::Receiver<Arc<View>>,
-    /// Checks the same view for the tokio tasks of servers.
+    /// Checks the whole, or the face that the connection uses, for the tokio tasks of servers.
     exposure: Arc<WatchedView>,
+}
+
+/// An agent wants the face of a server that its profile does not have.
+#[derive(Debug)]
+pub(super) struct UnknownServer {
+    server: Arc<str>,
+    /// The servers of the profile.
+    known: Vec<Arc<str>>,
+}
+
+impl fmt::Display for UnknownServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no server `{}` here", excerpt(&self.server, MAX_SERVER_LEN))?;
+        match &self.known[..] {
+            [] => f.write_str("; this profile has no servers"),
+            known => write!(f, "; the servers of this profile are {}", known.join(", ")),
+        }
+    }
 }
 
 /// The version of each list that a peer has, or was notified of.
@@ -57,8 +84,14 @@ struct ShownView {
 pub(super) struct ListVersions(PerKind<Option<u64>>);
 
 impl ShownView {
-    fn new(view: watch::Receiver<Arc<View>>) -> Self {
-        Self { exposure: WatchedView::new(&view), view }
+    fn new(view: watch::Receiver<Arc<View>>, face: Option<&Arc<str>>) -> Self {
+        Self { exposure: WatchedView::new(&view, face.cloned()), view }
+    }
+
+    /// The whole, or the face of one server.
+    fn face(&self, server: Option<&Arc<str>>) -> Arc<View> {
+        let view = self.view.borrow();
+        server.map_or_else(|| Arc::clone(&view), |server| view.face(server))
     }
 }
 
@@ -92,13 +125,14 @@ impl SessionView {
         first_list_wait: Duration,
         cwd: Option<Arc<str>>,
     ) -> Self {
-        let profile = ShownView::new(profile);
+        let profile = ShownView::new(profile, None);
         Self {
             legacy_view: profile.clone(),
             modern_view: profile,
             agent_views,
             first_list_wait,
             cwd,
+            face: None,
             attachments: Vec::new(),
             outstanding_instances: 0,
             without_cached_lists: 0,
@@ -108,21 +142,53 @@ impl SessionView {
         }
     }
 
-    /// The view for requests of this era.
-    pub(super) fn of(&self, era: Era) -> Arc<View> {
-        self.shown(era).view.borrow().clone()
+    /// The view of the legacy agent.
+    pub(super) fn legacy(&self) -> Arc<View> {
+        self.legacy_view.face(self.face.as_ref())
     }
 
-    /// The check by which a server's tokio task sees whether a waiting request of this era is still permitted.
-    pub(super) fn exposure(&self, era: Era) -> Arc<dyn ExposureView> {
-        Arc::clone(&self.shown(era).exposure) as _
+    /// The view of a modern request that names `face`, if it names one.
+    pub(super) fn modern(&self, face: Option<&Arc<str>>) -> Arc<View> {
+        self.modern_view.face(face.or(self.face.as_ref()))
     }
 
-    fn shown(&self, era: Era) -> &ShownView {
+    /// The view of a request of this era. Only a modern request names a face.
+    pub(super) fn of(&self, era: Era, face: Option<&Arc<str>>) -> Arc<View> {
         match era {
+            Era::Legacy => self.legacy(),
+            Era::Modern => self.modern(face),
+        }
+    }
+
+    /// The check by which a server's tokio task sees whether a waiting request is still permitted.
+    pub(super) fn exposure(&self, era: Era, face: Option<&Arc<str>>) -> Arc<dyn ExposureView> {
+        let ShownView { view, exposure } = match era {
             Era::Legacy => &self.legacy_view,
             Era::Modern => &self.modern_view,
+        };
+        match face {
+            Some(_) if face != self.face.as_ref() => WatchedView::new(view, face.cloned()) as _,
+            _ => Arc::clone(exposure) as _,
         }
+    }
+
+    /// Uses the face of `server` for this connection, from its first request on.
+    pub(super) fn set_face(&mut self, server: Arc<str>) {
+        self.face = Some(server);
+        for shown in [&mut self.legacy_view, &mut self.modern_view] {
+            *shown = ShownView::new(shown.view.clone(), self.face.as_ref());
+        }
+    }
+
+    /// The server whose face a request uses, if it uses one.
+    ///
+    /// # Errors
+    /// If the profile does not have the server.
+    pub(super) fn check_face<'a>(&'a self, face: Option<&'a Arc<str>>) -> Result<Option<&'a Arc<str>>, UnknownServer> {
+        let Some(server) = face.or(self.face.as_ref()) else { return Ok(None) };
+        let view = self.modern_view.view.borrow();
+        let known: Vec<_> = view.servers.iter().map(|member| Arc::clone(&member.config.name)).collect();
+        if known.contains(server) { Ok(Some(server)) } else { Err(UnknownServer { server: Arc::clone(server), known }) }
     }
 
     /// Whether the first lists are complete in `view`, so that list requests can be answered. A modern request sees the profile's
@@ -148,13 +214,14 @@ impl SessionView {
 
     /// The lists of a legacy agent that have changed since it was last notified.
     pub(super) fn changed_lists(&mut self) -> Vec<ListKind> {
-        self.lists.update(&self.legacy_view.view.borrow().catalog)
+        let view = self.legacy();
+        self.lists.update(&view.catalog)
     }
 
     /// Whether the agent may know of changes of this resource, which may be denied by now.
     pub(super) fn permits_resource(&self, server: &str, uri: &[u8]) -> bool {
         let Ok(uri) = str::from_utf8(uri) else { return false };
-        let view = self.legacy_view.view.borrow();
+        let view = self.legacy();
         let is_it = |member: &&Member| **member.handle.name() == *server && member.is_enabled();
         view.servers
             .iter()
@@ -179,7 +246,7 @@ impl SessionView {
             if !view.same_channel(&self.modern_view.view) {
                 events.watch(view.clone());
             }
-            self.legacy_view = ShownView::new(view);
+            self.legacy_view = ShownView::new(view, self.face.as_ref());
         }
         is_other
     }
@@ -214,7 +281,7 @@ impl SessionView {
 
     /// Attaches the agent to the servers that need it.
     pub(super) fn attach_where_needed(&mut self, agent: &Agent, events: &mut Events) {
-        let current = self.of(Era::Legacy);
+        let current = self.legacy();
         let needs_attachment = |member: &&Member| {
             let settings = &member.config.settings;
             // So does a pool, because the eras of its agents decide the era of its instances.

@@ -97,16 +97,12 @@ impl ProfileView {
         let members: Vec<_> = seen
             .filter_map(|((_, seen), (entry, lists))| Some(entry.member(Arc::clone(seen.as_ref()?), lists)))
             .collect();
-        let is_known = |member: &Member| {
-            let published = member.handle.published();
-            published.first_start_ended || published.lists_known
-        };
-        let settled = settled || last.settled || members.iter().all(is_known);
+        let settled = settled || last.settled || members.iter().all(Member::is_known);
         let same = members.len() == last.servers.len() && members.iter().zip(&last.servers).all(|(a, b)| a.is_as(b));
         let is_new = std::mem::take(&mut self.changed) || !same || settled != last.settled;
         if is_new {
             let view = View::new(&mut self.names, self.profile.naming.clone(), members, settled);
-            self.view.send_replace(Arc::new(view));
+            self.view.send_replace(Arc::new(view.with_faces_of(&last)));
         }
         self.subscribers.show(&self.view.borrow(), is_new, &mut self.names);
     }

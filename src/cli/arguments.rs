@@ -6,7 +6,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
 use super::completions::Shell;
-use super::profile::ProfileArg;
 use crate::known_clients::{CLIENTS, Client};
 
 /// One daemon that owns your MCP servers and serves them to all your agents.
@@ -21,7 +20,7 @@ pub(super) struct Arguments {
 }
 
 /// Parses the name of a known client. Errors, `--help` and completions list all of them.
-fn client() -> impl TypedValueParser<Value = &'static Client> {
+pub(super) fn client() -> impl TypedValueParser<Value = &'static Client> {
     PossibleValuesParser::new(CLIENTS.iter().map(|client| client.word))
         .try_map(|word| Client::named(&word).ok_or_else(|| format!("unknown client `{word}`")))
 }
@@ -88,13 +87,7 @@ pub(super) enum Command {
     /// Run the daemon as a systemd user service, from each login on
     Service(super::service::Arguments),
     /// Connect standard input and output to the daemon, for agents that launch a command
-    Connect {
-        #[command(flatten)]
-        profile: ProfileArg,
-        /// Print the configuration entry for this client instead
-        #[arg(long, value_name = "CLIENT", value_parser = client())]
-        print: Option<&'static Client>,
-    },
+    Connect(super::connect::Arguments),
     /// Print the completion script of a shell; it completes commands, servers and tools
     Completions {
         /// The shell

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
+use clap_complete::ArgValueCandidates;
 use futures_util::FutureExt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
@@ -13,8 +15,9 @@ use tokio::net::UnixStream;
 use tokio::time::sleep;
 
 use super::profile::ProfileArg;
-use super::{FAILED, NOT_RUNNING, fail};
+use super::{FAILED, NOT_RUNNING, completions, fail};
 use crate::autostart::{self, AutostartError};
+use crate::known_clients::Client;
 use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
 use crate::sockets::{self, AGENT_SOCKET, ExpectedListener, RuntimeDir};
 
@@ -22,7 +25,30 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Delay before the next attempt when the socket's backlog is full.
 const BACKLOG_RETRY: Duration = Duration::from_millis(5);
 
-pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCode {
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) profile: ProfileArg,
+    /// Connect to the face of this server only: its own tool names, instructions and capabilities, under the same policy
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completions::servers))]
+    pub(super) server: Option<String>,
+    /// Print the configuration entry for this client instead
+    #[arg(long, value_name = "CLIENT", value_parser = super::arguments::client())]
+    print: Option<&'static Client>,
+    /// Print one entry for each server of the profile, named like the server
+    #[arg(long, requires = "print", conflicts_with = "server")]
+    pub(super) each: bool,
+}
+
+impl Arguments {
+    /// The client whose entry is printed.
+    pub(super) fn print(&self) -> Option<&'static Client> {
+        self.print
+    }
+}
+
+pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> ExitCode {
+    let profile = &arguments.profile;
     let socket = match profile.socket(directory) {
         Ok(socket) => socket,
         Err(refused) => return refused,
@@ -43,9 +69,8 @@ pub(super) async fn run(directory: &RuntimeDir, profile: &ProfileArg) -> ExitCod
         }
     };
     let explain = Box::new(|| autostart::failure_of_unit(directory).boxed_local());
-    match shim::run(first(directory, profile, socket), sockets, ShimInfo { cwd, version: VERSION }, print, explain)
-        .await
-    {
+    let info = ShimInfo { cwd, version: VERSION, server: arguments.server.clone() };
+    match shim::run(first(directory, profile, socket), sockets, info, print, explain).await {
         Outcome::AgentLeft => ExitCode::SUCCESS,
         Outcome::NoDaemon(code) => code,
         Outcome::Incompatible(why) => fail(FAILED, why),

@@ -1,29 +1,85 @@
-//! `mcpd connect --print CLIENT`: prints the configuration entry for a client.
+//! `mcpd connect --print CLIENT`: prints the configuration entries for a client.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::config_edit::OLD_ENTRIES;
-use super::{FAILED, fail, print};
+use super::connect::Arguments;
+use super::profile::ProfileArg;
+use super::{FAILED, NOT_RUNNING, USAGE, fail, print};
+use crate::admin;
+use crate::autostart;
 use crate::config::interpolate::Process;
 use crate::known_clients::{Client, Program};
-use crate::sockets::{RuntimeDir, SESSION_VARIABLE};
+use crate::sockets::{ADMIN_SOCKET, ExpectedListener, RuntimeDir, SESSION_VARIABLE};
 
-/// Prints the entry for `client` on stdout, and its file on stderr. `options`: what `mcpd connect` needs to find `directory`.
-pub(super) fn run(client: &Client, options: &[String], directory: Option<&RuntimeDir>) -> ExitCode {
+/// Prints the entries for `client` on stdout, and its file on stderr. `given`: the runtime directory on the command line.
+pub(super) fn run(
+    client: &Client,
+    arguments: &Arguments,
+    given: Option<&Path>,
+    directory: Option<&RuntimeDir>,
+) -> ExitCode {
     let Some(command) = this_program() else { return fail(FAILED, "the path of this executable is not UTF-8") };
-    let args = ["connect".to_owned()].into_iter().chain(options.iter().cloned()).collect();
-    let program = Program { command, args, env: variables(directory) };
+    let options = [options(given), arguments.profile.options()].concat();
+    let program = |server: Option<&str>| {
+        let face = server.map(|server| ["--server".to_owned(), server.to_owned()]);
+        let args = ["connect".to_owned()].into_iter().chain(options.clone()).chain(face.into_iter().flatten());
+        let name = server.unwrap_or("mcpd").to_owned();
+        Program { name, command: command.clone(), args: args.collect(), env: variables(directory) }
+    };
+    let programs: Vec<_> = if arguments.each {
+        match servers(&arguments.profile, directory) {
+            Ok(servers) => servers.iter().map(|server| program(Some(server))).collect(),
+            Err(code) => return code,
+        }
+    } else {
+        vec![program(arguments.server.as_deref())]
+    };
     let file =
         client.main_file(&Process).map_or_else(|| "its configuration".to_owned(), |file| file.display().to_string());
-    print_note!("Add this entry to {file} ({}), and keep what the file already has:", client.title);
-    let printed = print(client.entry(&program));
-    if let Some(line) = client.command_line(&program) {
-        print_note!("Or run this command, which adds the entry: {line}");
+    let what = if programs.len() == 1 { "this entry" } else { "these entries" };
+    print_note!("Add {what} to {file} ({}), and keep what the file already has:", client.title);
+    let printed = print(client.entries(&programs));
+    let lines: Vec<_> = programs.iter().filter_map(|program| client.command_line(program)).collect();
+    match &lines[..] {
+        [] => {}
+        [line] => print_note!("Or run this command, which adds the entry: {line}"),
+        lines => print_note!("Or run these commands, which add the entries:\n{}", lines.join("\n")),
     }
     print_note!("{OLD_ENTRIES}");
     printed
+}
+
+/// The servers of the profile, from the daemon, which is started if none runs. An error is printed.
+fn servers(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Result<Vec<String>, ExitCode> {
+    if profile.daemon() != ExpectedListener::OwnDaemon {
+        let message = "only the user who runs the daemon can list its servers; use `--server NAME` for each";
+        return Err(fail(USAGE, message));
+    }
+    let Some(directory) = directory else {
+        return Err(fail(USAGE, "there is no runtime directory: use `--runtime-dir`"));
+    };
+    let mut found = Vec::new();
+    let listed = super::block_on(async {
+        if let Err(error) = autostart::ensure(directory).await {
+            return fail(NOT_RUNNING, error);
+        }
+        match admin::status(&directory.socket(ADMIN_SOCKET)).await {
+            Ok(report) => match report.profiles.into_iter().find(|known| known.name == profile.name()) {
+                Some(known) => found = known.servers,
+                None => return profile.unknown(directory),
+            },
+            Err(error) => return fail(FAILED, error),
+        }
+        ExitCode::SUCCESS
+    });
+    match &found[..] {
+        _ if listed != ExitCode::SUCCESS => Err(listed),
+        [] => Err(fail(FAILED, "the profile has no servers; `mcpd add` adds one")),
+        _ => Ok(found),
+    }
 }
 
 /// The variable that `mcpd connect` needs to find `directory`. Clients do not pass `XDG_RUNTIME_DIR` on.

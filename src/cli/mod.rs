@@ -105,13 +105,10 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Man(man) => man::run(&man),
         Command::Service(arguments) => service::run(&arguments, directory),
         Command::Schema => print(crate::config::SCHEMA),
-        Command::Connect { profile, print: Some(client) } => {
-            let options = [connect_print::options(given.as_deref()), profile.options()].concat();
-            connect_print::run(client, &options, directory.ok().as_ref())
-        }
-        Command::Connect { profile, print: None } => {
-            run_in(directory, async |directory| connect::run(directory, &profile).await)
-        }
+        Command::Connect(arguments) => match arguments.print() {
+            Some(client) => connect_print::run(client, &arguments, given.as_deref(), directory.ok().as_ref()),
+            None => run_in(directory, async |directory| connect::run(directory, &arguments).await),
+        },
     }
 }
 

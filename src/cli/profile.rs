@@ -52,7 +52,7 @@ impl ProfileArg {
         if is_missing && directory.is_served() { self.unknown(directory) } else { connect_failure(path, error) }
     }
 
-    fn unknown(&self, directory: &RuntimeDir) -> ExitCode {
+    pub(super) fn unknown(&self, directory: &RuntimeDir) -> ExitCode {
         let others = directory.profiles();
         let known: Vec<_> = [Profile::DEFAULT].into_iter().chain(others.iter().map(String::as_str)).collect();
         let name = self.profile.escape_debug();

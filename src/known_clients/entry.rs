@@ -1,4 +1,4 @@
-//! Formats the entry that connects a client to mcpd.
+//! Formats the entries that connect a client to mcpd.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,11 @@ use serde_json::json;
 use super::Client;
 use crate::config::edit::toml_string;
 
-/// The name of the entry.
-const NAME: &str = "mcpd";
-
 /// The program that a client runs as its server.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Program {
+    /// The name of the entry.
+    pub(crate) name: String,
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
     /// Variables that the client would not pass on itself.
@@ -46,9 +45,9 @@ fn pretty(file: &impl Serialize) -> String {
 }
 
 /// A table of TOML, for Codex.
-fn codex_table(Program { command, args, env }: &Program) -> String {
+fn codex_table(Program { name, command, args, env }: &Program) -> String {
     let args: Vec<_> = args.iter().map(|arg| toml_string(arg)).collect();
-    let mut table = format!("[mcp_servers.{NAME}]\ncommand = {}\nargs = [{}]\n", toml_string(command), args.join(", "));
+    let mut table = format!("[mcp_servers.{name}]\ncommand = {}\nargs = [{}]\n", toml_string(command), args.join(", "));
     if !env.is_empty() {
         let env: Vec<_> = env.iter().map(|(name, value)| format!("{name} = {}", toml_string(value))).collect();
         table += &format!("env = {{ {} }}\n", env.join(", "));
@@ -57,38 +56,43 @@ fn codex_table(Program { command, args, env }: &Program) -> String {
 }
 
 impl Client {
-    /// The entry that runs `program`, as a whole file in the client's format, which ends with a line feed.
-    pub(crate) fn entry(&self, program: &Program) -> String {
-        let Program { command, args, env } = program;
+    /// The entries that run `programs`, as a whole file in the client's format, which ends with a line feed.
+    pub(crate) fn entries<'a>(&self, programs: &'a [Program]) -> String {
         let (table, kind) = match self.word {
-            "codex" => return codex_table(program),
+            "codex" => return programs.iter().map(codex_table).collect::<Vec<_>>().join("\n"),
             // Version 2 also has the servers in `mcp.servers`, and reads those of version 1 in `mcp`. Source:
             // opencode.ai/v1/docs/mcp-servers, "Local"; opencode.ai/docs/migrate-v1, "Use your existing configuration".
             "opencode" => {
-                let command = [command].into_iter().chain(args).map(String::as_str).collect();
-                let entry = OpenCodeEntry { kind: "local", command, environment: env };
-                return pretty(&BTreeMap::from([("mcp", BTreeMap::from([(NAME, entry)]))]));
+                let entry = |program: &'a Program| {
+                    let Program { name, command, args, env } = program;
+                    let command = [command].into_iter().chain(args).map(String::as_str).collect();
+                    (name, OpenCodeEntry { kind: "local", command, environment: env })
+                };
+                return pretty(&BTreeMap::from([("mcp", programs.iter().map(entry).collect::<BTreeMap<_, _>>())]));
             }
             "vscode" => ("servers", Some("stdio")),
             "zed" => ("context_servers", None),
             "claude-code" => ("mcpServers", Some("stdio")),
             _ => ("mcpServers", None),
         };
-        let file = BTreeMap::from([(table, BTreeMap::from([(NAME, Entry { kind, command, args, env })]))]);
-        pretty(&file)
+        let entry = |program: &'a Program| {
+            let Program { name, command, args, env } = program;
+            (name, Entry { kind, command, args, env })
+        };
+        pretty(&BTreeMap::from([(table, programs.iter().map(entry).collect::<BTreeMap<_, _>>())]))
     }
 
     /// The client's own command line that adds the entry, if it has one.
-    pub(crate) fn command_line(&self, Program { command, args, env }: &Program) -> Option<String> {
+    pub(crate) fn command_line(&self, Program { name, command, args, env }: &Program) -> Option<String> {
         let words = [command].into_iter().chain(args).map(|word| shell_word(word));
         let command_line = words.collect::<Vec<_>>().join(" ");
         let variables: String =
             env.iter().map(|(name, value)| format!(" --env {}", shell_word(&format!("{name}={value}")))).collect();
         match self.word {
-            "claude-code" => Some(format!("claude mcp add --scope user {NAME}{variables} -- {command_line}")),
-            "codex" => Some(format!("codex mcp add {NAME}{variables} -- {command_line}")),
+            "claude-code" => Some(format!("claude mcp add --scope user {name}{variables} -- {command_line}")),
+            "codex" => Some(format!("codex mcp add {name}{variables} -- {command_line}")),
             "vscode" => {
-                let mut entry = json!({ "name": NAME, "command": command, "args": args });
+                let mut entry = json!({ "name": name, "command": command, "args": args });
                 if !env.is_empty() {
                     entry["env"] = json!(env);
                 }
@@ -122,7 +126,12 @@ mod tests {
         {
             assert_eq!(shell_word(word), spelt);
         }
-        let program = Program { command: "/a b/mcpd".into(), args: vec!["connect".into()], ..Program::default() };
+        let program = Program {
+            name: "mcpd".into(),
+            command: "/a b/mcpd".into(),
+            args: vec!["connect".into()],
+            ..Program::default()
+        };
         let line = Client::named("claude-code").and_then(|client| client.command_line(&program));
         assert_eq!(line.as_deref(), Some("claude mcp add --scope user mcpd -- '/a b/mcpd' connect"));
     }
@@ -131,9 +140,9 @@ mod tests {
     fn every_client_gets_the_command_and_its_arguments() {
         let env = BTreeMap::from([("X".to_owned(), "a 'b".to_owned())]);
         let args = vec!["connect".to_owned(), "a\\b".to_owned()];
-        let program = Program { command: r#"/x/"y""#.to_owned(), args, env };
+        let program = Program { name: "mcpd".to_owned(), command: r#"/x/"y""#.to_owned(), args, env };
         for client in &CLIENTS {
-            let entry = client.entry(&program);
+            let entry = client.entries(std::slice::from_ref(&program));
             let [command, args, env] = if client.word == "codex" {
                 assert!(entry.starts_with("[mcp_servers.mcpd]\n"), "{entry}");
                 [r#"command = "/x/\"y\"""#, r#"args = ["connect", "a\\b"]"#, r#"env = { X = "a 'b" }"#]

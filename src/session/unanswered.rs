@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn list(id: &'static str) -> ParkableRequest {
-        ParkableRequest::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy }
+        ParkableRequest::List { id: Bytes::from(id), kind: ListKind::Tools, era: Era::Legacy, face: None }
     }
 
     #[test]

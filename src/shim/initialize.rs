@@ -3,22 +3,24 @@
 //! Source: MCP 2025-11-25, `basic/lifecycle`, "Initialization". For modern agents see [`super::modern`].
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::jsonrpc::Message;
 use crate::jsonrpc::codec::without_marks;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::session::initialize_meta::{CONNECT, CWD, IDS_FROM};
+use crate::session::initialize_meta::{CONNECT, CWD, IDS_FROM, USE_FACE};
 use crate::transport::Incoming;
 
-/// What the shim adds to `initialize`.
+/// What the shim tells the daemon.
 #[derive(Debug, Clone)]
 pub(crate) struct ShimInfo {
     /// Its working directory, if that is UTF-8.
     pub(crate) cwd: Option<String>,
     /// Its version.
     pub(crate) version: &'static str,
+    /// The server whose face the agent uses.
+    pub(crate) server: Option<String>,
 }
 
 /// The result of `initialize`.
@@ -41,6 +43,13 @@ pub(super) fn annotate(line: &Bytes, info: &ShimInfo) -> Bytes {
     let cwd = info.cwd.as_ref().map(|cwd| (CWD, Value::from(cwd.as_str())));
     let members = cwd.into_iter().chain([(CONNECT, Value::from(info.version))]);
     edit(line, &[], members.collect()).unwrap_or_else(|| line.clone())
+}
+
+/// The notification with which each connection begins, if the agent uses the face of a server.
+pub(super) fn use_face(info: &ShimInfo) -> Option<Bytes> {
+    let params = json!({ "server": info.server.as_ref()? });
+    let method = String::from_utf8_lossy(USE_FACE);
+    Some(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{params}}}\n").into())
 }
 
 /// The line for another daemon, with another id and protocol version. That daemon numbers its requests from `ids_from`
@@ -106,7 +115,7 @@ mod tests {
 
     #[test]
     fn metadata_is_added_only_where_missing() {
-        let info = ShimInfo { cwd: Some("/a \"b\"".to_owned()), version: "1.2.3" };
+        let info = ShimInfo { cwd: Some("/a \"b\"".to_owned()), version: "1.2.3", server: None };
         let both = r#""mcpd/cwd":"/a \"b\"","mcpd/connect":"1.2.3""#;
         for (params, expected) in [
             (r#"{"protocolVersion":"v"}"#, format!(r#"{{"_meta":{{{both}}},"protocolVersion":"v"}}"#)),

@@ -40,6 +40,7 @@ mod enablement;
 mod eras;
 mod examples;
 mod exclusive_replacement;
+mod faces;
 mod failed_starts;
 mod failure_log;
 mod fair_share;

@@ -135,7 +135,8 @@ pub(super) fn agents(agents: &[AgentReport], style: OutputStyle) -> String {
             agent.session.to_string().into(),
             agent.client.as_deref().map_or_else(dash, Cell::from),
             agent.pid.map_or_else(dash, |pid| pid.to_string().into()),
-            agent.profile.as_str().into(),
+            // An agent at a face: `PROFILE/SERVER`.
+            [Some(&*agent.profile), agent.server.as_deref()].into_iter().flatten().collect::<Vec<_>>().join("/").into(),
             agent.protocol.clone().map_or_else(dash, Cell::from),
             short_duration(agent.connected_ms).into(),
             agent.calls.to_string().into(),

@@ -37,7 +37,7 @@ struct World {
 impl World {
     /// A world with an initialized agent.
     fn new() -> Self {
-        let own = ShimInfo { cwd: None, version: "1" };
+        let own = ShimInfo { cwd: None, version: "1", server: None };
         let mut world = Self {
             relay: Relay::new(own, 7),
             now: Instant::now(),
@@ -274,7 +274,7 @@ fn requests_refused_by_a_stopping_daemon_go_to_the_next_one_in_order() {
 
 #[test]
 fn lines_before_the_initialize_response_keep_their_order() {
-    let mut relay = Relay::new(ShimInfo { cwd: None, version: "1" }, 7);
+    let mut relay = Relay::new(ShimInfo { cwd: None, version: "1", server: None }, 7);
     for line in [
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"_meta\":{\"mcpd/connect\":\"0\"},\"protocolVersion\":\"v\"}}\n",
         "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n",
@@ -296,7 +296,7 @@ fn lines_before_the_initialize_response_keep_their_order() {
 #[test]
 fn initialize_expires_though_daemons_come_and_go() {
     let now = Instant::now();
-    let mut relay = Relay::new(ShimInfo { cwd: None, version: "1" }, 7);
+    let mut relay = Relay::new(ShimInfo { cwd: None, version: "1", server: None }, 7);
     let hello = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"v\"}}\n";
     relay.receive_from_agent(Piece::Line(Bytes::from_static(hello)), now);
     for seconds in 0..10 {

@@ -8,7 +8,7 @@ use super::oversized::OversizedLine;
 use super::{Relay, RelayEvent, State, gone, unavailable};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
-use crate::shim::initialize::{InitializeResult, parse_result, replay};
+use crate::shim::initialize::{InitializeResult, parse_result, replay, use_face};
 use crate::shim::parked::ParkedLine;
 use crate::shim::request_group::RequestGroup;
 use crate::shim::resubscribe::request;
@@ -52,6 +52,9 @@ impl Relay {
     /// A daemon is connected.
     pub(in crate::shim) fn connected(&mut self) {
         self.to_daemon = Outbox::default();
+        if let Some(notification) = use_face(&self.info) {
+            self.to_daemon.push(notification);
+        }
         let id = self.resubscriptions.id();
         let initialize = self.memory.initialize.as_ref();
         let request =

@@ -24,7 +24,7 @@ pub(crate) struct Agent {
     next_id: u64,
     accountable: bool,
     /// Members of `_meta` in each request; empty in the legacy era.
-    pub(super) meta: Map<String, Value>,
+    pub(crate) meta: Map<String, Value>,
 }
 
 /// Connects as another user to a socket, without access checks on its directory, as through a bind mount. Requires root.
@@ -102,7 +102,8 @@ impl Agent {
         self.initialize_with(version, capabilities, &json!({}))
     }
 
-    fn initialize_with(&mut self, version: &str, capabilities: &Value, meta: &Value) -> Value {
+    /// [`Agent::initialize_as`] with these members in `_meta`.
+    pub(crate) fn initialize_with(&mut self, version: &str, capabilities: &Value, meta: &Value) -> Value {
         let info = json!({"name": "test-agent", "version": "7"});
         let params = json!({
             "protocolVersion": version, "capabilities": capabilities, "clientInfo": info, "_meta": meta,

@@ -9,7 +9,7 @@ struct Shim(Relay, Instant);
 
 impl Shim {
     fn new() -> Self {
-        Self(Relay::new(ShimInfo { cwd: Some("/a".to_owned()), version: "1" }, 7), Instant::now())
+        Self(Relay::new(ShimInfo { cwd: Some("/a".to_owned()), version: "1", server: None }, 7), Instant::now())
     }
 
     /// A relay that has forwarded this request.

@@ -213,6 +213,12 @@ pub fn known(version: &str) -> Option<&'static str> {
     LEGACY.into_iter().find(|known| *known == version)
 }
 
+/// A version of either era, if mcpd supports it.
+#[must_use]
+pub fn supported(version: &str) -> Option<&'static str> {
+    if version == MODERN { Some(MODERN) } else { known(version) }
+}
+
 /// Whether `protocol` has the method, notification or capability `name`, or [`BATCHES`], so that it may be sent to a peer with this
 /// version.
 #[must_use]

@@ -7,16 +7,12 @@ const ALL: usize = 32 << 10;
 /// With less space left, a text is omitted instead of cut.
 const WORTHWHILE: usize = 256;
 
-/// A server's instructions cut to a maximum length; `None` if they are blank.
-pub(crate) fn bounded(text: &str) -> Option<String> {
-    let text = text.trim();
-    (!text.is_empty()).then(|| cut(text, EACH))
-}
-
 /// The instructions of `each` server (name, text) under a heading with its name, in order. `None` if there are none.
 pub(crate) fn combine<'a>(each: impl Iterator<Item = (&'a str, &'a str)>) -> Option<String> {
     let (mut all, mut left_out) = (String::new(), 0);
-    for (server, text) in each {
+    let texts = each.map(|(server, text)| (server, text.trim())).filter(|(_, text)| !text.is_empty());
+    for (server, text) in texts {
+        let text = &cut(text, EACH);
         let heading = format!("{}# {server}\n\n", if all.is_empty() { "" } else { "\n\n" });
         let room = ALL.saturating_sub(all.len() + heading.len());
         if text.len() > room && room < WORTHWHILE {
@@ -32,7 +28,7 @@ pub(crate) fn combine<'a>(each: impl Iterator<Item = (&'a str, &'a str)>) -> Opt
 }
 
 /// At most `most` bytes of `text`, cut between characters, with a note if it was cut.
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
@@ -48,12 +44,12 @@ mod tests {
     fn each_stands_under_its_servers_name_in_order() {
         assert_eq!(combine([("b", "one"), ("a", "two")].into_iter()).as_deref(), Some("# b\n\none\n\n# a\n\ntwo"));
         assert_eq!(combine(std::iter::empty()), None);
-        assert_eq!((bounded(" \n"), bounded(" x\n").as_deref()), (None, Some("x")));
+        assert_eq!(combine([("a", " \n"), ("b", " x\n")].into_iter()).as_deref(), Some("# b\n\nx"));
     }
 
     #[test]
     fn long_instructions_are_cut_between_characters_with_a_notice() {
-        let text = bounded(&format!("x{}", "é".repeat(EACH))).expect("a text");
+        let text = cut(&format!("x{}", "é".repeat(EACH)), EACH);
         let (cut, notice) = text.split_once('\n').expect("two lines");
         assert_eq!((cut.len(), cut.chars().skip(1).all(|c| c == 'é')), (EACH - 1, true));
         assert_eq!(notice, format!("[cut by mcpd after {} of {} bytes]", EACH - 1, 2 * EACH + 1));

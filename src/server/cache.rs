@@ -1,4 +1,4 @@
-//! The last known lists and instructions of servers, one file each. A lazy server is listed from its file until its first
+//! The last known lists and identities of servers, one file each. A lazy server is listed from its file until its first
 //! call starts it, and `mcpd check` matches patterns against it.
 //!
 //! The name of a file is a hash of the server's launch configuration, so a changed configuration has no file. A file is replaced
@@ -16,10 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
+use super::identity::{Identities, ServerIdentity};
 use super::listing::{Listing, Next};
 use crate::catalog::{List, Lists};
 use crate::config::{Launch, ServerConfig};
 use crate::disk::on_disk;
+use crate::era;
 use crate::list_kind::{ListKind, PerKind};
 
 /// Largest file that is read: the limits of the lists, and a little more.
@@ -27,13 +29,13 @@ const MAX_FILE: u64 = 16 << 20;
 /// At this number of files the oldest one is removed.
 const MAX_FILES: usize = 1000;
 /// Rises with each change of the file's format.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
-/// The lists and instructions of a server.
+/// The lists and identities of a server.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     pub(super) lists: Lists,
-    pub(super) instructions: Option<Arc<str>>,
+    pub(super) identities: Identities,
 }
 
 /// The file of one server.
@@ -55,11 +57,37 @@ struct CacheContent<'a> {
     resources: Vec<&'a RawValue>,
     #[serde(borrow, rename = "resourceTemplates")]
     templates: Vec<&'a RawValue>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    instructions: Option<String>,
+    #[serde(borrow)]
+    identities: Vec<CachedIdentity<'a>>,
     /// [`crate::catalog::List::makes_tasks`] of its tools.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "makesTasks")]
     makes_tasks: bool,
+}
+
+/// [`ServerIdentity`] of one era.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CachedIdentity<'a> {
+    protocol_version: &'a str,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    server_info: Option<&'a RawValue>,
+    #[serde(borrow)]
+    capabilities: &'a RawValue,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instructions: Option<String>,
+}
+
+impl CachedIdentity<'_> {
+    /// `None` if this version of mcpd does not support the protocol version.
+    fn restore(self) -> Option<Arc<ServerIdentity>> {
+        let bytes = |raw: &RawValue| Bytes::copy_from_slice(raw.get().as_bytes());
+        Some(Arc::new(ServerIdentity {
+            protocol: era::supported(self.protocol_version)?,
+            info: self.server_info.map(bytes),
+            capabilities: bytes(self.capabilities),
+            instructions: self.instructions.map(Arc::from),
+        }))
+    }
 }
 
 /// The last known lists of a server with this configuration, if it has ever listed.
@@ -87,7 +115,9 @@ impl ListCacheFile {
         if file.version != VERSION || file.server != server {
             return None;
         }
-        let (instructions, makes_tasks) = (file.instructions.map(Arc::from), file.makes_tasks);
+        let makes_tasks = file.makes_tasks;
+        let mut identities = Identities::default();
+        file.identities.into_iter().filter_map(CachedIdentity::restore).for_each(|one| identities.insert(one));
         // The file has the form of one `list` result with the items of all four kinds, so each list is parsed and checked like a
         // page.
         let text = Bytes::from(text);
@@ -97,7 +127,7 @@ impl ListCacheFile {
         });
         let is_whole = lists.iter().all(Option::is_some);
         let lists = PerKind::from_fn(|kind| lists[kind as usize].clone().unwrap_or_default());
-        is_whole.then_some(Inventory { lists, instructions })
+        is_whole.then_some(Inventory { lists, identities })
     }
 
     /// Reads the file on another thread. `None` also if the disk does not answer.
@@ -117,7 +147,7 @@ impl ListCacheFile {
     }
 
     /// Writes the file, unless its content is the same.
-    fn write(&self, server: &str, Inventory { lists, instructions }: &Inventory) -> io::Result<()> {
+    fn write(&self, server: &str, Inventory { lists, identities }: &Inventory) -> io::Result<()> {
         let raw = |kind: ListKind| {
             lists[kind].items.iter().filter_map(|item| serde_json::from_slice(&item.json).ok()).collect()
         };
@@ -128,7 +158,7 @@ impl ListCacheFile {
             prompts: raw(ListKind::Prompts),
             resources: raw(ListKind::Resources),
             templates: raw(ListKind::Templates),
-            instructions: instructions.as_deref().map(str::to_owned),
+            identities: identities.iter().filter_map(|one| cached(one)).collect(),
             makes_tasks: lists[ListKind::Tools].makes_tasks,
         };
         let text = serde_json::to_vec(&file)?;
@@ -142,6 +172,15 @@ impl ListCacheFile {
         file.persist(path).map_err(|error| error.error)?;
         make_room(&self.directory)
     }
+}
+
+fn cached(identity: &ServerIdentity) -> Option<CachedIdentity<'_>> {
+    Some(CachedIdentity {
+        protocol_version: identity.protocol,
+        server_info: identity.info.as_ref().and_then(|raw| serde_json::from_slice(raw).ok()),
+        capabilities: serde_json::from_slice(&identity.capabilities).ok()?,
+        instructions: identity.instructions.as_deref().map(str::to_owned),
+    })
 }
 
 /// Whether the file has this content already. A server may start often without a change.
@@ -235,7 +274,14 @@ mod tests {
         };
         let mut lists = Lists::default();
         lists[kind] = Arc::new(list);
-        Inventory { lists, instructions: Some("Read\nthis.".into()) }
+        let mut identities = Identities::default();
+        identities.insert(Arc::new(ServerIdentity {
+            protocol: era::MODERN,
+            info: Some(Bytes::from_static(br#"{"name" : "s"}"#)),
+            capabilities: Bytes::from_static(br#"{"tools":{"x":1.0}}"#),
+            instructions: Some("Read\nthis.".into()),
+        }));
+        Inventory { lists, identities }
     }
 
     #[test]
@@ -246,24 +292,18 @@ mod tests {
             |config: &ServerConfig| ListCacheFile::of(place.path().join("a/b"), config).expect("it can be run");
         let cache = cache_of(&config);
         assert!(cache.read("s").is_none());
-        cache
-            .write(
-                "s",
-                &known(
-                    ListKind::Tools,
-                    r#"{"tools":[{"name":"t","inputSchema":{},"x":1.10},{"name":"u","inputSchema":{}}]}"#,
-                ),
-            )
-            .expect("written");
+        let tools = r#"{"tools":[{"name":"t","inputSchema":{},"x":1.10},{"name":"u","inputSchema":{}}]}"#;
+        let written = known(ListKind::Tools, tools);
+        cache.write("s", &written).expect("written");
         let read = cache.read("s").expect("it was written");
-        assert_eq!(read.instructions.as_deref(), Some("Read\nthis."));
+        assert_eq!(read.identities, written.identities);
         assert_eq!(&read.lists[ListKind::Tools].items[0].json[..], br#"{"name":"t","inputSchema":{},"x":1.10}"#);
         assert_eq!(&*read.lists[ListKind::Tools].items[1].key, "u");
         assert!(!read.lists[ListKind::Tools].makes_tasks);
         let tools = List { makes_tasks: true, ..List::clone(&read.lists[ListKind::Tools]) };
         let mut lists = read.lists;
         lists[ListKind::Tools] = Arc::new(tools);
-        cache.write("s", &Inventory { lists, instructions: None }).expect("written");
+        cache.write("s", &Inventory { lists, identities: Identities::default() }).expect("written");
         let read = cache.read("s").expect("it was written");
         assert!(read.lists[ListKind::Tools].makes_tasks && !read.lists[ListKind::Prompts].makes_tasks);
         assert!(cache.read("other").is_none());

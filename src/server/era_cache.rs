@@ -13,8 +13,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-
+use super::identity::Identities;
 use crate::config::{EraChoice, Launch, ServerConfig, Sharing};
 use crate::era::{Era, Eras};
 
@@ -47,8 +46,8 @@ pub(super) enum Support {
 pub(super) struct EraSupport {
     pub(super) legacy: Support,
     pub(super) modern: Support,
-    /// The raw extensions in its result of `server/discover`.
-    pub(super) extensions: Option<Bytes>,
+    /// What the server has declared in each era.
+    pub(super) identities: Identities,
 }
 
 impl EraSupport {
@@ -84,8 +83,11 @@ impl EraSupport {
                 (_, found) => self.set(era, found),
             }
         }
-        if learned.modern == Support::Confirmed {
-            self.extensions.clone_from(&learned.extensions);
+        learned.identities.iter().cloned().for_each(|identity| self.identities.insert(identity));
+        for era in Era::ALL {
+            if self.of(era) == Support::Absent {
+                self.identities.remove(era);
+            }
         }
     }
 }

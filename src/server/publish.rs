@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 
 use super::cache::Inventory;
 use super::era_cache::EraCache;
 use super::health::UnansweredCounts;
+use super::identity::{Identities, ServerIdentity};
 use super::lifecycle::{State, StateName};
 use super::link::RemoteTransport;
 use super::list_interner::ListInterner;
@@ -18,7 +18,7 @@ use super::shared_state::SharedState;
 use super::stats::Stats;
 use super::stderr;
 use crate::catalog::{List, Lists, offer_any};
-use crate::era::Eras;
+use crate::era::{Era, Eras};
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
 use crate::server::sandbox::SandboxReport;
@@ -28,6 +28,9 @@ pub type ChangeSignal = Arc<Notify>;
 
 /// The last known lists of the instances that belong to agents, by session.
 pub type AgentLists = BTreeMap<u64, Lists>;
+
+/// The identities of the running instances that belong to agents, by session.
+pub type AgentIdentities = BTreeMap<u64, Arc<ServerIdentity>>;
 
 /// The published snapshot of one server.
 #[derive(Debug, Clone)]
@@ -60,12 +63,10 @@ pub struct ServerSnapshot {
     pub eras: Eras,
     /// `name version` of the running instance.
     pub software: Option<String>,
-    /// The raw extensions of the running instance.
-    pub extensions: Option<Bytes>,
-    /// The running instance is legacy, and supports tasks for tool calls.
-    pub makes_tasks: bool,
-    /// Its last known instructions, in bounded length.
-    pub instructions: Option<Arc<str>>,
+    /// What it last declared about itself, by era.
+    pub identities: Identities,
+    /// The identities of the running instances that belong to agents.
+    pub agent_identities: Arc<AgentIdentities>,
     /// The last health check of the running instance: its time, and the messages left unanswered.
     pub checked: Option<(Instant, UnansweredCounts)>,
     /// Whether the limits of the latest instance are enforced; `None` if it has none.
@@ -106,6 +107,19 @@ impl ServerSnapshot {
     pub fn agent_lists(&self, session: u64) -> Option<&Lists> {
         self.agent_lists.get(&session)
     }
+
+    /// What the server has declared in the era in which it serves agents of `era`: their own era, unless it runs only in the other.
+    #[must_use]
+    pub fn identity(&self, era: Era) -> Option<&Arc<ServerIdentity>> {
+        let serves = self.eras.contains(era) || self.eras == Eras::default();
+        self.identities.preferably(if serves { era } else { era.other() })
+    }
+
+    /// The identity of the agent's own running instance, or else of the server.
+    #[must_use]
+    pub fn agent_identity(&self, session: u64, era: Era) -> Option<&Arc<ServerIdentity>> {
+        self.agent_identities.get(&session).or_else(|| self.identity(era))
+    }
 }
 
 /// Publishes the snapshots.
@@ -138,9 +152,8 @@ pub(super) fn channel(
         protocol: None,
         eras: Eras::default(),
         software: None,
-        extensions: None,
-        makes_tasks: false,
-        instructions: None,
+        identities: Identities::default(),
+        agent_identities: Arc::default(),
         checked: None,
         limits: None,
         sandbox: None,
@@ -185,11 +198,11 @@ impl Publisher {
         self.update(|published| published.complete_if(settled));
     }
 
-    /// Records the cached lists and instructions of a server that does not run.
-    pub(super) fn publish_cached(&self, Inventory { lists, instructions }: Inventory) {
+    /// Records the cached lists and identities of a server that does not run.
+    pub(super) fn publish_cached(&self, Inventory { lists, identities }: Inventory) {
         let lists = PerKind::from_fn(|kind| self.interner.intern(kind, Arc::clone(&lists[kind])));
         self.update(|published| {
-            (published.lists, published.instructions, published.lists_known) = (lists, instructions, true);
+            (published.lists, published.identities, published.lists_known) = (lists, identities, true);
         });
     }
 
@@ -213,10 +226,10 @@ impl Publisher {
         self.published.borrow()
     }
 
-    /// The last known lists and instructions.
+    /// The last known lists and identities.
     pub(super) fn known(&self) -> Inventory {
         let published = self.published.borrow();
-        Inventory { lists: published.lists.clone(), instructions: published.instructions.clone() }
+        Inventory { lists: published.lists.clone(), identities: published.identities.clone() }
     }
 
     /// Records a failure that does not change the state.

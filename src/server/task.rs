@@ -213,7 +213,6 @@ impl ServerTask {
             (published.pid, published.guard_pid) = (None, None);
             (published.remote, published.protocol, published.software) = (None, None, None);
             published.eras = Eras::default();
-            (published.extensions, published.makes_tasks) = (None, false);
             published.lists_complete = false;
             published.checked = None;
         });

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::catalog::{CacheHint, Catalog};
-use crate::era;
+use crate::era::{self, Era};
 use crate::jsonrpc::reply;
 use crate::list_kind::ListKind;
 use crate::manager::View;
@@ -19,7 +19,7 @@ pub(super) fn initialize(protocol_version: &str, view: &View) -> Value {
         "capabilities": era::capabilities(protocol_version),
         "serverInfo": server_info(),
     });
-    if let Some(instructions) = view.instructions() {
+    if let Some(instructions) = view.instructions(Era::Legacy) {
         result["instructions"] = instructions.into();
     }
     result
@@ -34,7 +34,7 @@ pub(super) fn discover(view: &View) -> Value {
     if !extensions.is_empty() {
         result["capabilities"]["extensions"] = Value::Object(extensions);
     }
-    if let Some(instructions) = view.instructions() {
+    if let Some(instructions) = view.instructions(Era::Modern) {
         result["instructions"] = instructions.into();
     }
     result

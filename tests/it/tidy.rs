@@ -35,6 +35,7 @@ const PURE: &[&str] = &[
     "server/deadline",
     "server/handshake/finding",
     "server/handshake/info",
+    "server/identity",
     "server/instance/attribution",
     "server/instance/tasks/modern_tasks",
     "server/instance/tasks/profile_tasks",

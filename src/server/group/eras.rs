@@ -149,14 +149,6 @@ impl Group {
         }
         all
     }
-
-    /// The extensions of the instance for modern calls, if each era has its own.
-    pub(super) fn modern_extensions(&self) -> Option<bytes::Bytes> {
-        if !may_split_by_era(self.config()) {
-            return None;
-        }
-        self.publisher.eras.of(self.config()).extensions
-    }
 }
 
 impl Slot {

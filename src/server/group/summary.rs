@@ -5,10 +5,13 @@ use std::sync::Arc;
 use super::Group;
 use super::slots::Slot;
 use crate::catalog::{identity, offer_any};
+use crate::era;
 use crate::server::cache::{Inventory, ListCacheFile};
+use crate::server::era_cache::may_split_by_era;
+use crate::server::identity::Identities;
 use crate::server::lifecycle::State;
 use crate::server::messages::handle::ServerHandle;
-use crate::server::publish::{AgentLists, ServerSnapshot};
+use crate::server::publish::{AgentIdentities, AgentLists, ServerSnapshot};
 use crate::server::running::Running;
 use crate::server::stats::{Stats, Totals};
 
@@ -42,14 +45,15 @@ impl Group {
             self.lists = source.lists.clone();
         }
         let has_listed = source.is_some_and(|one| one.lists_known);
-        let instructions = source.and_then(|one| one.instructions.clone());
+        let identities = self.identities(source);
         let attempted = match permanent_index {
             Some(index) => published[index].first_start_ended,
             None => published.is_empty() || published.iter().any(|one| one.first_start_ended),
         };
         let lists = self.lists.clone();
         let agent_lists = self.agent_lists(&published);
-        let (eras, extensions) = (self.spoken(), self.modern_extensions());
+        let agent_identities = self.agent_identities(&published);
+        let eras = self.spoken();
         let enabled = self.desired.enabled;
         let settled = self.slots.iter().all(Slot::has_settled).then_some(self.desired.revision);
         if let Some(source) = source.filter(|one| one.lists_known && settled.is_some()) {
@@ -69,9 +73,10 @@ impl Group {
             all.protocol = shown.and_then(|one| one.protocol);
             all.eras = eras;
             all.software = shown.and_then(|one| one.software.clone());
-            all.extensions = extensions.or_else(|| shown.and_then(|one| one.extensions.clone()));
-            all.makes_tasks = shown.is_some_and(|one| one.makes_tasks);
-            all.instructions = instructions.or(all.instructions.take());
+            if identities.is_known() {
+                all.identities = identities;
+            }
+            all.agent_identities = agent_identities;
             all.limits = shown.and_then(|one| one.limits.clone());
         });
         self.notify_listed_sessions(&published);
@@ -87,7 +92,7 @@ impl Group {
             return;
         }
         if let Some(cache) = self.context.cache.clone().and_then(|directory| ListCacheFile::of(directory, config)) {
-            let known = Inventory { lists: source.lists.clone(), instructions: source.instructions.clone() };
+            let known = Inventory { lists: source.lists.clone(), identities: source.identities.clone() };
             cache.store(Arc::clone(&config.name), known);
         }
         self.stored = Some(now);
@@ -104,6 +109,23 @@ impl Group {
                 .flat_map(|(slot, one)| slot.instance_role.sessions().map(|session| (session, one.lists.clone())))
                 .collect(),
         )
+    }
+
+    /// The identities of the instance whose lists are published. If each era has its own instance, the identity of each.
+    fn identities(&self, source: Option<&ServerSnapshot>) -> Identities {
+        if may_split_by_era(self.config()) {
+            return self.publisher.eras.of(self.config()).identities;
+        }
+        source.map(|one| one.identities.clone()).unwrap_or_default()
+    }
+
+    /// The identities of the running instances that belong to sessions.
+    fn agent_identities(&self, published: &[ServerSnapshot]) -> Arc<AgentIdentities> {
+        let identified = self.slots.iter().zip(published).filter_map(|(slot, one)| {
+            let identity = one.identities.of(era::of(one.protocol?))?;
+            Some(slot.instance_role.sessions().map(|session| (session, Arc::clone(identity))))
+        });
+        Arc::new(identified.flatten().collect())
     }
 
     /// Notifies sessions whose lists are published now, or will not be.

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::shortened;
 use crate::client_info;
 use crate::era::{self, Era};
-use crate::instructions;
 use crate::jsonrpc::members::{members, text};
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
+use crate::server::identity::ServerIdentity;
 use crate::server::instance::NotificationSupport;
 use crate::task_state::TaskSupport;
 
@@ -22,8 +22,6 @@ const MAX_EXCERPT_LEN: usize = 200;
 pub(in crate::server) struct ServerInfo {
     pub(in crate::server) protocol: &'static str,
     pub(in crate::server) software: Option<String>,
-    /// Cut to a maximum length.
-    pub(in crate::server) instructions: Option<Arc<str>>,
     /// The kinds of lists that it has. mcpd requests no others.
     pub(in crate::server) offers: PerKind<bool>,
     /// Whether it supports `logging/setLevel`.
@@ -32,8 +30,8 @@ pub(in crate::server) struct ServerInfo {
     pub(in crate::server) tasks: TaskSupport,
     /// The notifications that it sends to subscribers.
     pub(in crate::server) notifications: NotificationSupport,
-    /// Its `capabilities.extensions`, raw.
-    pub(in crate::server) extensions: Option<Bytes>,
+    /// What it has sent about itself.
+    pub(in crate::server) identity: Arc<ServerIdentity>,
 }
 
 impl ServerInfo {
@@ -64,8 +62,12 @@ impl ServerInfo {
     }
 
     fn read(protocol: &'static str, result: &Bytes, capabilities: &Bytes, info: Option<&Bytes>) -> Option<Self> {
-        let [tools, prompts, resources, logging, tasks, extensions] =
-            members(capabilities, ["tools", "prompts", "resources", "logging", "tasks", "extensions"]).ok()?;
+        let [tools, prompts, resources, logging] =
+            members(capabilities, ["tools", "prompts", "resources", "logging"]).ok()?;
+        // Invalid instructions are ignored.
+        let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| raw);
+        let identity = ServerIdentity::read(protocol, info, capabilities, instructions.as_ref())?;
+        let tasks = identity.tasks();
         let declared = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw[..] != b"null"[..]);
         let of_kind = |kind| match kind {
             ListKind::Tools => &tools,
@@ -80,25 +82,16 @@ impl ServerInfo {
         let notifications = NotificationSupport {
             changes: PerKind::from_fn(|kind| declares("listChanged", of_kind(kind))),
             updates: declares("subscribe", &resources),
-            tasks: is_modern && TaskSupport::of_extensions(extensions.as_ref()).declared,
+            tasks: is_modern && tasks.declared,
         };
-        // Invalid instructions are ignored.
-        let instructions = members(result, ["instructions"]).ok().and_then(|[raw]| text(&raw?));
-        let instructions = instructions.and_then(|text| instructions::bounded(&String::from_utf8_lossy(&text)));
         Some(Self {
             protocol,
             software: info.and_then(|info| client_info::name_and_version(info, MAX_EXCERPT_LEN)),
-            instructions: instructions.map(Arc::from),
             offers: PerKind::from_fn(|kind| declared(of_kind(kind))),
             logs: !is_modern && declared(&logging),
-            tasks: if is_modern {
-                TaskSupport::of_extensions(extensions.as_ref())
-            } else {
-                TaskSupport::read(tasks.as_ref().filter(|_| era::has(protocol, "tasks")))
-            },
+            tasks,
             notifications,
-            // Copied, so that it does not keep the whole message in memory.
-            extensions: extensions.filter(|raw| raw.starts_with(b"{")).map(|raw| Bytes::copy_from_slice(&raw)),
+            identity: Arc::new(identity),
         })
     }
 }
@@ -146,8 +139,9 @@ mod tests {
         assert_eq!((info.protocol, info.software.as_deref()), ("2026-07-28", Some("a 1")));
         assert_eq!((info.logs, &info.tasks), (false, &TaskSupport::default()));
         assert_eq!(info.notifications.changes, PerKind::from_fn(|kind| kind == ListKind::Tools));
-        assert!(info.notifications.updates && info.instructions.is_some());
-        assert_eq!(info.extensions.as_deref(), Some(&br#"{"a/b":{}}"#[..]));
+        assert!(info.notifications.updates);
+        assert_eq!(info.identity.instructions.as_deref(), Some("be kind"));
+        assert_eq!(info.identity.extensions(), [(Bytes::from("a/b"), Bytes::from("{}"))]);
         for other in [
             r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#,
             r#"{"supportedVersions":["2026-07-28"]}"#,

@@ -2,6 +2,7 @@
 //!
 //! Source: MCP 2026-07-28, `basic/versioning`, "Backward Compatibility with Initialization-Based Versions".
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -95,6 +96,7 @@ impl Negotiation {
         };
         let era = era::of(info.protocol);
         self.learned.set(era, Support::Confirmed);
+        self.learned.identities.insert(Arc::clone(&info.identity));
         // The server answered the second request and left the first one unanswered.
         let is_first_unanswered = self.opening.first != era && self.step(self.opening.first) == RequestState::Sent;
         let is_known = self.opening.known.contains(era.other());
@@ -212,7 +214,8 @@ impl Negotiation {
             }
             DiscoverOutcome::Modern(info) => {
                 self.discover = RequestState::Answered;
-                (self.learned.modern, self.learned.extensions) = (Support::Confirmed, info.extensions.clone());
+                self.learned.modern = Support::Confirmed;
+                self.learned.identities.insert(Arc::clone(&info.identity));
                 if self.opening.fallback == Fallback::Always && self.refusal.is_none() {
                     self.modern = Some(info);
                     let is_expected = self.opening.known.contains(Era::Legacy);

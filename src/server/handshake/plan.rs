@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     fn known(legacy: Support, modern: Support) -> EraSupport {
-        EraSupport { legacy, modern, extensions: None }
+        EraSupport { legacy, modern, ..EraSupport::default() }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::server::era_cache::{EraPreference, EraSupport, Support, is_remote, ma
 use crate::server::error::{ServerError, StartTimeout};
 use crate::server::handshake::{HandshakeError, HandshakePlan, HandshakeResult, ServerInfo, handshake};
 use crate::server::health::UnansweredCounts;
+use crate::server::identity::Identities;
 use crate::server::instance::{self, Instance};
 use crate::server::lifecycle::Event;
 use crate::server::link::{Link, RemoteTransport};
@@ -50,8 +51,8 @@ impl ServerTask {
                 }
                 return Event::Ended(ServerError::HasBothEras);
             }
-            Some(Ok(HandshakeResult { info, .. })) => {
-                self.publish_start(&info, instance.wire.remote());
+            Some(Ok(HandshakeResult { info, learned })) => {
+                self.publish_start(&info, learned.identities, instance.wire.remote());
                 self.is_to_reopen = self.needs_legacy_opening(&instance);
                 instance.logging.declare(info.logs);
                 instance.subscriptions.declare(info.notifications);
@@ -149,16 +150,14 @@ impl ServerTask {
         self.publisher.eras.learn(&self.config, learned);
     }
 
-    fn publish_start(&mut self, info: &ServerInfo, remote: Option<RemoteTransport>) {
+    fn publish_start(&mut self, info: &ServerInfo, identities: Identities, remote: Option<RemoteTransport>) {
         self.forget_at = None;
         self.publisher.update(|published| {
             published.remote = remote;
             published.protocol = Some(info.protocol);
             published.eras = Eras::from_iter([era::of(info.protocol)]);
             published.software.clone_from(&info.software);
-            published.extensions.clone_from(&info.extensions);
-            published.makes_tasks = info.tasks.of_calls;
-            published.instructions.clone_from(&info.instructions);
+            published.identities = identities;
             published.checked = Some((Instant::now(), UnansweredCounts::default()));
         });
         self.on(Event::Started);

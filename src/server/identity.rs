@@ -1,0 +1,231 @@
+//! What a server declares about itself in the handshake of each era, as it sent it. Pure.
+//!
+//! An identity stays when the instance ends, and is cached on disk with the lists. So it is known before the server runs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::era::{self, Era};
+use crate::instructions;
+use crate::jsonrpc::entries::entries;
+use crate::jsonrpc::members::{each, members, text};
+use crate::task_state::TaskSupport;
+
+/// Maximum bytes of each part. Members of an object that exceed it, such as embedded icons, are left out.
+const MAX_PART_LEN: usize = 64 << 10;
+/// Maximum members of an object. Later ones are left out.
+const MAX_MEMBERS: usize = 1000;
+
+/// What a server has declared in one handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerIdentity {
+    /// The version that was negotiated.
+    pub protocol: &'static str,
+    /// The raw `serverInfo`, an object.
+    pub info: Option<Bytes>,
+    /// The raw `capabilities`, an object.
+    pub capabilities: Bytes,
+    /// The instructions, verbatim.
+    pub instructions: Option<Arc<str>>,
+}
+
+impl ServerIdentity {
+    /// Reads the parts of a result of `initialize` or `server/discover`. `None` if the capabilities are not an object.
+    pub(super) fn read(
+        protocol: &'static str,
+        info: Option<&Bytes>,
+        capabilities: &Bytes,
+        instructions: Option<&Bytes>,
+    ) -> Option<Self> {
+        let instructions = instructions.and_then(text);
+        Some(Self {
+            protocol,
+            info: info.and_then(bounded),
+            capabilities: bounded(capabilities)?,
+            instructions: instructions
+                .map(|text| instructions::cut(&String::from_utf8_lossy(&text), MAX_PART_LEN).into()),
+        })
+    }
+
+    /// The era of the handshake.
+    #[must_use]
+    pub fn era(&self) -> Era {
+        era::of(self.protocol)
+    }
+
+    /// Whether the server declares the capability at this path, such as `["resources", "subscribe"]`.
+    #[must_use]
+    pub fn declares(&self, path: &[&str]) -> bool {
+        let mut value = self.capabilities.clone();
+        for name in path {
+            let Ok([Some(found)]) = members(&value, [*name]) else { return false };
+            value = found;
+        }
+        !matches!(&value[..], b"null" | b"false")
+    }
+
+    /// The extensions in the order of the server: the id of each and its raw settings, an object.
+    #[must_use]
+    pub fn extensions(&self) -> Vec<(Bytes, Bytes)> {
+        let mut all = Vec::new();
+        if let Ok([Some(raw)]) = members(&self.capabilities, ["extensions"]) {
+            // A malformed object has no extensions.
+            let read = each(&raw, |id, settings| all.push((id, settings)));
+            all.retain(|(_, settings)| read.is_ok() && settings.starts_with(b"{"));
+        }
+        all
+    }
+
+    /// Its support of tasks.
+    pub(crate) fn tasks(&self) -> TaskSupport {
+        let Ok([tasks, extensions]) = members(&self.capabilities, ["tasks", "extensions"]) else {
+            return TaskSupport::default();
+        };
+        match self.era() {
+            Era::Modern => TaskSupport::of_extensions(extensions.as_ref()),
+            Era::Legacy => TaskSupport::read(tasks.as_ref().filter(|_| era::has(self.protocol, "tasks"))),
+        }
+    }
+}
+
+/// The last known identity of a server in each era.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identities {
+    legacy: Option<Arc<ServerIdentity>>,
+    modern: Option<Arc<ServerIdentity>>,
+}
+
+impl Identities {
+    /// The identity in this era.
+    #[must_use]
+    pub fn of(&self, era: Era) -> Option<&Arc<ServerIdentity>> {
+        match era {
+            Era::Legacy => self.legacy.as_ref(),
+            Era::Modern => self.modern.as_ref(),
+        }
+    }
+
+    /// The identity in this era, or else in the other.
+    #[must_use]
+    pub fn preferably(&self, era: Era) -> Option<&Arc<ServerIdentity>> {
+        self.of(era).or_else(|| self.of(era.other()))
+    }
+
+    /// Whether the server has ever completed a handshake.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.legacy.is_some() || self.modern.is_some()
+    }
+
+    /// Records an identity in the era of its handshake.
+    pub(super) fn insert(&mut self, identity: Arc<ServerIdentity>) {
+        let era = identity.era();
+        *self.slot(era) = Some(identity);
+    }
+
+    /// Forgets the identity in an era that the server does not have.
+    pub(super) fn remove(&mut self, era: Era) {
+        *self.slot(era) = None;
+    }
+
+    fn slot(&mut self, era: Era) -> &mut Option<Arc<ServerIdentity>> {
+        match era {
+            Era::Legacy => &mut self.legacy,
+            Era::Modern => &mut self.modern,
+        }
+    }
+
+    /// All known identities, the older era first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<ServerIdentity>> {
+        Era::ALL.into_iter().filter_map(|era| self.of(era))
+    }
+}
+
+/// A copy of a raw object, so that it does not keep the whole message in memory. `None` if it is not an object.
+fn bounded(object: &Bytes) -> Option<Bytes> {
+    if object.len() <= MAX_PART_LEN && object.starts_with(b"{") {
+        return Some(Bytes::copy_from_slice(object));
+    }
+    let mut kept = String::from("{");
+    for (key, value) in entries(object, MAX_MEMBERS).ok()? {
+        if kept.len() + key.len() + value.len() + 3 <= MAX_PART_LEN {
+            let comma = if kept.len() > 1 { "," } else { "" };
+            let [key, value] = [&key, &value].map(|raw| String::from_utf8_lossy(raw));
+            kept += &format!("{comma}{key}:{value}");
+        }
+    }
+    Some(format!("{kept}}}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(protocol: &'static str, capabilities: &str) -> ServerIdentity {
+        let capabilities = Bytes::copy_from_slice(capabilities.as_bytes());
+        ServerIdentity::read(protocol, None, &capabilities, None).expect("an object")
+    }
+
+    #[test]
+    fn parts_are_kept_as_they_were_sent() {
+        let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
+        let (info, capabilities) = (raw(r#"{"name" : "s","x":1.0}"#), raw(r#"{"tools":{},"x":[1.0]}"#));
+        let read = ServerIdentity::read("2025-11-25", Some(&info), &capabilities, Some(&raw(r#"" a\nb ""#)));
+        let read = read.expect("an object");
+        assert_eq!(
+            (read.info, read.capabilities, read.instructions.as_deref()),
+            (Some(info), capabilities, Some(" a\nb "))
+        );
+        assert_eq!(ServerIdentity::read("2025-11-25", None, &raw("[]"), None), None);
+        let strange =
+            ServerIdentity::read("2025-11-25", Some(&raw("7")), &raw("{}"), Some(&raw("7"))).expect("an object");
+        assert_eq!((strange.info, strange.instructions), (None, None));
+    }
+
+    #[test]
+    fn members_that_exceed_the_limit_are_left_out() {
+        let long = "x".repeat(MAX_PART_LEN);
+        let object = format!(r#"{{"name":"s","icons":"{long}","version":"1"}}"#);
+        assert_eq!(bounded(&Bytes::from(object)).as_deref(), Some(&br#"{"name":"s","version":"1"}"#[..]));
+    }
+
+    #[test]
+    fn capability_is_declared_unless_it_is_null_or_false() {
+        let one = identity("2025-11-25", r#"{"tools":{},"resources":{"subscribe":true,"x":false},"logging":null}"#);
+        let declared = |path: &str| one.declares(&path.split('.').collect::<Vec<_>>());
+        for (path, expected) in [
+            ("tools", true),
+            ("resources.subscribe", true),
+            ("resources.x", false),
+            ("resources.listChanged", false),
+            ("logging", false),
+            ("prompts.listChanged", false),
+        ] {
+            assert_eq!(declared(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn extensions_are_read_in_both_eras() {
+        for protocol in ["2025-11-25", era::MODERN] {
+            let one = identity(protocol, r#"{"extensions":{"z/b":{"k":1.0},"a/b":{},"x":null}}"#);
+            let shown: Vec<_> = one.extensions().iter().map(|(id, raw)| [&id[..], b"=", raw].concat()).collect();
+            assert_eq!(shown, [&br#"z/b={"k":1.0}"#[..], b"a/b={}"]);
+        }
+        assert!(identity(era::MODERN, r#"{"extensions":[]}"#).extensions().is_empty());
+    }
+
+    #[test]
+    fn other_era_serves_where_one_is_unknown() {
+        let mut known = Identities::default();
+        assert!(!known.is_known() && known.preferably(Era::Legacy).is_none());
+        known.insert(Arc::new(identity(era::MODERN, "{}")));
+        assert!(known.is_known() && known.of(Era::Legacy).is_none());
+        assert_eq!(known.preferably(Era::Legacy), known.of(Era::Modern));
+        known.insert(Arc::new(identity("2025-06-18", r#"{"tools":{}}"#)));
+        assert_eq!(known.preferably(Era::Legacy).map(|one| one.protocol), Some("2025-06-18"));
+        known.remove(Era::Legacy);
+        assert_eq!(known.iter().count(), 1);
+    }
+}

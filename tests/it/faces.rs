@@ -130,7 +130,7 @@ fn status_shows_which_agent_is_at_which_face() {
 }
 
 #[test]
-fn face_is_told_of_changes_of_its_server_only() {
+fn face_is_notified_of_changes_of_its_server_only() {
     let daemon = start();
     let mut git = at_face(Era::Legacy, &daemon, "git");
     let mut files = at_face(Era::Legacy, &daemon, "files");

@@ -128,7 +128,9 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "mcpd-connect",
         &[
             ("mcpd connect --profile reviewer", "Connects an agent that launches commands to a profile."),
+            ("mcpd connect --server files", "Connects it to one server, under the server's own tool names."),
             ("mcpd connect --print codex", "Prints the configuration entry for Codex."),
+            ("mcpd connect --print claude-code --each", "Prints one entry for each server of the profile."),
         ],
     ),
     (

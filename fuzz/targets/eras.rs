@@ -102,6 +102,12 @@ fn tasks(raw: &Bytes) {
             check(raw, &changes, &apart);
         }
     }
+    if let Ok(changes) = task::notification_to_legacy(raw) {
+        check(raw, &changes, &["method", "params"]);
+    }
+    if let Ok(line) = task::notification_of(raw) {
+        assert!(entries(&line, ALL).is_ok(), "what comes out is malformed");
+    }
     if let Ok(changes) = task::result_to_legacy(raw, &Bytes::from_static(b"\"t\"")) {
         check(raw, &changes, &["resultType", "ttlMs", "cacheScope", "_meta"]);
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::legacy_server_task::{self, Answer, Phase};
+use super::legacy_server_task::LegacyServerTask;
 use super::request::BridgedRequest;
 use super::step::{BridgeError, Step, TaskStateReport, TaskStep};
 use super::task_poll::{CANCEL, GET, PollOutcome, TaskRequest, interval};
@@ -44,11 +44,7 @@ enum State {
     /// The modern agent was answered `input_required` and has to retry the call.
     Suspended { call: CallToLegacy, suspension: Suspension },
     /// A request about a task is pending at the legacy server.
-    TaskRequestAtLegacyServer {
-        /// The server's id of the task.
-        id: Bytes,
-        phase: Phase,
-    },
+    TaskRequestAtLegacyServer(LegacyServerTask),
 }
 
 /// Facts that decide what a response means.
@@ -111,7 +107,7 @@ impl BridgedCall {
             State::PendingAtModernServer(_)
             | State::TaskRequestAtModernServer { .. }
             | State::PendingAtLegacyServer(_)
-            | State::TaskRequestAtLegacyServer { .. } => false,
+            | State::TaskRequestAtLegacyServer(_) => false,
         }
     }
 
@@ -148,7 +144,7 @@ impl BridgedCall {
             State::PendingAtLegacyServer(call) | State::Suspended { call, .. } => call.requests_task,
             State::TaskRequestAtModernServer { .. }
             | State::AwaitingNextPoll { .. }
-            | State::TaskRequestAtLegacyServer { .. } => false,
+            | State::TaskRequestAtLegacyServer(_) => false,
         }
     }
 
@@ -166,7 +162,7 @@ impl BridgedCall {
             State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. } => {
                 Some(Arc::clone(&task.client_meta))
             }
-            State::PendingAtLegacyServer(_) | State::Suspended { .. } | State::TaskRequestAtLegacyServer { .. } => None,
+            State::PendingAtLegacyServer(_) | State::Suspended { .. } | State::TaskRequestAtLegacyServer(_) => None,
         }
     }
 
@@ -273,9 +269,7 @@ impl BridgedCall {
                 Err(raw) => respond_with_error(request.method(), raw),
             },
             State::PendingAtLegacyServer(call) => call.on_response(request, outcome),
-            State::TaskRequestAtLegacyServer { id, phase } => {
-                phase.on_response(id, request.method(), outcome, context.is_unknown_or_ended_task)
-            }
+            State::TaskRequestAtLegacyServer(task) => task.on_response(outcome, context.is_unknown_or_ended_task),
             // The server has no pending request in these states, or its response was cached.
             State::AwaitingInputResponses { .. } | State::AwaitingNextPoll { .. } | State::Suspended { .. } => {
                 Step::Fail(BridgeError::Malformed)
@@ -285,15 +279,9 @@ impl BridgedCall {
 
     /// The instance has recorded the state of a task. `inputs` has the raw `inputRequests` that the task requires, if any.
     pub(crate) fn state_recorded(&mut self, report: TaskStateReport, inputs: Option<&Bytes>) -> Step {
-        let raw_id = report.task.raw_id.clone();
-        match legacy_server_task::answer(report, inputs) {
-            Answer::Step(step) => step,
-            Answer::RequestResult { task_object } => {
-                if let State::TaskRequestAtLegacyServer { phase, .. } = &mut self.state {
-                    *phase = Phase::Result { task_object };
-                }
-                Step::Task(TaskStep::RequestResult(raw_id))
-            }
+        match &mut self.state {
+            State::TaskRequestAtLegacyServer(task) => task.state_recorded(report, inputs),
+            _ => Step::Fail(BridgeError::Malformed),
         }
     }
 }
@@ -366,14 +354,15 @@ impl BridgedCall {
 
     /// Records that the request is about the task that the server knows by this id.
     pub(crate) fn set_task_at_legacy_server(&mut self, id: Bytes) {
-        let phase = if *self.request.method() == *b"tasks/cancel" { Phase::Cancel } else { Phase::State };
-        self.state = State::TaskRequestAtLegacyServer { id, phase };
+        let is_cancel = *self.request.method() == *b"tasks/cancel";
+        let task = if is_cancel { LegacyServerTask::cancel(id) } else { LegacyServerTask::get(id) };
+        self.state = State::TaskRequestAtLegacyServer(task);
     }
 
     /// The server's id of the task that the request is about.
     pub(crate) fn task_at_legacy_server(&self) -> Option<&Bytes> {
         match &self.state {
-            State::TaskRequestAtLegacyServer { id, .. } => Some(id),
+            State::TaskRequestAtLegacyServer(task) => Some(task.id()),
             _ => None,
         }
     }

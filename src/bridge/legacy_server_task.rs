@@ -1,7 +1,7 @@
-//! Requests of a modern agent about a task of a legacy server.
+//! Requests of a modern agent about a task of a legacy server, and reports to its subscribers.
 //!
 //! The state of a modern task includes its result. So one `tasks/get` for a task that has ended becomes two requests to the server:
-//! `tasks/get`, then `tasks/result`.
+//! `tasks/get`, then `tasks/result`. A report takes the same requests.
 
 use bytes::Bytes;
 
@@ -18,9 +18,17 @@ const MAX_STATE_LEN: usize = 64 << 10;
 /// The empty success result.
 pub(crate) const EMPTY_MODERN_RESULT: &[u8] = br#"{"resultType":"complete"}"#;
 
+/// A request about a task, or a report of its state.
+#[derive(Debug)]
+pub(crate) struct LegacyServerTask {
+    /// The server's id of the task, as text.
+    id: Bytes,
+    phase: Phase,
+}
+
 /// The pending request to the server.
 #[derive(Debug)]
-pub(super) enum Phase {
+enum Phase {
     /// For the state of the task.
     State,
     /// For the result of the task, which has ended in this state.
@@ -29,32 +37,60 @@ pub(super) enum Phase {
     Cancel,
 }
 
-impl Phase {
-    /// The server has answered the request about the task with this id.
-    pub(super) fn on_response(
-        &self,
-        id: &Bytes,
-        method: &[u8],
-        outcome: Result<&Bytes, &Bytes>,
-        is_unknown: bool,
-    ) -> Step {
-        match (self, outcome) {
-            (Self::State, Ok(state)) => step_for_state(id, state),
-            (Self::Result { task_object }, outcome) => match with_result(task_object, outcome) {
+impl LegacyServerTask {
+    /// A `tasks/get`, or a report.
+    pub(crate) fn get(id: Bytes) -> Self {
+        Self { id, phase: Phase::State }
+    }
+
+    /// A `tasks/cancel`.
+    pub(super) fn cancel(id: Bytes) -> Self {
+        Self { id, phase: Phase::Cancel }
+    }
+
+    /// The server's id of the task, as text.
+    pub(crate) fn id(&self) -> &Bytes {
+        &self.id
+    }
+
+    /// The server has answered. `is_unknown` means that it does not know the task, or that the task has ended.
+    pub(crate) fn on_response(&self, outcome: Result<&Bytes, &Bytes>, is_unknown: bool) -> Step {
+        match (&self.phase, outcome) {
+            (Phase::State, Ok(state)) => step_for_state(&self.id, state),
+            (Phase::Result { task_object }, outcome) => match with_result(task_object, outcome) {
                 Some(task_object) => Step::RespondWith(Ok(task_object)),
                 None => Step::Fail(BridgeError::Malformed),
             },
             // An unknown task needs no cancellation.
-            (Self::Cancel, outcome) if outcome.is_ok() || is_unknown => {
+            (Phase::Cancel, outcome) if outcome.is_ok() || is_unknown => {
                 let has_ended = |state: &Bytes| TaskState::read(state).is_some_and(|state| state.ended);
                 Step::Task(TaskStep::RecordCancellation { has_ended: outcome.map_or(true, has_ended) })
             }
-            (Self::State, Err(raw)) if is_unknown => {
-                Step::Task(TaskStep::Forget(error_change(method, raw).into_iter().collect()))
+            (Phase::State, Err(raw)) if is_unknown => {
+                Step::Task(TaskStep::Forget(error_change(raw).into_iter().collect()))
             }
-            (Self::State | Self::Cancel, outcome) => {
-                Step::ForwardResponse(outcome.err().and_then(|raw| error_change(method, raw)).into_iter().collect())
+            (Phase::State | Phase::Cancel, outcome) => {
+                let change = outcome.err().and_then(error_change);
+                Step::ForwardResponse(change.into_iter().collect())
             }
+        }
+    }
+
+    /// The instance has recorded the state of the task. `inputs` has the raw `inputRequests` that the task requires, if any.
+    pub(crate) fn state_recorded(&mut self, report: TaskStateReport, inputs: Option<&Bytes>) -> Step {
+        let detail = match (&report.status, inputs) {
+            // The result has to be requested first.
+            (Status::Completed(_) | Status::Failed(_), _) => {
+                self.phase = Phase::Result { task_object: report.task_object };
+                return Step::Task(TaskStep::RequestResult(report.task.raw_id));
+            }
+            (Status::Cancelled, _) | (Status::Working, None) => Detail::None,
+            (_, Some(inputs)) => Detail::Inputs(inputs),
+            (Status::InputRequired(_), None) => Detail::InputsPending,
+        };
+        match state_to_modern(&report.task_object, detail) {
+            Ok(changes) => Step::RespondWith(Ok(applied(&report.task_object, &changes).into())),
+            Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
         }
     }
 }
@@ -72,43 +108,18 @@ fn step_for_state(id: &Bytes, state: &Bytes) -> Step {
     })))
 }
 
-/// What follows the state of a task.
-pub(super) enum Answer {
-    Step(Step),
-    /// The task has ended, so its result has to be requested first.
-    RequestResult {
-        task_object: Bytes,
-    },
-}
-
-/// Answers the agent with the reported state of the task and `inputs`, the known raw `inputRequests`.
-pub(super) fn answer(report: TaskStateReport, inputs: Option<&Bytes>) -> Answer {
-    let detail = match (&report.status, inputs) {
-        (Status::Completed(_) | Status::Failed(_), _) => {
-            return Answer::RequestResult { task_object: report.task_object };
-        }
-        (Status::Cancelled, _) | (Status::Working, None) => Detail::None,
-        (_, Some(inputs)) => Detail::Inputs(inputs),
-        (Status::InputRequired(_), None) => Detail::InputsPending,
-    };
-    Answer::Step(match state_to_modern(&report.task_object, detail) {
-        Ok(changes) => Step::RespondWith(Ok(applied(&report.task_object, &changes).into())),
-        Err(NotAnObject) => Step::Fail(BridgeError::Malformed),
-    })
-}
-
 /// The task object of a task that has ended, with the result or error from `tasks/result`.
 fn with_result(task_object: &Bytes, outcome: Result<&Bytes, &Bytes>) -> Option<Bytes> {
     let raw: Bytes = match outcome {
         Ok(result) => applied(result, &result::to_modern(result, Caching::No).ok()?).into(),
-        Err(error) => applied(error, error_change(b"tasks/result", error).as_slice()).into(),
+        Err(error) => applied(error, error_change(error).as_slice()).into(),
     };
     let detail = if outcome.is_ok() { Detail::Result(&raw) } else { Detail::Error(&raw) };
     Some(applied(task_object, &state_to_modern(task_object, detail).ok()?).into())
 }
 
-fn error_change(method: &[u8], error: &Bytes) -> Option<Change> {
-    match error::to_modern(method, error) {
+fn error_change(error: &Bytes) -> Option<Change> {
+    match error::to_modern(b"tasks/get", error) {
         ErrorToModern::Changed(change) => Some(change),
         // Requests about tasks cannot require URLs.
         ErrorToModern::Unchanged | ErrorToModern::Required(_) => None,

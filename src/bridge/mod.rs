@@ -31,7 +31,7 @@ mod to_modern;
 pub(crate) use self::call::{BridgedCall, ResponseContext};
 pub(crate) use self::completed_task::{CompletedTask, ttl};
 pub(crate) use self::input_requests::{PendingInputRequest, take_answered};
-pub(crate) use self::legacy_server_task::EMPTY_MODERN_RESULT;
+pub(crate) use self::legacy_server_task::{EMPTY_MODERN_RESULT, LegacyServerTask};
 pub(crate) use self::request::BridgedRequest;
 pub(crate) use self::step::{BridgeError, Step, TaskStateReport, TaskStep};
 pub(crate) use self::task_inputs::{TaskInputId, TaskInputs};

@@ -101,6 +101,27 @@ pub fn state_to_legacy(state: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     Ok(changes)
 }
 
+/// Translates a notification about the status of a task into its legacy form.
+///
+/// # Errors
+/// If its params are no object.
+pub fn notification_to_legacy(line: &Bytes) -> Result<Vec<Change>, NotAnObject> {
+    let [Some(part), Some(params)] = members(line, ["method", "params"])? else { return Err(NotAnObject) };
+    let mut changes = state_to_legacy(&params)?;
+    changes.push(Change { part, replacement: Bytes::from_static(br#""notifications/tasks/status""#) });
+    Ok(changes)
+}
+
+/// The notification of this state of a task, which is the raw result of a modern `tasks/get`.
+///
+/// # Errors
+/// If the state is no object.
+pub fn notification_of(state: &Bytes) -> Result<Bytes, NotAnObject> {
+    let params = applied(state, &without(state, &["resultType"])?);
+    let params = String::from_utf8_lossy(&params);
+    Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{params}}}"#).into())
+}
+
 /// The legacy status of a task that has ended with this raw tool result.
 #[must_use]
 pub fn status_of(result: &Bytes) -> &'static str {

@@ -73,15 +73,15 @@ use self::wire::{MAX_SMALL_LINE, Wire};
 use super::agent_scope::{AgentScope, roots_result};
 use super::fair_share::Vacancies;
 use super::link::Link;
-use super::messages::call::{Call, CallKey, Failure, Origin, RequestKind};
+use super::messages::call::{Call, CallKey, Failure, LoadToken, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
 use super::messages::server_notification::{ModernTaskStatus, ResourceUpdate, ServerNotification};
 use super::messages::tasks::LegacyTaskRequest;
 use super::server_request::{ParsedRequest, may_have_arrived_error};
 use super::stats::Stats;
 use crate::bridge::{
-    self, BridgeError, BridgedCall, EMPTY_MODERN_RESULT, ResponseContext, ServerRequest, Step, TaskStateReport,
-    TaskStep,
+    self, BridgeError, BridgedCall, EMPTY_MODERN_RESULT, LegacyServerTask, ResponseContext, ServerRequest, Step,
+    TaskStateReport, TaskStep,
 };
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
@@ -307,7 +307,9 @@ impl Instance {
             }
             PendingRequest::Listen { .. } => {
                 let refused = parse_own_id(id).map(|id| self.subscriptions.listen_ended(id, Some(outcome.as_ref())));
-                Effect::refused(refused.unwrap_or_default())
+                let refused = refused.unwrap_or_default();
+                self.note_refused(&refused);
+                Effect::refused(refused)
             }
             PendingRequest::Check => Effect::Checked(self.health.checked()),
             PendingRequest::LogLevel { .. } => {
@@ -327,8 +329,10 @@ impl Instance {
             PendingRequest::TaskResult { task_id: task } => {
                 let unanswered = self.tasks.result_arrived(&task, outcome.is_ok());
                 self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
+                self.report_task(&task);
                 Effect::Nothing
             }
+            PendingRequest::ReportTask { report, .. } => self.task_report(report, outcome.as_ref()),
             PendingRequest::Initialize | PendingRequest::Discover => self.stray_response(id, outcome.as_ref()),
         }
     }
@@ -409,7 +413,8 @@ impl Instance {
                 parse_own_id(id).into_iter().for_each(|id| drop(self.subscriptions.listen_ended(id, None)));
             }
             PendingRequest::UpdateTask { task_key, .. } => self.task_inputs_refused(task_key),
-            PendingRequest::TaskResult { task_id: task } => drop(self.tasks.result_arrived(&task, false)),
+            PendingRequest::TaskResult { task_id } => self.tasks.result_lost(&task_id),
+            PendingRequest::ReportTask { report, .. } => drop(self.tasks.report_ended(report.id())),
             PendingRequest::Call(_)
             | PendingRequest::Bridged(_)
             | PendingRequest::Initialize
@@ -460,6 +465,7 @@ impl Instance {
                 if acknowledged.lists_may_have_changed {
                     self.lists.mark_all_changed();
                 }
+                self.note_refused(&acknowledged.refused);
                 return Effect::TopicsAnswered { accepted: acknowledged.accepted, refused: acknowledged.refused };
             }
             b"notifications/tasks" => return self.modern_task_status(&line, params.as_ref()),
@@ -973,14 +979,19 @@ impl Instance {
         seen: TaskStateReport,
     ) -> Effect {
         let load = bridged.call.response_handle.load_token().cloned();
-        let unanswered = self.tasks.note_of_profile(&mut self.wire, &seen.task, load).unwrap_or_default();
-        self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
+        self.note_legacy_task(&seen.task, load);
         let inputs = self.tasks.inputs_of(&seen.task.id);
         if inputs.is_none() && seen.requires_input() {
-            self.tasks.request_inputs(&mut self.wire, &seen.task);
+            self.tasks.request_inputs(&mut self.wire, &seen.task.id);
         }
         let step = bridged.state.state_recorded(seen, inputs.as_ref());
         self.carry_out(bridged, response, step)
+    }
+
+    /// Notes the state of a legacy server's task. Returns whether a profile has the task.
+    fn note_legacy_task(&mut self, state: &TaskState, load: Option<LoadToken>) -> bool {
+        let unanswered = self.tasks.note_of_profile(&mut self.wire, state, load);
+        unanswered.inspect(|unanswered| self.refuse_unanswered(unanswered, TASK_HAS_ENDED)).is_some()
     }
 
     /// Ends a call with the server's line, with these changes.
@@ -1164,6 +1175,7 @@ impl Instance {
             && let Some(task) = self.tasks.related(request.params)
         {
             let refused = self.tasks.server_request(&task, request, self.wire.max_message());
+            self.report_task(&task);
             return refused.map_err(|refusal| refusal.to_error(request.capability, &self.config.name));
         }
         if self.wire.protocol().is_none() {
@@ -1260,9 +1272,15 @@ impl Instance {
     /// A legacy server reports the status of a task.
     fn task_status(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(state) = params.and_then(TaskState::read) else { return self.stats().stray_notifications.add_one() };
-        if let Some(unanswered) = self.tasks.note_of_profile(&mut self.wire, &state, None) {
-            return self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
+        // A profile may have an ended task with the same id.
+        if !self.tasks.is_open_of_session(&state.id) && self.note_legacy_task(&state, None) {
+            return self.report_task(&state.id);
         }
+        self.session_task_status(line, state);
+    }
+
+    /// A server of either era reports the status of a legacy agent's task, by a legacy notification.
+    fn session_task_status(&mut self, line: &Bytes, state: TaskState) {
         let may_create = self.may_create_tasks();
         match self.tasks.status(&mut self.wire, line, state, may_create) {
             Ok(ended) => ended.into_iter().for_each(|task_key| self.withdraw_task_inputs(task_key)),
@@ -1281,10 +1299,109 @@ impl Instance {
         if ended {
             self.subscriptions.task_ended(&id);
         }
-        let (server, line) = (self.config.name.clone(), applied(line, &without_subscription(params)).into());
-        let status = ModernTaskStatus { server, id: id.clone(), line };
+        let line = Bytes::from(applied(line, &without_subscription(params)));
+        if !self.tasks.is_open_of_session(&id) {
+            return self.notify_task_subscribers(id, line, None, ended);
+        }
+        polling::poll_now(&mut self.wire, &id);
+        if let Some((line, state)) = legacy_status(&line) {
+            self.session_task_status(&line, state);
+        }
+        Effect::Nothing
+    }
+
+    /// Sends the status of a task to its subscribers, of this profile if the task belongs to one.
+    fn notify_task_subscribers(&self, id: Bytes, line: Bytes, profile: Option<Arc<str>>, ended: bool) -> Effect {
+        let (server, instance_tag) = (self.config.name.clone(), self.suspended.tag());
+        let status = ModernTaskStatus { server, instance_tag, id: id.clone(), line };
         let notification = ServerNotification::ModernTaskStatus(Box::new(status));
-        Effect::Notify { notification, recipients: Recipients::TaskSubscribers { id, ended } }
+        Effect::Notify { notification, recipients: Recipients::TaskSubscribers { id, profile, ended } }
+    }
+
+    /// An agent of this profile subscribes to a task. Returns whether it may. The state of a legacy server's task is reported at once,
+    /// so that no change is missed.
+    pub(super) fn subscribe_task(&mut self, id: &Bytes, profile: Option<&Arc<str>>) -> bool {
+        if self.wire.era() == Era::Modern {
+            self.subscriptions.subscribe_task(id);
+            return true;
+        }
+        let is_known = profile.is_some_and(|profile| self.tasks.subscribe(profile, id));
+        self.report_task(id);
+        is_known
+    }
+
+    /// The last subscriber of a task has gone.
+    pub(super) fn unsubscribe_task(&mut self, id: &Bytes) {
+        match self.wire.era() {
+            Era::Modern => self.subscriptions.unsubscribe_task(id),
+            Era::Legacy => self.tasks.unsubscribe(id),
+        }
+    }
+
+    /// Updates the subscriptions at a modern server. Returns when to call this again.
+    pub(super) fn refresh_subscriptions(&mut self) -> Option<Instant> {
+        if let Some(tasks) = self.tasks.take_subscribed() {
+            self.subscriptions.set_legacy_tasks(tasks);
+        }
+        self.subscriptions.refresh(&mut self.wire)
+    }
+
+    fn note_refused(&mut self, refused: &[Topic]) {
+        for topic in refused {
+            if let Topic::Task(id) = topic {
+                self.tasks.subscription_refused(id);
+            }
+        }
+    }
+
+    /// A legacy server's task may have changed. Its state is requested if agents are subscribed to it.
+    fn report_task(&mut self, id: &Bytes) {
+        let deadline = self.request_deadline();
+        self.tasks.request_report(&mut self.wire, id, deadline);
+    }
+
+    /// The server has answered a request for a report.
+    fn task_report(&mut self, mut report: Box<LegacyServerTask>, response: Result<&Bytes, &Bytes>) -> Effect {
+        let id = report.id().clone();
+        let step = match report.on_response(response, is_unknown(response)) {
+            Step::Task(TaskStep::RecordState(seen)) => {
+                self.note_legacy_task(&seen.task, None);
+                self.tasks.await_end(&mut self.wire, &id);
+                let inputs = self.tasks.inputs_of(&id);
+                report.state_recorded(*seen, inputs.as_ref())
+            }
+            step => step,
+        };
+        match step {
+            Step::Task(TaskStep::RequestResult(raw_id)) => {
+                let entry = PendingRequest::ReportTask { report, deadline: self.request_deadline() };
+                self.wire.request("tasks/result", &tasks::about(&raw_id), entry);
+                return Effect::Nothing;
+            }
+            Step::Task(TaskStep::Forget(_)) => {
+                let unanswered = self.tasks.forget_of_profile(&id);
+                self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
+                return Effect::refused(vec![Topic::Task(id)]);
+            }
+            Step::RespondWith(Ok(state)) => return self.send_task_report(id, &state),
+            _ => drop(self.tasks.report_ended(&id)),
+        }
+        Effect::Nothing
+    }
+
+    /// Sends agents the modern state of a legacy server's task.
+    fn send_task_report(&mut self, id: Bytes, state: &Bytes) -> Effect {
+        let ended = tasks::has_ended(state);
+        let (profile, is_stale) = (self.tasks.subscribed_profile(&id), self.tasks.report_ended(&id));
+        if ended {
+            self.tasks.unsubscribe(&id);
+        } else if is_stale {
+            self.report_task(&id);
+        }
+        match (profile, era::task::notification_of(state)) {
+            (Some(profile), Ok(line)) => self.notify_task_subscribers(id, line, Some(profile), ended),
+            _ => Effect::Nothing,
+        }
     }
 
     /// Whether a call may be answered with a task that is not known yet.
@@ -1482,6 +1599,7 @@ impl Instance {
                 | PendingRequest::Subscribe { .. }
                 | PendingRequest::TaskResult { .. }
                 | PendingRequest::Ignored { .. } => {}
+                PendingRequest::ReportTask { report, .. } => drop(self.tasks.report_ended(report.id())),
             }
         }
         effect
@@ -1520,4 +1638,12 @@ impl Instance {
         let reason = "the call that this was for timed out";
         self.end_requests_for(session, RequestEnd { code: ErrorCode::TimedOut, reason });
     }
+}
+
+/// The legacy form of a modern notification about a task, with the state that it reports.
+fn legacy_status(line: &Bytes) -> Option<(Bytes, TaskState)> {
+    let line = Bytes::from(applied(line, &era::task::notification_to_legacy(line).ok()?));
+    let [params] = members(&line, ["params"]).ok()?;
+    let state = TaskState::read(&params?)?;
+    Some((line, state))
 }

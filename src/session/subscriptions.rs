@@ -16,10 +16,9 @@ use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscr
 use super::task_token::{TaskTokenContents, TaskTokens};
 use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
-use crate::config::Sharing;
+use crate::era::meta;
 use crate::era::notification::for_subscription;
 use crate::era::subscription::{Filter, end};
-use crate::era::{Era, meta};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Change, splice};
@@ -55,6 +54,8 @@ struct ListenedTask {
     server: ServerHandle,
     /// The exposed name of the tool whose call has created the task.
     tool: Bytes,
+    /// The tag of the instance that runs the task.
+    instance_tag: u64,
     /// The server's id, as text.
     id: Bytes,
     /// The agent's token, raw.
@@ -65,32 +66,28 @@ struct ListenedTask {
 pub(super) struct TooMany;
 
 impl ListenedTask {
-    /// The task with this token, if the agent may subscribe to it.
+    /// The task with this token, if its tool can still be called.
     fn find(tokens: &TaskTokens, token: &Bytes, raw: &Bytes, view: &View) -> Option<Self> {
-        let TaskTokenContents { tool, id, .. } = tokens.verify(token)?;
+        let TaskTokenContents { tool, instance_tag, id } = tokens.verify(token)?;
         let route = view.catalog.route(ListKind::Tools, tool.as_bytes())?;
-        let member = view.servers.get(route.server)?;
-        // Only tasks of a shared, modern server: ids of several instances may collide, and the notification of a legacy server lacks
-        // the result.
-        let is_shared = member.config.settings.sharing == Sharing::Shared;
-        let is_modern = member.handle.published().eras.contains(Era::Modern);
-        let server = Some(&member.handle).filter(|_| is_shared && is_modern)?.clone();
+        let server = view.servers.get(route.server)?.handle.clone();
         let [tool, id] = [tool, id].map(|part| Bytes::copy_from_slice(part.as_bytes()));
-        Some(Self { server, tool, id, raw_token: raw.clone() })
+        Some(Self { server, tool, instance_tag, id, raw_token: raw.clone() })
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.id == other.id && self.server.is_same(&other.server)
+        self.id == other.id && self.instance_tag == other.instance_tag && self.server.is_same(&other.server)
     }
 
     fn change(&self, begins: bool) -> (ServerHandle, SubscriptionChange) {
-        (self.server.clone(), SubscriptionChange::Task(TaskSubscriptionChange { id: self.id.clone(), begins }))
+        let change = TaskSubscriptionChange { id: self.id.clone(), instance_tag: self.instance_tag, begins };
+        (self.server.clone(), SubscriptionChange::Task(change))
     }
 
     /// Whether `update` is about the task, and its tool can still be called.
     fn is_updated_by(&self, update: &ModernTaskStatus, view: &View) -> bool {
-        let is_it = self.id == update.id && *self.server.name() == update.server;
-        is_it && view.catalog.route(ListKind::Tools, &self.tool).is_some()
+        let is_it = self.id == update.id && self.instance_tag == update.instance_tag;
+        is_it && *self.server.name() == update.server && view.catalog.route(ListKind::Tools, &self.tool).is_some()
     }
 }
 

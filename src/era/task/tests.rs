@@ -180,3 +180,17 @@ fn a_question_says_of_which_task_it_is_in_the_legacy_era_alone() {
         assert_eq!(related_id(&bytes(other)), None, "{other}");
     }
 }
+
+#[test]
+fn notification_has_the_name_and_the_state_of_its_era() {
+    let modern = r#"{"jsonrpc":"2.0", "params":{"status":"completed","result":{"isError":true},"taskId":"t","ttlMs":1.0},"method":"notifications\/tasks"}"#;
+    let legacy = r#"{"jsonrpc":"2.0", "params":{"status":"failed","taskId":"t","ttl":1.0},"method":"notifications/tasks/status"}"#;
+    assert_eq!(changed(modern, notification_to_legacy), Ok(legacy.to_owned()));
+    for none in [r#"{"method":"notifications/tasks"}"#, r#"{"method":"notifications/tasks","params":[]}"#] {
+        assert_eq!(changed(none, notification_to_legacy), Err(NotAnObject), "{none}");
+    }
+    let state = bytes(r#"{"resultType":"complete","result":{"resultType":"complete"},"taskId":"t"}"#);
+    let line = r#"{"jsonrpc":"2.0","method":"notifications/tasks","params":{"result":{"resultType":"complete"},"taskId":"t"}}"#;
+    assert_eq!(notification_of(&state).as_deref(), Ok(line.as_bytes()));
+    assert_eq!(notification_of(&bytes("7")), Err(NotAnObject));
+}

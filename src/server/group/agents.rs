@@ -8,7 +8,7 @@ use super::slots::InstanceRole;
 use crate::config::Sharing;
 use crate::era::Eras;
 use crate::server::messages::agents::Agent;
-use crate::server::messages::task_subscribers::SubscriptionChange;
+use crate::server::messages::task_subscribers::{SubscriptionChange, TaskSubscriptionChange};
 
 impl Group {
     /// Attaches an agent to its own instance or that of its directory. Starts the instance if it is absent, unless the agent's user
@@ -90,11 +90,14 @@ impl Group {
         }
     }
 
-    /// Begins or ends a subscription of an agent at the instance that serves such requests.
-    pub(super) async fn subscribe(&self, agent: Agent, change: Box<SubscriptionChange>) {
+    /// Begins or ends a subscription of an agent, to a task at the instance that runs the task.
+    pub(super) async fn subscribe(&mut self, agent: Agent, change: Box<SubscriptionChange>) {
         let index = match self.config().settings.sharing {
-            Sharing::Shared if matches!(*change, SubscriptionChange::Task(_)) => {
-                self.modern_instance().or_else(|| self.permanent())
+            _ if let SubscriptionChange::Task(TaskSubscriptionChange { instance_tag, begins, .. }) = *change => {
+                let index = if begins { self.instance_of_task(instance_tag) } else { self.with_tag(instance_tag) };
+                // The instance is notified when the agent disconnects.
+                index.iter().for_each(|index| self.slots[*index].record_use(agent.session));
+                index
             }
             Sharing::Shared | Sharing::Pool => self.permanent(),
             Sharing::Session | Sharing::Workspace => {

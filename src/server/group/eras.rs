@@ -91,10 +91,10 @@ impl Group {
     /// The instance that created a task, by the tag in the task's id. Tasks of the modern instance of a server with both eras outlive
     /// the instance.
     pub(super) fn instance_of_task(&mut self, tag: u64) -> Option<usize> {
-        let label = InstanceRole::Era(Era::Modern).label(0);
-        let is_of_modern = || [None, Some(&*label)].into_iter().any(|label| instance::tag(label) == tag);
         match self.with_tag(tag) {
-            None if may_split_by_era(self.config()) && is_of_modern() => self.instance_for_era_or_start(Era::Modern),
+            None if may_split_by_era(self.config()) && tag == instance::tag(None) => {
+                self.instance_for_era_or_start(Era::Modern)
+            }
             found => found,
         }
     }

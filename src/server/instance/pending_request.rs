@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::bridged_call::PendingBridgedCall;
 use super::pending_call::PendingCall;
+use crate::bridge::LegacyServerTask;
 use crate::server::listing::Listing;
 
 /// The response of the server to a request.
@@ -49,6 +50,8 @@ pub(in crate::server) enum PendingRequest {
     /// `tasks/result` for a modern agent's task with this id, as text. While it is unanswered the server may send requests for the
     /// task.
     TaskResult { task_id: Bytes },
+    /// The state or the result of a task, for its subscribers.
+    ReportTask { report: Box<LegacyServerTask>, deadline: Instant },
     /// The response is ignored.
     Ignored { deadline: Instant },
 }
@@ -62,6 +65,7 @@ impl PendingRequest {
             Self::Page { deadline, .. } | Self::Subscribe { deadline, .. } => Some(*deadline),
             Self::LogLevel { deadline } | Self::Ignored { deadline } => Some(*deadline),
             Self::CancelTask { deadline, .. } | Self::UpdateTask { deadline, .. } => Some(*deadline),
+            Self::ReportTask { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
             Self::Call(call) => Some(call.deadline.at()),
             Self::Bridged(bridged) => Some(bridged.next_event()),

@@ -10,6 +10,7 @@ mod listen;
 mod listen_state;
 mod resources;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,6 @@ use crate::era::Era;
 use crate::jsonrpc::members::text;
 use crate::list_kind::PerKind;
 use crate::server::messages::call::{Call, CallKey, Failure, SessionSender};
-use crate::server::messages::task_subscribers::TaskSubscriptionChange;
 use crate::server::stats::Stats;
 
 /// Subscriptions at one instance.
@@ -137,22 +137,20 @@ impl ServerSubscriptions {
         request_about(wire, "resources/subscribe", raw, PendingRequest::Subscribe { uri: uri.clone(), deadline });
     }
 
-    /// The first agent subscribes to a task, or the last one unsubscribes. Only modern servers report the status of tasks.
-    pub(in crate::server) fn subscribe_task(
-        &mut self,
-        wire: &Wire,
-        TaskSubscriptionChange { id, begins }: TaskSubscriptionChange,
-    ) {
-        if wire.era() == Era::Legacy {
-            return;
-        }
-        let raw = json!(String::from_utf8_lossy(&id)).to_string();
-        let topic = Topic::Task(id);
-        if begins {
-            self.listen_state.add(topic, &raw.into());
-        } else {
-            self.listen_state.remove(&topic);
-        }
+    /// An agent subscribes to a task of a modern server.
+    pub(super) fn subscribe_task(&mut self, id: &Bytes) {
+        let raw = json!(String::from_utf8_lossy(id)).to_string();
+        self.listen_state.add(Topic::Task(id.clone()), &raw.into());
+    }
+
+    /// The last agent unsubscribes from a task of a modern server.
+    pub(super) fn unsubscribe_task(&mut self, id: &Bytes) {
+        self.listen_state.remove(&Topic::Task(id.clone()));
+    }
+
+    /// Replaces the tasks of legacy agents that a modern server has to report.
+    pub(super) fn set_legacy_tasks(&mut self, tasks: BTreeMap<Topic, Bytes>) {
+        self.listen_state.set_legacy_tasks(tasks);
     }
 
     /// The server reports that this task has ended: nothing more follows about it.

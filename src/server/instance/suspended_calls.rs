@@ -13,6 +13,7 @@ use bytes::Bytes;
 use super::bridged_call::PendingBridgedCall;
 use super::wire::Wire;
 use crate::bridge::{self, BridgedRequest, MAX_RETAINED_MEMORY, ModernAgent, ServerRequest};
+use crate::era::Era;
 use crate::era::input::RetryResponses;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::members;
@@ -37,8 +38,12 @@ pub(super) struct ResumedCall {
 }
 
 /// The tag of the instance with this label. It differs in each daemon, so that no agent can guess the tag of another instance.
+///
+/// The modern instance of a server with both eras has the tag of a single instance, because it continues the tasks of the single
+/// instance that it may have replaced.
 pub(in crate::server) fn tag(label: Option<&str>) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let label = label.filter(|label| *label != Era::Modern.word());
     KEYS.hash_one(label)
 }
 

@@ -17,6 +17,7 @@ pub(super) mod polling;
 mod profile_tasks;
 mod session_tasks;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,15 +28,17 @@ use serde_json::value::RawValue;
 use self::legacy_task_only_tools::LegacyTaskOnlyTools;
 use self::modern_task_only_tools::ModernTaskOnlyTools;
 use self::modern_tasks::ModernTasks;
-use self::profile_tasks::{ProfileTask, ProfileTasks};
+use self::profile_tasks::{ProfileTask, ProfileTasks, Reports, ResultRequest};
 use self::session_tasks::{EarlyNotification, OpenSessionTask, SessionTask, SessionTasks};
 use super::cancelled_calls::CancelledCalls;
 use super::pending_call::PendingCall;
 use super::pending_request::{PendingRequest, ServerResponse};
 use super::server_requests::unavailable;
+use super::subscriptions::Topic;
 use super::wire::Wire;
 use crate::bridge::{
-    self, BridgedRequest, CompletedTask, MAX_RETAINED_MEMORY, ServerRequest, TaskInputId, TaskUse, task_params,
+    self, BridgedRequest, CompletedTask, LegacyServerTask, MAX_RETAINED_MEMORY, ServerRequest, TaskInputId, TaskUse,
+    task_params,
 };
 use crate::calls::CallOutcome;
 use crate::catalog::List;
@@ -257,14 +260,18 @@ impl TaskTable {
         let open = (!state.ended).then(|| {
             OpenSessionTask::new(Self::expires_at(wire, state.ttl), call.response_handle.load_token().cloned())
         });
-        let task = SessionTask::new(
+        let mut task = SessionTask::new(
             &state,
             call.response_handle.key,
             call.response_handle.to().cloned(),
             call.progress_token.clone(),
             open,
         );
-        if self.of_profiles.has_open(&state.id) || !self.add(cancelled, task_key, task) {
+        task.is_subscribed = wire.era() == Era::Modern;
+        if self.of_profiles.has_open(&state.id)
+            || self.modern.contains(&state.id)
+            || !self.add(cancelled, task_key, task)
+        {
             return Err(Failure::TaskIdTaken);
         }
         Ok(Some(self.made(call, state, early)))
@@ -397,6 +404,24 @@ impl TaskTable {
             to.send_notification(ToAgent::ServerNotification(ServerNotification::LegacyTaskStatus(Box::new(status))));
         }
         Ok(ended)
+    }
+
+    /// The tasks of legacy agents whose status a modern server has to report, each with its raw id; `None` if they have not changed
+    /// since the last time.
+    pub(super) fn take_subscribed(&mut self) -> Option<BTreeMap<Topic, Bytes>> {
+        self.of_sessions
+            .take_subscribed()
+            .map(|tasks| tasks.map(|task| (Topic::Task(task.id().clone()), task.raw_id.clone())).collect())
+    }
+
+    /// The server refuses to report the status of this task.
+    pub(super) fn subscription_refused(&mut self, id: &[u8]) {
+        self.of_sessions.subscription_refused(id);
+    }
+
+    /// Whether this is the id of an open task of a legacy agent.
+    pub(super) fn is_open_of_session(&self, id: &[u8]) -> bool {
+        self.of_sessions.find(id).is_some_and(|(_, task)| task.open.is_some())
     }
 
     /// Drops notifications about unknown tasks. Returns how many.
@@ -617,18 +642,75 @@ impl TaskTable {
     }
 
     /// Requests the result of a task, because the server sends its requests for inputs only while such a request is unanswered.
-    pub(super) fn request_inputs(&mut self, wire: &mut Wire, state: &TaskState) {
-        if let Some(task) = self.of_profiles.find(&state.id).filter(|task| !task.awaits_result) {
-            task.awaits_result = true;
-            let entry = PendingRequest::TaskResult { task_id: state.id.clone() };
-            wire.request("tasks/result", &about(&state.raw_id), entry);
+    pub(super) fn request_inputs(&mut self, wire: &mut Wire, id: &Bytes) {
+        if let Some(task) = self.of_profiles.find(id).filter(|task| task.result != ResultRequest::Pending) {
+            task.result = ResultRequest::Pending;
+            wire.request("tasks/result", &about(&task.raw_id), PendingRequest::TaskResult { task_id: id.clone() });
         }
     }
 
     /// The request for the result was answered. Returns the ids of requests of the server that nobody will answer.
     pub(super) fn result_arrived(&mut self, id: &[u8], has_ended: bool) -> Vec<Bytes> {
-        self.of_profiles.find(id).into_iter().for_each(|task| task.awaits_result = false);
+        self.of_profiles.find(id).into_iter().for_each(|task| task.result = ResultRequest::Answered);
         if has_ended { self.of_profiles.end(id) } else { Vec::new() }
+    }
+
+    /// The request for the result was lost.
+    pub(super) fn result_lost(&mut self, id: &[u8]) {
+        self.of_profiles.find(id).into_iter().for_each(|task| task.result = ResultRequest::NotSent);
+    }
+
+    /// An agent of this profile subscribes to a task. Returns whether the profile has the task.
+    pub(super) fn subscribe(&mut self, profile: &str, id: &Bytes) -> bool {
+        let Some(task) = self.of_profiles.of(profile, id) else { return false };
+        if task.reports == Reports::Off {
+            task.reports = Reports::Sent;
+        }
+        true
+    }
+
+    /// No agent is subscribed to the task any more.
+    pub(super) fn unsubscribe(&mut self, id: &[u8]) {
+        self.of_profiles.find(id).into_iter().for_each(|task| task.reports = Reports::Off);
+    }
+
+    /// A task may have changed. Requests its state if agents are subscribed to it.
+    pub(super) fn request_report(&mut self, wire: &mut Wire, id: &Bytes, deadline: Instant) {
+        let Some(task) = self.of_profiles.find(id) else { return };
+        task.reports = match task.reports {
+            Reports::Off => Reports::Off,
+            Reports::Pending | Reports::Stale => Reports::Stale,
+            Reports::Sent => {
+                let report = Box::new(LegacyServerTask::get(id.clone()));
+                wire.request("tasks/get", &about(&task.raw_id), PendingRequest::ReportTask { report, deadline });
+                Reports::Pending
+            }
+        };
+    }
+
+    /// The request for a report has ended. Returns whether the task has changed since it was sent.
+    pub(super) fn report_ended(&mut self, id: &[u8]) -> bool {
+        let Some(task) = self.of_profiles.find(id) else { return false };
+        let is_stale = task.reports == Reports::Stale;
+        if matches!(task.reports, Reports::Pending | Reports::Stale) {
+            task.reports = Reports::Sent;
+        }
+        is_stale
+    }
+
+    /// The profile of a task that has subscribers.
+    pub(super) fn subscribed_profile(&mut self, id: &[u8]) -> Option<Arc<str>> {
+        let task = self.of_profiles.find(id).filter(|task| task.reports != Reports::Off)?;
+        Some(Arc::clone(&task.profile))
+    }
+
+    /// Requests the result of a task that has subscribers, once. The response shows when the task ends, even if the server does not
+    /// report its status.
+    pub(super) fn await_end(&mut self, wire: &mut Wire, id: &Bytes) {
+        let is_subscribed = |task: &&mut ProfileTask| task.is_open() && task.reports != Reports::Off;
+        if self.of_profiles.find(id).filter(is_subscribed).is_some_and(|task| task.result == ResultRequest::NotSent) {
+            self.request_inputs(wire, id);
+        }
     }
 
     /// A task has ended. Returns the ids of requests of the server that nobody will answer.
@@ -752,7 +834,7 @@ impl TaskTable {
     pub(super) fn modern_status(&mut self, params: Option<&Bytes>) -> Option<(Bytes, bool)> {
         let [id] = members(params?, ["taskId"]).ok()?;
         let id = text(&id?)?;
-        let ended = matches!(Status::read(params?), Some(Status::Completed(_) | Status::Failed(_) | Status::Cancelled));
+        let ended = has_ended(params?);
         if ended {
             self.modern.end(&id);
         }
@@ -779,6 +861,11 @@ fn late_task(era: Era, result: &Bytes) -> Option<TaskState> {
     reported_task_id(result, TaskReport::Created)?;
     let changes = creation_to_legacy(result).ok()?;
     TaskState::created(&applied(result, &changes).into())
+}
+
+/// Whether a modern task has ended in this state.
+pub(super) fn has_ended(state: &Bytes) -> bool {
+    matches!(Status::read(state), Some(Status::Completed(_) | Status::Failed(_) | Status::Cancelled))
 }
 
 /// The params of a legacy request about the task with this raw id.

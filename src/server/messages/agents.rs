@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::call::SessionSender;
 use super::resource_subscribers::{ResourceSubscribers, ResourceSubscriptionChange};
-use super::task_subscribers::{TaskSubscribers, TaskSubscriptionChange};
+use super::task_subscribers::TaskSubscribers;
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::Era;
 use crate::log_level::LogLevel;
@@ -41,6 +41,11 @@ pub struct User {
 }
 
 impl Agent {
+    /// The profile that it is connected to, if it is known.
+    pub(crate) fn profile(&self) -> Option<&Arc<str>> {
+        self.user.as_ref().map(|user| &user.profile)
+    }
+
     /// An agent that has only sent calls.
     pub(crate) fn from_call(session: u64, to: &SessionSender, era: Era) -> Self {
         Self { session, to: to.clone(), level: None, capabilities: Arc::default(), era, user: None }
@@ -98,22 +103,6 @@ impl Agents {
         }
         self.resource_subscribers.insert(uri.clone(), raw.clone(), [session]);
         Some(subscription)
-    }
-
-    /// Begins or ends a subscription to a task. Returns the subscription that the server has to change, if any.
-    pub(crate) fn subscribe_task(
-        &mut self,
-        agent: Agent,
-        following: TaskSubscriptionChange,
-    ) -> Option<TaskSubscriptionChange> {
-        let (session, TaskSubscriptionChange { id, begins }) = (agent.session, &following);
-        let is_new = if *begins {
-            self.attach(agent);
-            self.task_subscribers.add(id, session)
-        } else {
-            self.task_subscribers.remove(id, session)
-        };
-        is_new.then_some(following)
     }
 
     /// The agents, and each subscription to a resource with its agent.

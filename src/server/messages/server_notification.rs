@@ -32,6 +32,8 @@ pub enum ServerNotification {
 pub struct ModernTaskStatus {
     /// The configured server.
     pub server: Arc<str>,
+    /// The tag of the instance that runs the task.
+    pub instance_tag: u64,
     /// The server's id of the task, as text.
     pub id: Bytes,
     /// The line without its newline and without a subscription id.

@@ -2,10 +2,11 @@
 //!
 //! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Task Status Notifications".
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::agents::Agent;
 use super::resource_subscribers::ResourceSubscriptionChange;
 
 /// Begins or ends a subscription of an agent, other than to changed lists.
@@ -22,30 +23,32 @@ pub enum SubscriptionChange {
 pub struct TaskSubscriptionChange {
     /// The server's id of the task, as text.
     pub id: Bytes,
+    /// The tag of the instance that created the task.
+    pub instance_tag: u64,
     /// Whether the subscription begins; otherwise it ends.
     pub begins: bool,
 }
 
-/// The subscribers of the tasks of one instance, by task id.
+/// The subscribers of the tasks of one instance, by task id and session.
+///
+/// A subscriber is not attached to the instance, because the instance may belong to another agent.
 #[derive(Debug, Default)]
-pub(crate) struct TaskSubscribers(BTreeMap<Bytes, BTreeSet<u64>>);
+pub(crate) struct TaskSubscribers(BTreeMap<Bytes, BTreeMap<u64, Agent>>);
 
 impl TaskSubscribers {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds a session to a task. Returns whether the server's subscription has to change: it is the only subscriber.
-    pub(crate) fn add(&mut self, id: &Bytes, session: u64) -> bool {
-        let sessions = self.0.entry(id.clone()).or_default();
-        sessions.insert(session);
-        sessions.len() == 1
+    /// Adds an agent to a task.
+    pub(crate) fn add(&mut self, id: &Bytes, agent: Agent) {
+        self.0.entry(id.clone()).or_default().insert(agent.session, agent);
     }
 
-    /// Removes a session from a task. Returns whether the server's subscription has to change: it was the last subscriber.
+    /// Removes a session from a task. Returns whether it was the last subscriber.
     pub(crate) fn remove(&mut self, id: &Bytes, session: u64) -> bool {
         let Some(sessions) = self.0.get_mut(id) else { return false };
-        let was_last = sessions.remove(&session) && sessions.is_empty();
+        let was_last = sessions.remove(&session).is_some() && sessions.is_empty();
         if was_last {
             self.0.remove(id);
         }
@@ -58,9 +61,11 @@ impl TaskSubscribers {
         all.into_iter().filter(|id| self.remove(id, session)).collect()
     }
 
-    /// The subscribers of one task.
-    pub(crate) fn of_task(&self, id: &[u8]) -> impl Iterator<Item = u64> {
-        self.0.get(id).into_iter().flatten().copied()
+    /// The subscribers of one task; with `profile`, only those of this profile.
+    pub(crate) fn of_task(&self, id: &[u8], profile: Option<&str>) -> impl Iterator<Item = &Agent> {
+        let is_of =
+            move |agent: &&Agent| profile.is_none_or(|profile| agent.profile().is_some_and(|own| **own == *profile));
+        self.0.get(id).into_iter().flat_map(BTreeMap::values).filter(is_of)
     }
 
     /// Removes a task that has ended or whose subscription the server refuses.
@@ -76,23 +81,38 @@ impl TaskSubscribers {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::agents::User;
+    use super::super::call::SessionSender;
     use super::*;
+    use crate::era::Era;
+    use crate::server::stop_level::StopReceiver;
+
+    fn agent(session: u64, profile: &str) -> Agent {
+        let user = Some(Arc::new(User { profile: Arc::from(profile), uid: 1, is_guest: false }));
+        let (to, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+        Agent { user, ..Agent::from_call(session, &to, Era::Modern) }
+    }
 
     #[test]
-    fn server_is_concerned_only_by_the_first_and_last_subscriber_of_a_task() {
+    fn server_is_concerned_only_by_the_last_subscriber_of_a_task() {
         let mut task_subscribers = TaskSubscribers::default();
         let [a, b] = ["a", "b"].map(Bytes::from);
-        assert!(
-            task_subscribers.add(&a, 1)
-                && !task_subscribers.add(&a, 2)
-                && !task_subscribers.add(&a, 2)
-                && task_subscribers.add(&b, 2)
-        );
-        assert!(task_subscribers.of_task(b"a").eq([1, 2]) && task_subscribers.of_task(b"c").next().is_none());
+        for (id, session) in [(&a, 1), (&a, 2), (&a, 2), (&b, 2)] {
+            task_subscribers.add(id, agent(session, "default"));
+        }
+        let sessions = |all: &TaskSubscribers, id: &[u8], profile| {
+            all.of_task(id, profile).map(|agent| agent.session).collect::<Vec<_>>()
+        };
+        assert_eq!(sessions(&task_subscribers, b"a", None), [1, 2]);
+        assert_eq!(sessions(&task_subscribers, b"a", Some("default")), [1, 2]);
+        assert!(sessions(&task_subscribers, b"a", Some("other")).is_empty());
+        assert!(sessions(&task_subscribers, b"c", None).is_empty());
         assert!(!task_subscribers.remove(&a, 9) && !task_subscribers.remove(&a, 1) && !task_subscribers.remove(&a, 1));
         assert_eq!(task_subscribers.remove_from_all(2), [a.clone(), b]);
         assert!(task_subscribers.is_empty() && !task_subscribers.remove(&a, 2));
-        task_subscribers.add(&a, 1);
+        task_subscribers.add(&a, agent(1, "default"));
         task_subscribers.forget(b"a");
         assert!(task_subscribers.is_empty() && task_subscribers.remove_from_all(1).is_empty());
     }

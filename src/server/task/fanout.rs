@@ -33,9 +33,14 @@ impl ServerTask {
                 }
                 None => {}
             },
-            SubscriptionChange::Task(following) => {
-                if let Some(following) = self.agents.subscribe_task(agent, following) {
-                    instance.subscriptions.subscribe_task(&instance.wire, following);
+            SubscriptionChange::Task(TaskSubscriptionChange { id, begins: true, .. }) => {
+                if instance.subscribe_task(&id, agent.profile()) {
+                    self.agents.task_subscribers.add(&id, agent);
+                }
+            }
+            SubscriptionChange::Task(TaskSubscriptionChange { id, begins: false, .. }) => {
+                if self.agents.task_subscribers.remove(&id, agent.session) {
+                    instance.unsubscribe_task(&id);
                 }
             }
         }
@@ -53,7 +58,7 @@ impl ServerTask {
             instance.subscriptions.unsubscribe(&mut instance.wire, &raw);
         }
         for id in self.agents.task_subscribers.remove_from_all(session) {
-            instance.subscriptions.subscribe_task(&instance.wire, TaskSubscriptionChange { id, begins: false });
+            instance.unsubscribe_task(&id);
         }
         instance.drop_tasks(session);
         instance.logging.set_level(&mut instance.wire, self.agents.level());
@@ -92,11 +97,15 @@ impl ServerTask {
             Recipients::Owner(LogOwner { to: Some(to), .. }) => return send(to),
             Recipients::Owner(LogOwner { session, to: None }) => vec![*session],
             Recipients::ResourceSubscribers(uri) => agents.resource_subscribers.concerned(uri).into_iter().collect(),
-            Recipients::TaskSubscribers { id, .. } => agents.task_subscribers.of_task(id).collect(),
+            Recipients::TaskSubscribers { id, profile, ended } => {
+                let subscribers = agents.task_subscribers.of_task(id, profile.as_deref());
+                subscribers.for_each(|agent| send(&agent.to));
+                if *ended {
+                    agents.task_subscribers.forget(id);
+                }
+                return;
+            }
         };
         sessions.into_iter().filter_map(|session| agents.find(session)).for_each(send);
-        if let Recipients::TaskSubscribers { id, ended: true } = recipients {
-            agents.task_subscribers.forget(id);
-        }
     }
 }

@@ -64,7 +64,7 @@ impl ServerTask {
     ) -> StopReason {
         self.renew_subscriptions(instance);
         // Subscribes before it lists, so that no change is missed.
-        instance.subscriptions.refresh(&mut instance.wire);
+        instance.refresh_subscriptions();
         let offers_any = instance.lists.start(&mut instance.wire, offers);
         self.publisher.update(|published| {
             for kind in ListKind::ALL.into_iter().filter(|kind| !offers[*kind]) {
@@ -162,8 +162,7 @@ impl ServerTask {
         if is_due(idle_at) || is_due(drained_by) || is_drained {
             return true;
         }
-        let (relist_at, relisten_at) =
-            (instance.lists.refresh(&mut instance.wire), instance.subscriptions.refresh(&mut instance.wire));
+        let (relist_at, relisten_at) = (instance.lists.refresh(&mut instance.wire), instance.refresh_subscriptions());
         let next_check = relay.health.as_ref().map(Health::due);
         let vacated_at = if self.queued.is_empty() { None } else { instance.next_vacancy() };
         let waiting_at = [self.next_expiry(), vacated_at].into_iter().flatten().min();

@@ -120,7 +120,7 @@ fn legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
         assert_eq!(answer.trim_end(), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{left}}}"#));
     }
 
-    for arguments in [json!({"as_task": true, "id": "t"}), json!({})] {
+    for arguments in [json!({"as_task": true, "id": "t", "silent": true}), json!({})] {
         agent.start_request("tools/call", &json!({"name": "new__echo", "arguments": arguments, "task": {}}));
         let made = agent.next_line().expect("an answer");
         let id = serde_json::from_str::<Value>(&made).expect("JSON")["result"]["task"]["taskId"].clone();

@@ -260,6 +260,145 @@ fn task_is_cancelled_if_its_id_never_reaches_the_agent() {
     agent.expect_quiet();
 }
 
+/// The next report of the subscription that has this status. Those before it are of the working task.
+#[track_caller]
+fn reported(agent: &mut Agent, subscription: &Value, status: &str) -> Value {
+    loop {
+        let params = agent.subscription_notification(subscription, "notifications/tasks");
+        if params["status"] == status {
+            return params;
+        }
+        assert_eq!(params["status"], "working", "{params}");
+    }
+}
+
+#[test]
+fn listening_agent_receives_the_state_of_a_legacy_task() {
+    for quiet in [false, true] {
+        let daemon = start();
+        let mut agent = connect(&daemon);
+        let id = made(&mut agent, &json!({"id": "t", "n": 7}));
+        let (subscription, granted) = agent.listen(&json!({"taskIds": ["t", id]}));
+        assert_eq!(granted, json!({"taskIds": [id]}));
+        let working = reported(&mut agent, &subscription, "working");
+        assert_eq!((&working["taskId"], &working["pollIntervalMs"]), (&id, &json!(50)));
+        assert_eq!([&working["resultType"], &working["result"], &working["ttl"]], [&Value::Null; 3]);
+        result(&agent.call("s__finish_task", &json!({"id": "t", "quiet": quiet})));
+        let ended = reported(&mut agent, &subscription, "completed");
+        assert_eq!((&ended["taskId"], &ended["resultType"]), (&id, &Value::Null));
+        assert_eq!(ended["result"]["structuredContent"]["params"]["arguments"]["n"], 7);
+        assert_eq!(ended["result"], result(&about(&mut agent, "get", &id))["result"]);
+        agent.expect_quiet();
+        // An agent that listens too late learns of the end all the same.
+        let mut late = connect(&daemon);
+        let (subscription, _) = late.listen(&json!({"taskIds": [id]}));
+        assert_eq!(reported(&mut late, &subscription, "completed")["result"], ended["result"]);
+        late.expect_quiet();
+        agent.expect_quiet();
+        [agent, late].into_iter().for_each(Agent::disconnect);
+    }
+}
+
+#[test]
+fn listening_agent_receives_the_failure_of_a_legacy_task() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    for (end, status) in [("refusal", "completed"), ("error", "failed")] {
+        let id = made(&mut agent, &json!({"id": end, "end": end}));
+        let (subscription, _) = agent.listen(&json!({"taskIds": [id]}));
+        result(&agent.call("s__finish_task", &json!({"id": end, "status": "failed"})));
+        let ended = reported(&mut agent, &subscription, status);
+        if end == "refusal" {
+            assert_eq!(ended["result"]["isError"], true, "{ended}");
+        } else {
+            assert_eq!(ended["error"]["code"], -32007, "{ended}");
+        }
+    }
+    let id = made(&mut agent, &json!({"id": "t"}));
+    let (subscription, _) = agent.listen(&json!({"taskIds": [id]}));
+    result(&about(&mut agent, "cancel", &id));
+    assert_eq!(reported(&mut agent, &subscription, "cancelled")["taskId"], id);
+    agent.expect_quiet();
+    agent.disconnect();
+}
+
+#[test]
+fn listening_agent_receives_the_input_requests_of_a_legacy_task() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    let asks = json!([
+        {"method": ELICIT, "params": {"message": "Who?"}},
+        {"method": ELICIT, "params": {"message": "Why?"}},
+    ]);
+    let id = made(&mut agent, &json!({"id": "t", "asks": asks}));
+    let (subscription, _) = agent.listen(&json!({"taskIds": [id]}));
+    let inputs = loop {
+        let state = reported(&mut agent, &subscription, "input_required");
+        let inputs = state["inputRequests"].as_object().expect("they are there").clone();
+        if inputs.len() == 2 {
+            break inputs;
+        }
+    };
+    assert!(inputs.values().all(|input| input["method"] == ELICIT && input["params"]["_meta"].is_null()));
+    let responses: Value = inputs.keys().map(|key| (key.clone(), json!({"action": "decline"}))).collect();
+    result(&update(&mut agent, &id, &responses));
+    let ended = loop {
+        let params = agent.subscription_notification(&subscription, "notifications/tasks");
+        if params["status"] == "completed" {
+            break params;
+        }
+    };
+    assert_eq!(ended["result"]["structuredContent"], json!([{"action": "decline"}, {"action": "decline"}]));
+    agent.expect_quiet();
+    agent.disconnect();
+}
+
+/// Cases B22, C15.
+#[test]
+fn legacy_task_is_reported_only_to_its_profile() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    let id = made(&mut agent, &json!({"id": "t"}));
+    let mut other = Agent::connect_to(&socket(&daemon, "other"));
+    other.speak_modern(&capabilities());
+    let (_, granted) = other.listen(&json!({"taskIds": [id]}));
+    assert_eq!(granted, json!({}));
+    assert_eq!(code(&agent.call("s__die", &json!({"how": "kill"}))), -31001);
+    daemon.wait_row("s", "is up again", |row| row["state"] == "ready" && row["restarts"] == 1);
+    // The new process has a task of the same id, for the other profile.
+    let theirs = made(&mut other, &json!({"id": "t"}));
+    agent.listen(&json!({"taskIds": [id]}));
+    let (subscription, _) = other.listen(&json!({"taskIds": [theirs]}));
+    assert_eq!(reported(&mut other, &subscription, "working")["taskId"], theirs);
+    finish(&mut other, "t");
+    assert_eq!(reported(&mut other, &subscription, "completed")["taskId"], theirs);
+    agent.expect_quiet();
+    // The task of a legacy agent is that agent's alone.
+    let mut legacy = Agent::ready(&daemon);
+    let call = json!({"name": "s__build", "arguments": {"id": "t"}, "task": {}});
+    assert_eq!(result(&legacy.request("tools/call", &call))["task"]["taskId"], "t");
+    agent.listen(&json!({"taskIds": [id]}));
+    finish(&mut legacy, "t");
+    assert_eq!(legacy.expect_notification("notifications/tasks/status")["params"]["status"], "completed");
+    agent.expect_quiet();
+    other.expect_quiet();
+    [agent, other].into_iter().for_each(Agent::disconnect);
+}
+
+#[test]
+fn server_that_refuses_the_request_for_a_result_receives_it_once() {
+    let daemon = start();
+    let mut agent = connect(&daemon);
+    let id = made(&mut agent, &json!({"id": "t", "no_wait": true}));
+    let (subscription, _) = agent.listen(&json!({"taskIds": [id]}));
+    reported(&mut agent, &subscription, "working");
+    until("the result is requested", || (request_count(&daemon, "tasks/result") == 1).then_some(()));
+    finish(&mut agent, "t");
+    reported(&mut agent, &subscription, "completed");
+    assert_eq!(request_count(&daemon, "tasks/result"), 2, "one to wait, and one for the report");
+    agent.disconnect();
+}
+
 #[test]
 fn server_with_a_working_task_is_not_stopped_as_idle() {
     let lazy = server().line("start = \"lazy\"").line("idle_timeout = \"200ms\"");

@@ -6,6 +6,7 @@ use crate::support::{Agent, Daemon, Era, Place, Setup, arguments, code, result, 
 
 pub(super) const RELATED: &str = "io.modelcontextprotocol/related-task";
 pub(super) const ELICIT: &str = "elicitation/create";
+const STATUS: &str = "notifications/tasks/status";
 
 pub(super) fn start() -> Daemon {
     Setup::with(Era::Modern.server("s").flags("--tasks")).start()
@@ -20,10 +21,10 @@ fn create(agent: &mut Agent, tool: &str, arguments: &Value, ttl: &Value) -> Valu
     agent.request("tools/call", &json!({"name": tool, "arguments": arguments, "task": {"ttl": ttl}}))
 }
 
-/// Has the server make the task `id`, and gives what the agent is told of it.
+/// Has the server make the task `id`, and gives what the agent is told of it. Only the tool `touch` has the server report its status.
 #[track_caller]
 fn made(agent: &mut Agent, id: &str, more: &Value) -> Value {
-    let mut arguments = json!({"as_task": true, "id": id});
+    let mut arguments = json!({"as_task": true, "id": id, "silent": true});
     arguments.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     let answer = create(agent, "s__echo", &arguments, &Value::Null);
     let task = &result(&answer)["task"];
@@ -86,6 +87,96 @@ fn task_is_created_polled_and_awaited() {
     assert_eq!(arguments(&ask(&mut agent, "result", &json!("t")))["a"], 1.5, "it is to be had again");
     assert_eq!(request_count(&daemon, "tasks/result", "t") + request_count(&daemon, "tasks/list", "t"), 0);
     agent.expect_quiet();
+}
+
+/// Has the server say how its tasks are.
+fn touch(agent: &mut Agent, id: &str) {
+    arguments(&agent.call("s__touch", &json!({"tasks": [id]})));
+}
+
+/// Waits until mcpd has subscribed to exactly these tasks.
+fn wait_listen(daemon: &Daemon, ids: &[&str]) {
+    daemon.wait_journal("s", &format!("\"taskIds\":{}", json!(ids)));
+}
+
+#[test]
+fn legacy_agent_receives_the_status_of_its_task() {
+    for sharing in ["shared", "session"] {
+        let server = Era::Modern.server("s").flags("--tasks").line(format!("sharing = \"{sharing}\""));
+        let daemon = Setup::with(server).start();
+        let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+        for agent in [&mut agent, &mut other] {
+            agent.tools();
+        }
+        made(&mut agent, "t", &json!({}));
+        wait_listen(&daemon, &["t"]);
+        touch(&mut agent, "t");
+        let status = &agent.expect_notification(STATUS)["params"];
+        assert_eq!((&status["taskId"], &status["status"]), (&json!("t"), &json!("working")));
+        assert_eq!((&status["pollInterval"], &status["zeta"]), (&json!(50), &json!(1.10)), "{status}");
+        assert_eq!([&status["_meta"], &status["ttlMs"], &status["pollIntervalMs"]], [&Value::Null; 3], "{status}");
+        finish(&mut agent, "t", "completed");
+        touch(&mut agent, "t");
+        let status = &agent.expect_notification(STATUS)["params"];
+        assert_eq!((&status["status"], &status["result"]), (&json!("completed"), &Value::Null));
+        assert_eq!(&listed(&mut agent)[0], status, "it is the state that is known");
+        touch(&mut agent, "t");
+        // The next task replaces it in the subscription.
+        made(&mut agent, "u", &json!({"fail": true}));
+        wait_listen(&daemon, &["u"]);
+        finish(&mut agent, "u", "completed");
+        touch(&mut agent, "u");
+        assert_eq!(agent.expect_notification(STATUS)["params"]["status"], "failed", "as in its version");
+        agent.expect_quiet();
+        other.expect_quiet();
+    }
+}
+
+#[test]
+fn status_ends_the_wait_of_a_legacy_agent() {
+    let daemon = start();
+    let mut agent = capable_agent(&daemon);
+    made(&mut agent, "t", &json!({"ask": true, "poll_ms": 60_000, "silent": false}));
+    wait_listen(&daemon, &["t"]);
+    let waiting = start_waiting(&mut agent, "t");
+    let question = agent.expect_request(ELICIT);
+    agent.respond(&question, &json!({"action": "decline"}));
+    // The answer of the agent completes the task, which the server reports.
+    assert_eq!(result(&agent.answer(&waiting))["structuredContent"], json!({"who": {"action": "decline"}}));
+    assert_eq!(agent.expect_notification(STATUS)["params"]["status"], "completed");
+    agent.expect_quiet();
+}
+
+/// Case C15.
+#[test]
+fn status_of_a_legacy_agents_task_reaches_nobody_else() {
+    let daemon = start();
+    let mut modern = Agent::modern(&daemon, &json!({"extensions": {"io.modelcontextprotocol/tasks": {}}}));
+    let theirs = modern.call("s__echo", &json!({"as_task": true, "id": "theirs"}));
+    let (subscription, _) = modern.listen(&json!({"taskIds": [result(&theirs)["taskId"]]}));
+    wait_listen(&daemon, &["theirs"]);
+    let (mut agent, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    made(&mut agent, "t", &json!({}));
+    wait_listen(&daemon, &["t", "theirs"]);
+    touch(&mut other, "t");
+    assert_eq!(agent.expect_notification(STATUS)["params"]["taskId"], "t");
+    let taken = create(&mut agent, "s__echo", &json!({"as_task": true, "id": "theirs"}), &Value::Null);
+    assert_eq!(code(&taken), -32603, "an id that another one has: {taken}");
+    touch(&mut other, "theirs");
+    assert_eq!(modern.subscription_notification(&subscription, "notifications/tasks")["status"], "working");
+    daemon.client(&["disable", "s/echo"]).expect_code(0);
+    touch(&mut other, "t");
+    for quiet in [&mut agent, &mut other, &mut modern] {
+        quiet.discard_notifications("notifications/tools/list_changed");
+        quiet.expect_quiet();
+        quiet.discard_notifications("notifications/tools/list_changed");
+    }
+    daemon.client(&["enable", "s/echo"]).expect_code(0);
+    agent.disconnect();
+    until("the task is cancelled", || (request_count(&daemon, "tasks/cancel", "t") == 1).then_some(()));
+    touch(&mut other, "t");
+    modern.expect_quiet();
+    modern.disconnect();
 }
 
 #[test]

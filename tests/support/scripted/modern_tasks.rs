@@ -44,7 +44,8 @@ pub(crate) fn tell(server: &mut Server, id: &str) {
 }
 
 /// Creates a task for a call. Arguments: `id`; `ask` (input requests, or `true` for a default one);
-/// `fail` (end with `isError`); `ignore_cancel`; `deaf` (refuse `tasks/update`).
+/// `fail` (end with `isError`); `poll_ms` (the poll interval); `silent`
+/// (report only what the tool `touch` reports); `ignore_cancel`; `deaf` (refuse `tasks/update`).
 pub(crate) fn create(server: &mut Server, call: &Call) {
     let id = call.arguments["id"].to_string();
     let asks = call.arguments["ask"] == true || call.arguments["ask"].is_object();
@@ -64,6 +65,7 @@ pub(crate) fn request(server: &mut Server, request: &Request, params: &Value) {
     let Some(task) = server.tasks.all.get_mut(&id) else {
         return server.output.line(&error(request.id, -32602, "Failed to retrieve task: Task not found", ""));
     };
+    let is_silent = argument(task, "silent") == true;
     let line = match request.method {
         "tasks/get" => request.response(&format!("{{{}}}", members(task, &id))),
         "tasks/cancel" if argument(task, "ignore_cancel") == true => request.response("{}"),
@@ -79,7 +81,7 @@ pub(crate) fn request(server: &mut Server, request: &Request, params: &Value) {
         _ => error(request.id, -32601, "Method not found", ""),
     };
     server.output.line(&line);
-    if request.method != "tasks/get" {
+    if request.method != "tasks/get" && !is_silent {
         tell(server, &id);
     }
 }
@@ -104,7 +106,8 @@ fn members(task: &Task, id: &str) -> String {
         _ => String::new(),
     };
     format!(
-        r#""zeta":1.10,"taskId":{id},"status":{},"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":50{more}"#,
-        json!(task.status())
+        r#""zeta":1.10,"taskId":{id},"status":{},"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":{}{more}"#,
+        json!(task.status()),
+        argument(task, "poll_ms").as_u64().unwrap_or(50)
     )
 }

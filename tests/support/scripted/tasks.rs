@@ -33,6 +33,8 @@ pub(crate) struct Task {
     mute: bool,
     /// Refuses cancellation.
     stubborn: bool,
+    /// Refuses `tasks/result` until it has ended.
+    no_wait: bool,
     /// Open `tasks/result` requests.
     waiting: Vec<String>,
 }
@@ -56,7 +58,7 @@ pub(crate) fn capability(cancels: bool) -> &'static str {
 }
 
 /// Creates a task for a call. Arguments: `id`; `status`; `early` (notify before the response);
-/// `ms` (complete after this time); `end` (`error` or `refusal`); `asks` (requests to the client);
+/// `ms` (complete after this time); `end` (`error` or `refusal`); `asks` (requests to the client); `no_wait`;
 /// `delay` (answer after this many ms, even if cancelled).
 pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
     server.tasks.made += 1;
@@ -76,6 +78,7 @@ pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
         answers: Vec::new(),
         mute: call.arguments["mute"] == true,
         stubborn: call.arguments["ignore_cancel"] == true,
+        no_wait: call.arguments["no_wait"] == true,
         waiting: Vec::new(),
     };
     let created = format!(r#"{{"task":{},"x-beside":1.0}}"#, task.object(&id));
@@ -110,6 +113,7 @@ pub(crate) fn request(server: &mut Server, method: &str, id: &str, params: &Valu
             server.output.line(&response(id, &object));
         }
         "tasks/result" if task.has_ended() => server.output.line(&task.answer_to(id, &task_id)),
+        "tasks/result" if task.no_wait => server.output.line(&error(id, -32603, "it has not ended", "")),
         "tasks/result" => {
             task.waiting.push(id.to_owned());
             let asks = std::mem::take(&mut task.asks);
@@ -190,7 +194,8 @@ impl Task {
     pub(crate) fn new(status: &str, result: String) -> Self {
         let (status, ttl) = (status.to_owned(), "null".to_owned());
         let (end, asks, answers) = (Ending::Result, Vec::new(), Vec::new());
-        Self { status, ttl, result, end, asks, answers, mute: false, stubborn: false, waiting: Vec::new() }
+        let (mute, stubborn, no_wait, waiting) = (false, false, false, Vec::new());
+        Self { status, ttl, result, end, asks, answers, mute, stubborn, no_wait, waiting }
     }
 
     pub(crate) fn status(&self) -> &str {

@@ -23,7 +23,7 @@ use crate::server::{MAX_IN_FLIGHT, fair_share};
 
 impl ServerSubscriptions {
     /// Opens, replaces or closes the stream if the topics have changed. Returns when to call this again.
-    pub(in crate::server) fn refresh(&mut self, wire: &mut Wire) -> Option<Instant> {
+    pub(in crate::server::instance) fn refresh(&mut self, wire: &mut Wire) -> Option<Instant> {
         if wire.era() == Era::Legacy {
             return None;
         }

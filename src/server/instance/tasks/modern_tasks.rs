@@ -84,6 +84,11 @@ impl ModernTasks {
         self.0.retain(|_, task| task.key != key);
     }
 
+    /// Whether the task with this id is open.
+    pub(super) fn contains(&self, id: &[u8]) -> bool {
+        self.0.contains_key(id)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -25,7 +25,15 @@ pub(in crate::server::instance) fn poll(wire: &mut Wire, mut bridged: Box<Pendin
 
 /// Requests the states of tasks whose polls are due.
 pub(in crate::server::instance) fn poll_due(wire: &mut Wire, now: Instant) {
-    let is_due = |bridged: &PendingBridgedCall| bridged.state.next_poll().is_some_and(|at| at <= now);
+    poll_where(wire, |bridged| bridged.state.next_poll().is_some_and(|at| at <= now));
+}
+
+/// Requests the state of a task that calls wait for, because the server reports that it has changed.
+pub(in crate::server::instance) fn poll_now(wire: &mut Wire, id: &[u8]) {
+    poll_where(wire, |bridged| bridged.state.next_poll().is_some() && bridged.call.awaits(id));
+}
+
+fn poll_where(wire: &mut Wire, is_due: impl Fn(&PendingBridgedCall) -> bool) {
     if !wire.bridged_calls().any(|(_, bridged)| is_due(bridged)) {
         return;
     }

@@ -27,16 +27,39 @@ pub(super) struct ProfileTask {
     pub(super) key: CallKey,
     /// The id in the raw JSON of the server.
     pub(super) raw_id: Bytes,
-    profile: Arc<str>,
+    pub(super) profile: Arc<str>,
     /// The capabilities that the latest request about the task declares.
     pub(super) capabilities: ClientCapabilities,
     /// `None` once the task has ended.
     open: Option<OpenTask>,
-    /// A request for its result is unanswered, so the server may send requests for the task.
-    pub(super) awaits_result: bool,
+    /// The request of mcpd for its result.
+    pub(super) result: ResultRequest,
+    /// Its subscribers receive reports of its state.
+    pub(super) reports: Reports,
     inputs: Vec<PendingInputRequest>,
     /// Number of requests so far, which gives each request its key.
     count: u64,
+}
+
+/// A request for the result of a task. While it is unanswered, the server may send requests for the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResultRequest {
+    NotSent,
+    Pending,
+    Answered,
+}
+
+/// The reports of a task to its subscribers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reports {
+    /// No agent is subscribed.
+    Off,
+    /// The newest report was sent.
+    Sent,
+    /// A request for the state is unanswered.
+    Pending,
+    /// The same, and the task has changed since.
+    Stale,
 }
 
 /// The tasks of one instance, by the server's ids as text.
@@ -57,8 +80,9 @@ impl ProfileTask {
     ) -> Self {
         let raw_id = state.raw_id.clone();
         let (inputs, count) = (Vec::new(), 0);
+        let (result, reports) = (ResultRequest::NotSent, Reports::Off);
         let mut task =
-            Self { creating_call, key, raw_id, profile, capabilities, open: None, awaits_result: false, inputs, count };
+            Self { creating_call, key, raw_id, profile, capabilities, open: None, result, reports, inputs, count };
         task.note(state, Instant::now(), load);
         task
     }

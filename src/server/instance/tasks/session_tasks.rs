@@ -45,6 +45,8 @@ pub(super) struct SessionTask {
     pub(super) inputs: TaskInputs,
     /// The agent that a modern server gets answers from.
     pub(super) client_meta: Option<Arc<LegacyClientMeta>>,
+    /// A modern server has to report its status.
+    pub(super) is_subscribed: bool,
 }
 
 /// The state of a task that has not ended.
@@ -78,6 +80,8 @@ pub(super) struct SessionTasks {
     cancelled: VecDeque<(u64, CallKey)>,
     /// Notifications about tasks that are not known yet.
     early: VecDeque<EarlyNotification>,
+    /// Subscribed tasks were added, or have ended.
+    has_changed: bool,
     life: Arc<()>,
 }
 
@@ -102,7 +106,8 @@ impl SessionTask {
         open: Option<OpenSessionTask>,
     ) -> Self {
         let (id, raw_id) = (state.id.clone(), state.raw_id.clone());
-        Self { id, raw_id, key, to, token, open, completed: None, inputs: TaskInputs::default(), client_meta: None }
+        let (completed, inputs, client_meta) = (None, TaskInputs::default(), None);
+        Self { id, raw_id, key, to, token, open, completed, inputs, client_meta, is_subscribed: false }
     }
 
     /// When its cached result expires.
@@ -149,6 +154,7 @@ impl SessionTasks {
             self.forget(other);
         }
         self.open += usize::from(task.open.is_some());
+        self.has_changed |= task.is_subscribed;
         self.cached_bytes += task.completed.as_ref().map_or(0, |completed| completed.bytes());
         self.by_id.insert(task.id.clone(), task_key);
         self.all.insert(task_key, task);
@@ -177,6 +183,7 @@ impl SessionTasks {
             && task.open.take().is_some()
         {
             self.open -= 1;
+            self.has_changed |= task.is_subscribed;
         }
     }
 
@@ -202,6 +209,7 @@ impl SessionTasks {
     pub(super) fn disown(&mut self, task_key: u64) -> Option<Bytes> {
         let task = self.all.get_mut(&task_key)?;
         task.to = None;
+        self.has_changed |= task.is_subscribed;
         if let Some(open) = &mut task.open {
             open.load = None;
             return Some(task.raw_id.clone());
@@ -225,6 +233,18 @@ impl SessionTasks {
     pub(super) fn all_open(&self) -> impl Iterator<Item = &SessionTask> {
         let any = (self.open > 0).then_some(&self.all);
         any.into_iter().flat_map(BTreeMap::values).filter(|task| task.open.is_some())
+    }
+
+    /// The open tasks whose status the server has to report to their owner, if they may have changed since the last time.
+    pub(super) fn take_subscribed(&mut self) -> Option<impl Iterator<Item = &SessionTask>> {
+        let has_changed = std::mem::take(&mut self.has_changed);
+        has_changed.then(|| self.awaited().filter(|task| task.is_subscribed))
+    }
+
+    /// The server refuses to report the status of this task.
+    pub(super) fn subscription_refused(&mut self, id: &[u8]) {
+        let task = self.by_id.get(id).and_then(|task_key| self.all.get_mut(task_key));
+        task.into_iter().for_each(|task| task.is_subscribed = false);
     }
 
     /// Keeps a notification about an unknown task. Returns how many were dropped.

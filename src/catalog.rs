@@ -18,7 +18,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use self::cache_hint::CacheHint;
-pub use self::list::{Identity, Item, List, Lists, identity, is_same, offer_any};
+pub use self::list::{Identity, Item, List, Lists, identity, interface_in, is_same, offer_any};
 pub use self::names::Names;
 pub use self::offer::Offer;
 use self::template::Template;
@@ -86,6 +86,8 @@ pub struct Catalog {
     routes: PerKind<BTreeMap<Bytes, Route>>,
     /// The server of each listed resource.
     resources: HashMap<Arc<str>, usize>,
+    /// The server of each user interface that a listed tool names. Servers need not list these resources.
+    interfaces: HashMap<Box<str>, usize>,
     templates: Vec<ListedTemplate>,
     lists: PerKind<Bytes>,
     /// The list of tools for agents that support tasks, if it differs.
@@ -120,8 +122,8 @@ impl Catalog {
         self.routes[kind].iter().map(|(name, route)| (std::str::from_utf8(name).unwrap_or_default(), route))
     }
 
-    /// The index of the server that a resource is read from: the server that lists it, else the first with a matching template.
-    /// `None` if the URI is unknown or denied.
+    /// The index of the server that a resource is read from: the server that lists it, else the first with a matching template, else
+    /// the first with a tool that names it as its user interface. `None` if the URI is unknown or denied.
     #[must_use]
     pub fn server_of(&self, uri: &str) -> Option<usize> {
         let readings = Uri::new(uri);
@@ -135,7 +137,8 @@ impl Catalog {
         let parsed = uri.contains('{').then(|| Template::parse(uri));
         let listed = || parsed.as_ref().and_then(|parsed| of_template(&|template| template == parsed));
         let matching = || of_template(&|template| template.matches(uri));
-        self.resources.get(uri).copied().or_else(listed).or_else(matching)
+        let named = || self.interfaces.get(uri).copied();
+        self.resources.get(uri).copied().or_else(listed).or_else(matching).or_else(named)
     }
 
     /// The raw result of the method that lists `kind`.

@@ -21,6 +21,7 @@ mod detach;
 mod disk;
 mod duration;
 mod era;
+mod extensions;
 mod instructions;
 mod jsonrpc;
 mod known_clients;

@@ -17,6 +17,7 @@ use globset::{Glob, GlobBuilder};
 pub use self::hidden::Hidden;
 use self::patterns::Patterns;
 pub(crate) use self::uri::Uri;
+use crate::extensions;
 use crate::jsonrpc::members::members;
 pub use crate::list_kind::ListKind;
 use crate::list_kind::PerKind;
@@ -30,6 +31,11 @@ pub const MAX_NAME_LEN: usize = 128;
 pub struct Policy {
     /// Resource rules also apply to resource templates.
     rules: PerKind<Rules>,
+    /// Rules on the URIs of skills. Resource rules apply to them, too.
+    skills: Rules,
+    /// For each table with rules, the ids of the extensions that its `expose` names; `None` if it has no `expose`. Every table has to
+    /// name an exposed extension.
+    extensions: Vec<Option<BTreeSet<Arc<str>>>>,
     /// Only tools annotated as read-only are exposed: the table that sets it.
     read_only: Option<Arc<str>>,
     /// Disabled tools, by their names on the server.
@@ -66,7 +72,38 @@ impl Policy {
         let rules = &mut self.rules[ruling(kind)];
         rules.allow = allow.map(compile).transpose()?.into_iter().collect();
         rules.deny = deny.into_iter().collect();
+        if !rules.allow.is_empty() || !rules.deny.is_empty() {
+            self.restrict_extensions();
+        }
         Ok(self)
+    }
+
+    /// Replaces the patterns on skills. Each pattern is the URI of a skill's directory or of its `SKILL.md`, and applies to everything in
+    /// the directory. Other extensions are not affected.
+    ///
+    /// # Errors
+    /// As [`Policy::new`].
+    pub fn with_skills(mut self, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
+        let compile = |globs: &[Glob]| Patterns::of_uris(&within(globs)?);
+        self.skills.allow = allow.map(compile).transpose()?.into_iter().collect();
+        self.skills.deny = (!deny.is_empty()).then(|| compile(deny)).transpose()?.into_iter().collect();
+        Ok(self)
+    }
+
+    /// Hides the extensions, unless `expose` names them.
+    fn restrict_extensions(&mut self) {
+        if self.extensions.is_empty() {
+            self.extensions.push(None);
+        }
+    }
+
+    /// Joins the tables about one server: it is enough that each `expose` names an extension.
+    #[must_use]
+    pub(crate) fn of_one_server(mut self) -> Self {
+        if self.extensions.iter().any(Option::is_some) {
+            self.extensions.retain(Option::is_some);
+        }
+        self
     }
 
     /// The policy that exposes only what both policies expose.
@@ -78,6 +115,9 @@ impl Policy {
             rules.allow.extend(more.allow.iter().cloned());
             rules.deny.extend(more.deny.iter().cloned());
         }
+        self.skills.allow.extend(other.skills.allow.iter().cloned());
+        self.skills.deny.extend(other.skills.deny.iter().cloned());
+        self.extensions.extend(other.extensions.iter().cloned());
         self.read_only = self.read_only.or_else(|| other.read_only.clone());
         self.off.extend(other.off.iter().cloned());
         self
@@ -93,11 +133,12 @@ impl Policy {
             }
         };
         self.read_only.iter_mut().for_each(state);
-        for kind in ListKind::ALL {
-            let Rules { hidden, allow, deny } = &mut self.rules[kind];
+        let state_all = |Rules { hidden, allow, deny }: &mut Rules| {
             hidden.iter_mut().for_each(state);
             allow.iter_mut().chain(deny).for_each(|patterns| state(&mut patterns.table));
-        }
+        };
+        ListKind::ALL.into_iter().for_each(|kind| state_all(&mut self.rules[kind]));
+        state_all(&mut self.skills);
         self
     }
 
@@ -111,7 +152,10 @@ impl Policy {
     /// Whether both have equal rules. Ignores tables and disabled tools.
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same = |kind: ListKind| self.rules[kind].is_same(&other.rules[kind]);
-        ListKind::ALL.into_iter().all(is_same) && self.read_only.is_some() == other.read_only.is_some()
+        ListKind::ALL.into_iter().all(is_same)
+            && self.skills.is_same(&other.skills)
+            && self.extensions == other.extensions
+            && self.read_only.is_some() == other.read_only.is_some()
     }
 
     /// The disabled tools, by their names on the server.
@@ -127,6 +171,9 @@ impl Policy {
         let mut policy = self.clone();
         let Self { mut rules, .. } = Self::new(None, deny)?;
         policy.rules[ListKind::Tools].deny = std::mem::take(&mut rules[ListKind::Tools].deny);
+        if !deny.is_empty() {
+            policy.restrict_extensions();
+        }
         Ok(policy)
     }
 
@@ -137,6 +184,13 @@ impl Policy {
             let is_exposed = kinds.iter().any(|exposed| ruling(*exposed) == ruling(kind));
             self.rules[kind].hidden = (!is_exposed).then(Arc::default);
         }
+        self.exposing_extensions(&[])
+    }
+
+    /// Hides every extension except `ids`.
+    #[must_use]
+    pub fn exposing_extensions(mut self, ids: &[Arc<str>]) -> Self {
+        self.extensions = vec![Some(ids.iter().cloned().collect())];
         self
     }
 
@@ -144,7 +198,43 @@ impl Policy {
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only.then(Arc::default);
+        if read_only {
+            self.restrict_extensions();
+        }
         self
+    }
+
+    /// Whether the extension with this id is exposed.
+    #[must_use]
+    pub fn permits_extension(&self, id: &str) -> bool {
+        self.extensions.iter().all(|named| named.as_ref().is_some_and(|named| named.contains(id)))
+    }
+
+    /// Whether requests that mcpd does not know are exposed: there are no rules that they could evade.
+    pub(crate) fn permits_unknown_methods(&self) -> bool {
+        self.extensions.is_empty() && self.off.is_empty() && self.skills.allow.is_empty() && self.skills.deny.is_empty()
+    }
+
+    /// Whether a skill with this URI, or a file of a skill, is exposed.
+    #[must_use]
+    pub fn permits_skill(&self, uri: &str) -> bool {
+        let readings = Uri::new(uri);
+        self.permits_extension(extensions::SKILLS)
+            && self.permits_uri(&readings)
+            && self.skills.verdict_on_uri(&readings).is_ok()
+    }
+
+    /// Whether a user interface with this URI is exposed that a tool names and the server need not list.
+    pub(crate) fn permits_interface(&self, uri: &str) -> bool {
+        extensions::of_uri(uri) == Some(extensions::UI)
+            && self.permits_extension(extensions::UI)
+            && self.permits_uri(&Uri::new(uri))
+    }
+
+    /// Whether some skills are hidden.
+    pub(crate) fn narrows_skills(&self) -> bool {
+        let has_patterns = |rules: &Rules| !rules.allow.is_empty() || !rules.deny.is_empty();
+        has_patterns(&self.skills) || has_patterns(&self.rules[ListKind::Resources])
     }
 
     /// Whether [`Policy::verdict`] permits the item with the name or URI `key`.
@@ -155,8 +245,22 @@ impl Policy {
 
     /// Whether every reading of a URI is exposed.
     pub(crate) fn permits_uri(&self, uri: &Uri<'_>) -> bool {
-        let rules = &self.rules[ListKind::Resources];
-        rules.hidden.is_none() && rules.verdict_on_uri(uri).is_ok()
+        self.verdict_on_uri(uri).is_ok()
+    }
+
+    /// Resources with the scheme of an extension are exposed with the extension, even if `expose` does not name resources.
+    fn verdict_on_uri(&self, uri: &Uri<'_>) -> Result<(), Hidden<'_>> {
+        let (rules, extension) = (&self.rules[ListKind::Resources], extensions::of_uri(uri.text()));
+        if let Some(table) = &rules.hidden
+            && !extension.is_some_and(|id| self.permits_extension(id))
+        {
+            return Err(Hidden::ListKind { table });
+        }
+        rules.verdict_on_uri(uri)?;
+        match extension {
+            Some(extensions::SKILLS) if !uri.is_template() => self.skills.verdict_on_uri(uri),
+            _ => self.skills.denial_of_uri(uri).map_or(Ok(()), Err),
+        }
     }
 
     /// Whether the item `key` (a name on the server, a URI, a URI template) is exposed. `read_only` reads the `definition` of a tool;
@@ -165,16 +269,19 @@ impl Policy {
     /// # Errors
     /// The first rule that hides it.
     pub fn verdict(&self, kind: ListKind, key: &str, definition: Option<&Bytes>) -> Result<(), Hidden<'_>> {
-        let rules = &self.rules[ruling(kind)];
+        let rules = &self.rules[kind];
+        match kind {
+            ListKind::Resources => return self.verdict_on_uri(&Uri::new(key)),
+            ListKind::Templates => return self.verdict_on_uri(&Uri::template(key)),
+            ListKind::Tools | ListKind::Prompts => {}
+        }
         if let Some(table) = &rules.hidden {
             return Err(Hidden::ListKind { table });
         }
-        match kind {
-            ListKind::Tools | ListKind::Prompts if !is_fit_name(key) => return Err(Hidden::Unfit),
-            ListKind::Tools | ListKind::Prompts => rules.verdict(key)?,
-            ListKind::Resources => rules.verdict_on_uri(&Uri::new(key))?,
-            ListKind::Templates => rules.verdict_on_uri(&Uri::template(key))?,
+        if !is_fit_name(key) {
+            return Err(Hidden::Unfit);
         }
+        rules.verdict(key)?;
         if kind != ListKind::Tools {
             return Ok(());
         }
@@ -220,15 +327,33 @@ impl Rules {
         if let Some(Patterns { table, .. }) = self.allow.iter().find(|patterns| !is_allowed(patterns)) {
             return Err(Hidden::NotAllowed { table });
         }
+        self.denial_of_uri(uri).map_or(Ok(()), Err)
+    }
+
+    fn denial_of_uri(&self, uri: &Uri<'_>) -> Option<Hidden<'_>> {
+        if self.deny.is_empty() {
+            return None;
+        }
+        let Some(readings) = uri.readings() else { return Some(Hidden::Ambiguous) };
         // Most readers ignore a trailing slash, so check each reading with and without it.
         let spellings = readings.iter().flat_map(|reading| [reading, reading.trim_end_matches('/')]);
-        std::iter::once(uri.text()).chain(spellings).find_map(|spelling| self.denial(spelling)).map_or(Ok(()), Err)
+        std::iter::once(uri.text()).chain(spellings).find_map(|spelling| self.denial(spelling))
     }
 
     fn denial(&self, key: &str) -> Option<Hidden<'_>> {
         let (pattern, table) = self.deny.iter().find_map(|patterns| Some((patterns.first(key)?, &patterns.table)))?;
         Some(Hidden::Denied { pattern, table })
     }
+}
+
+/// Patterns that also match everything below what `globs` match.
+fn within(globs: &[Glob]) -> Result<Vec<Glob>, globset::Error> {
+    let mut all = Vec::new();
+    for glob in globs {
+        let directory = glob.glob().strip_suffix("/SKILL.md").unwrap_or(glob.glob());
+        all.extend([pattern(directory)?, pattern(&format!("{}/*", directory.trim_end_matches('/')))?]);
+    }
+    Ok(all)
 }
 
 /// The kind whose rules apply to `kind`.

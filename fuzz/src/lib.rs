@@ -12,6 +12,7 @@ mod mcpd {
     pub mod clock;
     pub mod duration;
     pub mod era;
+    pub mod extensions;
     pub mod jsonrpc;
     pub mod list_kind;
     pub mod log_level;

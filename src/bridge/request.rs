@@ -5,6 +5,7 @@ use bytes::Bytes;
 use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::era::request;
 use crate::era::result::Caching;
+use crate::extensions;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::request_line::RequestLine;
 use crate::jsonrpc::splice::Change;
@@ -61,7 +62,8 @@ impl BridgedRequest {
 
     /// Whether the result needs cache hints.
     pub(super) fn caching(&self) -> Caching {
-        if *self.method == b"resources/read"[..] { Caching::Yes } else { Caching::No }
+        let is_cacheable = *self.method == b"resources/read"[..] || extensions::has_cache_hints(&self.method);
+        if is_cacheable { Caching::Yes } else { Caching::No }
     }
 
     /// The changes that turn it into the request `method` about the same task, for this agent.

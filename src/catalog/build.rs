@@ -20,6 +20,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
     let mut catalog = Catalog {
         routes: PerKind::default(),
         resources: HashMap::new(),
+        interfaces: HashMap::new(),
         templates: Vec::new(),
         lists: PerKind::default(),
         tools_for_tasks: None,
@@ -89,6 +90,11 @@ impl Catalog {
         };
         if kind == ListKind::Tools {
             self.exposure[server][kind].tokens += token_estimate::of_bytes(vacant.key().len(), item.model_bytes);
+        }
+        if kind == ListKind::Tools
+            && let Some(uri) = item.interface().filter(|uri| source.policy.permits_interface(uri))
+        {
+            self.interfaces.entry(uri).or_insert(server);
         }
         list.add_renamed(item, vacant.key(), source.lists[kind].makes_tasks);
         vacant.insert(Route { server, raw_name: item.raw_key.clone(), name: Arc::clone(&item.key), limit });

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::CacheHint;
+use crate::jsonrpc::members::{members, text};
 use crate::list_kind::{ListKind, PerKind};
 use crate::policy::{Hidden, Policy};
 
@@ -20,6 +21,26 @@ pub struct Item {
     pub json: Bytes,
     /// Bytes of a tool that clients pass to a model beside its name ([`crate::token_estimate`]); 0 for other kinds.
     pub model_bytes: usize,
+}
+
+impl Item {
+    /// The URI of the user interface that a tool names.
+    ///
+    /// Source: MCP Apps 2026-01-26, "Resource Discovery".
+    pub(super) fn interface(&self) -> Option<Box<str>> {
+        // Few tools have one, and a search is cheaper than parsing.
+        memchr::memmem::find(&self.json, b"esourceUri")?;
+        let [meta] = members(&self.json, ["_meta"]).ok()?;
+        interface_in(&meta?)
+    }
+}
+
+/// The URI of a user interface in a raw `_meta` of a tool, or of a call that the interface makes.
+#[must_use]
+pub fn interface_in(meta: &Bytes) -> Option<Box<str>> {
+    let [ui, older] = members(meta, ["ui", "ui/resourceUri"]).ok()?;
+    let named = ui.and_then(|ui| members(&ui, ["resourceUri"]).ok()).and_then(|[uri]| uri);
+    Some(std::str::from_utf8(&text(&named.or(older)?)?).ok()?.into())
 }
 
 /// Compares items of the same kind, where all other fields follow from the definition.

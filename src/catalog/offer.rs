@@ -3,7 +3,7 @@
 //! A catalog covers all servers of a listener as of its last build. A server's task uses this module to check a parked call against the
 //! current lists of its instance.
 
-use super::{List, Lists, Template};
+use super::{Item, List, Lists, Template};
 use crate::list_kind::ListKind;
 use crate::policy::{Hidden, Policy};
 
@@ -45,7 +45,14 @@ impl Offer {
         }
         let is_resource = lists[ListKind::Resources].items.iter().any(|item| *item.key == *uri);
         let has_template = |key: &str| Template::parse(key).matches(uri) && permits(key);
-        let is_listed = is_resource || templates.iter().any(|item| has_template(&item.key));
+        let names_it = |tool: &&Item| tool.interface().is_some_and(|named| *named == *uri);
+        let tools = &lists[ListKind::Tools];
+        let is_interface = || {
+            let mut tools =
+                tools.items.iter().filter(names_it).filter(|tool| tools.permits(ListKind::Tools, policy, &tool.key));
+            policy.permits_interface(uri) && tools.next().is_some()
+        };
+        let is_listed = is_resource || templates.iter().any(|item| has_template(&item.key)) || is_interface();
         if is_listed { Self::Permitted } else { Self::NotListed }
     }
 }
@@ -57,7 +64,6 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::catalog::Item;
     use crate::policy::pattern;
 
     fn list(items: &[(&str, &'static str)]) -> List {

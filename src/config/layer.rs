@@ -11,7 +11,7 @@ mod remote;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(super) use self::exposure::{Exposure, Patterns};
+pub(super) use self::exposure::{Exposed, Exposure, Patterns};
 pub(super) use self::interpolation::{is_absolute_or_agent_cwd, is_root};
 pub(super) use self::launch::{LaunchTemplate, ProgramTemplate};
 pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};
@@ -138,7 +138,7 @@ impl ServerLayer {
         ServerConfig {
             name: Arc::clone(&self.name.value),
             launch,
-            policy: policies.fold(Policy::default(), Policy::and),
+            policy: policies.fold(Policy::default(), Policy::and).of_one_server(),
             settings,
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher};
 
+use super::layer::Exposed;
 use super::{Quotas, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::{Naming, is_server_name};
@@ -39,8 +40,8 @@ pub struct Profile {
 pub struct Narrowing {
     /// Resource rules also apply to resource templates.
     pub(super) rules: PerKind<ScopedRules>,
-    /// The exposed kinds. `None` for all.
-    pub(super) expose: Option<Vec<ListKind>>,
+    /// What is exposed. `None` for everything.
+    pub(super) expose: Option<Exposed>,
     /// Only tools annotated as read-only are exposed.
     pub(super) read_only: bool,
 }
@@ -108,8 +109,8 @@ impl Narrowing {
     /// The rules as a policy of one server.
     fn of(&self, server: &str) -> Result<Policy, globset::Error> {
         let mut policy = Policy::default().read_only(self.read_only);
-        if let Some(kinds) = &self.expose {
-            policy = policy.exposing(kinds);
+        if let Some(exposed) = &self.expose {
+            policy = exposed.narrow(policy);
         }
         let keys = |patterns: &[ScopedPattern]| -> Vec<Glob> {
             let of_server = patterns.iter().filter(|pattern| pattern.server.is_match(server));

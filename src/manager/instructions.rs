@@ -1,35 +1,11 @@
-//! The combined instructions and extensions of the servers of a view.
-
-use serde_json::{Map, Value};
+//! The combined instructions of the servers of a view.
 
 use super::{Member, View};
-use crate::era::{Era, TASKS};
+use crate::era::Era;
 use crate::instructions::combine;
 use crate::list_kind::ListKind;
 
 impl View {
-    /// The extensions of all servers with exposed items, for modern agents. If several servers declare one, the first server's settings
-    /// apply. The tasks extension is included if a modern server declares it, or a legacy server makes tasks.
-    ///
-    /// Source: MCP 2026-07-28, `basic/versioning`, "Extension Negotiation".
-    #[must_use]
-    pub fn extensions(&self) -> Map<String, Value> {
-        let mut all = Map::new();
-        for identity in self.exposed().filter_map(|member| member.handle.published().identity(Era::Modern).cloned()) {
-            let declared = match identity.era() {
-                Era::Modern => identity.extensions(),
-                Era::Legacy if identity.tasks().of_calls => vec![(TASKS.into(), "{}".into())],
-                Era::Legacy => Vec::new(),
-            };
-            for (id, settings) in declared {
-                if let Ok(settings) = serde_json::from_slice(&settings) {
-                    all.entry(String::from_utf8_lossy(&id)).or_insert(settings);
-                }
-            }
-        }
-        all
-    }
-
     /// The instructions of all servers with exposed items, for agents of this era; `None` if there are none. Those of a face are
     /// unchanged.
     #[must_use]

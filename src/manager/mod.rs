@@ -30,6 +30,7 @@ mod changes;
 mod check;
 mod enablement;
 mod error;
+mod extensions;
 mod instructions;
 mod offered;
 mod orders;

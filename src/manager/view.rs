@@ -128,7 +128,20 @@ impl View {
         let member = &self.servers[index];
         let policy = &member.config.policy;
         let now = lists.unwrap_or(&member.lists);
+        let exposed_if = |permitted| if permitted { Exposure::Exposed } else { Exposure::Hidden };
         let (leads_here, offer) = match target {
+            AccessTarget::Extension { id, item } => {
+                let permitted = id.as_ref().map_or(policy.permits_unknown_methods(), |id| policy.permits_extension(id));
+                return match item {
+                    Some(item) if permitted => self.exposure(server, item, lists),
+                    _ => exposed_if(permitted),
+                };
+            }
+            AccessTarget::Skill(uri) => {
+                let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };
+                let leads_here = self.catalog.server_of(uri).is_none_or(|owner| owner == index);
+                return exposed_if(leads_here && policy.permits_skill(uri));
+            }
             AccessTarget::Named { kind, exposed, name } => {
                 let route = self.catalog.route(*kind, exposed);
                 let leads_here = route.map(|route| route.server == index && route.name == *name);

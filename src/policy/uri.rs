@@ -38,6 +38,10 @@ impl<'a> Uri<'a> {
         Self { is_template: true, ..Self::new(text) }
     }
 
+    pub(super) fn is_template(&self) -> bool {
+        self.is_template
+    }
+
     /// The URI as it was sent.
     pub(super) fn text(&self) -> &'a str {
         self.text

@@ -75,7 +75,9 @@ use super::fair_share::Vacancies;
 use super::link::Link;
 use super::messages::call::{Call, CallKey, Failure, LoadToken, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
-use super::messages::server_notification::{ModernTaskStatus, ResourceUpdate, ServerNotification};
+use super::messages::server_notification::{
+    ExtensionNotification, ModernTaskStatus, ResourceUpdate, ServerNotification,
+};
 use super::messages::tasks::LegacyTaskRequest;
 use super::server_request::{ParsedRequest, may_have_arrived_error};
 use super::stats::Stats;
@@ -90,6 +92,7 @@ use crate::config::{ServerConfig, Settings, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
 use crate::era::{self, Era};
+use crate::extensions;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::parse_own_id;
@@ -482,10 +485,54 @@ impl Instance {
             b"notifications/elicitation/complete" => {
                 self.server_requests.elicitation_completed(&line, params.as_ref());
             }
+            _ if !extensions::is_notification_of_mcp(method) => {
+                return self.extension_notification(&line, method, params.as_ref());
+            }
             _ if self.subscriptions.is_expected(&self.wire, params.as_ref()) => self.lists.notified(method),
             _ => {}
         }
         Effect::Nothing
+    }
+
+    /// A notification of an extension goes to the agent whose call it names, to the agent of the instance, or to all agents.
+    fn extension_notification(&mut self, line: &Bytes, method: &Bytes, params: Option<&Bytes>) -> Effect {
+        let era = self.wire.era();
+        let (named, line) = match self.named_call(params) {
+            Some((id, replacement, owner)) => {
+                (Some(owner), splice(line, &mut [Edit { part: &id, replacement: &replacement }]))
+            }
+            None => (None, splice(line, &mut [])),
+        };
+        let recipients = match named.or_else(|| self.attribution.known_owner(&self.workload())) {
+            Some(owner) => Recipients::Owner(owner),
+            // A modern server may send notifications only about requests and subscriptions.
+            None if era == Era::Modern => return Effect::Nothing,
+            None => Recipients::All,
+        };
+        let (server, method) = (Arc::clone(&self.config.name), Arc::from(&*String::from_utf8_lossy(method)));
+        let notification = ExtensionNotification { server, era, method, line };
+        Effect::Notify { notification: ServerNotification::Extension(Box::new(notification)), recipients }
+    }
+
+    /// The call that a notification names: the id or token in its params, the one that the agent has chosen, and the agent.
+    fn named_call(&mut self, params: Option<&Bytes>) -> Option<(Bytes, Bytes, LogOwner)> {
+        let [token, request, meta] = members(params?, ["progressToken", "requestId", "_meta"]).ok()?;
+        let in_meta = meta.and_then(|meta| members(&meta, ["progressToken"]).ok()).and_then(|[token]| token);
+        let (id, is_token) = match (token.or(in_meta), request) {
+            (Some(token), _) => (token, true),
+            (None, request) => (request?, false),
+        };
+        let Some(PendingRequest::Call(call)) = self.wire.get_mut(&id) else { return None };
+        let replacement = if is_token { call.progress_token.clone()? } else { call.response_handle.id().clone() };
+        let owner = LogOwner { session: call.response_handle.key.session, to: call.response_handle.to().cloned() };
+        Some((id, replacement, owner))
+    }
+
+    /// An agent of this era has sent a notification of an extension.
+    pub(super) fn forward_notification(&mut self, era: Era, line: &Bytes) {
+        if self.wire.era() == era && self.wire.protocol().is_some() {
+            self.wire.try_queue_line(splice(line, &mut []));
+        }
     }
 
     fn resource_updated(&self, line: &Bytes, params: Option<&Bytes>) -> Effect {

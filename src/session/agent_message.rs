@@ -67,7 +67,8 @@ pub(super) enum Method {
     List(ListKind),
     Forward(ForwardableRequest),
     Malformed(MetaError),
-    Unknown,
+    /// A method that the version of the agent does not have.
+    OtherVersion,
 }
 
 #[derive(Debug)]
@@ -132,11 +133,12 @@ impl Request {
             b"subscriptions/listen" => Method::Listen,
             b"logging/setLevel" => Method::SetLevel,
             b"tasks/list" => Method::ListTasks,
-            name => match (ForwardedMethod::named(name), ListKind::from_method(name)) {
+            known => match (ForwardedMethod::named(known), ListKind::from_method(known)) {
                 (Some(routed), _) => ForwardableRequest::read(routed, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::Malformed, Method::Forward),
                 (None, Some(kind)) => Method::List(kind),
-                (None, None) => Method::Unknown,
+                (None, None) => ForwardableRequest::read_extension(&name, line, &id, params.as_ref(), Moment::now())
+                    .map_or_else(Method::Malformed, Method::Forward),
             },
         };
         let (modern, face) = match &method {

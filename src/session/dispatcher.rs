@@ -3,6 +3,7 @@
 //! A [`Session`] is one tokio task. Its components own its state, and it only passes messages between them. It never waits for a
 //! server, only for space in a server's command queue.
 
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -20,7 +21,9 @@ use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::call_record::CallRecorder;
 use super::events::{Event, Events};
-use super::forwardable_request::{ForwardableRequest, ForwardedMethod, RouteTarget};
+use super::extension_route::ExtensionRoute;
+use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
+use super::gathering::{Gathering, MergedList, Next, Purpose};
 use super::initialize_meta::{InitializeMeta, USE_FACE};
 use super::memory_budget::MemoryUse;
 use super::notification_queue::OutgoingNotification;
@@ -28,6 +31,7 @@ use super::output::Output;
 use super::quota::{AgentQuota, RequestBytes};
 use super::results;
 use super::server_requests::ServerRequests;
+use super::skills;
 use super::subscriptions::{Subscriptions, TooMany};
 use super::task_directory::{PageContext, TaskDirectory, TaskTool};
 use super::task_token::{TaskTokenContents, TaskTokenKey, TaskTokens};
@@ -40,24 +44,25 @@ use crate::config::CallLimit;
 use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
+use crate::extensions::{self, SKILLS};
 use crate::jsonrpc::batch::MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::reply::{
-    self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
-};
+use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
 use crate::jsonrpc::request_line::{Rename, RequestLine};
+use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, View};
-use crate::printable::one_line;
 use crate::server::messages::call::{
     Access, AccessTarget, Call, CallError, CallKey, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
     SessionSender, TargetKind, ToAgent,
 };
 use crate::server::messages::cancellation::Cancellation;
-use crate::server::messages::server_notification::{LegacyTaskStatus, ResourceUpdate, ServerNotification};
+use crate::server::messages::server_notification::{
+    ExtensionNotification, LegacyTaskStatus, ResourceUpdate, ServerNotification,
+};
 use crate::server::messages::tasks::{ModernTaskRequest, TaskEvent, TaskOperation, unknown_task};
 use crate::server::{self, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User};
 
@@ -135,6 +140,8 @@ enum ServerCommand {
     SubscriptionChanges(Vec<(ServerHandle, SubscriptionChange)>),
     /// The whole `notifications/roots/list_changed`.
     RootsChanged(Bytes),
+    /// A whole notification of an extension.
+    Notify(ServerHandle, Era, Bytes),
     /// The servers that the agent is attached to receive its new log level.
     AgentChanged,
 }
@@ -381,6 +388,9 @@ impl<T: Transport> Session<T> {
                 }
             }
             Some(ServerCommand::RootsChanged(line)) => self.view.roots_changed(&line).await,
+            Some(ServerCommand::Notify(server, era, line)) => {
+                server.notify(self.agent.for_servers().session, era, line).await;
+            }
             Some(ServerCommand::AgentChanged) => {
                 self.view.update_agent(&self.agent.for_servers()).await;
                 self.attach();
@@ -402,10 +412,13 @@ impl<T: Transport> Session<T> {
     /// Answers calls that have taken too long, and cancels them.
     async fn end_calls(&mut self) {
         self.deliver_arrived();
-        for (id, UnansweredCall { key, server, record, .. }) in self.unanswered.take_calls() {
+        for (id, UnansweredCall { key, server, record, on_response, .. }) in self.unanswered.take_calls() {
             let line = reply::error(Some(&id), &profile_removed_error(Delivery::Unknown).about_server(server.name()));
             self.recorder.end(record, Some(&server), CallOutcome::ShuttingDown, line.len());
-            self.output.respond_pending(&id, [line]);
+            // A request that several servers answer is answered once.
+            if !matches!(on_response, OnResponse::Gather) || self.unanswered.gatherings_mut().remove(&id).is_some() {
+                self.output.respond_pending(&id, [line]);
+            }
             server.cancel(key, None).await;
         }
     }
@@ -535,8 +548,25 @@ impl<T: Transport> Session<T> {
                 }
             }
             (b"notifications/roots/list_changed", _) => self.command = Some(ServerCommand::RootsChanged(line)),
+            _ if !extensions::is_notification_of_mcp(&method) => self.extension_notification(&line, &method),
             _ => {}
         }
+    }
+
+    /// Forwards a notification of an extension to the one server that can be told.
+    fn extension_notification(&mut self, line: &Bytes, method: &Bytes) {
+        if !self.agent.is_introduced() {
+            return;
+        }
+        let era = if self.agent.protocol_version().is_some() { Era::Legacy } else { Era::Modern };
+        let (view, params) = (self.view.of(era, None), members(line, ["params"]).ok().and_then(|[params]| params));
+        let Some(notification) = ExtensionRequest::read(method, params.as_ref()) else { return };
+        let route = ExtensionRoute::of_extension(&notification, &view, era);
+        let ExtensionRoute::One { server, rename, .. } = route else { return };
+        let Some(Member { handle, .. }) = view.servers.get(server) else { return };
+        let rename = rename.iter().map(|(part, name)| Edit { part, replacement: name });
+        let line = splice(line, &mut rename.collect::<Vec<_>>());
+        self.command = Some(ServerCommand::Notify(handle.clone(), era, line.slice(..line.len() - 1)));
     }
 
     fn cancelled(&mut self, line: Bytes, id: &Bytes) {
@@ -549,7 +579,9 @@ impl<T: Transport> Session<T> {
         }
         let changes = self.subscriptions.unlisten(id, &self.unanswered);
         self.change_subscriptions(changes);
-        if let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
+        if self.unanswered.gatherings_mut().remove(id).is_some() {
+            self.cancel_parts(id, Some(&line));
+        } else if let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             let cancellation = Cancellation { line, request: id.clone() };
             self.command = Some(ServerCommand::Cancel(server, key, cancellation));
@@ -589,7 +621,7 @@ impl<T: Transport> Session<T> {
             self.agent.protocol_version()
         };
         let method = match protocol {
-            Some(protocol) if !era::has(protocol, &method_name) => Method::Unknown,
+            Some(protocol) if !era::has(protocol, &method_name) => Method::OtherVersion,
             _ => method,
         };
         match method {
@@ -626,10 +658,7 @@ impl<T: Transport> Session<T> {
             },
             // Refused.
             Method::Malformed(error) => return Err(error.to_object()),
-            Method::Unknown => {
-                let message = format!("unknown method: {}", one_line(&String::from_utf8_lossy(&method_name)));
-                return Err(ErrorObject::new(METHOD_NOT_FOUND, message));
-            }
+            Method::OtherVersion => return Err(TargetKind::Method.unknown(&method_name, Era::Legacy)),
         }
         Ok(())
     }
@@ -714,9 +743,13 @@ impl<T: Transport> Session<T> {
                     .respond_pending(&id, results::list(&id, kind, &view.catalog, self.agent.version_has("tasks")));
             }
             ParkableRequest::Listen { id, filter, face } if is_settled => self.begin_listen(&id, filter, face),
+            ParkableRequest::Forward { request, .. } if request.extension.is_some() && is_settled => {
+                self.forward_extension(request, &view);
+            }
             ParkableRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view),
             ParkableRequest::Forward { request, until: None }
-                if self.view.all_instances_listed() || self.target(&request, &view).is_some() =>
+                if request.extension.is_none()
+                    && (self.view.all_instances_listed() || self.target(&request, &view).is_some()) =>
             {
                 self.forward(request, Instant::now() + START_WAIT, &view);
             }
@@ -732,10 +765,15 @@ impl<T: Transport> Session<T> {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
         }
+        if let Some(route) = skills::route(&request, view) {
+            return self.follow(request, route, view);
+        }
         let name =
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
-        let Some(first) = candidates.first().map(|member| &member.handle) else { return self.unknown(&request) };
+        let Some(first) = candidates.first().map(|member| &member.handle) else {
+            return self.end_unforwarded(&request, &unknown_in(&request, view), CallOutcome::UnknownTool);
+        };
         let may_come = candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
         let parked = ParkableRequest::Forward { request, until: Some(until) };
         let error = if !may_come || until <= Instant::now() {
@@ -754,6 +792,156 @@ impl<T: Transport> Session<T> {
         self.end_parked(&parked, &error, outcome);
     }
 
+    /// Forwards a request of an extension.
+    fn forward_extension(&mut self, request: ForwardableRequest, view: &View) {
+        match skills::route(&request, view).or_else(|| ExtensionRoute::of(&request, view)) {
+            Some(route) => self.follow(request, route, view),
+            None => self.unknown(&request),
+        }
+    }
+
+    fn follow(&mut self, mut request: ForwardableRequest, route: ExtensionRoute, view: &View) {
+        match route {
+            ExtensionRoute::One { server, rename, access } => {
+                let Some(member) = view.servers.get(server) else { return self.unknown(&request) };
+                // The other era requires params.
+                if !request.has_params() && !member.serves(request.era()) {
+                    request = request.part(None).unwrap_or(request);
+                }
+                let (server, time_limits) = (&member.handle, member.config.settings.request_limit());
+                let (kind, access) = (RequestKind::Plain, Some(access));
+                let to = Destination { member, server, tool: None, rename, access, time_limits, kind };
+                self.send(request, to, view);
+            }
+            ExtensionRoute::Merge { servers, id } => self.gather(request, Purpose::Merge { id }, &servers, view),
+            ExtensionRoute::First { servers, uri, id, error_kind } => {
+                self.gather(request, Purpose::First { uri, id, error_kind }, &servers, view);
+            }
+            ExtensionRoute::Unknown(kind, key) => {
+                (request.target_kind, request.exposed_name) = (kind, key);
+                self.unknown(&request);
+            }
+            ExtensionRoute::UnknownCursor => {
+                self.output.respond_pending_error(&request.id, &invalid("unknown cursor: the list has one page"));
+            }
+        }
+    }
+
+    /// Sends a request to several servers, which answer it together.
+    fn gather(&mut self, request: ForwardableRequest, purpose: Purpose, servers: &[usize], view: &View) {
+        let mut sent = Vec::new();
+        for member in servers.iter().filter_map(|server| view.servers.get(*server)) {
+            sent.push((Arc::clone(&member.config.name), self.send_part(&request, &purpose, None, member, view)));
+        }
+        let (id, max_message) = (request.id.clone(), self.output.max_message());
+        self.unanswered.gatherings_mut().add(Gathering::new(request, purpose, sent, max_message));
+        let next = self.unanswered.gatherings_mut().take_if_complete(&id);
+        self.gathered(next);
+    }
+
+    /// Sends one server its part of a request. The error is a response line.
+    fn send_part(
+        &mut self,
+        request: &ForwardableRequest,
+        purpose: &Purpose,
+        cursor: Option<&Bytes>,
+        member: &Member,
+        view: &View,
+    ) -> Result<CallKey, Bytes> {
+        let part = request.part(cursor).map_err(|error| reply::error(Some(&request.id), &error.to_object()))?;
+        let settings = &member.config.settings;
+        let time_limits = match purpose {
+            // Like lists that mcpd itself requests, so that a slow server delays the others a little only.
+            Purpose::Merge { .. } => {
+                CallLimit { progress_timeout: settings.handshake_timeout, total: settings.handshake_timeout }
+            }
+            Purpose::First { .. } => settings.request_limit(),
+        };
+        let (server, access) = (&member.handle, Some(Gathering::access(purpose)));
+        let to =
+            Destination { member, server, tool: None, rename: None, access, time_limits, kind: RequestKind::Plain };
+        self.send_call(part, to, view, Some(OnResponse::Gather))
+    }
+
+    /// A server has answered its part of the request with this raw id.
+    fn part_answered(&mut self, id: &Bytes, key: CallKey, line: &Bytes) {
+        let next = self.unanswered.gatherings_mut().answered(id, key, line);
+        self.gathered(next);
+    }
+
+    fn gathered(&mut self, mut next: Next) {
+        loop {
+            match next {
+                Next::Wait => return,
+                Next::Complete(gathering) => return self.answer_gathered(gathering),
+                Next::Page { request, purpose, server, cursor } => {
+                    let view = self.view.of(request.era(), request.face.as_ref());
+                    let member = view.servers.iter().find(|member| member.config.name == server);
+                    let sent = match member {
+                        Some(member) => self.send_part(&request, &purpose, Some(&cursor), member, &view),
+                        None => Err(reply::error(Some(&request.id), &request.unknown())),
+                    };
+                    next = self.unanswered.gatherings_mut().page_sent(&request.id, &server, sent);
+                }
+            }
+        }
+    }
+
+    /// Answers a request that several servers have answered.
+    fn answer_gathered(&mut self, gathering: Gathering) {
+        // Calls to further servers are of no use any more.
+        let id = gathering.request.id.clone();
+        self.cancel_parts(&id, None);
+        let line = match &gathering.purpose {
+            Purpose::First { error_kind, .. } => {
+                let error_kind = *error_kind;
+                gathering.first(|request| {
+                    let uri = request.extension.as_ref().and_then(|extension| extension.uri.as_deref());
+                    let key = uri.map_or(&request.exposed_name[..], str::as_bytes);
+                    reply::error(Some(&request.id), &error_kind.unknown(key, request.era()))
+                })
+            }
+            Purpose::Merge { .. } => {
+                for server in gathering.failed() {
+                    tracing::warn!(
+                        server,
+                        "has not answered a list request of an extension, so the list lacks its items"
+                    );
+                }
+                self.merged_line(gathering)
+            }
+        };
+        self.output.respond_pending(&id, [line]);
+    }
+
+    fn merged_line(&self, gathering: Gathering) -> Bytes {
+        let (request, is_skills) = (gathering.request.clone(), gathering.is_of(SKILLS));
+        let view = self.view.of(request.era(), request.face.as_ref());
+        match gathering.merge() {
+            Ok(MergedList { member, mut items, ttl }) => {
+                let mut seen = HashSet::new();
+                if is_skills {
+                    items.retain(|(server, item)| {
+                        skills::visible_uri(item, server, &view).is_some_and(|uri| seen.insert(uri))
+                    });
+                }
+                let items: Vec<Bytes> = items.into_iter().map(|(_, item)| item).collect();
+                results::merged_list(&request.id, request.era(), &member, &items, ttl)
+            }
+            Err(Some(line)) => line,
+            Err(None) => reply::error(Some(&request.id), &request.unknown()),
+        }
+    }
+
+    /// Cancels the calls for a request that several servers answer. `cancellation` is the agent's.
+    fn cancel_parts(&mut self, id: &Bytes, cancellation: Option<&Bytes>) {
+        while let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
+            self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
+            let words = cancellation.map(|line| Cancellation { line: line.clone(), request: id.clone() });
+            server.cancel_soon(key, words);
+        }
+    }
+
     /// The server of a request. The agent may unsubscribe from a resource where it has subscribed, even if nobody lists it any more.
     fn target<'a>(&self, request: &ForwardableRequest, view: &'a View) -> Option<RouteTarget<'a>> {
         let resources = self.subscriptions.resources();
@@ -765,10 +953,13 @@ impl<T: Transport> Session<T> {
         subscribed.map(RouteTarget::Server).or_else(|| request.target(&view.catalog))
     }
 
-    fn send_to(&mut self, request: ForwardableRequest, target: RouteTarget<'_>, view: &View) {
+    fn send_to(&mut self, mut request: ForwardableRequest, target: RouteTarget<'_>, view: &View) {
         let Some(member) = view.servers.get(target.server()) else { return self.unknown(&request) };
+        if let RouteTarget::OfInterface(exposed, _) = target {
+            request.exposed_name = Bytes::copy_from_slice(exposed.as_bytes());
+        }
         let (tool, rename, time_limits) = match target {
-            RouteTarget::Route(route) => {
+            RouteTarget::Route(route) | RouteTarget::OfInterface(_, route) => {
                 let tool = (request.target_kind == TargetKind::Tool).then_some(&route.name);
                 let is_own = request.exposed_name == route.name.as_bytes();
                 let rename = (!is_own).then(|| (request.raw_exposed_name.clone(), route.raw_name.clone()));
@@ -819,31 +1010,44 @@ impl<T: Transport> Session<T> {
 
     /// Sends a request to a server, unless the agent has too much unanswered.
     fn send(&mut self, request: ForwardableRequest, to: Destination<'_>, view: &View) {
+        let id = request.id.clone();
+        if let Err(line) = self.send_call(request, to, view, None) {
+            self.output.respond_pending(&id, [line]);
+        }
+    }
+
+    /// Sends a call and returns its key. `Err` has the response line if the agent has too much unanswered.
+    fn send_call(
+        &mut self,
+        request: ForwardableRequest,
+        to: Destination<'_>,
+        view: &View,
+        on_response: Option<OnResponse>,
+    ) -> Result<CallKey, Bytes> {
         let Destination { member, server, tool, rename, access, time_limits, kind } = to;
-        let permit = match self.unanswered.permit(request.line.len(), Instant::now()) {
-            Ok(permit) => permit,
-            // Not recorded: such calls would displace others in the history. They are counted.
-            Err(reached) => {
-                return self.output.respond_pending_error(&request.id, &reached.to_object(Delivery::NotSent));
-            }
-        };
+        // Not recorded: such calls would displace others in the history. They are counted.
+        let permit = self
+            .unanswered
+            .permit(request.line.len(), Instant::now())
+            .map_err(|reached| reply::error(Some(&request.id), &reached.to_object(Delivery::NotSent)))?;
         let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
         if let Some(limit) = self.exceeded_limit(&request, &kind) {
             let line = reply::error(Some(&request.id), &overloaded(limit));
             self.recorder.end(record, Some(server), CallOutcome::Overloaded, line.len());
-            return self.output.respond_pending(&request.id, [line]);
+            return Err(line);
         }
         let access = access.map(|target| self.access(&request, target, member, view));
         let key = self.unanswered.next_key();
         self.agent.count_call();
         let response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.to_session());
         let id = response_handle.id().clone();
-        let on_response = match &kind {
+        let is_part = on_response.is_some();
+        let on_response = on_response.unwrap_or_else(|| match &kind {
             RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
             // Copied, so that a small name does not keep a large line in memory.
             RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
             _ => self.tasks.tokens().id_replacement(&request).map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId),
-        };
+        });
         if matches!(on_response, OnResponse::Subscription(_) | OnResponse::NewTask { .. }) {
             // The server ends the subscription or the task when the agent disconnects.
             self.view.attach_for_disconnect(server, self.agent.for_servers());
@@ -853,9 +1057,14 @@ impl<T: Transport> Session<T> {
         let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
         let call = Box::new(Call { request, kind, limit: time_limits, origin, access, response_handle });
-        let unsent = record.in_scope(|| server.try_call(call));
-        self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
+        if is_part {
+            server.call_soon(call);
+        } else {
+            let unsent = record.in_scope(|| server.try_call(call));
+            self.command = unsent.map(|call| ServerCommand::Call(server.clone(), call));
+        }
         self.unanswered.insert(id, UnansweredCall { key, server: server.clone(), record, on_response, permit });
+        Ok(key)
     }
 
     /// The permission of a request that `view` leads to `member`.
@@ -905,8 +1114,7 @@ impl<T: Transport> Session<T> {
 
     /// Unknown and denied names get the same bytes.
     fn unknown(&mut self, request: &ForwardableRequest) {
-        let error = request.target_kind.unknown(&request.exposed_name, request.era());
-        self.end_unforwarded(request, &error, CallOutcome::UnknownTool);
+        self.end_unforwarded(request, &request.unknown(), CallOutcome::UnknownTool);
     }
 
     /// Answers a request that reaches no server with an error.
@@ -979,6 +1187,7 @@ impl<T: Transport> Session<T> {
             Err(error) => (reply::error(Some(&id), &error), CallOutcome::Malformed),
         };
         let UnansweredCall { server, record, on_response, .. } = call;
+        let is_part = matches!(on_response, OnResponse::Gather);
         if let OnResponse::Subscription(subscription) = on_response
             && matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError)
             && self.subscriptions.resources_mut().accepted(*subscription, &server)
@@ -992,6 +1201,9 @@ impl<T: Transport> Session<T> {
             (line, outcome)
         };
         self.recorder.end(record, Some(&server), outcome, line.len());
+        if is_part {
+            return self.part_answered(&id, key, &line);
+        }
         self.output.respond_pending(&id, [line]);
     }
 
@@ -1016,6 +1228,13 @@ impl<T: Transport> Session<T> {
             ServerNotification::ModernTaskStatus(update) => {
                 let notifications = self.subscriptions.task_updated(&update, &self.view);
                 notifications.into_iter().for_each(|notification| self.notify(notification));
+            }
+            ServerNotification::Extension(notification) => {
+                let ExtensionNotification { server, era, method, line } = *notification;
+                let is_listening = era == Era::Modern || self.agent.is_ready();
+                if is_listening && self.view.of(era, None).permits_notification(&server, &method, era) {
+                    self.notify_line(line);
+                }
             }
         }
     }
@@ -1125,6 +1344,24 @@ fn read_listen(
     }
     // The id outlives the line.
     Ok(ParkableRequest::Listen { id: Bytes::copy_from_slice(id), filter, face })
+}
+
+/// The error for an unknown name. It explains a call of an exposed tool by the server's own name.
+fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
+    let mut error = request.unknown();
+    let routes = view.catalog.routes(ListKind::Tools).filter(|_| request.target_kind == TargetKind::Tool);
+    let named = routes.filter(|(_, route)| request.is_own_name(route)).next();
+    if let Some((exposed, route)) = named
+        && let Some(Member { config, .. }) = view.servers.get(route.server)
+    {
+        let hint = format!(
+            "; here it is `{exposed}`. A client or app that uses the own names of server `{server}` needs a connection to \
+             that server alone: `mcpd connect --server {server}`",
+            server = config.name
+        );
+        error.message.push_str(&hint);
+    }
+    error
 }
 
 fn invalid(why: impl Into<String>) -> ErrorObject {

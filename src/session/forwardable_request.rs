@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::catalog::{Catalog, Route};
+use crate::catalog::{Catalog, Route, interface_in};
 use crate::clock::Moment;
 use crate::era::Era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::object_edit::{replace_members, without};
+use crate::jsonrpc::reply::ErrorObject;
+use crate::jsonrpc::splice::applied;
+use crate::jsonrpc::{Message, parse};
 use crate::list_kind::ListKind;
 use crate::server::ResourceSubscriptionChange;
 use crate::server::messages::call::{AccessTarget, RequestKind, TargetKind};
@@ -19,7 +23,7 @@ use crate::server::messages::tasks::{LegacyTaskRequest, TaskOperation};
 const NOT_READABLE: &str = "`params` is missing, no object, or has a duplicate member";
 
 /// A request that goes to one server. All parts but a name with escapes are slices of the line.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ForwardableRequest {
     /// What it does.
     pub method: ForwardedMethod,
@@ -41,8 +45,23 @@ pub struct ForwardableRequest {
     pub modern: Option<ModernMeta>,
     /// The server whose face a modern request uses.
     pub face: Option<Arc<str>>,
+    /// What a request of an extension contains; `None` for any other request.
+    pub extension: Option<Box<ExtensionRequest>>,
     /// When the line was read.
     pub received: Moment,
+}
+
+/// The parts of a request that is not of MCP itself. It may belong to an extension.
+#[derive(Debug, Clone)]
+pub struct ExtensionRequest {
+    /// The method.
+    pub method: Box<str>,
+    /// The param `uri`, as text.
+    pub uri: Option<Box<str>>,
+    /// The param `name`, raw and as text.
+    pub name: Option<(Bytes, Bytes)>,
+    /// It continues a list.
+    pub has_cursor: bool,
 }
 
 /// The server that a request leads to.
@@ -50,6 +69,8 @@ pub struct ForwardableRequest {
 pub enum RouteTarget<'a> {
     /// A tool or prompt, which has another name at its server.
     Route(&'a Route),
+    /// A tool that a user interface of its server calls by the server's own name: the exposed name, and the route.
+    OfInterface(&'a str, &'a Route),
     /// The server of this index; names and URIs are the same there.
     Server(usize),
 }
@@ -73,6 +94,8 @@ pub enum ForwardedMethod {
     Task(TaskOperation),
     /// `tasks/update`
     UpdateTask,
+    /// A method that MCP itself does not have.
+    Extension,
 }
 
 /// The relevant params of a request, raw.
@@ -112,6 +135,7 @@ impl ForwardedMethod {
             }
             Self::Task(_) | Self::UpdateTask => (TargetKind::Task, "taskId"),
             Self::GetPrompt => (TargetKind::Prompt, "name"),
+            Self::Extension => return Err(NOT_READABLE),
             Self::ReadResource | Self::Subscribe | Self::Unsubscribe => (TargetKind::Resource, "uri"),
             Self::CompleteArgument => {
                 let [reference, meta] = members(params, ["ref", "_meta"]).map_err(|_| NOT_READABLE)?;
@@ -126,6 +150,21 @@ impl ForwardedMethod {
         };
         let [key, meta] = members(params, [key, "_meta"]).map_err(|_| NOT_READABLE)?;
         Ok(plain(target_kind, key, meta))
+    }
+}
+
+impl ExtensionRequest {
+    /// Reads the params of a request or notification. `None` if they are malformed.
+    pub(super) fn read(method: &Bytes, params: Option<&Bytes>) -> Option<Self> {
+        let read = params.map(|params| members(params, ["uri", "name", "cursor"])).transpose();
+        let [uri, name, cursor] = read.ok()?.unwrap_or_default();
+        let string = |raw: Bytes| String::from_utf8(text(&raw)?.into()).ok();
+        Some(Self {
+            method: String::from_utf8_lossy(method).into(),
+            uri: uri.and_then(string).map(Into::into),
+            name: name.and_then(|raw| Some((raw.clone(), text(&raw)?))),
+            has_cursor: cursor.is_some_and(|raw| raw[..] != b"null"[..]),
+        })
     }
 }
 
@@ -150,6 +189,7 @@ impl ForwardableRequest {
                 TargetKind::Tool | TargetKind::Prompt => "`name` is missing or not a string",
                 TargetKind::Resource => "`uri` is missing or not a string",
                 TargetKind::Task => "`taskId` is missing or not a string",
+                TargetKind::Method | TargetKind::Item => NOT_READABLE,
             }));
         };
         // Modern calls do not request tasks.
@@ -165,22 +205,109 @@ impl ForwardableRequest {
             requests_task,
             modern,
             face,
+            extension: None,
             received,
         })
+    }
+
+    /// Reads a request whose method MCP itself does not have.
+    ///
+    /// # Errors
+    /// If the params are malformed.
+    pub fn read_extension(
+        method: &Bytes,
+        line: Bytes,
+        id: &Bytes,
+        params: Option<&Bytes>,
+        received: Moment,
+    ) -> Result<Self, MetaError> {
+        let extension = ExtensionRequest::read(method, params).ok_or(MetaError::Malformed(NOT_READABLE))?;
+        let Meta { progress_token, modern, face } = Meta::of(params)?;
+        Ok(Self {
+            method: ForwardedMethod::Extension,
+            line,
+            id: id.clone(),
+            target_kind: TargetKind::Method,
+            raw_exposed_name: Bytes::new(),
+            exposed_name: method.clone(),
+            progress_token,
+            requests_task: false,
+            modern,
+            face,
+            extension: Some(Box::new(extension)),
+            received,
+        })
+    }
+
+    /// The error if nothing of this name is exposed.
+    pub(super) fn unknown(&self) -> ErrorObject {
+        self.target_kind.unknown(&self.exposed_name, self.era())
+    }
+
+    /// Whether it has params.
+    pub(super) fn has_params(&self) -> bool {
+        matches!(members(&self.line, ["params"]), Ok([Some(_)]))
+    }
+
+    /// The request as one of several servers gets it: with this raw cursor, and without the progress token, which one server only could
+    /// use.
+    ///
+    /// # Errors
+    /// If the params are malformed.
+    pub(super) fn part(&self, cursor: Option<&Bytes>) -> Result<Self, MetaError> {
+        const MALFORMED: MetaError = MetaError::Malformed(NOT_READABLE);
+        let [method, params] = members(&self.line, ["method", "params"]).map_err(|_| MALFORMED)?;
+        let mut params = params.unwrap_or_else(|| Bytes::from_static(b"{}"));
+        if let Ok([Some(meta)]) = members(&params, ["_meta"])
+            && meta.starts_with(b"{")
+        {
+            let changes = without(&meta, &["progressToken"]).map_err(|_| MALFORMED)?;
+            params = applied(&params, &changes).into();
+        }
+        if let Some(cursor) = cursor {
+            let member = format!("\"cursor\":{}", String::from_utf8_lossy(cursor));
+            let changes = replace_members(&params, &["cursor"], &member).map_err(|_| MALFORMED)?;
+            params = applied(&params, &changes).into();
+        }
+        let method = method.unwrap_or_default();
+        let [id, method, params] = [&self.id, &method, &params].map(|raw| String::from_utf8_lossy(raw));
+        let line = Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#));
+        let Ok(Message::Request { id, params: Some(params), .. }) = parse(&line) else { return Err(MALFORMED) };
+        let Meta { modern, .. } = Meta::of(Some(&params))?;
+        let (progress_token, extension) = (None, None);
+        Ok(Self { line, id, progress_token, extension, modern, ..self.clone() })
     }
 
     /// The server that it leads to; `None` for unknown and for denied names alike.
     #[must_use]
     pub fn target<'a>(&self, catalog: &'a Catalog) -> Option<RouteTarget<'a>> {
         match self.target_kind {
-            TargetKind::Tool => catalog.route(ListKind::Tools, &self.exposed_name).map(RouteTarget::Route),
+            TargetKind::Tool => {
+                let route = catalog.route(ListKind::Tools, &self.exposed_name).map(RouteTarget::Route);
+                route.or_else(|| self.target_of_interface(catalog))
+            }
             TargetKind::Prompt => catalog.route(ListKind::Prompts, &self.exposed_name).map(RouteTarget::Route),
             TargetKind::Resource => {
                 catalog.server_of(std::str::from_utf8(&self.exposed_name).ok()?).map(RouteTarget::Server)
             }
-            // The catalog has no tasks.
-            TargetKind::Task => None,
+            // The catalog has neither tasks nor extensions.
+            TargetKind::Task | TargetKind::Method | TargetKind::Item => None,
         }
+    }
+
+    /// The tool that a user interface calls, if `_meta` names the interface as the tool's definition does.
+    fn target_of_interface<'a>(&self, catalog: &'a Catalog) -> Option<RouteTarget<'a>> {
+        let [params] = members(&self.line, ["params"]).ok()?;
+        let [meta] = members(&params?, ["_meta"]).ok()?;
+        let server = catalog.server_of(&interface_in(&meta?)?)?;
+        let (exposed, route) =
+            catalog.routes(ListKind::Tools).find(|(_, route)| route.server == server && self.is_own_name(route))?;
+        Some(RouteTarget::OfInterface(exposed, route))
+    }
+
+    /// Whether it calls the tool of `route` by the server's own name.
+    pub(super) fn is_own_name(&self, route: &Route) -> bool {
+        *route.name.as_bytes() == self.exposed_name[..]
     }
 
     /// What the agent must be allowed to use for this request, if `target` is where it leads.
@@ -191,7 +318,9 @@ impl ForwardableRequest {
             Some(AccessTarget::Named { kind, exposed, name: Arc::clone(&route.name) })
         };
         match (self.target_kind, target) {
-            (TargetKind::Tool, RouteTarget::Route(route)) => named(ListKind::Tools, route),
+            (TargetKind::Tool, RouteTarget::Route(route) | RouteTarget::OfInterface(_, route)) => {
+                named(ListKind::Tools, route)
+            }
             (TargetKind::Prompt, RouteTarget::Route(route)) => named(ListKind::Prompts, route),
             // An agent may end a subscription to a resource that is not exposed any more.
             (TargetKind::Resource, _) if self.method == ForwardedMethod::Unsubscribe => None,
@@ -221,6 +350,7 @@ impl ForwardableRequest {
             | ForwardedMethod::GetPrompt
             | ForwardedMethod::ReadResource
             | ForwardedMethod::CompleteArgument
+            | ForwardedMethod::Extension
             | ForwardedMethod::UpdateTask => return RequestKind::Plain,
         };
         // Copied, because it outlives the line.
@@ -246,7 +376,7 @@ impl RouteTarget<'_> {
     #[must_use]
     pub fn server(&self) -> usize {
         match self {
-            Self::Route(route) => route.server,
+            Self::Route(route) | Self::OfInterface(_, route) => route.server,
             Self::Server(server) => *server,
         }
     }

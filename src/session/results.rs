@@ -19,6 +19,7 @@ pub(super) fn initialize(protocol_version: &str, view: &View) -> Value {
         "capabilities": era::capabilities(protocol_version),
         "serverInfo": server_info(),
     });
+    add_extensions(&mut result, view, Era::Legacy);
     if let Some(instructions) = view.instructions(Era::Legacy) {
         result["instructions"] = instructions.into();
     }
@@ -30,14 +31,41 @@ pub(super) fn discover(view: &View) -> Value {
     let mut result = cacheable_result(CacheHint::default());
     result["supportedVersions"] = json!([era::MODERN]);
     result["capabilities"] = era::capabilities(era::MODERN);
-    let extensions = view.extensions();
-    if !extensions.is_empty() {
-        result["capabilities"]["extensions"] = Value::Object(extensions);
-    }
+    add_extensions(&mut result, view, Era::Modern);
     if let Some(instructions) = view.instructions(Era::Modern) {
         result["instructions"] = instructions.into();
     }
     result
+}
+
+fn add_extensions(result: &mut Value, view: &View, era: Era) {
+    let extensions = view.extensions(era);
+    if !extensions.is_empty() {
+        result["capabilities"]["extensions"] = Value::Object(extensions);
+    }
+}
+
+/// The response to a request for a list of an extension: the member with these items. Modern results have a time to live if the
+/// servers state one.
+pub(super) fn merged_list(id: &Bytes, era: Era, member: &[u8], items: &[Bytes], ttl: Option<u64>) -> Bytes {
+    let mut result = match era {
+        Era::Legacy => String::from("{"),
+        Era::Modern => {
+            let mut members =
+                cacheable_result(ttl.map_or_else(CacheHint::default, |ttl| CacheHint::of_all([CacheHint { ttl }])));
+            if let (None, Some(members)) = (ttl, members.as_object_mut()) {
+                members.retain(|name, _| name != "ttlMs" && name != "cacheScope");
+            }
+            let members = members.to_string();
+            format!("{},", members.strip_suffix('}').unwrap_or_default())
+        }
+    }
+    .into_bytes();
+    result.extend(Value::from(String::from_utf8_lossy(member)).to_string().bytes());
+    result.extend(b":[");
+    result.extend(items.join(&b','));
+    result.extend(b"]}");
+    reply::result(id, &result)
 }
 
 /// The response to a legacy request for a list.

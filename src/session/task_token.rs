@@ -116,7 +116,7 @@ impl TaskTokens {
                     instance_tag: Some(task.instance_tag),
                 })
             }
-            TargetKind::Prompt | TargetKind::Resource => None,
+            TargetKind::Prompt | TargetKind::Resource | TargetKind::Method | TargetKind::Item => None,
         }
     }
 

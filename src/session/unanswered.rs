@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use super::call_record::CallRecord;
 use super::forwardable_request::ForwardableRequest;
+use super::gathering::Gatherings;
 use super::quota::{AgentQuota, CallPermit, QuotaError, RequestBytes};
 use super::task_token::TaskIdReplacement;
 use crate::era::Era;
@@ -43,6 +44,8 @@ pub(super) enum OnResponse {
     },
     /// The id of a modern task in the response is replaced.
     ReplaceTaskId(TaskIdReplacement),
+    /// The call is a part of a request that several servers answer.
+    Gather,
 }
 
 /// A request that may have to wait for lists.
@@ -109,13 +112,28 @@ pub(super) struct UnansweredRequests {
     bytes: usize,
     /// In the order in which they arrived.
     parked: Vec<(ParkableRequest, RequestBytes)>,
+    gatherings: Gatherings,
     max_message: usize,
     quota: Arc<AgentQuota>,
 }
 
 impl UnansweredRequests {
     pub(super) fn new(session: u64, max_message: usize, quota: Arc<AgentQuota>) -> Self {
-        Self { session, serial: 0, calls: Vec::new(), bytes: 0, parked: Vec::new(), max_message, quota }
+        Self {
+            session,
+            serial: 0,
+            calls: Vec::new(),
+            bytes: 0,
+            parked: Vec::new(),
+            gatherings: Gatherings::default(),
+            max_message,
+            quota,
+        }
+    }
+
+    /// The requests that several servers answer.
+    pub(super) fn gatherings_mut(&mut self) -> &mut Gatherings {
+        &mut self.gatherings
     }
 
     /// The permit for a call of this size, within the quotas of the agent.

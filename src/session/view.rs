@@ -285,7 +285,9 @@ impl SessionView {
         let needs_attachment = |member: &&Member| {
             let settings = &member.config.settings;
             // So does a pool, because the eras of its agents decide the era of its instances.
-            settings.sharing != Sharing::Shared || settings.notifies(agent.level.is_some())
+            settings.sharing != Sharing::Shared
+                || settings.notifies(agent.level.is_some())
+                || member.notifies_of_extensions()
         };
         self.attachments.retain(|one| current.servers.iter().any(|member| one.is_with(&member.handle)));
         for member in current.servers.iter().filter(needs_attachment) {

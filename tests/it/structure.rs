@@ -26,6 +26,7 @@ const LAYERS: &[&[&str]] = &[
         "random",
         "disk",
         "duration",
+        "extensions",
         "instructions",
         "jsonrpc",
         "list_kind",

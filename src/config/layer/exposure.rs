@@ -1,5 +1,7 @@
 //! The exposure rules of one table.
 
+use std::sync::Arc;
+
 use globset::Glob;
 
 use super::super::spanned::{Spanned, values};
@@ -11,10 +13,26 @@ use crate::policy::Policy;
 pub(in crate::config) struct Exposure {
     /// All rules as a policy.
     pub(in crate::config) policy: Policy,
-    pub(in crate::config) expose: Option<Spanned<Vec<ListKind>>>,
+    pub(in crate::config) expose: Option<Spanned<Exposed>>,
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     /// Resource rules also apply to resource templates.
     pub(in crate::config) patterns: PerKind<Patterns>,
+    pub(in crate::config) skills: Patterns,
+}
+
+/// The value of `expose`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::config) struct Exposed {
+    pub(in crate::config) kinds: Vec<ListKind>,
+    /// The ids of extensions.
+    pub(in crate::config) extensions: Vec<Arc<str>>,
+}
+
+impl Exposed {
+    /// `policy` with everything else hidden.
+    pub(in crate::config) fn narrow(&self, policy: Policy) -> Policy {
+        policy.exposing(&self.kinds).exposing_extensions(&self.extensions)
+    }
 }
 
 /// `allow` and `deny` of one kind.
@@ -36,11 +54,22 @@ impl Exposure {
         Ok(self)
     }
 
-    pub(in crate::config) fn exposing(mut self, kinds: Option<Spanned<Vec<ListKind>>>) -> Self {
-        if let Some(kinds) = &kinds {
-            self.policy = self.policy.exposing(&kinds.value);
+    /// Adds these patterns on skills to the policy.
+    ///
+    /// # Errors
+    /// As of [`Self::with`].
+    pub(in crate::config) fn with_skills(mut self, patterns: Patterns) -> Result<Self, globset::Error> {
+        let allow = patterns.allow.as_ref().map(|allow| values(&allow.value));
+        self.policy = self.policy.with_skills(allow.as_deref(), &values(&patterns.deny))?;
+        self.skills = patterns;
+        Ok(self)
+    }
+
+    pub(in crate::config) fn exposing(mut self, exposed: Option<Spanned<Exposed>>) -> Self {
+        if let Some(exposed) = &exposed {
+            self.policy = exposed.value.narrow(self.policy);
         }
-        Self { expose: kinds, ..self }
+        Self { expose: exposed, ..self }
     }
 
     /// Sets the table of all rules.

@@ -8,7 +8,8 @@ use super::super::daemon::NAMING_KEYS;
 use super::super::keys::KeyLayer;
 use super::super::profile::{Narrowing, Profile, ScopedPattern, ScopedRules};
 use super::super::spanned::{Spanned, or_default, values};
-use crate::list_kind::{ListKind, PerKind};
+use super::Exposed;
+use crate::list_kind::PerKind;
 use crate::naming::Naming;
 
 /// One profile of one file.
@@ -17,7 +18,7 @@ pub(in crate::config) struct ProfileLayer {
     pub(in crate::config) name: Spanned<Arc<str>>,
     pub(in crate::config) servers: Option<Spanned<Vec<Spanned<Arc<str>>>>>,
     pub(in crate::config) rules: PerKind<ScopedRulesLayer>,
-    pub(in crate::config) expose: Option<Spanned<Vec<ListKind>>>,
+    pub(in crate::config) expose: Option<Spanned<Exposed>>,
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     pub(in crate::config) naming: KeyLayer,
     pub(in crate::config) allow_uids: Option<Spanned<BTreeSet<u32>>>,
@@ -44,7 +45,7 @@ impl ProfileLayer {
         let servers = self.servers.as_ref().map(|servers| values(&servers.value).into_iter().collect());
         let narrowing = Narrowing {
             rules: PerKind::from_fn(|kind| self.rules[kind].resolve()),
-            expose: self.expose.as_ref().map(|kinds| kinds.value.clone()),
+            expose: self.expose.as_ref().map(|exposed| exposed.value.clone()),
             read_only: or_default(self.read_only.as_ref(), false),
         };
         let allow_uids = or_default(self.allow_uids.as_ref(), BTreeSet::new());

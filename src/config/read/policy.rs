@@ -1,12 +1,13 @@
 //! Reads the keys that limit which tools, prompts and resources are exposed.
 
-use super::super::layer::{Exposure, Patterns};
+use super::super::layer::{Exposed, Exposure, Patterns};
 use super::super::tree::{Entry, Problem};
-use super::fields::Fields;
+use super::fields::{Fields, suggestion};
 use super::{Format, Reader};
+use crate::extensions;
 use crate::list_kind::ListKind;
 
-/// The values of `expose`. Resources include resource templates.
+/// The kinds that `expose` names. Resources include resource templates.
 pub(in super::super) const EXPOSED: [(&str, ListKind); 3] =
     [("tools", ListKind::Tools), ("resources", ListKind::Resources), ("prompts", ListKind::Prompts)];
 
@@ -24,10 +25,12 @@ impl Reader<'_> {
         let read_only = self.key(fields, "tools", |reader, entry| reader.read_only(&table, entry));
         let prompts = fields.take("prompts").map(|entry| self.patterns_of(&table, entry));
         let resources = fields.take("resources").map(|entry| self.patterns_of(&table, entry));
+        let skills = fields.take("skills").map(|entry| self.patterns_of(&table, entry)).unwrap_or_default();
         let mut exposure = exposure?.reading_only(read_only).exposing(exposed);
         for (kind, patterns) in [(ListKind::Prompts, prompts), (ListKind::Resources, resources)] {
             exposure = self.with_patterns(exposure, kind, patterns.unwrap_or_default())?;
         }
+        exposure = self.compiled(skills, |skills| exposure.with_skills(skills))?;
         Some(exposure.with_table(&table))
     }
 
@@ -45,10 +48,18 @@ impl Reader<'_> {
     }
 
     fn with_patterns(&mut self, exposure: Exposure, kind: ListKind, patterns: Patterns) -> Option<Exposure> {
+        self.compiled(patterns, |patterns| exposure.with(kind, patterns))
+    }
+
+    fn compiled(
+        &mut self,
+        patterns: Patterns,
+        add: impl FnOnce(Patterns) -> Result<Exposure, globset::Error>,
+    ) -> Option<Exposure> {
         let allowed = patterns.allow.as_ref().map(|allow| &allow.location);
         let location =
             allowed.or(patterns.deny.first().map(|pattern| &pattern.location)).map(|location| location.span.clone());
-        match exposure.with(kind, patterns) {
+        match add(patterns) {
             Ok(exposure) => Some(exposure),
             Err(error) => {
                 self.too_large(location.unwrap_or_default(), &error);
@@ -62,11 +73,21 @@ impl Reader<'_> {
         self.error(problem.help("write fewer or shorter patterns"));
     }
 
-    pub(super) fn exposed(&mut self, entry: &Entry) -> Vec<ListKind> {
-        let kinds = self.strings(entry, r#"["tools", "resources", "prompts"]"#);
-        let names = EXPOSED.map(|(name, _)| name);
-        let known = kinds.into_iter().filter_map(|(node, text)| self.one_of(node, text, "expose", &names));
-        known.filter_map(|name| EXPOSED.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)).collect()
+    /// `expose`: kinds, and extensions by their ids or last segments.
+    pub(super) fn exposed(&mut self, entry: &Entry) -> Exposed {
+        let mut exposed = Exposed::default();
+        for (node, text) in self.strings(entry, r#"["tools", "resources", "prompts"]"#) {
+            if let Some((_, kind)) = EXPOSED.iter().find(|(name, _)| *name == text) {
+                exposed.kinds.push(*kind);
+            } else if let Some(id) = extensions::named(text) {
+                exposed.extensions.push(id);
+            } else {
+                let names: Vec<_> = EXPOSED.iter().map(|(name, _)| *name).chain(extensions::words()).collect();
+                let message = format!("`{}` is not a value of `expose`", text.escape_debug());
+                self.error(Problem::new(node.span.clone(), message).help(suggestion(text, &names)));
+            }
+        }
+        exposed
     }
 
     /// `[servers.NAME.tools]` and `[profiles.NAME.tools]`
@@ -77,7 +98,7 @@ impl Reader<'_> {
         read_only
     }
 
-    /// `[servers.NAME.prompts]` and `[servers.NAME.resources]`
+    /// `[servers.NAME.prompts]`, `[servers.NAME.resources]` and `[servers.NAME.skills]`
     fn patterns_of(&mut self, table: &str, entry: &Entry) -> Patterns {
         let mut fields = self.fields_of(table, entry, r#"deny = ["secret*"]"#);
         let patterns = self.allow_and_deny(&mut fields);

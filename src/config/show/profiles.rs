@@ -7,7 +7,7 @@ use super::super::daemon::NAMING_KEYS;
 use super::super::edit::toml_string;
 use super::super::layer::ProfileLayer;
 use super::page::Page;
-use super::servers::kinds_text;
+use super::servers::exposed_text;
 use super::show_keys;
 use crate::list_kind::ListKind;
 
@@ -16,7 +16,7 @@ pub(super) fn show(profile: &ProfileLayer, page: &mut Page) {
     page.table(&format!("profiles.{}", name.value), Some(&name.location));
     page.value("servers", servers.as_ref(), |servers| list(servers.iter().map(|server| toml_string(&server.value))));
     show_rules(profile, ListKind::Tools, page);
-    page.value("expose", expose.as_ref(), |kinds| kinds_text(kinds));
+    page.value("expose", expose.as_ref(), exposed_text);
     show_keys(NAMING_KEYS.iter(), naming, false, page);
     page.value("allow_uids", allow_uids.as_ref(), |uids: &BTreeSet<u32>| list(uids.iter().map(u32::to_string)));
     show_keys(Quotas::KEYS.iter(), quotas, false, page);

@@ -4,7 +4,7 @@ use super::super::edit::toml_string;
 use super::super::interpolate::Template;
 use super::super::keys::Choice;
 use super::super::layer::{
-    Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProgramTemplate, RemoteTemplate,
+    Exposed, Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProgramTemplate, RemoteTemplate,
     ServerLayer, ServerRules,
 };
 use super::super::oauth::OAuthGrant;
@@ -14,6 +14,7 @@ use super::super::settings::Settings;
 use super::super::spanned::Spanned;
 use super::page::Page;
 use super::show_keys;
+use crate::extensions;
 use crate::list_kind::ListKind;
 
 pub(super) fn show(server: &ServerLayer, page: &mut Page) {
@@ -70,23 +71,25 @@ fn grant_text(grant: &OAuthGrant) -> String {
 }
 
 /// Prints the exposure rules. A table can have each key only once, so `allow` and `expose` of further layers are comments.
-fn show_exposures(exposures: &[Exposure], page: &mut Page) {
+fn show_exposures<'a>(exposures: &'a [Exposure], page: &mut Page) {
     let mut exposed = exposures.iter().filter_map(|exposure| exposure.expose.as_ref());
-    page.value("expose", exposed.next(), |kinds| kinds_text(kinds));
+    page.value("expose", exposed.next(), exposed_text);
     for more in exposed {
-        page.comment(&format!("and of these only {} # {}", kinds_text(&more.value), more.location.line()));
+        page.comment(&format!("and of these only {} # {}", exposed_text(&more.value), more.location.line()));
     }
-    show_patterns(exposures, ListKind::Tools, page);
+    let of_kind = |kind| move |exposure: &'a Exposure| &exposure.patterns[kind];
+    show_patterns(exposures, of_kind(ListKind::Tools), page);
     for (key, kind) in [("prompts", ListKind::Prompts), ("resources", ListKind::Resources)] {
-        page.inner(key, |page| show_patterns(exposures, kind, page));
+        page.inner(key, |page| show_patterns(exposures, of_kind(kind), page));
     }
+    page.inner("skills", |page| show_patterns(exposures, |exposure| &exposure.skills, page));
     let read_only = exposures.iter().filter_map(|exposure| exposure.read_only.as_ref());
     let strictest = read_only.max_by_key(|read_only| read_only.value);
     page.inner("tools", |page| page.value("read_only", strictest, bool::to_string));
 }
 
-fn show_patterns(exposures: &[Exposure], kind: ListKind, page: &mut Page) {
-    let patterns = || exposures.iter().map(|exposure| &exposure.patterns[kind]);
+fn show_patterns<'a>(exposures: &'a [Exposure], of: impl Fn(&'a Exposure) -> &'a Patterns, page: &mut Page) {
+    let patterns = || exposures.iter().map(&of);
     let mut allowed = patterns().filter_map(|Patterns { allow, .. }| allow.as_ref());
     let serialize = |allow: &Vec<Spanned<globset::Glob>>| {
         let texts: Vec<_> = allow.iter().map(|pattern| toml_string(pattern.value.glob())).collect();
@@ -102,8 +105,9 @@ fn show_patterns(exposures: &[Exposure], kind: ListKind, page: &mut Page) {
     }
 }
 
-pub(super) fn kinds_text(kinds: &[ListKind]) -> String {
+pub(super) fn exposed_text(Exposed { kinds, extensions }: &Exposed) -> String {
     let names = EXPOSED.iter().filter(|(_, kind)| kinds.contains(kind)).map(|(name, _)| toml_string(name));
+    let names = names.chain(extensions.iter().map(|id| toml_string(extensions::word(id))));
     format!("[{}]", names.collect::<Vec<_>>().join(", "))
 }
 

@@ -156,7 +156,7 @@ impl Slot {
         self.running.handle.published().state.clone()
     }
 
-    fn speaks(&self, era: Era) -> bool {
+    pub(super) fn speaks(&self, era: Era) -> bool {
         self.running.handle.published().eras.contains(era)
     }
 

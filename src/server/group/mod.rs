@@ -240,6 +240,14 @@ impl Group {
                     slot.running.handle.roots_changed(session, line).await;
                 }
             }
+            Command::Notify { session, era, line } => {
+                let is_by_agent = self.config().settings.sharing.is_by_agent();
+                let serves =
+                    |slot: &&Slot| slot.speaks(era) && (!is_by_agent || slot.instance_role.belongs_to(session));
+                if let Some(slot) = self.slots.iter().find(serves) {
+                    slot.running.handle.notify(session, era, line).await;
+                }
+            }
             // These commands go to the instances directly.
             Command::Check(_) | Command::Relist | Command::DropTask { .. } => {}
         }

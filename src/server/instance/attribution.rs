@@ -118,6 +118,16 @@ impl Attribution {
         }
     }
 
+    /// The agent that the message certainly belongs to, whatever the server works on: the one on whose stream it has arrived, or the one
+    /// that the instance belongs to.
+    pub(super) fn known_owner(&self, work: &Workload<'_>) -> Option<LogOwner> {
+        match (self.source_stream, self.agent()) {
+            (Some(within), _) => Some(LogOwner { session: within.session, to: self.owner_channel(work) }),
+            (None, Some(agent)) => Some(LogOwner { session: agent.session, to: Some(agent.to.clone()) }),
+            (None, None) => None,
+        }
+    }
+
     /// Where the owner of the message can be reached, if a call or task of it is open.
     fn owner_channel(&self, work: &Workload<'_>) -> Option<SessionSender> {
         let is_owner = |session| self.source_stream.is_none_or(|within| within.session == session);

@@ -10,6 +10,7 @@ use super::agents::Agent;
 use super::call::{Call, CallKey};
 use super::cancellation::Cancellation;
 use super::task_subscribers::SubscriptionChange;
+use crate::era::Era;
 
 /// Commands in the queue of a server's task. The task empties it each time it runs, even if the server hangs. The sender of a further
 /// command waits.
@@ -43,6 +44,15 @@ pub enum Command {
     RootsChanged {
         /// Number of its connection.
         session: u64,
+        /// The whole notification, without its newline.
+        line: Bytes,
+    },
+    /// Forward a notification of an extension.
+    Notify {
+        /// Number of the connection of the agent.
+        session: u64,
+        /// The era of the agent.
+        era: Era,
         /// The whole notification, without its newline.
         line: Bytes,
     },

@@ -19,6 +19,7 @@ use super::command::Command;
 use super::command_queue::CommandQueue;
 use super::resource_subscribers::ResourceSubscriptionChange;
 use super::task_subscribers::SubscriptionChange;
+use crate::era::Era;
 use crate::server::lifecycle::State;
 use crate::server::publish::ServerSnapshot;
 use crate::server::stats::{Stats, Totals};
@@ -211,6 +212,12 @@ impl ServerHandle {
     pub(crate) async fn roots_changed(&self, session: u64, line: Bytes) {
         // A task that has ended has no instance.
         let _ = self.0.commands.send(Command::RootsChanged { session, line }).await;
+    }
+
+    /// Forwards a notification of an extension that an agent of this era has sent. Without an instance it is dropped.
+    pub(crate) async fn notify(&self, session: u64, era: Era, line: Bytes) {
+        // A task that has ended has no instance.
+        let _ = self.0.commands.send(Command::Notify { session, era, line }).await;
     }
 
     /// Whether `other` is a handle of the same task, and not of a former server of that name.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::tasks::TaskState;
+use crate::era::Era;
 use crate::log_level::LogLevel;
 
 /// A notification of a server without a call.
@@ -25,6 +26,21 @@ pub enum ServerNotification {
     LegacyTaskStatus(Box<LegacyTaskStatus>),
     /// A modern task that the agent has subscribed to has another status.
     ModernTaskStatus(Box<ModernTaskStatus>),
+    /// A notification that MCP itself does not have. It may belong to an extension.
+    Extension(Box<ExtensionNotification>),
+}
+
+/// A notification of an extension.
+#[derive(Debug, Clone)]
+pub struct ExtensionNotification {
+    /// The configured server.
+    pub server: Arc<str>,
+    /// The era in which the server has sent it.
+    pub era: Era,
+    /// The method.
+    pub method: Arc<str>,
+    /// The whole line.
+    pub line: Bytes,
 }
 
 /// The status of a modern task.

@@ -112,8 +112,12 @@ impl ServerTask {
                 // Tasks end with their instance.
                 SubscriptionChange::Task(_) => {}
             },
-            // There is no instance to check, and there are no tasks. The next instance lists again and has no roots.
-            Command::Check(_) | Command::Relist | Command::DropTask { .. } | Command::RootsChanged { .. } => {}
+            // There is no instance to check or notify, and there are no tasks. The next instance lists again and has no roots.
+            Command::Check(_)
+            | Command::Relist
+            | Command::DropTask { .. }
+            | Command::RootsChanged { .. }
+            | Command::Notify { .. } => {}
             Command::Call(call) if self.is_about_gone_task(&call.kind) => call.refuse_unknown_task(),
             Command::Call(call) => {
                 self.has_legacy_calls |= call.origin.era() == Era::Legacy;

@@ -1,4 +1,7 @@
-//! Prompts, resources and templates of a file. Requests for them are echoed.
+//! Prompts, resources, templates, skills and extensions of a file. Requests for them are echoed, unless the file has the answer.
+//!
+//! `extensions` are the declared ones. `methods` has the result of each method of an extension; `null` echoes the request. `files` has the
+//! only URIs that can be read, with their texts. `skills` and `unlisted_skills` have entries, `directories` the contents of each.
 
 use std::path::Path;
 
@@ -11,23 +14,17 @@ use super::server::Server;
 use super::wire::{error, response};
 
 /// Capabilities for the contents of the file.
-pub(crate) fn capabilities(file: &Path) -> Vec<&'static str> {
+pub(crate) fn capabilities(file: &Path) -> Vec<String> {
     let offered = read(file);
     let has = |key: &str| offered.get(key).is_some();
-    let mut all = Vec::new();
-    if has("prompts") {
-        all.push(r#""prompts":{"listChanged":true}"#);
-    }
-    if has("resources") || has("resourceTemplates") {
-        all.push(r#""resources":{"listChanged":true,"subscribe":true}"#);
-    }
-    if has("completions") {
-        all.push(r#""completions":{}"#);
-    }
-    if has("logging") {
-        all.push(r#""logging":{}"#);
-    }
-    all
+    let declared = [
+        (has("prompts"), r#""prompts":{"listChanged":true}"#),
+        (has("resources") || has("resourceTemplates"), r#""resources":{"listChanged":true,"subscribe":true}"#),
+        (has("completions"), r#""completions":{}"#),
+        (has("logging"), r#""logging":{}"#),
+    ];
+    let all = declared.into_iter().filter(|(has, _)| *has).map(|(_, capability)| capability.to_owned());
+    all.chain(offered.get("extensions").map(|extensions| format!(r#""extensions":{extensions}"#))).collect()
 }
 
 /// Answers a request, after the input rounds that the file defines for it.
@@ -37,11 +34,63 @@ pub(crate) fn serve(server: &mut Server, request: &Request, params: &Value) {
     let line = match rounds.map_or(Step::Complete, |rounds| input_rounds::step(&rounds, params)) {
         Step::Refused(refusal) => refusal.line(request.id),
         Step::Required(result) => response(request.id, &result),
+        Step::Complete if file.is_some_and(|file| lacks_uri(file, request.method, params)) => {
+            error(request.id, -32602, "no such URI at this server", "")
+        }
         Step::Complete => file
-            .and_then(|file| answer(file, request.method, request.params, server.flags.page_size))
+            .and_then(|file| {
+                let of_extension = extension_answer(file, request, params, server.flags.page_size);
+                of_extension.or_else(|| answer(file, request.method, request.params, server.flags.page_size))
+            })
             .map_or_else(|| error(request.id, -32601, "Method not found", ""), |result| request.response(&result)),
     };
     server.output.line(&line);
+}
+
+/// Whether the file has everything of this kind but not the requested URI.
+fn lacks_uri(file: &Path, method: &str, params: &Value) -> bool {
+    let (offered, uri) = (read(file), &params["uri"]);
+    let has_key = |key: &str| uri.as_str().is_some_and(|uri| offered[key].get(uri).is_some());
+    match method {
+        "resources/read" => offered.get("files").is_some() && !has_key("files"),
+        "skills/get" => offered.get("skills").is_some() && skill(&offered, uri).is_none(),
+        "resources/directory/read" => offered.get("directories").is_some() && !has_key("directories"),
+        _ => false,
+    }
+}
+
+fn skill<'a>(offered: &'a Value, uri: &Value) -> Option<&'a Value> {
+    let all = ["skills", "unlisted_skills"].into_iter().filter_map(|key| offered[key].as_array()).flatten();
+    all.into_iter().find(|entry| entry["uri"] == *uri)
+}
+
+/// The result of a method of an extension, or of a read of `files`.
+fn extension_answer(file: &Path, request: &Request, params: &Value, page_size: usize) -> Option<String> {
+    let offered = read(file);
+    let uri = params["uri"].as_str().unwrap_or_default();
+    match request.method {
+        "skills/list" => offered.get("skills").map(|skills| {
+            let first: usize = params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
+            let skills: Vec<_> = skills.as_array().expect("a list").iter().map(Value::to_string).collect();
+            let size = if page_size == 0 { usize::MAX } else { page_size };
+            let next = first.saturating_add(size);
+            let cursor = if next < skills.len() { format!(r#","nextCursor":"{next}""#) } else { String::new() };
+            let page: Vec<_> = skills.into_iter().skip(first).take(size).collect();
+            format!(r#"{{"skills":[{}]{cursor}}}"#, page.join(","))
+        }),
+        "skills/get" => skill(&offered, &params["uri"]).map(|skill| format!(r#"{{"skill":{skill}}}"#)),
+        "resources/directory/read" => Some(format!(r#"{{"resources":{}}}"#, offered["directories"].get(uri)?)),
+        "resources/read" => {
+            let text = offered["files"].get(uri)?;
+            Some(format!(r#"{{"contents":[{{"uri":{},"text":{text}}}]}}"#, params["uri"]))
+        }
+        method => match offered["methods"].get(method)? {
+            Value::Null => {
+                Some(format!(r#"{{"zeta":1.10,"received":{}}}"#, request.params.map_or("null", RawValue::get)))
+            }
+            result => Some(result.to_string()),
+        },
+    }
 }
 
 /// The result of a method that the file supports. Lists are paged if `page_size` is set.

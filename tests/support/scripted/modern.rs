@@ -27,8 +27,16 @@ const REMOVED: [&str; 8] = [
     "roots/list",
 ];
 /// Methods whose results have cache hints.
-const CACHEABLE: [&str; 6] =
-    ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"];
+const CACHEABLE: [&str; 8] = [
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "skills/list",
+    "skills/get",
+];
 
 /// The era in which a request is served, or its refusal.
 pub(crate) enum RequestEra {

@@ -251,13 +251,13 @@ impl Server {
     pub(crate) fn capabilities(&self, era: Era) -> String {
         let mut capabilities = self.flags.library.as_deref().map(library::capabilities).unwrap_or_default();
         if !self.flags.no_tools_capability {
-            capabilities.push(r#""tools":{"listChanged":true}"#);
+            capabilities.push(r#""tools":{"listChanged":true}"#.to_owned());
         }
         if self.flags.tasks && era == Era::Legacy {
-            capabilities.push(tasks::capability(!self.flags.no_task_cancel));
+            capabilities.push(tasks::capability(!self.flags.no_task_cancel).to_owned());
         }
         if self.flags.tasks && era == Era::Modern {
-            capabilities.push(modern_tasks::CAPABILITY);
+            capabilities.push(modern_tasks::CAPABILITY.to_owned());
         }
         capabilities.join(",")
     }

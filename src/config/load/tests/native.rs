@@ -61,6 +61,55 @@ fn each_kind_has_rules_of_its_own() {
 }
 
 #[test]
+fn extensions_are_exposed_only_by_name_where_there_are_rules() {
+    let exposed = |rules: &str| {
+        let policy = server(&format!("[servers.a]\ncommand = 'x'\n{rules}")).policy;
+        ["io.modelcontextprotocol/skills", "io.example/x"].map(|id| policy.permits_extension(id))
+    };
+    for rules in ["", "deny = []", "skills.deny = ['skill://x']"] {
+        assert_eq!(exposed(rules), [true, true], "{rules}");
+    }
+    for rules in
+        ["deny = ['x']", "allow = ['*']", "expose = ['tools']", "tools.read_only = true", "prompts.deny = ['x']"]
+    {
+        assert_eq!(exposed(rules), [false, false], "{rules}");
+    }
+    assert_eq!(exposed("expose = ['skills']\ndeny = ['x']"), [true, false]);
+    assert_eq!(exposed("expose = ['io.example/x', 'io.modelcontextprotocol/skills']"), [true, true]);
+}
+
+#[test]
+fn skill_rules_apply_to_everything_in_the_directory_of_a_skill() {
+    let policy = server(
+        "[servers.a]\ncommand = 'x'\n[servers.a.skills]\nallow = ['*/refunds', 'skill://git/SKILL.md']\ndeny = ['skill://acme/secret']",
+    );
+    for (uri, permitted) in [
+        ("skill://refunds/SKILL.md", true),
+        ("skill://acme/billing/refunds/examples/email.md", true),
+        ("skill://git", true),
+        ("skill://git/x/y.md", true),
+        ("skill://gitx/SKILL.md", false),
+        ("skill://other/SKILL.md", false),
+        ("skill://acme/secret/refunds/SKILL.md", false),
+        ("skill://refunds/../acme/secret/SKILL.md", false),
+        ("file:///other", true),
+    ] {
+        let policy = &policy.policy;
+        assert_eq!(policy.permits(ListKind::Resources, uri, None), permitted, "{uri}");
+        assert_eq!(policy.permits_skill(uri), permitted && uri.starts_with("skill"), "{uri}");
+    }
+}
+
+#[test]
+fn resources_of_an_exposed_extension_are_exposed_with_it() {
+    let policy = |rules: &str| server(&format!("[servers.a]\ncommand = 'x'\n{rules}")).policy;
+    let permits = |rules: &str, uri: &str| policy(rules).permits(ListKind::Resources, uri, None);
+    assert!(permits("expose = ['tools', 'skills']", "skill://a/SKILL.md"));
+    assert!(!permits("expose = ['tools', 'skills']", "ui://a") && !permits("expose = ['skills']", "file:///a"));
+    assert!(permits("expose = ['ui']", "ui://a") && !permits("expose = ['ui']\nresources.deny = ['ui:*']", "ui://a"));
+}
+
+#[test]
 fn unset_timeouts_are_the_defaults() {
     let server = server(OK);
     assert_eq!(

@@ -114,14 +114,15 @@ const WITHOUT_DEFAULT: &[(&str, &[&str])] = &[
     ("[profiles.p.resources]", &["allow"]),
     (
         "[profiles.p]",
-        &["allow", "max_agents", "max_bytes", "max_calls", "max_name_length", "naming", "rate", "servers"],
+        &["allow", "expose", "max_agents", "max_bytes", "max_calls", "max_name_length", "naming", "rate", "servers"],
     ),
     ("[servers.a.oauth]", &["client_id", "client_secret", "grant", "redirect_port", "scopes"]),
     ("[servers.a.prompts]", &["allow"]),
     ("[servers.a.resources]", &["allow"]),
+    ("[servers.a.skills]", &["allow"]),
     (
         "[servers.a]",
-        &["allow", "ca_file", "command", "cwd", "max_concurrent", "memory_max", "oauth", "tasks_max", "url"],
+        &["allow", "ca_file", "command", "cwd", "expose", "max_concurrent", "memory_max", "oauth", "tasks_max", "url"],
     ),
 ];
 
@@ -152,10 +153,7 @@ fn its_defaults_are_those_of_the_reader() {
     let own = server(&format!("{OK}{own}"));
     assert_eq!(own.settings, plain.settings);
     assert!(own.launch == plain.launch);
-    assert_eq!(
-        format!("{:?}", own.policy),
-        format!("{:?}", plain.policy.clone().exposing(&crate::list_kind::ListKind::ALL))
-    );
+    assert_eq!(format!("{:?}", own.policy), format!("{:?}", plain.policy));
     assert_eq!(own.settings.log_arguments, plain.settings.log_arguments);
 }
 

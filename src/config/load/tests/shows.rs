@@ -157,10 +157,11 @@ pass_env = ["B"]
 cwd = "~/x"
 allow = ["a*"]
 deny = ["ab"]
-expose = ["tools", "prompts"]
+expose = ["tools", "prompts", "skills", "io.example/x"]
 tools = { read_only = true }
 prompts = { allow = ["p"], deny = ["q"] }
 resources = { deny = ["r"] }
+skills = { allow = ["*/s"], deny = ["skill://t"] }
 sharing = "shared"
 call_timeout = "8s"
 roots = ["/r"]
@@ -211,7 +212,7 @@ fn what_is_shown_says_the_same_when_it_is_read_again() {
 /// The reader itself says which keys it knows.
 #[test]
 fn every_key_is_shown() {
-    let unknown = "qqq=1\n[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\ncommand='x'\nqqq=1\ntools.qqq=1\nprompts.qqq=1\n\
+    let unknown = "qqq=1\n[daemon]\nqqq=1\n[defaults]\nqqq=1\n[servers.a]\ncommand='x'\nqqq=1\ntools.qqq=1\nprompts.qqq=1\nskills.qqq=1\n\
                    [profiles.p]\nqqq=1\ntools.qqq=1\nprompts.qqq=1\n";
     let shown = shown(&[("/c.toml", EVERYTHING)], &["/c.toml"]);
     let error = load_text("/c.toml", unknown).expect_err("unknown keys");

@@ -11,8 +11,9 @@ use serde_json::json;
 
 use crate::catalog::{Identity, Lists, identity};
 use crate::era::{self, Era};
-use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
+use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND};
 use crate::list_kind::ListKind;
+use crate::printable::one_line;
 use crate::server::messages::tasks::unknown_task;
 
 /// What a request is about.
@@ -26,6 +27,10 @@ pub enum TargetKind {
     Resource,
     /// A task that was made before, by its id.
     Task,
+    /// A method of an extension, by the method itself.
+    Method,
+    /// What a request of an extension is about, by its URI or name.
+    Item,
 }
 
 impl TargetKind {
@@ -37,6 +42,8 @@ impl TargetKind {
             Self::Tool => ErrorObject::new(INVALID_PARAMS, format!("Unknown tool: {text}")),
             Self::Prompt => ErrorObject::new(INVALID_PARAMS, format!("Unknown prompt: {text}")),
             Self::Task => unknown_task(key),
+            Self::Method => ErrorObject::new(METHOD_NOT_FOUND, format!("unknown method: {}", one_line(&text))),
+            Self::Item => ErrorObject::new(INVALID_PARAMS, format!("Not found: {text}")),
             Self::Resource => ErrorObject {
                 data: Some(json!({ "uri": text })),
                 ..ErrorObject::new(era::resource_not_found(era), "Resource not found")
@@ -59,6 +66,27 @@ pub enum AccessTarget {
     },
     /// A resource or a resource template.
     Uri(Bytes),
+    /// A skill, or a file of a skill, that no server lists.
+    Skill(Bytes),
+    /// A method of an extension.
+    Extension {
+        /// The extension; `None` for a method that no declared extension has.
+        id: Option<Arc<str>>,
+        /// The item that the request names, if it names one that a server lists.
+        item: Option<Box<AccessTarget>>,
+    },
+}
+
+impl AccessTarget {
+    /// Whether a server's list of `kind` decides about it.
+    fn depends_on(&self, kind: ListKind) -> bool {
+        match self {
+            Self::Named { kind: own, .. } => *own == kind,
+            Self::Uri(_) => kind != ListKind::Prompts,
+            Self::Skill(_) => false,
+            Self::Extension { item, .. } => item.as_ref().is_some_and(|item| item.depends_on(kind)),
+        }
+    }
 }
 
 /// Whether a listener exposes a target.
@@ -121,9 +149,6 @@ impl Access {
 
     /// Whether the server's list of `kind` decides about the call.
     pub(crate) fn depends_on(&self, kind: ListKind) -> bool {
-        match self.target {
-            AccessTarget::Named { kind: own, .. } => own == kind,
-            AccessTarget::Uri(_) => matches!(kind, ListKind::Resources | ListKind::Templates),
-        }
+        self.target.depends_on(kind)
     }
 }

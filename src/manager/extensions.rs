@@ -1,0 +1,114 @@
+//! The extensions that the servers of a view expose, and the servers that a method of an extension belongs to.
+//!
+//! Source: MCP 2026-07-28, `basic/versioning`, "Extension Negotiation".
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::{Member, View};
+use crate::era::{Era, TASKS};
+use crate::extensions::{SKILLS, is_bridged, owns};
+use crate::jsonrpc::members::members;
+use crate::list_kind::ListKind;
+
+/// An extension that a server exposes to agents.
+#[derive(Debug)]
+struct Extension {
+    id: Arc<str>,
+    /// Raw.
+    settings: Bytes,
+}
+
+impl View {
+    /// The extensions whose methods are routed for agents of this era, with their settings. If several servers declare one, the first
+    /// server's settings apply. The tasks extension is included if a modern server declares it, or a legacy server makes tasks.
+    #[must_use]
+    pub fn extensions(&self, era: Era) -> Map<String, Value> {
+        let mut all = Map::new();
+        for (member, exposure) in self.servers.iter().zip(self.catalog.exposure()) {
+            let has_tools = ListKind::ALL.iter().any(|kind| exposure[*kind].exposed > 0);
+            if era == Era::Modern && has_tools && member.makes_modern_tasks() {
+                all.entry(TASKS.to_owned()).or_insert_with(|| json!({}));
+            }
+            for Extension { id, settings } in member.extensions(era) {
+                let Ok(settings) = serde_json::from_slice::<Value>(&settings) else { continue };
+                let merged = all.entry(&*id).or_insert_with(|| settings.clone());
+                if *id == *SKILLS && settings[DIRECTORY_READ] == true {
+                    merged[DIRECTORY_READ] = true.into();
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether agents of this era may be sent a notification with this method by `server`.
+    pub(crate) fn permits_notification(&self, server: &str, method: &str, era: Era) -> bool {
+        let member = self.servers.iter().find(|member| *member.config.name == *server);
+        member.is_some_and(|member| {
+            let is_in_face = self.face_member().is_some() && member.receives_unknown_methods(era);
+            is_in_face || member.owner(method, era).is_some()
+        })
+    }
+
+    /// The servers that expose an extension with this method to agents of this era, in file order: their indices, and the id of the
+    /// extension.
+    pub(crate) fn owners(&self, method: &str, era: Era) -> Vec<(usize, Arc<str>)> {
+        let owner = |(index, member): (usize, &Member)| Some((index, member.owner(method, era)?));
+        self.servers.iter().enumerate().filter_map(owner).collect()
+    }
+}
+
+/// The setting of servers that have `resources/directory/read`.
+const DIRECTORY_READ: &str = "directoryRead";
+
+impl Member {
+    /// The extension with this method, if agents of this era may use it.
+    pub(crate) fn owner(&self, method: &str, era: Era) -> Option<Arc<str>> {
+        let has_method = |Extension { id, settings }: &Extension| match method {
+            "resources/directory/read" if **id == *SKILLS => {
+                matches!(members(settings, [DIRECTORY_READ]), Ok([Some(value)]) if value[..] == b"true"[..])
+            }
+            _ => owns(id, method),
+        };
+        self.extensions(era).into_iter().find(has_method).map(|extension| extension.id)
+    }
+
+    /// Whether the server exchanges messages with agents of this era that no declared extension has. It decides itself whether they
+    /// exist.
+    pub(crate) fn receives_unknown_methods(&self, era: Era) -> bool {
+        self.is_enabled() && self.serves(era) && self.config.policy.permits_unknown_methods()
+    }
+
+    /// Whether the server may send notifications of extensions to all legacy agents.
+    pub(crate) fn notifies_of_extensions(&self) -> bool {
+        self.serves(Era::Legacy) && !self.extensions(Era::Legacy).is_empty()
+    }
+
+    /// Whether the server receives requests of agents of this era unchanged.
+    pub(crate) fn serves(&self, era: Era) -> bool {
+        self.handle.published().identity(era).is_some_and(|identity| identity.era() == era)
+    }
+
+    /// The extensions that agents of this era may use. The tasks extension is not among them: mcpd itself serves it.
+    fn extensions(&self, era: Era) -> Vec<Extension> {
+        let identity = self.handle.published().identity(era).cloned();
+        let Some(identity) = identity.filter(|_| self.is_enabled()) else { return Vec::new() };
+        let is_same_era = identity.era() == era;
+        let declared = identity.extensions().into_iter();
+        let declared =
+            declared.filter_map(|(id, settings)| Some((Arc::from(std::str::from_utf8(&id).ok()?), settings)));
+        let may_use =
+            |id: &str| id != TASKS && (is_same_era || is_bridged(id)) && self.config.policy.permits_extension(id);
+        declared.filter(|(id, _)| may_use(id)).map(|(id, settings)| Extension { id, settings }).collect()
+    }
+
+    fn makes_modern_tasks(&self) -> bool {
+        let identity = self.handle.published().identity(Era::Modern).cloned();
+        identity.is_some_and(|identity| match identity.era() {
+            Era::Modern => identity.extensions().iter().any(|(id, _)| *id == TASKS),
+            Era::Legacy => identity.tasks().of_calls,
+        })
+    }
+}

@@ -1,0 +1,276 @@
+//! Methods of extensions reach the server that exposes the extension, and nothing else is announced.
+
+use std::fs;
+use std::rc::Rc;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::faces::at_face;
+use crate::reload::text;
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, plain, result};
+
+/// A server of this era with this library.
+pub(crate) fn with_library(place: &Rc<Place>, era: Era, name: &str, library: &Value) -> Server {
+    era.server(name).arg("--library").arg(place.write(&format!("{name}.json"), library.to_string()))
+}
+
+/// The extensions that an agent of this era is sent.
+pub(crate) fn announced(daemon: &Daemon, era: Era) -> Value {
+    let answer = match era {
+        Era::Legacy => Agent::connect(daemon).initialize("2025-11-25"),
+        Era::Modern => Agent::modern(daemon, &json!({})).request("server/discover", &json!({})),
+    };
+    result(&answer)["capabilities"]["extensions"].clone()
+}
+
+fn extension(methods: &Value) -> Value {
+    json!({
+        "extensions": {"io.example/x": {"a": 1.5}},
+        "prompts": [{"name": "greet"}],
+        "resources": [{"uri": "s://one", "name": "one"}],
+        "methods": methods,
+    })
+}
+
+/// A server `s` of this era with the extension `io.example/x`, and these lines in its table.
+fn start(era: Era, lines: &str) -> Daemon {
+    let place = Place::new();
+    let library = extension(&json!({"x/run": null, "io.example/x": null, "x/list": {"items": [1], "nextCursor": "c"}}));
+    let server = with_library(&place, era, "s", &library).line(lines);
+    Setup::with(server).server(Server::named("other")).start_in(&place)
+}
+
+#[test]
+fn method_of_an_extension_reaches_the_server_that_declares_it() {
+    for era in Era::BOTH {
+        let daemon = start(era, "");
+        assert_eq!(announced(&daemon, era), json!({"io.example/x": {"a": 1.5}}), "{era:?}");
+        let mut agent = era.agent(&daemon, &json!({}));
+        for method in ["x/run", "io.example/x"] {
+            let answer = agent.request(method, &json!({"k": [1.50, "é"], "_meta": {"progressToken": "t"}}));
+            assert_eq!(result(&answer)["received"]["k"], json!([1.50, "é"]), "{method}");
+            assert_ne!(result(&answer)["received"]["_meta"]["progressToken"], "t", "tokens are assigned by mcpd");
+        }
+        let listed = agent.request("x/list", &json!({}));
+        assert_eq!(
+            plain(result(&listed)),
+            json!({"items": [1], "nextCursor": "c"}),
+            "the list of one server is unchanged"
+        );
+        for unknown in ["y/run", "xx/run", "x", "no/such"] {
+            assert_eq!(code(&agent.request(unknown, &json!({}))), -32601, "{unknown}");
+        }
+    }
+}
+
+#[test]
+fn method_of_another_version_stays_unknown_in_a_face() {
+    let daemon = start(Era::Modern, "");
+    let mut face = at_face(Era::Modern, &daemon, "s");
+    for method in ["ping", "logging/setLevel", "resources/subscribe", "tasks/list"] {
+        assert_eq!(code(&face.request(method, &json!({"uri": "s://one"}))), -32601, "{method}");
+    }
+    let mut face = at_face(Era::Legacy, &daemon, "s");
+    assert_eq!(code(&face.request("subscriptions/listen", &json!({"notifications": {}}))), -32601);
+}
+
+#[test]
+fn name_in_a_request_is_replaced_and_decides_about_the_server() {
+    let place = Place::new();
+    let library = extension(&json!({"x/run": null}));
+    let [one, two] = ["one", "two"].map(|name| with_library(&place, Era::Legacy, name, &library));
+    let daemon =
+        Setup::with(one).server(two.line("expose = [\"tools\", \"prompts\", \"io.example/x\"]")).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    for (name, own) in [("two__echo", "echo"), ("two__greet", "greet")] {
+        assert_eq!(result(&agent.request("x/run", &json!({"name": name})))["received"]["name"], own);
+    }
+    assert_eq!(result(&agent.request("x/run", &json!({"uri": "s://one"})))["received"]["uri"], "s://one");
+    let journals = ["one", "two"].map(|name| daemon.journal(name).join("\n").matches("x/run").count());
+    assert_eq!(journals, [1, 2]);
+    assert_eq!(code(&agent.request("x/run", &json!({}))), -32601, "both servers have it");
+}
+
+#[test]
+fn lists_of_an_extension_are_merged() {
+    let place = Place::new();
+    let server = |name: &str, items: Value| {
+        with_library(&place, Era::Legacy, name, &extension(&json!({"x/list": {"items": items, "a": 1}})))
+    };
+    let broken = with_library(&place, Era::Legacy, "broken", &extension(&json!({"x/run": null})));
+    let daemon = Setup::with(server("one", json!([{"n": 1.50}])))
+        .server(broken)
+        .server(server("two", json!([2])))
+        .start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(result(&agent.request("x/list", &json!({}))), &json!({"items": [{"n": 1.50}, 2]}));
+    let id = agent.start_request("x/list", &json!({"cursor": "c"}));
+    assert_eq!(code(&agent.answer(&id)), -32602, "the merged list has one page");
+    assert_eq!(code(&agent.request("x/none/list", &json!({}))), -32601, "no server has it");
+    agent.expect_quiet();
+}
+
+#[test]
+fn extension_of_the_other_era_is_neither_announced_nor_routed() {
+    for era in Era::BOTH {
+        let other = if era == Era::Legacy { Era::Modern } else { Era::Legacy };
+        let daemon = start(era, "");
+        assert_eq!(announced(&daemon, other), Value::Null, "{era:?}");
+        let mut agent = other.agent(&daemon, &json!({}));
+        assert_eq!(code(&agent.request("x/run", &json!({}))), -32601);
+        assert!(!daemon.journal("s").iter().any(|line| line.contains("x/run")));
+    }
+}
+
+#[test]
+fn extension_that_expose_does_not_name_is_hidden_where_there_are_rules() {
+    for (rules, is_exposed) in [
+        ("deny = [\"sleep\"]", false),
+        ("expose = [\"tools\"]", false),
+        ("tools.read_only = true", false),
+        ("allow = [\"*\"]\nexpose = [\"tools\", \"skills\"]", false),
+        ("deny = [\"sleep\"]\nexpose = [\"tools\", \"io.example/x\"]", true),
+    ] {
+        let daemon = start(Era::Legacy, rules);
+        assert_eq!(announced(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
+        for mut agent in [Agent::ready(&daemon), at_face(Era::Legacy, &daemon, "s")] {
+            let answer = agent.request("x/run", &json!({}));
+            if is_exposed {
+                drop(result(&answer))
+            } else {
+                assert_eq!(code(&answer), -32601, "{rules}")
+            }
+            for named in [json!({"name": "s__sleep"}), json!({"name": "sleep"}), json!({"uri": "s://one"})] {
+                let answer = agent.request("x/run", &named);
+                assert!(!answer["error"].is_null(), "{rules}: {named} is hidden: {answer}");
+            }
+        }
+        let seen = daemon.journal("s").iter().filter(|line| line.contains("x/run")).count();
+        assert_eq!(seen, if is_exposed { 2 } else { 0 }, "{rules}");
+    }
+}
+
+#[test]
+fn profile_with_rules_hides_extensions_that_it_does_not_name() {
+    let place = Place::new();
+    let server = with_library(&place, Era::Legacy, "s", &extension(&json!({"x/run": null})));
+    let head = "[profiles.narrow]\ndeny = [\"s/sleep\"]\n[profiles.named]\nexpose = [\"io.example/x\"]";
+    let daemon = Setup::new().head(head).server(server).start_in(&place);
+    let at = |profile: &str| Agent::ready_at(&daemon.place().runtime_dir().join(format!("{profile}.sock")));
+    assert_eq!(code(&at("narrow").request("x/run", &json!({}))), -32601);
+    result(&at("named").request("x/run", &json!({})));
+}
+
+#[test]
+fn face_without_rules_forwards_every_unknown_method() {
+    let daemon = start(Era::Legacy, "");
+    let answer = at_face(Era::Legacy, &daemon, "s").request("vendor/method", &json!({"a": 1}));
+    assert_eq!(answer["error"]["message"], "Method not found", "the server's own answer: {answer}");
+    assert!(daemon.journal("s").iter().any(|line| line.contains("vendor/method")));
+    assert_eq!(code(&Agent::ready(&daemon).request("vendor/other", &json!({}))), -32601);
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("vendor/other")));
+}
+
+/// Case H13.
+#[test]
+fn extension_hidden_while_its_request_is_parked_is_not_called() {
+    let place = Place::new();
+    let gate = place.write("gate", "");
+    let library = extension(&json!({"x/run": null}));
+    let server = |lines: &str| {
+        let server = with_library(&place, Era::Legacy, "s", &library).flags("--exit-unless").arg(&gate);
+        server.line("start = \"lazy\"\nidle_timeout = \"1s\"").line(lines)
+    };
+    let setup = || Setup::new().config(place.path("changing.toml"));
+    place.write("changing.toml", text(&[server("")], &place));
+    let mut first = setup().start_in(&place);
+    first.wait_row("s", "has listed and is idle", |row| row["state"] == "idle");
+    first.term();
+    drop(first);
+    fs::remove_file(&gate).expect("it is there");
+    let mut daemon = setup().start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let parked = agent.start_request("x/run", &json!({}));
+    daemon.wait_row("s", "has parked the request", |row| row["calls"] == 1);
+    place.write("changing.toml", text(&[server("deny = [\"sleep\"]")], &place));
+    daemon.signal(Signal::HUP);
+    let unknown = agent.answer(&parked);
+    fs::write(&gate, "").expect("the test's own");
+    assert_eq!(code(&unknown), -32601, "{unknown}");
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("x/run")));
+}
+
+#[test]
+fn cancelled_merged_list_cancels_the_calls_of_all_servers() {
+    let place = Place::new();
+    let library = extension(&json!({"x/list": {"items": []}}));
+    let servers = ["one", "two"].map(|name| with_library(&place, Era::Legacy, name, &library).flags("--one-at-a-time"));
+    let [one, two] = servers;
+    let daemon = Setup::with(one).server(two).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    let sleeping = ["one__sleep", "two__sleep"].map(|tool| agent.start_call(tool, &json!({"ms": 1000})));
+    let list = agent.start_request("x/list", &json!({}));
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": list}}));
+    sleeping.map(|id| agent.answer(&id));
+    agent.expect_quiet();
+}
+
+/// The notification `method` of a server as the tool `raw` writes it.
+fn raw(agent: &mut Agent, tool: &str, method: &str, params: &Value) {
+    let text = format!("{}\n", json!({"jsonrpc": "2.0", "method": method, "params": params})).replace("\"$ID\"", "$ID");
+    let call = json!({"name": tool, "arguments": {"text": text}, "_meta": {"progressToken": "own"}});
+    result(&agent.request("tools/call", &call));
+}
+
+#[test]
+fn notification_of_an_extension_reaches_the_agents_that_see_the_extension() {
+    let place = Place::new();
+    let server = with_library(&place, Era::Legacy, "s", &extension(&json!({})));
+    let head = "[profiles.narrow]\ndeny = [\"s/sleep\"]";
+    let daemon = Setup::new().head(head).server(server).start_in(&place);
+    let (mut one, mut two) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let mut face = at_face(Era::Legacy, &daemon, "s");
+    let mut narrow = Agent::ready_at(&daemon.place().runtime_dir().join("narrow.sock"));
+    [&mut one, &mut two, &mut face, &mut narrow].map(Agent::expect_quiet);
+    raw(&mut one, "s__raw", "notifications/x/changed", &json!({"n": 1.50}));
+    for agent in [&mut one, &mut two, &mut face] {
+        let message = agent.next();
+        assert_eq!((&message["method"], &message["params"]), (&json!("notifications/x/changed"), &json!({"n": 1.50})));
+    }
+    raw(&mut one, "s__raw", "notifications/y/changed", &json!({}));
+    assert_eq!(face.next()["method"], "notifications/y/changed", "a face without rules gets everything");
+    [&mut one, &mut two, &mut face, &mut narrow].map(Agent::expect_quiet);
+}
+
+#[test]
+fn notification_that_names_a_call_reaches_the_agent_of_the_call_only() {
+    let daemon = start(Era::Legacy, "");
+    let (mut caller, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    other.expect_quiet();
+    raw(&mut caller, "s__raw", "notifications/x/step", &json!({"progressToken": "$ID", "k": 1}));
+    let message = caller.next();
+    assert_eq!(message["params"], json!({"progressToken": "own", "k": 1}), "the token is the agent's: {message}");
+    other.expect_quiet();
+}
+
+#[test]
+fn notification_of_an_agent_reaches_the_server_with_the_extension() {
+    for (era, rules, arrives) in
+        [(Era::Legacy, "", true), (Era::Modern, "", true), (Era::Legacy, "deny = [\"sleep\"]", false)]
+    {
+        let daemon = start(era, rules);
+        let mut agent = era.agent(&daemon, &json!({}));
+        result(&agent.call("s__echo", &json!({})));
+        for method in ["notifications/x/seen", "notifications/y/seen", "notifications/tools/list_changed"] {
+            agent.send(&json!({"jsonrpc": "2.0", "method": method, "params": {"name": "s__echo", "n": 1.5}}));
+        }
+        result(&agent.call("s__echo", &json!({})));
+        let journal = daemon.journal("s");
+        let seen: Vec<_> =
+            journal.iter().filter(|line| line.contains("/seen") || line.contains("list_changed")).collect();
+        let has_it = seen.iter().any(|line| line.contains("notifications/x/seen") && line.contains(r#""name":"echo""#));
+        assert_eq!(has_it, arrives, "{era:?} {rules}: {seen:?}");
+        assert!(!seen.iter().any(|line| line.contains("list_changed")), "{seen:?}");
+    }
+}

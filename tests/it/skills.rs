@@ -1,0 +1,195 @@
+//! The Skills extension (SEP-2640): merged lists, skills that no list has, and policy on them.
+
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use crate::extensions::{announced, with_library};
+use crate::faces::at_face;
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, plain, result};
+
+const SKILLS: &str = "io.modelcontextprotocol/skills";
+
+/// The entry of a skill whose directory has this URI.
+fn entry(directory: &str) -> Value {
+    let uri = format!("{directory}/SKILL.md");
+    let name = directory.rsplit('/').next().expect("a name");
+    json!({
+        "uri": uri,
+        "frontmatter": {"name": name, "description": "d", "x": 1.50},
+        "resources": [{"uri": uri, "digest": "sha256:00ff", "size": 7}],
+    })
+}
+
+/// A library with these skills, of which only the first are listed. Their files are no resources of any list.
+fn library(listed: &[&str], unlisted: &[&str], text: &str) -> Value {
+    let files = listed
+        .iter()
+        .chain(unlisted)
+        .flat_map(|directory| ["SKILL.md", "ref/a.md"].map(|file| (format!("{directory}/{file}"), Value::from(text))));
+    json!({
+        "extensions": {SKILLS: {"directoryRead": true}},
+        "resources": [],
+        "skills": listed.iter().map(|directory| entry(directory)).collect::<Vec<_>>(),
+        "unlisted_skills": unlisted.iter().map(|directory| entry(directory)).collect::<Vec<_>>(),
+        "files": files.collect::<serde_json::Map<_, _>>(),
+        "directories": {"skill://git": [{"uri": "skill://git/SKILL.md", "name": "SKILL.md"}]},
+    })
+}
+
+fn one(place: &Rc<Place>, era: Era) -> Server {
+    with_library(place, era, "one", &library(&["skill://git", "skill://acme/refunds"], &["skill://hidden"], "one"))
+}
+
+fn two(place: &Rc<Place>, era: Era) -> Server {
+    with_library(place, era, "two", &library(&["skill://git", "github://x/deploy"], &["skill://other"], "two"))
+}
+
+/// Both servers, the first with these lines in its table.
+fn start(era: Era, lines: &str) -> Daemon {
+    let place = Place::new();
+    Setup::with(one(&place, era).line(lines)).server(two(&place, era)).server(Server::named("plain")).start_in(&place)
+}
+
+fn listed(agent: &mut Agent) -> Vec<String> {
+    let answer = agent.request("skills/list", &json!({}));
+    let skills = result(&answer)["skills"].as_array().expect("a list").clone();
+    skills.iter().map(|skill| skill["uri"].as_str().expect("text").to_owned()).collect()
+}
+
+fn text(agent: &mut Agent, uri: &str) -> Value {
+    let answer = agent.request("resources/read", &json!({"uri": uri}));
+    if answer["error"].is_null() { result(&answer)["contents"][0]["text"].clone() } else { code(&answer).into() }
+}
+
+#[test]
+fn skills_of_all_servers_are_listed_and_the_first_server_has_a_shared_uri() {
+    for (agents, servers) in Era::pairs() {
+        let daemon = start(servers, "");
+        assert_eq!(announced(&daemon, agents), json!({SKILLS: {"directoryRead": true}}), "{agents:?} {servers:?}");
+        let mut agent = agents.agent(&daemon, &json!({}));
+        let answer = agent.request("skills/list", &json!({}));
+        let expected = ["skill://git", "skill://acme/refunds", "github://x/deploy"].map(entry);
+        assert_eq!(result(&answer)["skills"], json!(expected), "entries are unchanged");
+        let is_modern = agents == Era::Modern;
+        for member in ["resultType", "ttlMs", "cacheScope"] {
+            assert_eq!(!result(&answer)[member].is_null(), is_modern, "{member}: {answer}");
+        }
+        let got = agent.request("skills/get", &json!({"uri": "skill://git/SKILL.md"}));
+        assert_eq!(plain(result(&got)), json!({"skill": entry("skill://git")}));
+        assert_eq!(!result(&got)["ttlMs"].is_null(), is_modern, "{got}");
+        assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
+        agent.expect_quiet();
+    }
+}
+
+#[test]
+fn skill_is_found_by_its_uri_alone() {
+    for (agents, servers) in Era::pairs() {
+        let daemon = start(servers, "");
+        let mut agent = agents.agent(&daemon, &json!({}));
+        for (directory, owner) in
+            [("skill://hidden", "one"), ("skill://other", "two"), ("skill://git", "one"), ("github://x/deploy", "two")]
+        {
+            let uri = format!("{directory}/SKILL.md");
+            assert_eq!(result(&agent.request("skills/get", &json!({"uri": uri})))["skill"], entry(directory));
+            assert_eq!(text(&mut agent, &uri), owner, "{uri}");
+            assert_eq!(text(&mut agent, &format!("{directory}/ref/a.md")), owner, "a file of {directory}");
+        }
+        let listing = agent.request("resources/directory/read", &json!({"uri": "skill://git"}));
+        assert_eq!(result(&listing)["resources"][0]["uri"], "skill://git/SKILL.md");
+        for method in ["skills/get", "resources/directory/read"] {
+            assert_eq!(code(&agent.request(method, &json!({"uri": "skill://never/SKILL.md"}))), -32602, "{method}");
+        }
+        let unknown = if agents == Era::Modern { -32602 } else { -32002 };
+        assert_eq!(text(&mut agent, "skill://never/SKILL.md"), unknown);
+    }
+}
+
+#[test]
+fn server_that_fails_does_not_hide_the_skills_of_the_others() {
+    let place = Place::new();
+    let broken = with_library(&place, Era::Legacy, "broken", &json!({"extensions": {SKILLS: {}}, "files": {}}));
+    let daemon = Setup::with(broken).server(one(&place, Era::Legacy)).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
+    result(&agent.request("skills/get", &json!({"uri": "skill://hidden/SKILL.md"})));
+    assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
+}
+
+#[test]
+fn every_page_of_each_server_is_in_the_merged_list() {
+    let place = Place::new();
+    let (one, two) = (one(&place, Era::Legacy), two(&place, Era::Modern));
+    let daemon = Setup::with(one.flags("--page-size 1")).server(two.flags("--page-size 1")).start_in(&place);
+    for era in Era::BOTH {
+        let mut agent = era.agent(&daemon, &json!({}));
+        assert_eq!(
+            listed(&mut agent),
+            ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"],
+            "{era:?}"
+        );
+    }
+}
+
+#[test]
+fn denied_skill_is_neither_listed_nor_gettable_nor_readable() {
+    for rules in [
+        "[servers.one.skills]\ndeny = [\"skill://acme/refunds\"]",
+        "[servers.one.skills]\nallow = [\"skill://git\"]",
+        "expose = [\"skills\"]\nresources.deny = [\"skill://acme/*\"]",
+    ] {
+        let place = Place::new();
+        let daemon = Setup::with(one(&place, Era::Legacy).line(rules)).start_in(&place);
+        for mut agent in [Agent::ready(&daemon), at_face(Era::Legacy, &daemon, "one")] {
+            assert!(!listed(&mut agent).contains(&"skill://acme/refunds/SKILL.md".to_owned()), "{rules}");
+            let mut answer = |method: &str, uri: &str| {
+                let answer = agent.request(method, &json!({"uri": uri}));
+                answer["error"].to_string().replace("acme/refunds", "never/there")
+            };
+            for (method, file) in
+                [("skills/get", "SKILL.md"), ("resources/read", "ref/a.md"), ("resources/directory/read", "")]
+            {
+                let denied = answer(method, &format!("skill://acme/refunds/{file}"));
+                assert_ne!(denied, "null", "{rules} {method}");
+                assert_eq!(denied, answer(method, &format!("skill://never/there/{file}")), "{rules} {method}");
+            }
+            assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one", "{rules}");
+        }
+        let journal = daemon.journal("one");
+        assert!(
+            !journal.iter().any(|line| line.contains("acme/refunds") && !line.contains("skills/list")),
+            "{journal:?}"
+        );
+    }
+}
+
+#[test]
+fn skills_are_hidden_where_expose_does_not_name_them() {
+    for (rules, is_exposed) in [("deny = [\"sleep\"]", false), ("expose = [\"tools\", \"skills\"]", true)] {
+        let place = Place::new();
+        let daemon = Setup::with(one(&place, Era::Legacy).line(rules)).start_in(&place);
+        assert_eq!(announced(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
+        let mut agent = Agent::ready(&daemon);
+        if is_exposed {
+            assert_eq!(listed(&mut agent).len(), 2);
+            assert_eq!(text(&mut agent, "skill://hidden/SKILL.md"), "one", "its files are exposed with it");
+        } else {
+            for method in ["skills/list", "skills/get", "resources/directory/read"] {
+                assert_eq!(code(&agent.request(method, &json!({"uri": "skill://git/SKILL.md"}))), -32601, "{method}");
+            }
+            assert_eq!(text(&mut agent, "skill://git/SKILL.md"), -32002);
+        }
+    }
+}
+
+#[test]
+fn resource_that_another_server_lists_is_no_skill_of_this_one() {
+    let place = Place::new();
+    let lister = json!({"resources": [{"uri": "skill://git/SKILL.md", "name": "a"}]});
+    let lister = with_library(&place, Era::Legacy, "lister", &lister);
+    let daemon = Setup::with(one(&place, Era::Legacy)).server(two(&place, Era::Legacy)).server(lister).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(listed(&mut agent), ["skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"]);
+    assert_eq!(code(&agent.request("skills/get", &json!({"uri": "skill://git/SKILL.md"}))), -32602);
+}

@@ -1,9 +1,9 @@
 """Runs the conformance suite for servers of both eras against the fixture, without mcpd and through it, and compares.
 
-Without mcpd, all passes that is scored. Through it, whatever way the server is shared, a scenario that passing.txt lists
-passes the same checks, but for those that cannot.txt has for that way with the reason; of each other one it is said how it
-differs, or that it could be listed. So it is where the fixture speaks the other era, and where it speaks both: then each
-agent with an instance of its own has its era, and a shared instance has the legacy one.
+Without mcpd, all passes that is scored. Through it, whatever way the server is shared, and both in the aggregate and at the face of
+the server, a scenario that passing.txt lists passes the same checks, but for those that cannot.txt has for that way with the reason;
+of each other one it is said how it differs, or that it could be listed. So it is where the fixture speaks the other era, and where
+it speaks both: then each agent with an instance of its own has its era, and a shared instance has the legacy one.
 """
 
 import argparse
@@ -31,13 +31,15 @@ SHARED, SESSION, CROSSED = KINDS = ("shared", "session", "crossed")
 
 @dataclass(frozen=True)
 class Way:
-    """A path of the suite to the fixture of this era: through mcpd if it has a `sharing`."""
+    """A path of the suite to the fixture of this era: through mcpd if it has a `sharing`, to the face of the fixture or to the
+    aggregate."""
 
     era: str
     sharing: str | None = None
+    is_face: bool = False
 
     def __str__(self):
-        return f"{self.sharing or 'directly'}, {self.era} fixture"
+        return f"{self.sharing or 'directly'}, {self.era} fixture{', face' if self.is_face else ''}"
 
 
 def directly(edition):
@@ -48,7 +50,8 @@ def ways(edition):
     """All of them, the direct one first."""
     crossed = next(era for era in BRIDGES if era != edition.era)
     dual = [Way(DUAL, sharing) for sharing in (SHARED, SESSION) if (edition.era, sharing) != ("modern", SHARED)]
-    return [directly(edition), Way(edition.era, SHARED), Way(edition.era, SESSION), Way(crossed, SHARED), *dual]
+    of_era = [Way(edition.era, sharing, is_face) for sharing in (SHARED, SESSION) for is_face in (False, True)]
+    return [directly(edition), *of_era, Way(crossed, SHARED), *dual]
 
 
 def run(suite, edition, way, mcpd):
@@ -60,7 +63,8 @@ def run(suite, edition, way, mcpd):
         with bridge(lambda: Child(fixture)) as bridge:
             return suite.run(edition, bridge.url, name)
     servers = {"fixture": Server(fixture, sharing=way.sharing)}
-    with Daemon(mcpd, servers, SETTINGS) as daemon, bridge(lambda: Socket(daemon.socket)) as bridge:
+    face = "fixture" if way.is_face else None
+    with Daemon(mcpd, servers, SETTINGS) as daemon, bridge(lambda: Socket(daemon.socket, face)) as bridge:
         return suite.run(edition, bridge.url, name)
 
 

@@ -1,5 +1,6 @@
 """The peers behind the bridge: a server's pipes, or a socket of mcpd."""
 
+import json
 import socket
 import subprocess
 from contextlib import suppress
@@ -29,12 +30,15 @@ class Child:
 
 
 class Socket:
-    """An agent's connection to the daemon."""
+    """An agent's connection to the daemon, to the face of a server if one is named."""
 
-    def __init__(self, path):
+    def __init__(self, path, server=None):
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(path)
         self._stream = self._socket.makefile("rb")
+        if server:
+            face = {"jsonrpc": "2.0", "method": "notifications/mcpd/server", "params": {"server": server}}
+            self.write(json.dumps(face).encode() + b"\n")
 
     def lines(self):
         return iter(self._stream.readline, b"")

@@ -23,19 +23,34 @@ class Edition:
     # For a server, and for a client.
     options: tuple = ()
     client_options: tuple = ()
+    # Scenarios of extensions, which no revision requires. Each is run alone.
+    extensions: tuple = ()
 
     def __str__(self):
         return f"{self.revision} of {self.version}"
 
 
+SKILLS = ("sep-2640-skills-directory", "sep-2640-skills-enumeration", "sep-2640-skills-manifest")
 # In the words of the era of initialize a client plays scenarios that were written for a later one, too: what they check of
 # a login holds in any.
 EDITIONS = (
     Edition("0.1", "2025-11-25", "legacy"),
     Edition(
-        "0.2", "2025-11-25", "legacy", ("--requirements", "2025-11-25"), ("--spec-version", "2025-11-25", "--force")
+        "0.2",
+        "2025-11-25",
+        "legacy",
+        ("--requirements", "2025-11-25"),
+        ("--spec-version", "2025-11-25", "--force"),
+        SKILLS,
     ),
-    Edition("0.2", "2026-07-28", "modern", ("--requirements", "2026-07-28"), ("--spec-version", "2026-07-28")),
+    Edition(
+        "0.2",
+        "2026-07-28",
+        "modern",
+        ("--requirements", "2026-07-28"),
+        ("--spec-version", "2026-07-28"),
+        SKILLS,
+    ),
 )
 
 
@@ -75,8 +90,10 @@ class Suite:
     def run(self, edition, url, name):
         """Runs all scenarios of an edition against a server. Results are stored under `name`."""
         directory = self._empty(name)
-        status = self._conduct(edition.version, directory, "server", "--url", url, *edition.options)
-        return Result(dict(map(_server_outcome, directory.glob("server-*"))), status == 0, directory / "log")
+        extensions = [("--scenario", name, "--spec-version", edition.revision, "--force") for name in edition.extensions]
+        conduct = lambda options: self._conduct(edition.version, directory, "server", "--url", url, *options)
+        statuses = [conduct(options) for options in (edition.options, *extensions)]
+        return Result(dict(map(_server_outcome, directory.glob("server-*"))), set(statuses) == {0}, directory / "log")
 
     def client_scenarios(self, edition):
         """The names of its client scenarios."""
@@ -106,7 +123,7 @@ class Suite:
 
     def _conduct(self, version, directory, *arguments):
         """Its exit status, if it ends in time. Its output is in `log`."""
-        with (directory / "log").open("w") as output:
+        with (directory / "log").open("a") as output:
             command = [*self._command(version), *arguments, "--output-dir", directory]
             try:
                 return subprocess.run(command, stdout=output, stderr=output, timeout=TIMEOUT).returncode

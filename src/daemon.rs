@@ -316,7 +316,8 @@ impl Daemon {
         let ended = loop {
             tokio::select! {
                 Some((listener, agent)) = OptionFuture::from(self.agents.as_ref().map(AgentSockets::accept)) => {
-                    self.accept_agent(listener, agent);
+                    let is_admitted = self.accept_agent(listener, agent);
+                    self.agents.iter().for_each(|sockets| sockets.get(listener).listener.count(is_admitted));
                     // Serves connected agents between two connections of a flood.
                     yield_now().await;
                 }
@@ -380,6 +381,7 @@ impl Daemon {
         let Some(sockets) = &mut self.agents else { return };
         sockets.serve(&profiles, upkeep.lock());
         self.quotas.apply(profiles.iter().map(|served| &served.profile));
+        sockets.limit_rates(|profile| self.quotas.burst(profile));
         for agent in self.connected.values_mut() {
             let profile = profiles.iter().map(|served| &served.profile).find(|profile| profile.name == agent.profile);
             if !profile.is_some_and(|profile| may_connect(profile, agent.peer.uid))
@@ -391,21 +393,28 @@ impl Daemon {
         }
     }
 
-    fn accept_agent(&mut self, listener: usize, stream: UnixStream) {
+    /// Serves a new agent. Returns whether it was admitted.
+    fn accept_agent(&mut self, listener: usize, stream: UnixStream) -> bool {
         let Some(ServedProfile { profile, view }) =
             self.agents.as_ref().map(|sockets| sockets.get(listener).served.clone())
         else {
-            return;
+            return false;
         };
-        let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return };
+        let Some(peer) = self.peer(&stream, |uid| may_connect(&profile, uid)) else { return false };
         let (pid, uid) = (peer.pid(), peer.uid());
         let user = Arc::new(User { profile: Arc::clone(&profile.name), uid, is_guest: !is_own(uid) });
-        if let Some(message) = self.descendants.refused_agent(&stream, pid, user.is_guest) {
-            return self.refuse_agent(&stream, pid, &user, &ErrorObject::connection_refused(message));
-        }
-        let quota = match self.quotas.admit(&user, self.sessions.len()) {
+        // Quotas come first: their check costs least.
+        let admitted = self.quotas.admit(&user, self.sessions.len()).map_err(|refusal| refusal.to_object());
+        let admitted = admitted.and_then(|quota| {
+            let refused = self.descendants.refused_agent(&stream, pid, user.is_guest);
+            refused.map_or(Ok(quota), |message| Err(ErrorObject::connection_refused(message)))
+        });
+        let quota = match admitted {
             Ok(quota) => quota,
-            Err(refusal) => return self.refuse_agent(&stream, pid, &user, &refusal.to_object()),
+            Err(error) => {
+                self.refuse_agent(&stream, pid, &user, &error);
+                return false;
+            }
         };
         self.next_session += 1;
         let status = Arc::new(SessionStatus::default());
@@ -437,6 +446,7 @@ impl Daemon {
             ConnectedAgent { number, profile, peer: identity, since, status, user, memory_use, quota, leave, cut_off };
         self.connected.insert(task.id(), connected);
         self.agent_count.send_replace(self.connected.len());
+        true
     }
 
     fn refuse_agent(&self, stream: &UnixStream, pid: Option<i32>, user: &User, error: &ErrorObject) {

@@ -22,6 +22,7 @@ mod disk;
 mod duration;
 mod era;
 mod extensions;
+mod gcra;
 mod instructions;
 mod jsonrpc;
 mod known_clients;

@@ -1,16 +1,13 @@
 //! Cost of one peer's fault for others, and time to recovery.
 
-use std::io::{self, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Effort;
-use crate::connection::{Connection, Era, Request};
+use crate::connection::{Connection, Request};
 use crate::cores;
 use crate::echo::STREAMED;
 use crate::middle::{Middle, pause};
@@ -53,32 +50,6 @@ const FAULTS: [(&str, Other, f64, Marker); 7] = [
     ("two agents that send single bytes, p50", Other::SendSingleBytes, 0.5, Marker::RatioAtMost(2.0)),
 ];
 
-/// Activity at a profile with quotas, while an agent of the default profile is measured.
-#[derive(Clone, Copy)]
-enum Crowd {
-    /// Far more connections than the profile may have.
-    Connects,
-    /// Many connections send lines that never end, and are closed.
-    SendsHalfLines,
-    /// Connections are refused without pause.
-    IsRefused,
-}
-
-/// Connections of a crowd.
-const CONNECTIONS: usize = 4096;
-const HALF_LINES: usize = 100;
-/// The size of a half line, in bytes. Together they exceed `max_bytes`.
-const HALF_LINE: usize = 2 << 20;
-/// The quotas of the crowd are those of a guest.
-const MAX_AGENTS: usize = 64;
-const QUOTAS: &str = "[profiles.crowd]\nmax_agents = 64\nmax_bytes = \"64MiB\"\n";
-
-const CROWDS: [(&str, Crowd, f64); 3] = [
-    ("4096 connections of a crowd, p99", Crowd::Connects, 0.99),
-    ("100 half-sent lines of a crowd, p50", Crowd::SendsHalfLines, 0.5),
-    ("refused connections without pause, p50", Crowd::IsRefused, 0.5),
-];
-
 pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
     for (what, other, at, marker) in FAULTS {
         let mut rounds = [const { Vec::new() }; 3];
@@ -88,15 +59,6 @@ pub(crate) fn measure(effort: &Effort, table: &mut Table) -> io::Result<()> {
             rounds[2].push(quantile(beside(other, mcpd, ["echo__", "echo-1__"], effort)?, at));
         }
         table.compare(&format!("small call beside {what}"), "µs", &rounds, marker);
-    }
-    for (what, crowd, at) in CROWDS {
-        let ratios = (0..effort.lives).map(|_| beside_crowd(crowd, at, effort)).collect::<io::Result<Vec<_>>>()?;
-        table.single(
-            &format!("small call beside {what}, to the same at rest"),
-            "×",
-            median(ratios),
-            Marker::AtMost(2.0),
-        );
     }
     let mut deaths = Vec::new();
     let mut restarts = Vec::new();
@@ -152,73 +114,6 @@ fn beside(other: Other, mut middle: Middle, [own, others]: [&str; 2], effort: &E
     Ok(times.iter().map(|time| time.as_secs_f64() * 1e6).collect())
 }
 
-/// The ratio of an agent's small calls beside a crowd to those at rest.
-fn beside_crowd(crowd: Crowd, at: f64, effort: &Effort) -> io::Result<f64> {
-    let command = std::env::current_exe()?;
-    let (command, mode) = (command.display(), Era::Legacy.mode());
-    let config = format!("{QUOTAS}[servers.echo]\ncommand = '{command}'\nargs = ['{mode}', '{TOOLS}']\n");
-    let mut middle = Middle::mcpd_with(&config, cores::MIDDLE)?;
-    let mut agent = middle.connect()?;
-    let request = Request::call("echo__echo", "hello");
-    await_answer(&mut agent, &request)?;
-    let mut measured = || -> io::Result<f64> {
-        let times: Vec<_> = (0..effort.calls).map(|_| agent.call(&request)).collect::<io::Result<_>>()?;
-        Ok(quantile(times.iter().map(|time| time.as_secs_f64() * 1e6), at))
-    };
-    let rest = measured()?;
-    let (socket, stop) = (middle.profile_socket("crowd"), AtomicBool::new(false));
-    let beside = thread::scope(|scope| {
-        let crowd = scope.spawn(|| gather(crowd, &socket, &stop));
-        let beside = measured();
-        stop.store(true, Ordering::Relaxed);
-        crowd.join().map_err(|_| io::Error::other("the crowd's thread panicked"))??;
-        beside
-    })?;
-    middle.stop()?;
-    Ok(beside / rest)
-}
-
-/// Connects a crowd until `stop`.
-fn gather(crowd: Crowd, socket: &Path, stop: &AtomicBool) -> io::Result<()> {
-    let is_over = || stop.load(Ordering::Relaxed);
-    let mut connected = Vec::new();
-    match crowd {
-        Crowd::Connects => {
-            for _ in 0..CONNECTIONS {
-                let connection = UnixStream::connect(socket)?;
-                // The others are refused.
-                if connected.len() < MAX_AGENTS {
-                    connected.push(connection);
-                }
-            }
-            while !is_over() {
-                pause();
-            }
-        }
-        Crowd::SendsHalfLines => {
-            let half = vec![b'x'; HALF_LINE];
-            while !is_over() {
-                connected.clear();
-                for _ in 0..HALF_LINES {
-                    let mut connection = UnixStream::connect(socket)?;
-                    // It may be refused or closed.
-                    drop(connection.write_all(&half));
-                    connected.push(connection);
-                }
-            }
-        }
-        Crowd::IsRefused => {
-            for _ in 0..MAX_AGENTS {
-                connected.push(UnixStream::connect(socket)?);
-            }
-            while !is_over() {
-                drop(UnixStream::connect(socket)?);
-            }
-        }
-    }
-    Ok(())
-}
-
 /// Time from the death of a server to the last response to its calls.
 fn unanswered() -> io::Result<f64> {
     let mut daemon = Middle::mcpd(1, TOOLS, cores::MIDDLE)?;
@@ -251,7 +146,7 @@ fn restart() -> io::Result<f64> {
 }
 
 /// Repeats the request until it gets a result.
-fn await_answer(agent: &mut Connection, request: &Request) -> io::Result<()> {
+pub(crate) fn await_answer(agent: &mut Connection, request: &Request) -> io::Result<()> {
     let start = Instant::now();
     while !agent.succeeds(request)? {
         if start.elapsed() > Duration::from_secs(20) {

@@ -1,8 +1,8 @@
 //! The cost of mcpd as ratios. One run measures an echo server directly, through a relay that copies bytes without parsing,
 //! and through mcpd; agents and servers of both eras ([`eras`]); and a server at a URL ([`http`]).
 //!
-//! `cargo bench` takes about four minutes, `cargo bench -- --quick` about one. `--stdio`, `--eras`, `--http` and `--faults` select
-//! parts. Rounds of compared paths are interleaved, so that noise affects all of them. Only ratios are comparable between runs.
+//! `cargo bench` takes about four minutes, `cargo bench -- --quick` about one. `--stdio`, `--eras`, `--http`, `--faults` and `--crowds`
+//! select parts. Rounds of compared paths are interleaved, so that noise affects all of them. Only ratios are comparable between runs.
 //! Nothing is asserted, so a slow machine fails no build.
 //!
 //! The bench builds mcpd as it is installed. `MCPD=/usr/bin/mcpd cargo bench` measures that binary instead.
@@ -12,6 +12,7 @@
 mod connection;
 mod cores;
 mod cost;
+mod crowds;
 mod echo;
 mod eras;
 mod executable;
@@ -31,8 +32,8 @@ use std::io;
 use connection::Era;
 use table::Table;
 
-/// The parts: servers over pipes, both eras, servers at a URL, faults of peers.
-const PARTS: [&str; 4] = ["--stdio", "--eras", "--http", "--faults"];
+/// The parts: servers over pipes, both eras, servers at a URL, faults of peers, crowds of connections.
+const PARTS: [&str; 5] = ["--stdio", "--eras", "--http", "--faults", "--crowds"];
 
 /// How much to measure.
 struct Effort {
@@ -58,6 +59,7 @@ fn main() -> io::Result<()> {
         [echo::MODERN_MODE, tools] => echo::serve(Era::Modern, tools.parse().map_err(io::Error::other)?),
         [relay::MODE, socket, tools] => relay::serve(socket, tools),
         [relay::LAUNCHED_MODE, socket] => relay::launched(socket),
+        [crowds::SINK_MODE, socket] => crowds::sink(socket),
         [http::server::MODE, core, addresses] => {
             http::serve::serve(core.parse().map_err(io::Error::other)?, addresses.parse().map_err(io::Error::other)?)
         }
@@ -89,6 +91,9 @@ fn measure(effort: &Effort, is_selected: impl Fn(&str) -> bool) -> io::Result<()
         let mut table = Table::new(["direct", "relay", "mcpd"], 1);
         faults::measure(effort, &mut table)?;
         println!("\nFaults of others\n{table}");
+    }
+    if is_selected("--crowds") {
+        println!("\nCrowds at another profile\n{}", crowds::measure(effort)?);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::connection::{Connection, Era};
-use crate::{cores, executable, procfs, relay};
+use crate::{cores, crowds, executable, procfs, relay};
 
 /// Time limit of a start or stop, which takes milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -66,6 +66,14 @@ impl Middle {
         Self::start(command, directory, "relay.sock", core)
     }
 
+    /// A process beside mcpd that accepts connections and discards what they send.
+    pub(crate) fn sink(core: usize) -> io::Result<Self> {
+        let directory = TempDir::new()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(crowds::SINK_MODE).arg(directory.path().join("sink.sock"));
+        Self::start(command, directory, "sink.sock", core)
+    }
+
     fn start(mut command: Command, directory: TempDir, socket: &str, core: usize) -> io::Result<Self> {
         // A daemon logs, so what it logs is part of its cost.
         let log = File::create(directory.path().join("log"))?;
@@ -100,6 +108,11 @@ impl Middle {
     /// The socket of a profile of mcpd.
     pub(crate) fn profile_socket(&self, profile: &str) -> PathBuf {
         self.directory.path().join(RUN).join(format!("{profile}.sock"))
+    }
+
+    /// Its socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
     }
 
     pub(crate) fn pid(&self) -> u32 {

@@ -280,8 +280,15 @@ impl<T: Transport> Session<T> {
     /// Writes, delivers and receives as long as possible without waiting, then publishes the memory in use.
     fn poll_wakeup(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Wakeup>> {
         let step = self.poll_all(cx);
-        self.output.publish_memory(self.transport.unreturned_bytes());
+        self.publish_memory();
         step
+    }
+
+    fn publish_memory(&mut self) {
+        let pause = self.output.publish_memory(self.transport.unreturned_bytes());
+        if !pause.is_zero() {
+            self.transport.pause(pause);
+        }
     }
 
     /// Polls all sources in one function, because a future for each would double the cost of a small call.
@@ -310,7 +317,7 @@ impl<T: Transport> Session<T> {
                     continue;
                 };
                 // The message itself is counted as a request from now on.
-                self.output.publish_memory(self.transport.unreturned_bytes());
+                self.publish_memory();
                 if let Some(step) = self.receive_all(message) {
                     return Poll::Ready(Ok(step));
                 }

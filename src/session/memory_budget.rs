@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::quota::AgentQuota;
 
 /// What each connection may use without being counted, in bytes.
-const ALLOWANCE: usize = 64 << 10;
+pub(super) const ALLOWANCE: usize = 64 << 10;
 /// The budget, in units of `max_message`.
 const BUDGET_MESSAGES: usize = 16;
 /// The least budget, in bytes.
@@ -93,6 +93,11 @@ impl MemoryUse {
         if bytes > before && used > self.budget.limit {
             self.budget.exceeded.notify_one();
         }
+    }
+
+    /// Counts bytes of a large incomplete line. Returns how long mcpd has to pause before it reads more of it.
+    pub(super) fn read(&self, bytes: usize) -> Duration {
+        self.quota.read(bytes, Instant::now())
     }
 
     /// All bytes.

@@ -6,11 +6,12 @@
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::batches::Batches;
-use super::memory_budget::MemoryUse;
+use super::memory_budget::{ALLOWANCE, MemoryUse};
 use super::notification_queue::{NotificationQueue, OutgoingNotification};
 use super::transport::Transport;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
@@ -32,6 +33,8 @@ pub(super) struct Output {
     dropped: Arc<Counter>,
     /// The memory that this connection uses of the budget of all connections.
     memory_use: Arc<MemoryUse>,
+    /// Input that was read and not returned, when it was published last.
+    unreturned_bytes: usize,
     max_message: usize,
 }
 
@@ -47,7 +50,7 @@ pub(super) struct WriteProgress {
 impl Output {
     pub(super) fn new(max_message: usize, dropped: Arc<Counter>, memory_use: Arc<MemoryUse>) -> Self {
         let (outbox, batches, delayed) = (Outbox::default(), Batches::default(), NotificationQueue::default());
-        Self { outbox, batches, delayed, dropped, memory_use, max_message }
+        Self { outbox, batches, delayed, dropped, memory_use, unreturned_bytes: 0, max_message }
     }
 
     pub(super) fn max_message(&self) -> usize {
@@ -88,8 +91,12 @@ impl Output {
     }
 
     /// Publishes the memory that the connection uses, including `unreturned_bytes` bytes of its input.
-    pub(super) fn publish_memory(&self, unreturned_bytes: usize) {
+    /// Returns how long mcpd has to pause before it reads more.
+    pub(super) fn publish_memory(&mut self, unreturned_bytes: usize) -> Duration {
         self.memory_use.set(self.outbox.bytes() + self.batches.bytes() + unreturned_bytes);
+        let read = unreturned_bytes.saturating_sub(self.unreturned_bytes.max(ALLOWANCE));
+        self.unreturned_bytes = unreturned_bytes;
+        if read == 0 { Duration::ZERO } else { self.memory_use.read(read) }
     }
 
     /// Forgets everything that was not written.
@@ -235,6 +242,8 @@ mod tests {
         fn unreturned_bytes(&self) -> usize {
             0
         }
+
+        fn pause(&mut self, _: Duration) {}
 
         fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>> {
             outbox.poll_write(cx, &mut self.0)

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::config::{Quotas, size};
+use crate::gcra::Gcra;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::server::User;
@@ -17,6 +18,12 @@ use crate::server::User;
 const SECOND: Duration = Duration::from_secs(1);
 /// Suggested delay before a retry, for every quota except the rate.
 const RETRY_AFTER: Duration = SECOND;
+/// How fast large incomplete lines of a scope with `max_bytes` are read together, in bytes per second.
+///
+/// Lines that never end fill `max_bytes` again and again. Without this limit, reading them would take most of the daemon's time.
+const READ_RATE: f64 = (16 << 20) as f64;
+/// So many bytes of them are read without a pause.
+const READ_BURST: usize = 4 << 20;
 
 /// The key of a quota in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,9 +68,10 @@ struct Usage {
     request_bytes: usize,
     /// Bytes of unread responses and incomplete lines.
     backlog_bytes: usize,
-    /// Earliest time of the next call if all admitted calls had been spread evenly: the virtual clock of the generic cell rate algorithm.
-    /// Calls may come before it, so that a burst may have the calls of one second.
-    next_call: Option<Instant>,
+    /// The rate of calls. A burst may have the calls of one second.
+    call_rate: Gcra,
+    /// The rate at which large incomplete lines are read.
+    read_rate: Gcra,
     /// How often each quota was reached.
     refused: [u64; QuotaKey::ALL.len()],
 }
@@ -220,21 +228,36 @@ impl Usage {
     fn check_call(&self, bytes: usize, now: Instant) -> Result<(), (QuotaKey, Duration)> {
         self.check_bytes(bytes)?;
         within(self.calls + 1, self.quotas.max_calls).map_err(|()| (QuotaKey::MaxCalls, RETRY_AFTER))?;
-        let Some((interval, next)) = self.interval().zip(self.next_call) else { return Ok(()) };
-        // A second's worth of calls may come early.
-        let wait = (next + interval).saturating_duration_since(now + SECOND);
+        let Some(interval) = self.interval() else { return Ok(()) };
+        let wait = self.call_rate.wait(interval, SECOND, now);
         if wait.is_zero() { Ok(()) } else { Err((QuotaKey::Rate, wait.max(Duration::from_millis(1)))) }
     }
 
     fn begin_call(&mut self, now: Instant) {
         self.calls += 1;
-        self.next_call = self.interval().map(|interval| self.next_call.map_or(now, |next| next.max(now)) + interval);
+        if let Some(interval) = self.interval() {
+            self.call_rate.count(interval, now);
+        }
+    }
+
+    /// Counts bytes of a large incomplete line, and returns how long the next bytes have to wait.
+    fn read(&mut self, bytes: usize, now: Instant) -> Duration {
+        if self.quotas.max_bytes.is_none() {
+            return Duration::ZERO;
+        }
+        self.read_rate.count(reading_time(bytes), now);
+        self.read_rate.wait(Duration::ZERO, reading_time(READ_BURST), now)
     }
 
     /// Between the calls of a steady sender at the full rate.
     fn interval(&self) -> Option<Duration> {
         Some(SECOND / u32::try_from(self.quotas.rate?).unwrap_or(u32::MAX).max(1))
     }
+}
+
+/// At [`READ_RATE`].
+fn reading_time(bytes: usize) -> Duration {
+    SECOND.mul_f64(bytes as f64 / READ_RATE)
 }
 
 fn within(number: usize, limit: Option<usize>) -> Result<(), ()> {
@@ -280,6 +303,11 @@ impl AgentQuota {
     fn add_request(self: &Arc<Self>, bytes: usize) -> RequestBytes {
         self.meters.iter().for_each(|meter| meter.usage().request_bytes += bytes);
         RequestBytes { quota: Arc::clone(self), bytes }
+    }
+
+    /// Counts bytes of a large incomplete line of the agent. Returns how long mcpd has to pause before it reads more of it.
+    pub(super) fn read(&self, bytes: usize, now: Instant) -> Duration {
+        self.meters.iter().map(|meter| meter.usage().read(bytes, now)).max().unwrap_or_default()
     }
 
     /// The backlog of the agent has changed. Returns whether a quota is exceeded.

@@ -42,6 +42,9 @@ pub(super) trait Transport {
     /// Bytes that were read and not returned as messages.
     fn unreturned_bytes(&self) -> usize;
 
+    /// Reads nothing for this time.
+    fn pause(&mut self, pause: Duration);
+
     /// Writes as much of `outbox` as the agent accepts now. Pending if it accepts nothing.
     fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>>;
 
@@ -81,6 +84,10 @@ impl Transport for LineTransport {
 
     fn unreturned_bytes(&self) -> usize {
         self.reader.unreturned_bytes()
+    }
+
+    fn pause(&mut self, pause: Duration) {
+        self.reader.pause(pause);
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) -> Poll<io::Result<()>> {

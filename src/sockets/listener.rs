@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
@@ -17,9 +17,21 @@ use tokio::time::sleep;
 
 use super::SocketError;
 use super::fd_reserve::{self, FdReserve};
+use crate::gcra::Gcra;
 
 /// Delay before the next attempt after `accept` has failed, for example because no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// The pause after a connection that was admitted, and after one that was refused, once a burst was accepted.
+///
+/// A flood of connections thus waits in the kernel, and does not take the daemon's time. An admitted connection costs several times as
+/// much as one that is refused for a quota.
+const PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(1)];
+
+/// Least number of connections that may wait in the kernel. A client that connects when more wait is blocked, or gets an error.
+///
+/// A small number keeps short what a client has to wait for behind a flood.
+const MIN_BACKLOG: i32 = 128;
 
 /// The users that the mode of a socket permits to connect.
 ///
@@ -45,6 +57,10 @@ pub struct Listener {
     /// The last attempt to accept failed, and a warning was logged.
     failing: Cell<bool>,
     pub(super) fd_reserve: FdReserve,
+    /// The rate of accepted connections.
+    rate: Cell<Gcra>,
+    /// Connections that may be admitted at once. `None`: the rate has no limit.
+    burst: Option<u32>,
     /// A connection whose peer cannot be identified until descriptors are free.
     pending: RefCell<Option<UnixStream>>,
 }
@@ -93,7 +109,8 @@ impl Listener {
 
     fn new(socket: UnixListener, path: PathBuf, identity: (u64, u64)) -> Self {
         let (failing, fd_reserve, pending) = (Cell::new(false), FdReserve::default(), RefCell::default());
-        Self { socket, path, identity, mode: SocketMode::Owner, is_activated: false, failing, fd_reserve, pending }
+        let (mode, rate) = (SocketMode::Owner, Cell::default());
+        Self { socket, path, identity, mode, is_activated: false, failing, fd_reserve, rate, burst: None, pending }
     }
 
     /// A duplicate of the socket, if it belongs to the service manager.
@@ -139,6 +156,23 @@ impl Listener {
         self.fd_reserve.fill();
     }
 
+    /// Limits the rate of accepted connections. So many may be admitted at once, and wait in the kernel.
+    pub(crate) fn limit_rate(&mut self, burst: usize) {
+        self.burst = Some(u32::try_from(burst).unwrap_or(u32::MAX));
+        if !self.is_activated {
+            let backlog = i32::try_from(burst).unwrap_or(i32::MAX).max(MIN_BACKLOG);
+            // Otherwise the largest backlog of the kernel remains.
+            let _ = rustix::net::listen(&self.socket, backlog);
+        }
+    }
+
+    /// Counts an accepted connection, which was admitted or refused.
+    pub(crate) fn count(&self, is_admitted: bool) {
+        let mut rate = self.rate.get();
+        rate.count(if is_admitted { PAUSES[0] } else { PAUSES[1] }, Instant::now());
+        self.rate.set(rate);
+    }
+
     /// The path of its file.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -148,6 +182,7 @@ impl Listener {
     /// Accepts the next connection. Cancel safe.
     pub async fn accept(&self) -> UnixStream {
         loop {
+            self.pause().await;
             match self.accept_one().await {
                 Ok(stream) => {
                     self.failing.set(false);
@@ -162,6 +197,15 @@ impl Listener {
                     sleep(ACCEPT_AGAIN).await;
                 }
             }
+        }
+    }
+
+    /// Waits until the rate permits a connection.
+    async fn pause(&self) {
+        let Some(burst) = self.burst else { return };
+        let pause = self.rate.get().wait(Duration::ZERO, PAUSES[0].saturating_mul(burst), Instant::now());
+        if !pause.is_zero() {
+            sleep(pause).await;
         }
     }
 

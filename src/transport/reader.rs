@@ -160,6 +160,11 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
     }
 
+    /// Reads nothing for this time. Messages that were read are returned.
+    pub fn pause(&mut self, pause: Duration) {
+        self.pause = Some(Box::pin(sleep(pause)));
+    }
+
     /// The stream itself, without what was read from it and not yet taken.
     pub fn into_inner(self) -> R {
         self.stream

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
@@ -110,6 +111,39 @@ fn connection_beyond_max_agents_is_refused_and_names_the_key() {
         (quota(&status, "p", "max_agents")?["used"] == 1).then_some(())
     });
     arguments(&agent(&daemon).call("a__echo", &json!({})));
+}
+
+/// Case C16.
+#[test]
+fn connections_beyond_a_burst_are_accepted_with_pauses() {
+    const REFUSED: u32 = 200;
+    let daemon = with_keys("max_agents = 1");
+    let mut own = Agent::ready(&daemon);
+    let start = Instant::now();
+    let mut admitted = agent(&daemon);
+    let refused_connections: Vec<_> = (0..REFUSED)
+        .map(|_| UnixStream::connect(socket(&daemon, "p")).expect("it waits until the daemon accepts others"))
+        .collect();
+    arguments(&own.call("a__echo", &json!({})));
+    daemon.wait_status("has refused them", |status| refused(status, "p", "max_agents") == u64::from(REFUSED));
+    // One millisecond after each but the last.
+    assert!(start.elapsed() >= Duration::from_millis(1) * (REFUSED - 1), "{:?}", start.elapsed());
+    arguments(&admitted.call("a__echo", &json!({})));
+    drop(refused_connections);
+}
+
+/// Case C16.
+#[test]
+fn large_message_beyond_a_burst_is_read_with_pauses_and_arrives_whole() {
+    let daemon = Setup::with(Server::named("a")).head("[profiles.p]\nmax_bytes = \"64MiB\"\n").start();
+    let (mut own, mut limited) = (Agent::ready(&daemon), agent(&daemon));
+    let text = "x".repeat(8 << 20);
+    let start = Instant::now();
+    let call = limited.start_call("a__echo", &json!({ "text": text }));
+    arguments(&own.call("a__echo", &json!({})));
+    assert!(arguments(&limited.answer(&call))["text"] == text);
+    // 8 MiB, of which 4 may come at once, at 16 MiB per second.
+    assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
 }
 
 /// Case C17.

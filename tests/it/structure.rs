@@ -23,6 +23,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "deadline_timer",
         "backoff",
+        "gcra",
         "random",
         "disk",
         "duration",

@@ -16,6 +16,7 @@ const PURE: &[&str] = &[
     "config",
     "era",
     "extensions",
+    "gcra",
     "instructions",
     "jsonrpc",
     "log_level",

@@ -1,0 +1,173 @@
+//! Latency of the owner's calls while many connections of other agents want the daemon's time.
+//!
+//! The crowd connects to a profile with the quotas of a guest, and the measured agent uses the default profile of the same daemon. Its
+//! calls beside the crowd are compared with its calls at rest. The crowd itself takes time of the client's core, so a ratio above 1 does
+//! not all come from mcpd. A third measurement shows what a crowd costs that nothing slows down: it connects to a sink beside mcpd, on the
+//! core of mcpd, which accepts, reads and closes without a pause.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use crate::Effort;
+use crate::connection::{Connection, Era, Request};
+use crate::cores;
+use crate::faults::await_answer;
+use crate::middle::{Middle, pause};
+use crate::stats::quantile;
+use crate::table::{Marker, Table};
+
+/// The active tools of the echo server.
+const TOOLS: usize = 6;
+
+/// What the connections of a crowd do.
+#[derive(Clone, Copy)]
+enum Crowd {
+    /// Far more connections than the profile may have.
+    Connects,
+    /// Many connections send lines that never end, and are closed.
+    SendsHalfLines,
+    /// Connections are refused without pause.
+    IsRefused,
+}
+
+/// Connections of a crowd.
+const CONNECTIONS: usize = 4096;
+const HALF_LINES: usize = 100;
+/// The size of a half line, in bytes. Together they exceed `max_bytes`.
+const HALF_LINE: usize = 2 << 20;
+/// The quotas of the crowd are those of a guest.
+const MAX_AGENTS: usize = 64;
+const QUOTAS: &str = "[profiles.crowd]\nmax_agents = 64\nmax_bytes = \"64MiB\"\n";
+
+/// The least time of one measurement, in which a crowd makes its effect felt.
+const MIN_TIME: Duration = Duration::from_millis(500);
+
+const CROWDS: [(&str, Crowd); 3] = [
+    ("4096 connections", Crowd::Connects),
+    ("100 half-sent lines", Crowd::SendsHalfLines),
+    ("refused connections without pause", Crowd::IsRefused),
+];
+
+/// The hidden argument that makes this program the sink; the socket's path follows it.
+pub(crate) const SINK_MODE: &str = "sink";
+
+pub(crate) fn measure(effort: &Effort) -> io::Result<Table> {
+    let mut table = Table::new(["at rest", "crowd at a sink", "crowd at mcpd"], 0);
+    for (what, crowd) in CROWDS {
+        let mut times = [const { Vec::new() }; 3];
+        for _ in 0..effort.lives {
+            for (all, one) in times.iter_mut().zip(beside(crowd)?) {
+                all.push(one);
+            }
+        }
+        for (rank, at, marker) in [("p50", 0.5, Marker::None), ("p99", 0.99, Marker::RatioAtMost(2.0))] {
+            let rounds = times.each_ref().map(|all| all.iter().map(|one| quantile(one.iter().copied(), at)).collect());
+            table.compare(&format!("small call beside {what}, {rank}"), "µs", &rounds, marker);
+        }
+    }
+    Ok(table)
+}
+
+/// Times of an agent's small calls, in µs: at rest, beside a crowd at a sink, and beside a crowd at mcpd.
+fn beside(crowd: Crowd) -> io::Result<[Vec<f64>; 3]> {
+    let command = std::env::current_exe()?;
+    let (command, mode) = (command.display(), Era::Legacy.mode());
+    let config = format!("{QUOTAS}[servers.echo]\ncommand = '{command}'\nargs = ['{mode}', '{TOOLS}']\n");
+    let mut middle = Middle::mcpd_with(&config, cores::MIDDLE)?;
+    let mut sink = Middle::sink(cores::MIDDLE)?;
+    drop(sink.connect_when_listening()?);
+    let mut agent = middle.connect()?;
+    let request = Request::call("echo__echo", "hello");
+    await_answer(&mut agent, &request)?;
+    let at_rest = calls(&mut agent, &request, || true)?;
+    let [at_sink, at_mcpd] = [sink.socket().to_owned(), middle.profile_socket("crowd")].map(|socket| {
+        let (stop, is_complete) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let crowd = scope.spawn(|| gather(crowd, &socket, &stop, &is_complete));
+            let times = calls(&mut agent, &request, || is_complete.load(Ordering::Relaxed) || crowd.is_finished());
+            stop.store(true, Ordering::Relaxed);
+            crowd.join().map_err(|_| io::Error::other("the crowd's thread panicked"))??;
+            times
+        })
+    });
+    let times = [at_rest, at_sink?, at_mcpd?];
+    middle.stop()?;
+    Ok(times)
+}
+
+/// Makes calls for at least [`MIN_TIME`], until `is_over`.
+fn calls(agent: &mut Connection, request: &Request, is_over: impl Fn() -> bool) -> io::Result<Vec<f64>> {
+    let (mut times, start) = (Vec::new(), Instant::now());
+    while start.elapsed() < MIN_TIME || !is_over() {
+        times.push(agent.call(request)?.as_secs_f64() * 1e6);
+    }
+    Ok(times)
+}
+
+/// Connects a crowd until `stop`. `is_complete`: each of its connections was made once.
+fn gather(crowd: Crowd, socket: &Path, stop: &AtomicBool, is_complete: &AtomicBool) -> io::Result<()> {
+    let is_over = || stop.load(Ordering::Relaxed);
+    let mut connected = Vec::new();
+    match crowd {
+        Crowd::Connects => {
+            for _ in 0..CONNECTIONS {
+                let connection = UnixStream::connect(socket)?;
+                // The others are refused.
+                if connected.len() < MAX_AGENTS {
+                    connected.push(connection);
+                }
+            }
+            is_complete.store(true, Ordering::Relaxed);
+            while !is_over() {
+                pause();
+            }
+        }
+        Crowd::SendsHalfLines => {
+            let half = vec![b'x'; HALF_LINE];
+            while !is_over() {
+                connected.clear();
+                for _ in 0..HALF_LINES {
+                    let mut connection = UnixStream::connect(socket)?;
+                    // It may be refused or closed.
+                    drop(connection.write_all(&half));
+                    connected.push(connection);
+                }
+                is_complete.store(true, Ordering::Relaxed);
+            }
+        }
+        Crowd::IsRefused => {
+            for _ in 0..MAX_AGENTS {
+                connected.push(UnixStream::connect(socket)?);
+            }
+            is_complete.store(true, Ordering::Relaxed);
+            while !is_over() {
+                drop(UnixStream::connect(socket)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Accepts connections and discards what they send, until it is killed. Closes those beyond the crowd's quota at once.
+pub(crate) fn sink(socket: &str) -> io::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let listener = tokio::net::UnixListener::bind(socket)?;
+        let connected = Arc::new(Semaphore::new(MAX_AGENTS));
+        loop {
+            let (mut connection, _) = listener.accept().await?;
+            if let Ok(permit) = Arc::clone(&connected).try_acquire_owned() {
+                tokio::spawn(async move {
+                    let _permit = permit;
+                    tokio::io::copy(&mut connection, &mut tokio::io::sink()).await
+                });
+            }
+        }
+    })
+}

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use crate::extensions::with_library;
-use crate::faces::at_face;
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, arguments, code, result};
 
 const INTERFACE: &str = "ui://charts/view";
@@ -70,7 +69,7 @@ fn extensions_of_the_client_reach_the_server() {
 fn interface_calls_a_tool_by_its_own_name() {
     for era in Era::BOTH {
         let daemon = start(Era::Legacy, "");
-        let mut face = at_face(era, &daemon, "charts");
+        let mut face = era.agent_at_face(&daemon, "charts");
         assert_eq!(arguments(&face.call("echo", &json!({"a": 1}))), &json!({"a": 1}), "a face has the own names");
         let mut agent = era.agent(&daemon, &json!({}));
         for meta in [json!({"ui": {"resourceUri": INTERFACE}}), json!({"ui/resourceUri": INTERFACE})] {

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::faces::at_face;
 use crate::reload::text;
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, plain, result};
 
@@ -67,11 +66,11 @@ fn method_of_an_extension_reaches_the_server_that_declares_it() {
 #[test]
 fn method_of_another_version_stays_unknown_in_a_face() {
     let daemon = start(Era::Modern, "");
-    let mut face = at_face(Era::Modern, &daemon, "s");
+    let mut face = Era::Modern.agent_at_face(&daemon, "s");
     for method in ["ping", "logging/setLevel", "resources/subscribe", "tasks/list"] {
         assert_eq!(code(&face.request(method, &json!({"uri": "s://one"}))), -32601, "{method}");
     }
-    let mut face = at_face(Era::Legacy, &daemon, "s");
+    let mut face = Era::Legacy.agent_at_face(&daemon, "s");
     assert_eq!(code(&face.request("subscriptions/listen", &json!({"notifications": {}}))), -32601);
 }
 
@@ -134,7 +133,7 @@ fn extension_that_expose_does_not_name_is_hidden_where_there_are_rules() {
     ] {
         let daemon = start(Era::Legacy, rules);
         assert_eq!(announced(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
-        for mut agent in [Agent::ready(&daemon), at_face(Era::Legacy, &daemon, "s")] {
+        for mut agent in [Agent::ready(&daemon), Era::Legacy.agent_at_face(&daemon, "s")] {
             let answer = agent.request("x/run", &json!({}));
             if is_exposed {
                 drop(result(&answer))
@@ -165,7 +164,7 @@ fn profile_with_rules_hides_extensions_that_it_does_not_name() {
 #[test]
 fn face_without_rules_forwards_every_unknown_method() {
     let daemon = start(Era::Legacy, "");
-    let answer = at_face(Era::Legacy, &daemon, "s").request("vendor/method", &json!({"a": 1}));
+    let answer = Era::Legacy.agent_at_face(&daemon, "s").request("vendor/method", &json!({"a": 1}));
     assert_eq!(answer["error"]["message"], "Method not found", "the server's own answer: {answer}");
     assert!(daemon.journal("s").iter().any(|line| line.contains("vendor/method")));
     assert_eq!(code(&Agent::ready(&daemon).request("vendor/other", &json!({}))), -32601);
@@ -230,7 +229,7 @@ fn notification_of_an_extension_reaches_the_agents_that_see_the_extension() {
     let head = "[profiles.narrow]\ndeny = [\"s/sleep\"]";
     let daemon = Setup::new().head(head).server(server).start_in(&place);
     let (mut one, mut two) = (Agent::ready(&daemon), Agent::ready(&daemon));
-    let mut face = at_face(Era::Legacy, &daemon, "s");
+    let mut face = Era::Legacy.agent_at_face(&daemon, "s");
     let mut narrow = Agent::ready_at(&daemon.place().runtime_dir().join("narrow.sock"));
     [&mut one, &mut two, &mut face, &mut narrow].map(Agent::expect_quiet);
     raw(&mut one, "s__raw", "notifications/x/changed", &json!({"n": 1.50}));

@@ -2,25 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, Shim, arguments, code, result, until};
-
-const MODERN_META: &str = "mcpd/server";
-
-/// An agent of this era at the face of `server`.
-pub(crate) fn at_face(era: Era, daemon: &Daemon, server: &str) -> Agent {
-    match era {
-        Era::Legacy => {
-            let mut agent = Agent::connect(daemon);
-            result(&agent.initialize_with("2025-11-25", &json!({}), &json!({ MODERN_META: server })));
-            agent
-        }
-        Era::Modern => {
-            let mut agent = Agent::modern(daemon, &json!({}));
-            agent.meta.insert(MODERN_META.to_owned(), server.into());
-            agent
-        }
-    }
-}
+use crate::support::{Agent, Daemon, Era, FACE, Place, Server, Setup, Shim, arguments, code, result, until};
 
 fn files() -> Server {
     Server::named("files").flags("--bare --tool read --tool write").line("deny = ['write']")
@@ -36,7 +18,7 @@ fn start() -> Daemon {
 fn face_has_the_own_names_of_one_server_and_calls_its_instance() {
     let daemon = start();
     for era in Era::BOTH {
-        let mut face = at_face(era, &daemon, "git");
+        let mut face = era.agent_at_face(&daemon, "git");
         assert_eq!(face.tools(), ["read", "log"], "{era:?}");
         let answer = face.call("read", &json!({ "x": 1.5 }));
         assert_eq!(arguments(&answer)["x"], 1.5);
@@ -53,7 +35,7 @@ fn face_has_the_own_names_of_one_server_and_calls_its_instance() {
 fn tool_that_policy_denies_is_not_in_the_face() {
     let daemon = start();
     for era in Era::BOTH {
-        let mut face = at_face(era, &daemon, "files");
+        let mut face = era.agent_at_face(&daemon, "files");
         assert_eq!(face.tools(), ["read"], "{era:?}");
         assert_eq!(code(&face.call("write", &json!({}))), -32602);
     }
@@ -72,14 +54,14 @@ fn face_of_an_unknown_server_is_an_error_that_lists_the_known_ones() {
     };
     let known = "the servers of this profile are files, git";
     let mut legacy = Agent::connect(&daemon);
-    refused(&legacy.initialize_with("2025-11-25", &json!({}), &json!({ MODERN_META: "nope" })), "nope", known);
+    refused(&legacy.initialize_with("2025-11-25", &json!({}), &json!({ FACE: "nope" })), "nope", known);
     // It is not introduced, so it can try again.
-    result(&legacy.initialize_with("2025-11-25", &json!({}), &json!({ MODERN_META: "git" })));
-    let mut modern = at_face(Era::Modern, &daemon, "nope");
+    result(&legacy.initialize_with("2025-11-25", &json!({}), &json!({ FACE: "git" })));
+    let mut modern = Era::Modern.agent_at_face(&daemon, "nope");
     for (method, params) in [("tools/list", json!({})), ("tools/call", json!({"name": "read"}))] {
         refused(&modern.request(method, &params), "nope", known);
     }
-    modern.meta.insert(MODERN_META.to_owned(), json!(7));
+    modern.meta.insert(FACE.to_owned(), json!(7));
     assert_eq!(code(&modern.request("tools/list", &json!({}))), -32602);
     let mut shim = Shim::start(daemon.place(), &["--profile", "reviewer", "--server", "files"]);
     refused(&shim.initialize("2025-11-25"), "files", "the servers of this profile are git");
@@ -120,8 +102,8 @@ fn faces(daemon: &Daemon) -> Vec<String> {
 fn status_shows_which_agent_is_at_which_face() {
     let daemon = start();
     let _aggregate = Agent::ready(&daemon);
-    let _git = at_face(Era::Legacy, &daemon, "git");
-    let mut modern = at_face(Era::Modern, &daemon, "files");
+    let _git = Era::Legacy.agent_at_face(&daemon, "git");
+    let mut modern = Era::Modern.agent_at_face(&daemon, "files");
     // The first request introduces a modern agent.
     assert_eq!(modern.tools(), ["read"]);
     assert_eq!(faces(&daemon).len(), 2, "{:?}", faces(&daemon));
@@ -132,8 +114,8 @@ fn status_shows_which_agent_is_at_which_face() {
 #[test]
 fn face_is_notified_of_changes_of_its_server_only() {
     let daemon = start();
-    let mut git = at_face(Era::Legacy, &daemon, "git");
-    let mut files = at_face(Era::Legacy, &daemon, "files");
+    let mut git = Era::Legacy.agent_at_face(&daemon, "git");
+    let mut files = Era::Legacy.agent_at_face(&daemon, "files");
     assert_eq!((git.tools().len(), files.tools().len()), (2, 1));
     daemon.client(&["disable", "git/log"]).expect_code(0);
     git.expect_notification("notifications/tools/list_changed");
@@ -149,8 +131,8 @@ fn session_instance_of_a_face_is_the_agents_own() {
     let daemon = Setup::with(own).server(other).start();
     let starts = |server: &str| daemon.journal(server).iter().filter(|line| line.starts_with("# start")).count();
     let before = [starts("own"), starts("other")];
-    let mut one = at_face(Era::Legacy, &daemon, "own");
-    let mut two = at_face(Era::Legacy, &daemon, "own");
+    let mut one = Era::Legacy.agent_at_face(&daemon, "own");
+    let mut two = Era::Legacy.agent_at_face(&daemon, "own");
     let pid = |agent: &mut Agent| result(&agent.call("echo", &json!({})))["structuredContent"]["pid"].clone();
     assert_ne!(pid(&mut one), pid(&mut two));
     assert_eq!([starts("own"), starts("other")], [before[0] + 2, before[1]], "no instance of the other server");
@@ -162,7 +144,7 @@ fn names_that_the_aggregate_shortens_are_whole_in_the_face() {
     let server = Server::named("odd").flags("--bare").arg("--tool").arg(odd);
     let daemon = Setup::with(server).start();
     for era in Era::BOTH {
-        let mut face = at_face(era, &daemon, "odd");
+        let mut face = era.agent_at_face(&daemon, "odd");
         assert_eq!(face.tools(), [odd]);
         arguments(&face.call(odd, &json!({})));
     }
@@ -172,7 +154,7 @@ fn names_that_the_aggregate_shortens_are_whole_in_the_face() {
 fn removed_server_leaves_its_face_empty_until_it_is_back() {
     let place = Place::new();
     let daemon = Setup::with(files()).server(Server::named("git").flags("--bare --tool log")).start_in(&place);
-    let mut face = at_face(Era::Legacy, &daemon, "git");
+    let mut face = Era::Legacy.agent_at_face(&daemon, "git");
     assert_eq!(face.tools(), ["log"]);
     Setup::with(files()).write(&place);
     daemon.client(&["reload"]).expect_code(0);
@@ -210,7 +192,7 @@ fn fifty_faces_and_the_aggregate_start_each_server_once() {
     let setup =
         (0..SERVERS).fold(Setup::new(), |setup, n| setup.server(Server::named(&name(n)).flags("--bare --tool t")));
     let daemon = setup.start();
-    let mut faces: Vec<_> = (0..SERVERS).map(|n| at_face(Era::Legacy, &daemon, &name(n))).collect();
+    let mut faces: Vec<_> = (0..SERVERS).map(|n| Era::Legacy.agent_at_face(&daemon, &name(n))).collect();
     let mut aggregate = Agent::ready(&daemon);
     for (n, face) in faces.iter_mut().enumerate() {
         let own = result(&face.call("t", &json!({})))["structuredContent"]["pid"].clone();

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::reload::{change, text};
-use crate::support::{Agent, Daemon, Place, Server, Setup, arguments, code, result, signal, until};
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, arguments, code, result, signal, until};
 
 const LIBRARY: &str = r#"{"prompts":[{"name":"danger"}],"resources":[{"uri":"x://danger","name":"one"}],
     "resourceTemplates":[{"uriTemplate":"y://{id}","name":"any"}]}"#;
@@ -72,21 +72,33 @@ fn ask(agent: &mut Agent, [tool, prompt, uri]: [&str; 3]) -> [Value; 4] {
 
 const NAMES: [&str; 3] = ["s__danger", "s__danger", "x://danger"];
 const NEVER: [&str; 3] = ["s__never00", "s__never00", "x://never0"];
+/// The same in the face of the server.
+const OWN_NAMES: [&str; 3] = ["danger", "danger", "x://danger"];
+const OWN_NEVER: [&str; 3] = ["never0", "never0", "x://never0"];
 
 /// Fails unless calls that wait are answered as unknown after `change`, and the server sees none of them.
 fn expect_unknown(parked: &mut ParkedCalls, change: impl FnOnce(&mut ParkedCalls)) {
-    let mut agent = Agent::ready(&parked.daemon);
-    let pending = ask(&mut agent, NAMES);
-    parked.wait_parked(4);
+    let aggregate = Agent::ready(&parked.daemon);
+    let faces = Era::BOTH.map(|era| (era.agent_at_face(&parked.daemon, "s"), OWN_NAMES, OWN_NEVER));
+    let mut agents: Vec<_> = [(aggregate, NAMES, NEVER)].into_iter().chain(faces).collect();
+    let pending: Vec<_> = agents.iter_mut().map(|(agent, names, _)| ask(agent, *names)).collect();
+    parked.wait_parked(12);
     change(parked);
     parked.open();
-    let never = ask(&mut agent, NEVER);
-    let mut answers = |ids: [Value; 4]| ids.map(|id| agent.answer(&id)["error"].to_string());
-    let (answers, unknown) = (answers(pending), answers(never));
-    let unknown = unknown.map(|text| text.replace("never00", "danger").replace("never0", "danger"));
-    assert_eq!(answers, unknown);
+    for ((mut agent, _, never), pending) in agents.into_iter().zip(pending) {
+        // A face of a server that is gone refuses modern requests, also for names that it had.
+        let is_gone = |answer: &Value| answer["error"]["message"].to_string().contains("there is no server");
+        let never = ask(&mut agent, never);
+        let [answers, unknown] = [pending, never].map(|ids| ids.map(|id| agent.answer(&id)));
+        let text =
+            |answer: &Value| answer["error"].to_string().replace("never00", "danger").replace("never0", "danger");
+        if !unknown.iter().all(is_gone) {
+            assert_eq!(answers.each_ref().map(text), unknown.each_ref().map(text));
+        }
+        assert!(answers.iter().all(|answer| !answer["error"].is_null()), "{answers:?}");
+        agent.disconnect();
+    }
     parked.expect_nothing_written();
-    agent.disconnect();
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 
 use crate::extensions::{announced, with_library};
-use crate::faces::at_face;
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, plain, result};
 
 const SKILLS: &str = "io.modelcontextprotocol/skills";
@@ -141,7 +140,7 @@ fn denied_skill_is_neither_listed_nor_gettable_nor_readable() {
     ] {
         let place = Place::new();
         let daemon = Setup::with(one(&place, Era::Legacy).line(rules)).start_in(&place);
-        for mut agent in [Agent::ready(&daemon), at_face(Era::Legacy, &daemon, "one")] {
+        for mut agent in [Agent::ready(&daemon), Era::Legacy.agent_at_face(&daemon, "one")] {
             assert!(!listed(&mut agent).contains(&"skill://acme/refunds/SKILL.md".to_owned()), "{rules}");
             let mut answer = |method: &str, uri: &str| {
                 let answer = agent.request(method, &json!({"uri": uri}));

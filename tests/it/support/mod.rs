@@ -24,7 +24,7 @@ pub(crate) use self::agent::{Agent, arguments, as_user, code, connect_as, result
 pub(crate) use self::config::{Server, Setup, quoted};
 pub(crate) use self::daemon::{Daemon, answer_to_ended_operator};
 pub(crate) use self::landlock::kernel_has_landlock;
-pub(crate) use self::modern::{Era, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};
+pub(crate) use self::modern::{Era, FACE, LEVEL, PROTOCOL, SUBSCRIPTION, inputs, meta, plain, state};
 pub(crate) use self::output::{print_line, skipped};
 pub(crate) use self::place::{MCPD, Place, SCRIPTED, STRANGER, TAG};
 pub(crate) use self::processes::{

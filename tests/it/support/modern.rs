@@ -8,6 +8,8 @@ use super::daemon::Daemon;
 
 pub(crate) const PROTOCOL: &str = "io.modelcontextprotocol/protocolVersion";
 pub(crate) const LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// The member of `_meta` that names the face of a server.
+pub(crate) const FACE: &str = "mcpd/server";
 pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The era of a peer.
@@ -30,6 +32,22 @@ impl Era {
         match self {
             Self::Legacy => Agent::with_capabilities(daemon, capabilities),
             Self::Modern => Agent::modern(daemon, capabilities),
+        }
+    }
+
+    /// An agent of this era at the face of `server`.
+    pub(crate) fn agent_at_face(self, daemon: &Daemon, server: &str) -> Agent {
+        match self {
+            Self::Legacy => {
+                let mut agent = Agent::connect(daemon);
+                result(&agent.initialize_with("2025-11-25", &json!({}), &json!({ FACE: server })));
+                agent
+            }
+            Self::Modern => {
+                let mut agent = Agent::modern(daemon, &json!({}));
+                agent.meta.insert(FACE.to_owned(), server.into());
+                agent
+            }
         }
     }
 

@@ -13,17 +13,17 @@ pub const UI: &str = "io.modelcontextprotocol/ui";
 ///
 /// Their messages have the same form in both eras, apart from members that every result of the modern era has. So a server of one
 /// era can serve agents of the other.
-const KNOWN: [Known; 2] = [
-    Known {
+const KNOWN: [Descriptor; 2] = [
+    Descriptor {
         id: SKILLS,
         scheme: "skill",
         methods: &["resources/directory/read"],
         cached_methods: &["skills/list", "skills/get"],
     },
-    Known { id: UI, scheme: "ui", methods: &[], cached_methods: &[] },
+    Descriptor { id: UI, scheme: "ui", methods: &[], cached_methods: &[] },
 ];
 
-struct Known {
+struct Descriptor {
     id: &'static str,
     scheme: &'static str,
     /// Methods that do not begin with the name.

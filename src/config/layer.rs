@@ -11,7 +11,7 @@ mod remote;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub(super) use self::exposure::{Exposed, Exposure, Patterns};
+pub(super) use self::exposure::{ExposeList, Exposure, Patterns};
 pub(super) use self::interpolation::{is_absolute_or_agent_cwd, is_root};
 pub(super) use self::launch::{LaunchTemplate, ProgramTemplate};
 pub(super) use self::profile::{ProfileLayer, ScopedRulesLayer};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher};
 
-use super::layer::Exposed;
+use super::layer::ExposeList;
 use super::{Quotas, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::{Naming, is_server_name};
@@ -41,7 +41,7 @@ pub struct Narrowing {
     /// Resource rules also apply to resource templates.
     pub(super) rules: PerKind<ScopedRules>,
     /// What is exposed. `None` for everything.
-    pub(super) expose: Option<Exposed>,
+    pub(super) expose: Option<ExposeList>,
     /// Only tools annotated as read-only are exposed.
     pub(super) read_only: bool,
 }

@@ -133,14 +133,14 @@ fn extension_that_expose_does_not_name_is_hidden_where_there_are_rules() {
     ] {
         let daemon = start(Era::Legacy, rules);
         assert_eq!(announced(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
-        for mut agent in [Agent::ready(&daemon), Era::Legacy.agent_at_face(&daemon, "s")] {
+        for (mut agent, name) in [(Agent::ready(&daemon), "s__sleep"), (at_face(Era::Legacy, &daemon, "s"), "sleep")] {
             let answer = agent.request("x/run", &json!({}));
             if is_exposed {
                 drop(result(&answer))
             } else {
                 assert_eq!(code(&answer), -32601, "{rules}")
             }
-            for named in [json!({"name": "s__sleep"}), json!({"name": "sleep"}), json!({"uri": "s://one"})] {
+            for named in [json!({"name": name}), json!({"name": "sleep"}), json!({"uri": "s://one"})] {
                 let answer = agent.request("x/run", &named);
                 assert!(!answer["error"].is_null(), "{rules}: {named} is hidden: {answer}");
             }

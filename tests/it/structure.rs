@@ -59,7 +59,7 @@ const DISPATCHERS: &[(&str, &str)] =
     &[("Daemon", "daemon"), ("Instance", "server/instance"), ("Session", "session/dispatcher")];
 
 /// Handles and views that other modules hold, with one file per subject: their methods order and read.
-const HANDLES: &[&str] = &["Manager", "ServerHandle", "View"];
+const HANDLES: &[&str] = &["Manager", "Member", "ServerHandle", "View"];
 /// Folders whose components have their methods in their own module.
 const OWN_METHODS: &[&str] = &["admin", "bridge", "daemon", "manager", "server", "session"];
 

@@ -13,7 +13,7 @@ use crate::policy::Policy;
 pub(in crate::config) struct Exposure {
     /// All rules as a policy.
     pub(in crate::config) policy: Policy,
-    pub(in crate::config) expose: Option<Spanned<Exposed>>,
+    pub(in crate::config) expose: Option<Spanned<ExposeList>>,
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     /// Resource rules also apply to resource templates.
     pub(in crate::config) patterns: PerKind<Patterns>,
@@ -22,13 +22,13 @@ pub(in crate::config) struct Exposure {
 
 /// The value of `expose`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::config) struct Exposed {
+pub(in crate::config) struct ExposeList {
     pub(in crate::config) kinds: Vec<ListKind>,
     /// The ids of extensions.
     pub(in crate::config) extensions: Vec<Arc<str>>,
 }
 
-impl Exposed {
+impl ExposeList {
     /// `policy` with everything else hidden.
     pub(in crate::config) fn narrow(&self, policy: Policy) -> Policy {
         policy.exposing(&self.kinds).exposing_extensions(&self.extensions)
@@ -65,7 +65,7 @@ impl Exposure {
         Ok(self)
     }
 
-    pub(in crate::config) fn exposing(mut self, exposed: Option<Spanned<Exposed>>) -> Self {
+    pub(in crate::config) fn exposing(mut self, exposed: Option<Spanned<ExposeList>>) -> Self {
         if let Some(exposed) = &exposed {
             self.policy = exposed.value.narrow(self.policy);
         }

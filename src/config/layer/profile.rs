@@ -8,7 +8,7 @@ use super::super::daemon::NAMING_KEYS;
 use super::super::keys::KeyLayer;
 use super::super::profile::{Narrowing, Profile, ScopedPattern, ScopedRules};
 use super::super::spanned::{Spanned, or_default, values};
-use super::Exposed;
+use super::ExposeList;
 use crate::list_kind::PerKind;
 use crate::naming::Naming;
 
@@ -18,7 +18,7 @@ pub(in crate::config) struct ProfileLayer {
     pub(in crate::config) name: Spanned<Arc<str>>,
     pub(in crate::config) servers: Option<Spanned<Vec<Spanned<Arc<str>>>>>,
     pub(in crate::config) rules: PerKind<ScopedRulesLayer>,
-    pub(in crate::config) expose: Option<Spanned<Exposed>>,
+    pub(in crate::config) expose: Option<Spanned<ExposeList>>,
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     pub(in crate::config) naming: KeyLayer,
     pub(in crate::config) allow_uids: Option<Spanned<BTreeSet<u32>>>,

@@ -80,7 +80,7 @@ fn each_kind_goes_by_its_own_patterns() {
 #[test]
 fn kinds_and_annotations_narrow_as_those_of_a_server_do() {
     let mut profile = Profile::whole(Naming::default());
-    profile.narrowing.expose = Some(Exposed { kinds: vec![ListKind::Tools], extensions: Vec::new() });
+    profile.narrowing.expose = Some(ExposeList { kinds: vec![ListKind::Tools], extensions: Vec::new() });
     profile.narrowing.read_only = true;
     let policy = profile.policy(&server("files", &[])).expect("in it");
     let reads = Bytes::from_static(br#"{"name":"a","annotations":{"readOnlyHint":true}}"#);

@@ -1,6 +1,6 @@
 //! Reads the keys that limit which tools, prompts and resources are exposed.
 
-use super::super::layer::{Exposed, Exposure, Patterns};
+use super::super::layer::{ExposeList, Exposure, Patterns};
 use super::super::tree::{Entry, Problem};
 use super::fields::{Fields, suggestion};
 use super::{Format, Reader};
@@ -74,8 +74,8 @@ impl Reader<'_> {
     }
 
     /// `expose`: kinds, and extensions by their ids or last segments.
-    pub(super) fn exposed(&mut self, entry: &Entry) -> Exposed {
-        let mut exposed = Exposed::default();
+    pub(super) fn exposed(&mut self, entry: &Entry) -> ExposeList {
+        let mut exposed = ExposeList::default();
         for (node, text) in self.strings(entry, r#"["tools", "resources", "prompts"]"#) {
             if let Some((_, kind)) = EXPOSED.iter().find(|(name, _)| *name == text) {
                 exposed.kinds.push(*kind);

@@ -4,7 +4,7 @@ use super::super::edit::toml_string;
 use super::super::interpolate::Template;
 use super::super::keys::Choice;
 use super::super::layer::{
-    Exposed, Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProgramTemplate, RemoteTemplate,
+    ExposeList, Exposure, LaunchTemplate, OAuthTableTemplate, OAuthTemplate, Patterns, ProgramTemplate, RemoteTemplate,
     ServerLayer, ServerRules,
 };
 use super::super::oauth::OAuthGrant;
@@ -105,7 +105,7 @@ fn show_patterns<'a>(exposures: &'a [Exposure], of: impl Fn(&'a Exposure) -> &'a
     }
 }
 
-pub(super) fn exposed_text(Exposed { kinds, extensions }: &Exposed) -> String {
+pub(super) fn exposed_text(ExposeList { kinds, extensions }: &ExposeList) -> String {
     let names = EXPOSED.iter().filter(|(_, kind)| kinds.contains(kind)).map(|(name, _)| toml_string(name));
     let names = names.chain(extensions.iter().map(|id| toml_string(extensions::word(id))));
     format!("[{}]", names.collect::<Vec<_>>().join(", "))

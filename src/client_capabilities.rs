@@ -8,7 +8,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use crate::era;
-use crate::jsonrpc::members::members;
+use crate::extensions::owns;
+use crate::jsonrpc::members::{each, members};
 
 /// Maximum size of the capabilities of an agent in bytes. Larger ones are ignored.
 const MAX_DECLARED: usize = 32 << 10;
@@ -26,6 +27,8 @@ pub enum ClientCapability {
     Roots,
     /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/list`. mcpd does not check which of them the agent supports.
     Tasks,
+    /// Requests of extensions. [`ClientCapabilities::declare_method`] decides about the method.
+    Extension,
 }
 
 impl ClientCapability {
@@ -38,6 +41,7 @@ impl ClientCapability {
             Self::Url => "elicitation.url",
             Self::Roots => "roots",
             Self::Tasks => "tasks",
+            Self::Extension => "extensions",
         }
     }
 }
@@ -52,6 +56,7 @@ pub struct ClientCapabilities {
     url: bool,
     roots: bool,
     tasks: bool,
+    extensions: bool,
 }
 
 impl ClientCapabilities {
@@ -74,8 +79,8 @@ impl ClientCapabilities {
     }
 
     fn found_in(raw: Bytes) -> Option<Self> {
-        let [sampling, elicitation, roots, tasks] =
-            members(&raw, ["sampling", "elicitation", "roots", "tasks"]).ok()?;
+        let [sampling, elicitation, roots, tasks, extensions] =
+            members(&raw, ["sampling", "elicitation", "roots", "tasks", "extensions"]).ok()?;
         let is_object = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw.starts_with(b"{"));
         let (form, url) = match &elicitation {
             Some(modes) if is_object(&elicitation) => {
@@ -85,8 +90,17 @@ impl ClientCapabilities {
             }
             _ => (false, false),
         };
-        let [sampling, roots, tasks] = [sampling, roots, tasks].map(|raw| is_object(&raw));
-        Some(Self { raw, sampling, form, url, roots, tasks })
+        let [sampling, roots, tasks, extensions] = [sampling, roots, tasks, extensions].map(|raw| is_object(&raw));
+        Some(Self { raw, sampling, form, url, roots, tasks, extensions })
+    }
+
+    /// Whether the agent has declared an extension with this method.
+    pub(crate) fn declare_method(&self, method: &[u8]) -> bool {
+        let Ok(method) = std::str::from_utf8(method) else { return false };
+        let Ok([Some(declared)]) = members(&self.raw(), ["extensions"]) else { return false };
+        let mut has_method = false;
+        let read = each(&declared, |id, _| has_method |= std::str::from_utf8(&id).is_ok_and(|id| owns(id, method)));
+        read.is_ok() && has_method
     }
 
     /// Whether a shared instance may send the agent any request.
@@ -103,6 +117,7 @@ impl ClientCapabilities {
             ClientCapability::Url => self.url,
             ClientCapability::Roots => self.roots,
             ClientCapability::Tasks => self.tasks,
+            ClientCapability::Extension => self.extensions,
         }
     }
 }
@@ -123,13 +138,22 @@ fn known_to(protocol: &str, declared: &Bytes) -> Option<Bytes> {
 mod tests {
     use super::*;
 
-    const ALL: [ClientCapability; 5] = [
+    const ALL: [ClientCapability; 6] = [
         ClientCapability::Sampling,
         ClientCapability::Form,
         ClientCapability::Url,
         ClientCapability::Roots,
         ClientCapability::Tasks,
+        ClientCapability::Extension,
     ];
+
+    #[test]
+    fn methods_of_declared_extensions_are_declared() {
+        let declared = Bytes::from_static(br#"{"extensions":{"io.example/x":{}}}"#);
+        let found = ClientCapabilities::read(era::NEWEST_LEGACY, Some(&declared));
+        assert!(found.include(ClientCapability::Extension) && found.declare_method(b"x/ask"));
+        assert!(!found.declare_method(b"y/ask") && !ClientCapabilities::default().declare_method(b"x/ask"));
+    }
 
     fn check(protocol: &str, declared: &'static str, expected: &[ClientCapability], raw: &str) {
         let found = ClientCapabilities::read(protocol, Some(&Bytes::from_static(declared.as_bytes())));
@@ -142,7 +166,7 @@ mod tests {
         use ClientCapability::{Form, Roots, Sampling, Url};
         let all =
             r#"{"x":1.10,"sampling":{},"elicitation":{"url":{},"form":{}},"roots":{"listChanged":true},"tasks":{}}"#;
-        check("2025-11-25", all, &ALL, all);
+        check("2025-11-25", all, &ALL[..5], all);
         check(
             "2025-06-18",
             all,

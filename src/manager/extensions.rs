@@ -43,8 +43,8 @@ impl View {
         all
     }
 
-    /// Whether agents of this era may be sent a notification with this method by `server`.
-    pub(crate) fn permits_notification(&self, server: &str, method: &str, era: Era) -> bool {
+    /// Whether `server` may send agents of this era a request or notification with this method.
+    pub(crate) fn permits_message(&self, server: &str, method: &str, era: Era) -> bool {
         let member = self.servers.iter().find(|member| *member.config.name == *server);
         member.is_some_and(|member| {
             let is_in_face = self.face_member().is_some() && member.receives_unknown_methods(era);

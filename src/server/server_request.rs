@@ -47,6 +47,15 @@ impl ParsedRequest {
         Some(parsed.map_err(|what| ErrorObject::new(INVALID_PARAMS, what)))
     }
 
+    /// Reads a request of an extension.
+    pub(super) fn of_extension(params: Option<&Bytes>) -> Result<Self, ErrorObject> {
+        let meta = params.map(|params| members(params, ["_meta"])).transpose();
+        let meta = meta.map_err(|_| "`params` is no object").map(|found| found.and_then(|[meta]| meta));
+        let progress_token = meta.and_then(progress_token::read);
+        let progress_token = progress_token.map_err(|what| ErrorObject::new(INVALID_PARAMS, what))?;
+        Ok(Self { capability: ClientCapability::Extension, progress_token, elicitation: None, task: None })
+    }
+
     fn of(ability: ClientCapability, method: &[u8], params: &Bytes) -> Result<Self, &'static str> {
         let [meta, mode, elicitation, task, task_id] =
             members(params, ["_meta", "mode", "elicitationId", "task", "taskId"])
@@ -134,6 +143,12 @@ impl ServerResponseHandle {
     #[must_use]
     pub fn id(&self) -> &Bytes {
         &self.id
+    }
+
+    /// The configured server.
+    #[must_use]
+    pub fn server(&self) -> &Arc<str> {
+        &self.server
     }
 
     /// Sends a whole response line with the server's id.

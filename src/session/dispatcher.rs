@@ -40,6 +40,7 @@ use super::unanswered::{OnResponse, ParkableRequest, UnansweredCall, UnansweredR
 use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, Log};
 use crate::catalog::identity;
+use crate::client_capabilities::ClientCapability;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
@@ -64,6 +65,7 @@ use crate::server::messages::server_notification::{
     ExtensionNotification, LegacyTaskStatus, ResourceUpdate, ServerNotification,
 };
 use crate::server::messages::tasks::{ModernTaskRequest, TaskEvent, TaskOperation, unknown_task};
+use crate::server::server_request::ForwardedRequest;
 use crate::server::{self, START_WAIT, ServerHandle, StopReceiver, SubscriptionChange, User};
 
 /// Number of agent messages that are handled in a row.
@@ -1162,10 +1164,23 @@ impl<T: Transport> Session<T> {
             ToAgent::Response { key, line, outcome, task } => self.response(key, line, outcome, task),
             ToAgent::CallNotification { key, line } => self.notify(OutgoingNotification { key: Some(key), line }),
             ToAgent::ServerNotification(notification) => self.server_notification(notification),
+            ToAgent::Request(request) if !self.permits_request(&request) => {
+                request.response_handle.unable(request.capability);
+            }
             ToAgent::Request(request) => {
                 self.server_requests.receive(*request, &self.agent, &mut self.output, &mut self.events);
             }
         }
+    }
+
+    /// Whether policy permits the request. Only extensions can be hidden.
+    fn permits_request(&self, request: &ForwardedRequest) -> bool {
+        let method = || members(&request.line, ["method"]).ok().and_then(|[method]| text(&method?));
+        request.capability != ClientCapability::Extension
+            || method().is_some_and(|method| {
+                let (server, method) = (request.response_handle.server(), String::from_utf8_lossy(&method));
+                self.view.legacy().permits_message(server, &method, Era::Legacy)
+            })
     }
 
     /// Answers the agent with the response of a server. A cancelled call gets nothing. Its id may be in use again, so the call is found
@@ -1239,7 +1254,7 @@ impl<T: Transport> Session<T> {
             ServerNotification::Extension(notification) => {
                 let ExtensionNotification { server, era, method, line } = *notification;
                 let is_listening = era == Era::Modern || self.agent.is_ready();
-                if is_listening && self.view.of(era, None).permits_notification(&server, &method, era) {
+                if is_listening && self.view.of(era, None).permits_message(&server, &method, era) {
                     self.notify_line(line);
                 }
             }

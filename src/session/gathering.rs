@@ -280,3 +280,99 @@ fn means_unknown(line: &Bytes) -> bool {
     let code = serde_json::from_slice::<reply::ErrorObject>(&error).map(|error| error.code);
     matches!(code, Ok(INVALID_PARAMS | RESOURCE_NOT_FOUND))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+    use crate::jsonrpc::reply::ErrorObject;
+
+    fn key(serial: u64) -> CallKey {
+        CallKey { session: 1, serial }
+    }
+
+    fn line(result: &str) -> Bytes {
+        reply::result(b"7", result.as_bytes())
+    }
+
+    fn refusal(code: i32) -> Bytes {
+        reply::error(Some(b"7"), &ErrorObject::new(code, "no"))
+    }
+
+    /// A request to the servers `a` and `b`, with the calls 1 and 2.
+    fn gatherings(purpose: Purpose, max_bytes: usize) -> Gatherings {
+        let request = Bytes::from_static(br#"{"jsonrpc":"2.0","id":7,"method":"x/list"}"#);
+        let (id, method) = (Bytes::from_static(b"7"), Bytes::from_static(b"x/list"));
+        let request = ForwardableRequest::read_extension(&method, request, &id, None, Moment(0)).expect("a request");
+        let sent = vec![("a".into(), Ok(key(1))), ("b".into(), Ok(key(2)))];
+        Gatherings(vec![Gathering::new(request, purpose, sent, max_bytes)])
+    }
+
+    fn merge() -> Purpose {
+        Purpose::Merge { id: "e/x".into() }
+    }
+
+    fn first() -> Purpose {
+        Purpose::First { uri: "skill://x".into(), id: "e/x".into(), error_kind: TargetKind::Item }
+    }
+
+    fn answer(gatherings: &mut Gatherings, serial: u64, line: &Bytes) -> Next {
+        gatherings.answered(&Bytes::from_static(b"7"), key(serial), line)
+    }
+
+    fn merged(next: Next) -> (Vec<(String, Bytes)>, Option<u64>) {
+        let Next::Complete(gathering) = next else { panic!("it is not complete") };
+        let list = gathering.merge().ok().expect("a list");
+        (list.items.into_iter().map(|(server, item)| (server.to_string(), item)).collect(), list.ttl)
+    }
+
+    #[test]
+    fn pages_of_all_servers_are_merged_in_file_order() {
+        let mut all = gatherings(merge(), 100);
+        assert!(matches!(answer(&mut all, 2, &line(r#"{"items":[3],"ttlMs":5}"#)), Next::Wait));
+        let page = answer(&mut all, 1, &line(r#"{"items":[1],"ttlMs":9,"nextCursor":"c"}"#));
+        let Next::Page { server, cursor, .. } = page else { panic!("no page") };
+        assert_eq!((&*server, &cursor[..]), ("a", &b"\"c\""[..]));
+        assert!(matches!(all.page_sent(&Bytes::from_static(b"7"), "a", Ok(key(3))), Next::Wait));
+        let (items, ttl) = merged(answer(&mut all, 3, &line(r#"{"items":[2],"ttlMs":7}"#)));
+        let expected = [("a", "1"), ("a", "2"), ("b", "3")];
+        assert_eq!(items, expected.map(|(server, item)| (server.to_owned(), Bytes::from(item))));
+        assert_eq!((ttl, all.0.len()), (Some(5), 0));
+    }
+
+    #[test]
+    fn failed_server_and_items_beyond_the_limit_are_left_out() {
+        let mut all = gatherings(merge(), 3);
+        assert!(matches!(answer(&mut all, 1, &refusal(-32601)), Next::Wait));
+        let (items, ttl) = merged(answer(&mut all, 2, &line(r#"{"items":[1,2]}"#)));
+        assert_eq!((items.len(), ttl), (2, None));
+        let mut all = gatherings(merge(), 3);
+        answer(&mut all, 1, &line(r#"{"items":[1,2]}"#));
+        assert_eq!(merged(answer(&mut all, 2, &line(r#"{"items":[3,4],"nextCursor":"c"}"#))).0.len(), 2);
+        let mut all = gatherings(merge(), 3);
+        answer(&mut all, 1, &refusal(-32601));
+        let Next::Complete(none) = answer(&mut all, 2, &line(r#"{"items":[],"others":[]}"#)) else { panic!() };
+        assert_eq!(none.merge().err().flatten(), Some(refusal(-32601)), "two lists in one result are none");
+    }
+
+    #[test]
+    fn first_result_in_file_order_answers_as_soon_as_it_is_certain() {
+        let end = |answers: &[(u64, Bytes)]| {
+            let mut all = gatherings(first(), 100);
+            let mut last = None;
+            for (serial, line) in answers {
+                if let Next::Complete(gathering) = answer(&mut all, *serial, line) {
+                    last = Some(gathering.first(|_| Bytes::from_static(b"unknown")));
+                }
+            }
+            last
+        };
+        let (one, two) = (line("{\"n\":1}"), line("{\"n\":2}"));
+        assert_eq!(end(&[(1, one.clone())]), Some(one.clone()), "the second is not awaited");
+        assert_eq!(end(&[(2, two.clone())]), None, "the first may have it");
+        assert_eq!(end(&[(2, two.clone()), (1, one.clone())]), Some(one));
+        assert_eq!(end(&[(2, two.clone()), (1, refusal(-32602))]), Some(two));
+        assert_eq!(end(&[(1, refusal(-32602)), (2, refusal(-32002))]).as_deref(), Some(&b"unknown"[..]));
+        assert_eq!(end(&[(1, refusal(-32602)), (2, refusal(-31004))]), Some(refusal(-31004)));
+    }
+}

@@ -133,7 +133,9 @@ fn extension_that_expose_does_not_name_is_hidden_where_there_are_rules() {
     ] {
         let daemon = start(Era::Legacy, rules);
         assert_eq!(announced(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
-        for (mut agent, name) in [(Agent::ready(&daemon), "s__sleep"), (at_face(Era::Legacy, &daemon, "s"), "sleep")] {
+        for (mut agent, name) in
+            [(Agent::ready(&daemon), "s__sleep"), (Era::Legacy.agent_at_face(&daemon, "s"), "sleep")]
+        {
             let answer = agent.request("x/run", &json!({}));
             if is_exposed {
                 drop(result(&answer))
@@ -271,5 +273,29 @@ fn notification_of_an_agent_reaches_the_server_with_the_extension() {
         let has_it = seen.iter().any(|line| line.contains("notifications/x/seen") && line.contains(r#""name":"echo""#));
         assert_eq!(has_it, arrives, "{era:?} {rules}: {seen:?}");
         assert!(!seen.iter().any(|line| line.contains("list_changed")), "{seen:?}");
+    }
+}
+
+#[test]
+fn request_of_a_server_for_an_extension_reaches_the_agent_that_has_declared_it() {
+    let declared = json!({"extensions": {"io.example/x": {}}});
+    for (rules, capabilities, is_forwarded) in [
+        ("sharing = \"session\"", declared.clone(), true),
+        ("sharing = \"session\"", json!({}), false),
+        ("sharing = \"session\"\nallow = [\"*\"]", declared.clone(), false),
+        ("", declared.clone(), false),
+    ] {
+        let daemon = start(Era::Legacy, rules);
+        let mut agent = Agent::with_capabilities(&daemon, &capabilities);
+        let call = agent.start_call("s__send_request", &json!({"method": "x/ask", "params": {"n": 1.50}}));
+        if is_forwarded {
+            let request = agent.next();
+            assert_eq!((&request["method"], &request["params"]), (&json!("x/ask"), &json!({"n": 1.50})));
+            agent.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {"k": 1}}));
+        }
+        let answer = agent.answer(&call);
+        let answered = &result(&answer)["structuredContent"];
+        assert_eq!(answered["result"]["k"] == 1, is_forwarded, "{rules} {capabilities}: {answered}");
+        assert_eq!(answered["error"]["code"] == -32601, !is_forwarded, "{rules} {capabilities}: {answered}");
     }
 }

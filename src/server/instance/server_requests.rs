@@ -18,6 +18,7 @@ use self::elicitations::Elicitations;
 use super::wire::{MAX_SMALL_LINE, Wire};
 use crate::bridge::TaskInputId;
 use crate::client_capabilities::ClientCapability;
+use crate::era::Era;
 use crate::era::input::{Input, elicitation_to_legacy};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
@@ -132,7 +133,14 @@ pub(super) fn classify(method: &Bytes, params: Option<&Bytes>, scope: &AgentScop
     }
     let refused = |message: String| RequestHandling::Refused(ErrorObject::new(METHOD_NOT_FOUND, message));
     let serves_one_agent = matches!(scope, AgentScope::Of(_));
-    match ParsedRequest::read(method, params) {
+    let parsed = ParsedRequest::read(method, params).or_else(|| match scope {
+        // Only the agent's own instance knows which extensions the agent has.
+        AgentScope::Of(agent) if agent.era == Era::Legacy && agent.capabilities.declare_method(method) => {
+            Some(ParsedRequest::of_extension(params))
+        }
+        _ => None,
+    });
+    match parsed {
         None => RequestHandling::Refused(not_forwarded(method)),
         Some(Ok(parsed)) if parsed.capability == ClientCapability::Roots && !serves_one_agent => RequestHandling::Roots,
         Some(Ok(_)) if matches!(scope, AgentScope::Nobody) => {

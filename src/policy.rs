@@ -237,6 +237,11 @@ impl Policy {
         has_patterns(&self.skills) || has_patterns(&self.rules[ListKind::Resources])
     }
 
+    /// Whether items of this kind are exposed at all.
+    pub(crate) fn exposes(&self, kind: ListKind) -> bool {
+        self.rules[ruling(kind)].hidden.is_none()
+    }
+
     /// Whether [`Policy::verdict`] permits the item with the name or URI `key`.
     #[must_use]
     pub fn permits(&self, kind: ListKind, key: &str, definition: Option<&Bytes>) -> bool {

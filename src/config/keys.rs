@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use globset::Glob;
@@ -44,6 +45,8 @@ pub(super) struct Rule {
 #[derive(Debug, Clone)]
 pub(super) enum KeyKind {
     Flag,
+    /// A flag, or a text.
+    FlagOrText,
     Count(RangeInclusive<usize>),
     /// A number of bytes, or text such as `16MiB`.
     Size(RangeInclusive<u64>),
@@ -62,6 +65,7 @@ pub(super) enum KeyKind {
 #[derive(Debug, Clone)]
 pub(super) enum KeyValue {
     Flag(bool),
+    Text(Arc<str>),
     /// A count, or a size in bytes.
     Number(usize),
     Duration(Duration),
@@ -72,6 +76,7 @@ pub(super) enum KeyValue {
 }
 
 pub(super) const FLAG: Rule = Rule::new(KeyKind::Flag);
+pub(super) const FLAG_OR_TEXT: Rule = Rule::new(KeyKind::FlagOrText);
 pub(super) const DURATION: Rule = Rule::new(KeyKind::Duration);
 pub(super) const PATH: Rule = Rule::new(KeyKind::Path);
 pub(super) const SANDBOX: Rule = Rule::new(KeyKind::Sandbox);
@@ -131,6 +136,7 @@ impl<T> Key<T> {
     pub(super) fn serialize(&self, value: &KeyValue) -> String {
         match value {
             KeyValue::Flag(flag) => flag.to_string(),
+            KeyValue::Text(text) => toml_string(text),
             KeyValue::Number(bytes) if matches!(self.rule.kind, KeyKind::Size(_)) => {
                 toml_string(&size::text(*bytes as u64))
             }

@@ -1,9 +1,12 @@
 //! How mcpd runs a server and limits its calls: the keys of `[defaults]` that `[servers.NAME]` overrides.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::keys::{Choice, DURATION, FLAG, Key, KeyLayer, SANDBOX, TOOL_TIMEOUTS, choice, count, size};
+use super::keys::{
+    Choice, DURATION, FLAG, FLAG_OR_TEXT, Field, Key, KeyLayer, KeyValue, SANDBOX, TOOL_TIMEOUTS, choice, count, size,
+};
 use super::sandbox::Sandbox;
 use super::timeouts::{CallLimit, ToolTimeouts};
 
@@ -64,6 +67,10 @@ settings! {
     /// Whether log messages of a shared instance go to all its agents. With `false`, a message goes only to the agent that
     /// certainly caused it.
     broadcast_logs: bool = false, FLAG;
+
+    /// The instructions for the model that agents receive about the server: `true` (those of the server), `false` (none) or a text
+    /// that replaces them.
+    instructions: Instructions = Instructions::OfServer, FLAG_OR_TEXT.live();
 
     /// Whether processes of the server may connect to mcpd as agents, for a server that runs an agent itself.
     agent: bool = false, FLAG.server_only();
@@ -179,6 +186,36 @@ impl Settings {
     /// Whether an instance with these settings also fits `other`, because they differ at most in live settings.
     pub(super) fn runs_like(&self, other: &Self) -> bool {
         self.with_live_settings(other) == *other
+    }
+}
+
+/// The instructions that agents receive about a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Instructions {
+    /// Those that the server sends.
+    OfServer,
+    /// None.
+    Omitted,
+    /// This text.
+    Text(Arc<str>),
+}
+
+impl Field for Instructions {
+    fn set(&mut self, value: &KeyValue) {
+        match value {
+            KeyValue::Flag(true) => *self = Self::OfServer,
+            KeyValue::Flag(false) => *self = Self::Omitted,
+            KeyValue::Text(text) => *self = Self::Text(Arc::clone(text)),
+            _ => {}
+        }
+    }
+
+    fn get(&self) -> Option<KeyValue> {
+        Some(match self {
+            Self::OfServer => KeyValue::Flag(true),
+            Self::Omitted => KeyValue::Flag(false),
+            Self::Text(text) => KeyValue::Text(Arc::clone(text)),
+        })
     }
 }
 

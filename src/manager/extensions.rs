@@ -27,8 +27,8 @@ impl View {
     #[must_use]
     pub fn extensions(&self, era: Era) -> Map<String, Value> {
         let mut all = Map::new();
-        for (member, exposure) in self.servers.iter().zip(self.catalog.exposure()) {
-            let has_tools = ListKind::ALL.iter().any(|kind| exposure[*kind].exposed > 0);
+        for member in &self.servers {
+            let has_tools = member.is_enabled() && member.config.policy.exposes(ListKind::Tools);
             if era == Era::Modern && has_tools && member.makes_modern_tasks() {
                 all.entry(TASKS.to_owned()).or_insert_with(|| json!({}));
             }

@@ -6,20 +6,16 @@ use crate::instructions::combine;
 use crate::list_kind::ListKind;
 
 impl View {
-    /// The instructions of all servers with exposed items, for agents of this era; `None` if there are none. Those of a face are
-    /// unchanged.
+    /// The combined instructions of all servers with exposed items, for agents of this era; `None` if there are none.
     #[must_use]
     pub fn instructions(&self, era: Era) -> Option<String> {
-        let text = |member: &Member| member.handle.published().identity(era)?.instructions.clone();
-        if let Some(member) = self.face_member() {
-            return text(member).map(|text| text.as_ref().to_owned());
-        }
+        let text = |member: &Member| member.instructions(member.handle.published().identity(era).map(|one| &**one));
         let texts: Vec<_> = self.exposed().filter_map(|one| Some((&**one.handle.name(), text(one)?))).collect();
         combine(texts.iter().map(|(name, text)| (*name, &**text)))
     }
 
     /// The servers with exposed items.
-    fn exposed(&self) -> impl Iterator<Item = &Member> {
+    pub(crate) fn exposed(&self) -> impl Iterator<Item = &Member> {
         let exposed = self.servers.iter().zip(self.catalog.exposure());
         let exposed = exposed.filter(|(_, exposure)| ListKind::ALL.iter().any(|kind| exposure[*kind].exposed > 0));
         exposed.map(|(member, _)| member)

@@ -10,11 +10,11 @@ use tokio::sync::watch;
 
 use super::enablement::Enablement;
 use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
-use crate::config::{Profile, ServerConfig};
+use crate::config::{Instructions, Profile, ServerConfig};
 use crate::naming::{Naming, Scheme};
 use crate::server::lifecycle::StateName;
 use crate::server::messages::call::{AccessTarget, Exposure};
-use crate::server::{HealthOverride, ServerHandle, ServerSnapshot};
+use crate::server::{HealthOverride, ServerHandle, ServerIdentity, ServerSnapshot};
 
 /// A snapshot of the exposed lists and their servers. The view of the whole contains everything that servers' own policies permit.
 #[derive(Debug)]
@@ -172,6 +172,15 @@ impl Member {
     /// Whether agents see the server.
     pub(crate) fn is_enabled(&self) -> bool {
         self.enablement.is_enabled()
+    }
+
+    /// The instructions of the server with this identity: those that are configured, or else those that it sends.
+    pub(crate) fn instructions(&self, identity: Option<&ServerIdentity>) -> Option<Arc<str>> {
+        match &self.config.settings.instructions {
+            Instructions::OfServer => identity?.instructions.clone(),
+            Instructions::Omitted => None,
+            Instructions::Text(text) => Some(Arc::clone(text)),
+        }
     }
 
     /// The state that reports contain: that of `published`, or `disabled` unless the server is still being stopped.

@@ -115,6 +115,12 @@ impl ServerSnapshot {
         self.identities.preferably(if serves { era } else { era.other() })
     }
 
+    /// Whether the server has declared a capability, in either era.
+    #[must_use]
+    pub fn declares(&self, path: &[&str]) -> bool {
+        self.identities.iter().any(|identity| identity.declares(path))
+    }
+
     /// The identity of the agent's own running instance, or else of the server.
     #[must_use]
     pub fn agent_identity(&self, session: u64, era: Era) -> Option<&Arc<ServerIdentity>> {

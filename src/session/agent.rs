@@ -87,6 +87,10 @@ impl AgentInfo {
         }
     }
 
+    pub(super) fn session(&self) -> u64 {
+        self.session
+    }
+
     pub(super) fn to_session(&self) -> &SessionSender {
         &self.to_session
     }

@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::{AgentMessage, Method, Notification, Request};
+use super::announcement::Announcement;
 use super::call_record::CallRecorder;
 use super::events::{Event, Events};
 use super::extension_route::ExtensionRoute;
@@ -49,7 +50,9 @@ use crate::extensions::{self, SKILLS};
 use crate::jsonrpc::batch::MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::members::{members, text};
-use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR};
+use crate::jsonrpc::reply::{
+    self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
+};
 use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::jsonrpc::{Message, MessageError, parse};
@@ -72,6 +75,8 @@ use crate::server::{self, START_WAIT, ServerHandle, StopReceiver, SubscriptionCh
 const BURST: usize = 64;
 /// Time to write the last responses when the daemon stops.
 const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time for the server of a face to complete its handshake before the agent is introduced without it. Clients commonly wait 30 s.
+const INTRODUCTION_WAIT: Duration = Duration::from_secs(25);
 /// Time for unanswered calls after the profile of the agent was removed.
 const PROFILE_REMOVED_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -639,10 +644,7 @@ impl<T: Transport> Session<T> {
             Method::Initialize => return Err(ErrorObject::new(INVALID_REQUEST, "already initialized")),
             Method::Ping => self.output.respond_current(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
-            Method::Discover => {
-                let result = results::discover(&self.view.modern(face.as_ref()));
-                self.output.respond_current(&id, result.to_string().as_bytes());
-            }
+            Method::Discover => self.introduce(&id, era::MODERN, face),
             Method::SetLevel => {
                 self.agent.set_level(params).map_err(invalid)?;
                 self.command = Some(ServerCommand::AgentChanged);
@@ -685,9 +687,19 @@ impl<T: Transport> Session<T> {
         }
         self.server_requests.begin_at(meta.ids_from);
         self.attach();
-        let result = results::initialize(introduction.protocol_version, &self.view.legacy());
-        self.output.respond_current(id, result.to_string().as_bytes());
+        self.introduce(id, introduction.protocol_version, None);
         Ok(())
+    }
+
+    /// Answers `initialize` or `server/discover`, perhaps when the server of a face has completed its handshake.
+    fn introduce(&mut self, id: &Bytes, protocol: &'static str, face: Option<Arc<str>>) {
+        let (era, until) = (era::of(protocol), Instant::now() + INTRODUCTION_WAIT);
+        let view = self.view.of(era, face.as_ref());
+        if !self.view.can_introduce(&view, self.agent.session(), era, until) {
+            self.view.await_introduction(&view, self.agent.session(), era, until, &mut self.events);
+        }
+        // The id outlives the line.
+        self.route(ParkableRequest::Introduce { id: Bytes::copy_from_slice(id), protocol, face, until });
     }
 
     fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool, face: Option<Arc<str>>) {
@@ -742,9 +754,23 @@ impl<T: Transport> Session<T> {
     fn route(&mut self, request: ParkableRequest) {
         let view = self.view.of(request.era(), request.face());
         let is_settled = self.view.is_settled(&view);
+        let session = self.agent.session();
         match request {
+            ParkableRequest::Introduce { id, protocol, until, .. }
+                if self.view.can_introduce(&view, session, era::of(protocol), until) =>
+            {
+                let identity = self.view.identity(&view, session, era::of(protocol));
+                let announcement = Announcement { protocol, view: &view, identity: identity.as_deref() };
+                let result = match era::of(protocol) {
+                    Era::Legacy => results::initialize(&announcement),
+                    Era::Modern => results::discover(&announcement),
+                };
+                self.output.respond_pending(&id, [reply::result(&id, result.as_bytes())]);
+            }
             ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
-                self.output.respond_pending(&id, results::modern_list(&id, kind, &view.catalog));
+                let identity = self.view.identity(&view, session, Era::Modern);
+                let announcement = Announcement { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
+                self.output.respond_pending(&id, results::modern_list(&id, kind, &announcement));
             }
             ParkableRequest::List { id, kind, era: Era::Legacy, .. } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
@@ -1055,6 +1081,9 @@ impl<T: Transport> Session<T> {
             RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
             // Copied, so that a small name does not keep a large line in memory.
             RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
+            _ if request.method == ForwardedMethod::CompleteArgument && view.face_member().is_none() => {
+                OnResponse::Completion(request.era())
+            }
             _ => self.tasks.tokens().id_replacement(&request).map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId),
         });
         if matches!(on_response, OnResponse::Subscription(_) | OnResponse::NewTask { .. }) {
@@ -1137,9 +1166,9 @@ impl<T: Transport> Session<T> {
     fn end_parked(&mut self, parked: &ParkableRequest, error: &ErrorObject, outcome: CallOutcome) {
         match parked {
             ParkableRequest::Forward { request, .. } => self.end_unforwarded(request, error, outcome),
-            ParkableRequest::List { id, .. } | ParkableRequest::Listen { id, .. } => {
-                self.output.respond_pending_error(id, error)
-            }
+            ParkableRequest::List { id, .. }
+            | ParkableRequest::Introduce { id, .. }
+            | ParkableRequest::Listen { id, .. } => self.output.respond_pending_error(id, error),
         }
     }
 
@@ -1192,11 +1221,23 @@ impl<T: Transport> Session<T> {
             let (tasks, context) = self.task_pages();
             return tasks.polled(key, outcome, task.map(|task| *task), context);
         };
-        let line = match &call.on_response {
+        let is_unknown = outcome == CallOutcome::Error { code: Some(METHOD_NOT_FOUND.into()) };
+        let lacks = |path: &[&str]| is_unknown && !call.server.published().declares(path);
+        let (line, outcome) = match &call.on_response {
             OnResponse::ReplaceTaskId(replacement) => {
-                self.tasks.tokens().replace_id(replacement, task.as_deref(), line)
+                (self.tasks.tokens().replace_id(replacement, task.as_deref(), line), outcome)
             }
-            _ => line,
+            // These capabilities were announced for other servers.
+            OnResponse::Completion(era) if lacks(&["completions"]) => {
+                (results::empty_completion(&id, *era), CallOutcome::Ok)
+            }
+            OnResponse::Subscription(_)
+                if lacks(&["resources", "subscribe"]) && self.view.legacy().face_member().is_none() =>
+            {
+                let refusal = no_subscriptions(call.server.name());
+                (reply::error(Some(&id), &refusal), CallOutcome::Error { code: Some(refusal.code.into()) })
+            }
+            _ => (line, outcome),
         };
         let early = task.map_or_else(|| Ok(Vec::new()), |task| self.tasks.apply_response(&call, *task));
         let (line, outcome) = match early {
@@ -1399,6 +1440,10 @@ fn speaks_for_daemon(line: &Bytes) -> bool {
 fn reserved(server: &str) -> ErrorObject {
     let message = format!("server `{server}` answered with an error that is reserved for mcpd");
     ErrorObject::new(INTERNAL_ERROR, message).about_server(server).with_delivery(Delivery::Unknown)
+}
+
+fn no_subscriptions(server: &str) -> ErrorObject {
+    invalid(format!("server `{server}` does not report changes of resources")).about_server(server)
 }
 
 fn overloaded(what: &str) -> ErrorObject {

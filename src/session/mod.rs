@@ -18,6 +18,7 @@
 
 mod agent;
 mod agent_message;
+mod announcement;
 mod batches;
 mod call_record;
 mod client_tasks;

@@ -6,43 +6,42 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::announcement::{Announcement, daemon_info};
 use crate::catalog::{CacheHint, Catalog};
 use crate::era::{self, Era};
 use crate::jsonrpc::reply;
 use crate::list_kind::ListKind;
-use crate::manager::View;
 
 /// The result of `initialize`.
-pub(super) fn initialize(protocol_version: &str, view: &View) -> Value {
-    let mut result = json!({
-        "protocolVersion": protocol_version,
-        "capabilities": era::capabilities(protocol_version),
-        "serverInfo": server_info(),
-    });
-    add_extensions(&mut result, view, Era::Legacy);
-    if let Some(instructions) = view.instructions(Era::Legacy) {
-        result["instructions"] = instructions.into();
-    }
-    result
+pub(super) fn initialize(announcement: &Announcement<'_>) -> String {
+    let Announcement { protocol, .. } = announcement;
+    let (capabilities, server_info) = (announcement.capabilities(), announcement.server_info());
+    let head = format!(r#"{{"protocolVersion":"{protocol}","capabilities":{capabilities},"serverInfo":{server_info}"#);
+    with_instructions(head, announcement)
 }
 
 /// The result of `server/discover`.
-pub(super) fn discover(view: &View) -> Value {
-    let mut result = cacheable_result(CacheHint::default());
-    result["supportedVersions"] = json!([era::MODERN]);
-    result["capabilities"] = era::capabilities(era::MODERN);
-    add_extensions(&mut result, view, Era::Modern);
-    if let Some(instructions) = view.instructions(Era::Modern) {
-        result["instructions"] = instructions.into();
-    }
-    result
+pub(super) fn discover(announcement: &Announcement<'_>) -> String {
+    let (head, capabilities) =
+        (complete_result(Some(CacheHint::default()), &announcement.server_info()), announcement.capabilities());
+    let head = format!(r#"{head},"supportedVersions":["{}"],"capabilities":{capabilities}"#, era::MODERN);
+    with_instructions(head, announcement)
 }
 
-fn add_extensions(result: &mut Value, view: &View, era: Era) {
-    let extensions = view.extensions(era);
-    if !extensions.is_empty() {
-        result["capabilities"]["extensions"] = Value::Object(extensions);
+fn with_instructions(head: String, announcement: &Announcement<'_>) -> String {
+    match announcement.instructions() {
+        Some(instructions) => format!(r#"{head},"instructions":{}}}"#, Value::from(&*instructions)),
+        None => head + "}",
     }
+}
+
+/// The answer to `completion/complete` for a server that completes nothing.
+pub(super) fn empty_completion(id: &Bytes, era: Era) -> Bytes {
+    let mut result = json!({ "completion": { "values": [] } });
+    if era == Era::Modern {
+        result["resultType"] = "complete".into();
+    }
+    reply::result(id, result.to_string().as_bytes())
 }
 
 /// The response to a request for a list of an extension: the member with these items. Modern results have a time to live if the
@@ -51,13 +50,8 @@ pub(super) fn merged_list(id: &Bytes, era: Era, member: &[u8], items: &[Bytes], 
     let mut result = match era {
         Era::Legacy => String::from("{"),
         Era::Modern => {
-            let mut members =
-                cacheable_result(ttl.map_or_else(CacheHint::default, |ttl| CacheHint::of_all([CacheHint { ttl }])));
-            if let (None, Some(members)) = (ttl, members.as_object_mut()) {
-                members.retain(|name, _| name != "ttlMs" && name != "cacheScope");
-            }
-            let members = members.to_string();
-            format!("{},", members.strip_suffix('}').unwrap_or_default())
+            let cache_hint = ttl.map(|ttl| CacheHint::of_all([CacheHint { ttl }]));
+            complete_result(cache_hint, &daemon_info()) + ","
         }
     }
     .into_bytes();
@@ -75,23 +69,16 @@ pub(super) fn list(id: &Bytes, kind: ListKind, catalog: &Catalog, has_tasks: boo
 }
 
 /// The response to a modern request for a list.
-pub(super) fn modern_list(id: &Bytes, kind: ListKind, catalog: &Catalog) -> [Bytes; 3] {
-    let members = cacheable_result(catalog.keep(kind)).to_string();
-    let members = members.strip_suffix('}').unwrap_or_default();
+pub(super) fn modern_list(id: &Bytes, kind: ListKind, announcement: &Announcement<'_>) -> [Bytes; 3] {
+    let catalog = &announcement.view.catalog;
+    let members = complete_result(Some(catalog.keep(kind)), &announcement.server_info());
     let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{members},"#, String::from_utf8_lossy(id));
     [head.into(), catalog.list(kind).slice(1..), Bytes::from_static(b"}\n")]
 }
 
-/// The members that every cacheable modern result has.
-fn cacheable_result(cache_hint: CacheHint) -> Value {
-    json!({
-        "resultType": "complete",
-        "ttlMs": cache_hint.ttl,
-        "cacheScope": "private",
-        "_meta": { era::meta::SERVER: server_info() },
-    })
-}
-
-fn server_info() -> Value {
-    json!({ "name": "mcpd", "version": env!("CARGO_PKG_VERSION") })
+/// An object, without its closing brace, of the members that a modern result has. One with a cache hint may be cached.
+fn complete_result(cache_hint: Option<CacheHint>, server_info: &str) -> String {
+    let cache_hint = cache_hint.map(|hint| format!(r#""ttlMs":{},"cacheScope":"private","#, hint.ttl));
+    let (cache_hint, server) = (cache_hint.unwrap_or_default(), era::meta::SERVER);
+    format!(r#"{{"resultType":"complete",{cache_hint}"_meta":{{"{server}":{server_info}}}"#)
 }

@@ -14,8 +14,8 @@ use super::forwardable_request::ForwardableRequest;
 use super::gathering::Gatherings;
 use super::quota::{AgentQuota, CallPermit, QuotaError, RequestBytes};
 use super::task_token::TaskIdReplacement;
-use crate::era::Era;
 use crate::era::subscription::Filter;
+use crate::era::{self, Era};
 use crate::list_kind::ListKind;
 use crate::server::messages::call::CallKey;
 use crate::server::{ResourceSubscriptionChange, ServerHandle};
@@ -42,6 +42,8 @@ pub(super) enum OnResponse {
     NewTask {
         tool: Bytes,
     },
+    /// In the view of several servers, of which one does not complete arguments, an agent of this era gets an empty completion.
+    Completion(Era),
     /// The id of a modern task in the response is replaced.
     ReplaceTaskId(TaskIdReplacement),
     /// The call is a part of a request that several servers answer.
@@ -55,6 +57,13 @@ pub(super) enum ParkableRequest {
         kind: ListKind,
         era: Era,
         face: Option<Arc<str>>,
+    },
+    /// `initialize` or `server/discover`, until the server of a face has completed its handshake.
+    Introduce {
+        id: Bytes,
+        protocol: &'static str,
+        face: Option<Arc<str>>,
+        until: Instant,
     },
     Listen {
         id: Bytes,
@@ -71,7 +80,7 @@ pub(super) enum ParkableRequest {
 impl ParkableRequest {
     pub(super) fn id(&self) -> &Bytes {
         match self {
-            Self::List { id, .. } | Self::Listen { id, .. } => id,
+            Self::List { id, .. } | Self::Introduce { id, .. } | Self::Listen { id, .. } => id,
             Self::Forward { request, .. } => &request.id,
         }
     }
@@ -79,6 +88,7 @@ impl ParkableRequest {
     pub(super) fn era(&self) -> Era {
         match self {
             Self::List { era, .. } => *era,
+            Self::Introduce { protocol, .. } => era::of(protocol),
             Self::Listen { .. } => Era::Modern,
             Self::Forward { request, .. } => request.era(),
         }
@@ -87,14 +97,14 @@ impl ParkableRequest {
     /// The server whose face it uses, if it names one.
     pub(super) fn face(&self) -> Option<&Arc<str>> {
         match self {
-            Self::List { face, .. } | Self::Listen { face, .. } => face.as_ref(),
+            Self::List { face, .. } | Self::Introduce { face, .. } | Self::Listen { face, .. } => face.as_ref(),
             Self::Forward { request, .. } => request.face.as_ref(),
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Self::List { id, .. } => id.len(),
+            Self::List { id, .. } | Self::Introduce { id, .. } => id.len(),
             Self::Listen { id, filter, .. } => id.len() + filter.to_json().len(),
             Self::Forward { request, .. } => request.line.len(),
         }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{FutureExt, select_all};
 use tokio::sync::watch;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{sleep_until, timeout, timeout_at};
 
 use super::events::{Event, Events};
 use crate::catalog::{Catalog, is_same};
@@ -25,8 +25,9 @@ use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::manager::{AgentViewSource, Member, View, WatchedView};
 use crate::printable::excerpt;
+use crate::server::lifecycle::State;
 use crate::server::messages::call::ExposureView;
-use crate::server::{Agent, Attachment, ServerHandle};
+use crate::server::{Agent, Attachment, ServerHandle, ServerIdentity, ServerSnapshot};
 
 /// Maximum length of an unknown server name in an error, in characters.
 const MAX_SERVER_LEN: usize = 64;
@@ -198,6 +199,27 @@ impl SessionView {
         view.settled && self.without_cached_lists == 0
     }
 
+    /// What the server of a face has declared, if it is known: to this agent's own instance, if the agent has one in the legacy era.
+    pub(super) fn identity(&self, view: &View, session: u64, era: Era) -> Option<Arc<ServerIdentity>> {
+        Introduction::of(view, session, era)?.identity()
+    }
+
+    /// Whether the server of a face is known, or cannot be known by `until`, so that the agent can be introduced to it.
+    pub(super) fn can_introduce(&self, view: &View, session: u64, era: Era, until: Instant) -> bool {
+        Introduction::of(view, session, era).is_none_or(|introduction| introduction.has_ended(until))
+    }
+
+    /// Schedules an [`Event::RetryParked`] for when [`SessionView::can_introduce`] becomes true, and one for `until`: the server may be
+    /// replaced meanwhile.
+    pub(super) fn await_introduction(&self, view: &View, session: u64, era: Era, until: Instant, events: &mut Events) {
+        let Some(introduction) = Introduction::of(view, session, era) else { return };
+        events.push(async move {
+            introduction.server.wait_for(|now| introduction.has_ended_with(now, until)).await;
+            Event::RetryParked
+        });
+        events.push(sleep_until(until.into()).map(|()| Event::RetryParked));
+    }
+
     /// Whether every server's instance for this agent has sent its lists.
     pub(super) fn all_instances_listed(&self) -> bool {
         self.outstanding_instances == 0
@@ -341,6 +363,61 @@ impl SessionView {
         for one in &self.attachments {
             one.roots_changed(line.clone()).await;
         }
+    }
+}
+
+/// The handshake that an agent at the face of a server waits for.
+struct Introduction {
+    server: ServerHandle,
+    is_enabled: bool,
+    /// The server has instances of agents, which may differ by the agent's directory.
+    is_by_agent: bool,
+    is_by_directory: bool,
+    /// The session, if the answer may depend on the connection.
+    session: Option<u64>,
+    era: Era,
+}
+
+impl Introduction {
+    /// `None` for a view that is no face.
+    fn of(view: &View, session: u64, era: Era) -> Option<Self> {
+        let Member { handle, config, .. } = view.face_member()?;
+        Some(Self {
+            server: handle.clone(),
+            is_enabled: view.face_member().is_some_and(Member::is_enabled),
+            is_by_agent: config.settings.sharing.is_by_agent(),
+            is_by_directory: config.launch.as_ref().is_ok_and(Launch::needs_agent_cwd),
+            session: (era == Era::Legacy).then_some(session),
+            era,
+        })
+    }
+
+    fn identity(&self) -> Option<Arc<ServerIdentity>> {
+        self.identity_in(&self.server.published()).cloned()
+    }
+
+    fn identity_in<'a>(&self, published: &'a ServerSnapshot) -> Option<&'a Arc<ServerIdentity>> {
+        match self.session {
+            Some(session) => published.agent_identity(session, self.era),
+            None => published.identity(self.era),
+        }
+    }
+
+    fn has_ended(&self, until: Instant) -> bool {
+        self.has_ended_with(&self.server.published(), until)
+    }
+
+    /// The instance of an agent is started only when the agent connects, so a stopped server may still start.
+    fn has_ended_with(&self, published: &ServerSnapshot, until: Instant) -> bool {
+        let is_known = match self.session.filter(|_| self.is_by_directory) {
+            Some(session) => published.agent_identities.contains_key(&session),
+            None => self.identity_in(published).is_some(),
+        };
+        let may_start = self.is_by_agent && published.state == State::Stopped;
+        is_known
+            || !self.is_enabled
+            || Instant::now() >= until
+            || !(may_start || published.state.may_be_ready_by(until))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Server instructions reach every agent, each under its server's name.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Agent, Daemon, Place, Server, Setup, result};
 
@@ -36,8 +36,8 @@ fn long_instructions_are_cut_with_a_note() {
     let daemon = setup.start();
     let all = instructions(&daemon);
     let all = all.as_str().expect("text");
-    assert!(all.len() < 34 << 10, "{} bytes", all.len());
-    assert!(all.starts_with("# s0\n\néé") && all.contains("[cut by mcpd after 8192 of 12000 bytes]"), "{all:.50}");
+    assert!(all.len() < 35 << 10, "{} bytes", all.len());
+    assert!(all.starts_with("- s0: éé") && all.contains("[cut by mcpd after 8192 of 12000 bytes]"), "{all:.50}");
     assert!(all.contains("\n\n# s3\n") && all.ends_with("more have instructions]"), "{}", &all[all.len() - 99..]);
 }
 
@@ -56,4 +56,30 @@ fn idle_server_contributes_its_last_known_instructions() {
     let daemon = start();
     assert_eq!(daemon.row("lazy")["state"], "idle");
     assert_eq!(instructions(&daemon), "# lazy\n\nWake me.");
+}
+
+#[test]
+fn client_that_cuts_instructions_keeps_the_first_sentence_of_each_server() {
+    let setup = |n: usize| saying(&format!("s{n}"), &format!("Use number {n}. {}", "More. ".repeat(500)));
+    let daemon = (0..9).map(setup).fold(Setup::new(), Setup::server).start();
+    let all = instructions(&daemon);
+    let start = &all.as_str().expect("text")[..2048];
+    for n in 0..9 {
+        assert!(start.contains(&format!("- s{n}: Use number {n}.\n")), "{start}");
+    }
+}
+
+#[test]
+fn configured_instructions_replace_those_of_the_server() {
+    let own = saying("own", "Of the server.");
+    let setup = Setup::with(own).server(saying("none", "Never.").line("instructions = false"));
+    let other = saying("other", "Never.").line("instructions = 'Ask first.'");
+    let daemon = setup.server(other).server(Server::named("mute").line("instructions = 'Be quick.'")).start();
+    assert_eq!(instructions(&daemon), "# own\n\nOf the server.\n\n# other\n\nAsk first.\n\n# mute\n\nBe quick.");
+    let face = |server: &str| {
+        let answer = Agent::connect(&daemon).initialize_with("2025-11-25", &json!({}), &json!({"mcpd/server": server}));
+        result(&answer)["instructions"].clone()
+    };
+    assert_eq!((face("own"), face("none")), (json!("Of the server."), Value::Null));
+    assert_eq!((face("other"), face("mute")), (json!("Ask first."), json!("Be quick.")));
 }

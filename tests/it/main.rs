@@ -5,6 +5,7 @@ mod support;
 mod add_command;
 mod agent_isolation;
 mod ambiguous_messages;
+mod announcement;
 mod apps;
 mod autostart;
 mod batches;

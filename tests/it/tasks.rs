@@ -653,7 +653,7 @@ fn server_receives_only_requests_that_it_declares() {
     assert_eq!(created(&mut agent, "plain__raw", &json!({"text": text, "answer": false})), "x");
     expect_unknown(&mut agent, "x");
     let other_task = created(&mut agent, "keeper__echo", &json!({}));
-    assert_eq!(code(&ask(&mut agent, "cancel", &other_task)), -32601);
+    assert_eq!(code(&ask(&mut agent, "cancel", &other_task)), -32602);
     assert_eq!(status(&mut agent, &other_task), "working");
     drop(agent);
     arguments(&Agent::ready(&daemon).call("keeper__echo", &json!({})));

@@ -53,6 +53,7 @@ const PURE: &[&str] = &[
     "server/fair_share",
     "server/stats",
     "session/agent_message",
+    "session/announcement",
     "session/batches",
     "session/client_tasks",
     "session/unanswered",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::daemon::{DaemonConfig, NAMING_KEYS};
 use super::super::keys::{Key, KeyKind, KeyLayer, KeyValue};
 use super::super::spanned::Spanned;
-use super::super::tree::{Entry, Problem};
+use super::super::tree::{Entry, Problem, Value};
 use super::super::{Quotas, Settings};
 use super::Reader;
 use super::fields::Fields;
@@ -54,6 +54,7 @@ impl Reader<'_> {
     fn key_value<T: Default>(&mut self, entry: &Entry, key: &Key<T>) -> Option<KeyValue> {
         match &key.rule.kind {
             KeyKind::Flag => self.boolean(entry).map(KeyValue::Flag),
+            KeyKind::FlagOrText => self.flag_or_text(entry),
             KeyKind::Count(range) => self.integer(entry, range, &key.sample()).map(KeyValue::Number),
             KeyKind::Size(range) => self.size(entry, range, &key.sample()).map(KeyValue::Number),
             KeyKind::Duration => self.duration(entry).map(KeyValue::Duration),
@@ -64,6 +65,18 @@ impl Reader<'_> {
             KeyKind::Path => self.file_path(entry, &key.sample()).map(KeyValue::Path),
             KeyKind::Sandbox => self.sandbox(entry).map(KeyValue::Sandbox),
             KeyKind::ToolTimeouts => Some(KeyValue::ToolTimeouts(self.tool_timeouts(entry))),
+        }
+    }
+
+    fn flag_or_text(&mut self, entry: &Entry) -> Option<KeyValue> {
+        match &entry.node.value {
+            Value::Bool(flag) => Some(KeyValue::Flag(*flag)),
+            Value::String(text) => Some(KeyValue::Text(text.as_str().into())),
+            _ => {
+                let help = self.assignment(&entry.key, "false");
+                self.wrong_type(&entry.node, &format!("`{}`", entry.key), "true, false or a text", help);
+                None
+            }
         }
     }
 

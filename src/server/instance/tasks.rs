@@ -52,7 +52,7 @@ use crate::era::task::{
 use crate::era::{self, Era};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::parse_own_id;
-use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
+use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, INVALID_REQUEST};
 use crate::jsonrpc::splice::{Edit, applied, splice};
 use crate::random;
 use crate::server::messages::call::{Call, CallKey, Failure, LoadToken, RequestKind, SessionSender, ToAgent};
@@ -112,7 +112,7 @@ impl TaskTable {
 
     /// The error for a request to cancel a task of this server, which cancels none.
     pub(super) fn cancellation_refusal(&self, server: &str) -> ErrorObject {
-        ErrorObject::new(METHOD_NOT_FOUND, format!("server `{server}` cancels no tasks"))
+        ErrorObject::new(INVALID_PARAMS, format!("server `{server}` cancels no tasks"))
     }
 
     /// Reads the task requirements of the tools of a legacy server.

@@ -170,7 +170,7 @@ fn cancelled_task_refuses_its_pending_input_requests() {
     let daemon = Setup::with(server().flags("--no-task-cancel")).start();
     let mut agent = connect(&daemon);
     let id = made(&mut agent, &json!({"id": "t"}));
-    assert_eq!(code(&about(&mut agent, "cancel", &id)), -32601);
+    assert_eq!(code(&about(&mut agent, "cancel", &id)), -32602);
     assert_eq!(request_count(&daemon, "tasks/cancel"), 0);
 }
 

@@ -17,14 +17,23 @@ use super::wire::{error, response};
 pub(crate) fn capabilities(file: &Path) -> Vec<String> {
     let offered = read(file);
     let has = |key: &str| offered.get(key).is_some();
+    let resources = match lacks(&offered, "subscribe") {
+        true => r#""resources":{"listChanged":true}"#,
+        false => r#""resources":{"listChanged":true,"subscribe":true}"#,
+    };
     let declared = [
         (has("prompts"), r#""prompts":{"listChanged":true}"#),
-        (has("resources") || has("resourceTemplates"), r#""resources":{"listChanged":true,"subscribe":true}"#),
-        (has("completions"), r#""completions":{}"#),
+        (has("resources") || has("resourceTemplates"), resources),
+        (has("completions") && !lacks(&offered, "completions"), r#""completions":{}"#),
         (has("logging"), r#""logging":{}"#),
     ];
     let all = declared.into_iter().filter(|(has, _)| *has).map(|(_, capability)| capability.to_owned());
     all.chain(offered.get("extensions").map(|extensions| format!(r#""extensions":{extensions}"#))).collect()
+}
+
+/// Whether the file says that the server lacks a capability.
+fn lacks(offered: &Value, capability: &str) -> bool {
+    offered[capability] == false
 }
 
 /// Answers a request, after the input rounds that the file defines for it.
@@ -102,6 +111,8 @@ fn answer(file: &Path, method: &str, params: Option<&RawValue>, page: usize) -> 
         "resources/templates/list" if read(file).get("resourceTemplates").is_some() => "resourceTemplates",
         "logging/setLevel" if read(file).get("logging").is_some() => return Some("{}".to_owned()),
         "resources/subscribe" if refuses(file, params) => return None,
+        "resources/subscribe" | "resources/unsubscribe" if lacks(&read(file), "subscribe") => return None,
+        "completion/complete" if lacks(&read(file), "completions") => return None,
         "prompts/get" | "resources/read" | "resources/subscribe" | "resources/unsubscribe" | "completion/complete" => {
             return Some(format!(r#"{{"zeta":1.10,"received":{}}}"#, params.map_or("null", RawValue::get)));
         }

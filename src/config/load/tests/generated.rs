@@ -38,6 +38,7 @@ fn example<T: Default>(key: &Key<T>) -> String {
 fn schema<T: Default>(key: &Key<T>) -> Json {
     let mut schema = match &key.rule.kind {
         KeyKind::Flag => json!({"type": "boolean"}),
+        KeyKind::FlagOrText => json!({"type": ["boolean", "string"]}),
         KeyKind::Count(range) => json!({"type": "integer", "minimum": range.start(), "maximum": range.end()}),
         KeyKind::Size(range) => {
             json!({"anyOf": [{"type": "integer", "minimum": range.start(), "maximum": range.end()}, {"$ref": "#/$defs/size"}]})

@@ -76,6 +76,10 @@ fn wrong_types_are_errors() {
         "[servers.a]\ncommand = 'x'\nlog_arguments = 'yes'",
         &["3:17 `log_arguments` must be true or false | write `log_arguments = true`"],
     );
+    check(
+        "[servers.a]\ncommand = 'x'\ninstructions = ['x']",
+        &["3:16 `instructions` must be true, false or a text | write `instructions = false`"],
+    );
     check("[daemon]\ncall_log = 5", &["2:12 `call_log` must be a string | put it in quotes: `\"5\"`"]);
     check("[daemon]\ncall_log_max = []", &["2:16 `call_log_max` must be a size | write `call_log_max = \"10MiB\"`"]);
     check("[daemon]\nnaming = true", &["2:10 `naming` must be a string | put it in quotes: `\"true\"`"]);

@@ -134,6 +134,7 @@ sharing = "session"
 start = "lazy"
 era = "modern"
 broadcast_logs = true
+instructions = false
 max_instances = 9
 max_concurrent = 9
 idle_timeout = "9s"
@@ -166,6 +167,7 @@ sharing = "shared"
 call_timeout = "8s"
 roots = ["/r"]
 log_arguments = true
+instructions = "Ask \"first\"."
 agent = true
 [servers.b]
 url = "http://x"

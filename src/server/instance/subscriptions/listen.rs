@@ -57,7 +57,7 @@ impl ServerSubscriptions {
     pub(super) fn wait_for_stream(&mut self, wire: &mut Wire, call: Call) {
         if !self.listen_state.supports_updates() {
             let why = "the server does not report changes of resources";
-            return call.refuse_with(&ErrorObject::new(METHOD_NOT_FOUND, why));
+            return call.refuse_with(&ErrorObject::new(INVALID_PARAMS, why));
         }
         if let Some(left) = self.listen_state.retry_delay() {
             return call.refuse(Failure::Unavailable { reason: ServerError::ListenEnded, retry_after: Some(left) });

@@ -79,6 +79,7 @@ const REFUSED_OF_SERVER: &[&str] = &[
     "prompts = { denny = [] }",
     "resources = ['x']",
     "log_arguments = 1",
+    "instructions = 1",
     "naming = '{tool}'",
     "headers = {}",
     "ca_file = '/x'",

@@ -1,0 +1,264 @@
+//! What mcpd announces to an agent: capabilities, extensions and the name of the server. Pure.
+//!
+//! The rule: no method of an announced capability or extension is answered with −32601, in either era. Agents read capabilities once,
+//! but servers start, stop and are added later. So in the view of several servers:
+//!
+//! - `tools`, `prompts` and `resources` are always announced, with `listChanged`: mcpd itself answers the lists.
+//! - `resources.subscribe`, `completions`, `logging` and `tasks` are announced if a server of the view has them, or has never
+//!   completed a handshake. mcpd answers for a server that turns out not to have them, but with another error or an empty completion.
+//! - `experimental` and unknown capabilities are not announced: nothing tells which server their methods belong to.
+//! - Extensions are those that [`View::extensions`] routes.
+//!
+//! A face announces the capabilities of its server in the server's own form and order, less what mcpd does not route or policy hides.
+//! `experimental` and unknown capabilities are among them where the server receives unknown methods, and so answers them itself.
+//! What the server has declared in the other era is translated, if the eras share it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::era::{self, Era};
+use crate::jsonrpc::entries::entries;
+use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::object_edit::{replace_members, with_first};
+use crate::jsonrpc::splice::{Change, applied};
+use crate::list_kind::ListKind;
+use crate::manager::{Member, View};
+use crate::server::ServerIdentity;
+
+/// The member of `_meta` in `serverInfo` of a face that names mcpd.
+const DAEMON: &str = "mcpd/daemon";
+/// Maximum capabilities of a server that are read.
+const MAX_CAPABILITIES: usize = 1000;
+
+/// What an agent with this version sees of a view.
+pub(super) struct Announcement<'a> {
+    pub(super) protocol: &'static str,
+    pub(super) view: &'a View,
+    /// What the server of a face has declared, if that is known.
+    pub(super) identity: Option<&'a ServerIdentity>,
+}
+
+impl Announcement<'_> {
+    fn era(&self) -> Era {
+        era::of(self.protocol)
+    }
+
+    /// The raw `capabilities`.
+    pub(super) fn capabilities(&self) -> String {
+        match (self.view.face_member(), self.identity) {
+            (Some(member), Some(identity)) => self.of_face(member, identity),
+            _ => self.of_all().to_string(),
+        }
+    }
+
+    /// The instructions, if there are any.
+    pub(super) fn instructions(&self) -> Option<Arc<str>> {
+        match self.view.face_member() {
+            Some(member) => member.instructions(self.identity),
+            None => self.view.instructions(self.era()).map(Arc::from),
+        }
+    }
+
+    /// The raw `serverInfo`: that of the server in a face, with mcpd in its `_meta`, else that of mcpd.
+    pub(super) fn server_info(&self) -> String {
+        let daemon = daemon_info();
+        let Some(member) = self.view.face_member() else { return daemon };
+        let info = self.identity.and_then(|identity| identity.info.as_ref());
+        let named = info.and_then(|info| with_daemon(info, &daemon));
+        named.unwrap_or_else(|| {
+            // `version` is required.
+            let name = Value::from(&*member.config.name);
+            format!(r#"{{"name":{name},"version":"unknown","_meta":{{"{DAEMON}":{daemon}}}}}"#)
+        })
+    }
+
+    /// The capabilities of the view of several servers, or of a server that is not known.
+    fn of_all(&self) -> Value {
+        let era = self.era();
+        let servers: Vec<_> = self.view.servers.iter().filter(|member| member.is_enabled()).collect();
+        let identities = servers.iter().map(|member| (*member, member.handle.published().identity(era).cloned()));
+        let identities: Vec<_> = identities.collect();
+        let any = |has: &dyn Fn(&Member, &ServerIdentity) -> bool| {
+            let has = |(member, one): &(&Member, Option<Arc<ServerIdentity>>)| {
+                one.as_ref().is_none_or(|one| has(member, one))
+            };
+            identities.iter().any(has)
+        };
+        let mut all = era::capabilities(self.protocol);
+        if let Some(all) = all.as_object_mut() {
+            all.retain(|name, _| match &name[..] {
+                "completions" => any(&completes),
+                "logging" => any(&|_, one| one.declares(&["logging"])),
+                "tasks" => any(&makes_tasks),
+                _ => true,
+            });
+        }
+        if !any(&|member, one| {
+            member.config.policy.exposes(ListKind::Resources) && one.declares(&["resources", "subscribe"])
+        }) {
+            all["resources"] = json!({ "listChanged": true });
+        }
+        if all.get("tasks").is_some() && !any(&|member, one| makes_tasks(member, one) && one.tasks().cancels) {
+            all["tasks"] = tasks(false);
+        }
+        let extensions = self.view.extensions(era);
+        if !extensions.is_empty() {
+            all["extensions"] = Value::Object(extensions);
+        }
+        all
+    }
+
+    fn of_face(&self, member: &Member, identity: &ServerIdentity) -> String {
+        let extensions = self.view.extensions(self.era());
+        let mut kept: Vec<String> = Vec::new();
+        let mut keep =
+            |name: &str, value: &[u8]| kept.push(format!("{}:{}", Value::from(name), String::from_utf8_lossy(value)));
+        for (key, value) in entries(&identity.capabilities, MAX_CAPABILITIES).unwrap_or_default() {
+            let name = text(&key).unwrap_or_default();
+            match &name[..] {
+                _ if value[..] == *b"null" => {}
+                b"extensions" => {}
+                b"tasks" => {
+                    if let Some(tasks) = self.legacy_tasks(member, identity) {
+                        keep("tasks", routed_tasks(&value).unwrap_or(tasks.to_string().into_bytes()).as_ref());
+                    }
+                }
+                name if self.is_routed(member, name) => keep(&String::from_utf8_lossy(name), &value),
+                _ => {}
+            }
+        }
+        if identity.era() == Era::Modern
+            && let Some(tasks) = self.legacy_tasks(member, identity)
+        {
+            keep("tasks", tasks.to_string().as_bytes());
+        }
+        if !extensions.is_empty() {
+            let ids: Vec<_> = identity.extensions();
+            let known = ids.iter().filter_map(|(id, raw)| Some((std::str::from_utf8(id).ok()?, raw.clone())));
+            let mut routed: Vec<_> = known.filter(|(id, _)| extensions.contains_key(*id)).collect();
+            let added = extensions.keys().filter(|id| !ids.iter().any(|(known, _)| known == id.as_bytes()));
+            routed.extend(added.map(|id| (&**id, Bytes::from_static(b"{}"))));
+            let routed =
+                routed.iter().map(|(id, raw)| format!("{}:{}", Value::from(*id), String::from_utf8_lossy(raw)));
+            keep("extensions", format!("{{{}}}", routed.collect::<Vec<_>>().join(",")).as_bytes());
+        }
+        format!("{{{}}}", kept.join(","))
+    }
+
+    /// Whether agents with this version can use a capability of the server of a face.
+    fn is_routed(&self, member: &Member, name: &[u8]) -> bool {
+        let exposes = |kind| member.config.policy.exposes(kind);
+        let is_exposed = match name {
+            b"tools" => exposes(ListKind::Tools),
+            b"prompts" => exposes(ListKind::Prompts),
+            b"resources" => exposes(ListKind::Resources),
+            b"completions" => exposes(ListKind::Prompts) || exposes(ListKind::Resources),
+            b"logging" => true,
+            // `experimental`, and what mcpd does not know.
+            _ => member.receives_unknown_methods(self.era()),
+        };
+        is_exposed && era::has(self.protocol, name)
+    }
+
+    /// The capability `tasks` that a legacy agent has at this server.
+    fn legacy_tasks(&self, member: &Member, identity: &ServerIdentity) -> Option<Value> {
+        let has_tasks = era::has(self.protocol, "tasks") && makes_tasks(member, identity);
+        has_tasks.then(|| tasks(identity.tasks().cancels))
+    }
+}
+
+/// The raw `serverInfo` of mcpd.
+pub(super) fn daemon_info() -> String {
+    json!({ "name": "mcpd", "version": env!("CARGO_PKG_VERSION") }).to_string()
+}
+
+/// Whether the server completes arguments. A server of the first version cannot declare it.
+fn completes(member: &Member, identity: &ServerIdentity) -> bool {
+    let exposes = |kind| member.config.policy.exposes(kind);
+    let is_declared = identity.declares(&["completions"])
+        || (!era::has(identity.protocol, "completions")
+            && (identity.declares(&["prompts"]) || identity.declares(&["resources"])));
+    is_declared && (exposes(ListKind::Prompts) || exposes(ListKind::Resources))
+}
+
+/// Whether tool calls can be tasks.
+fn makes_tasks(member: &Member, identity: &ServerIdentity) -> bool {
+    let tasks = identity.tasks();
+    let declared = if identity.era() == Era::Modern { tasks.declared } else { tasks.of_calls };
+    declared && member.config.policy.exposes(ListKind::Tools)
+}
+
+/// The legacy capability `tasks` for tool calls. mcpd itself answers `tasks/list`.
+fn tasks(cancels: bool) -> Value {
+    let mut tasks = json!({ "list": {}, "requests": { "tools": { "call": {} } } });
+    if cancels {
+        tasks["cancel"] = json!({});
+    }
+    tasks
+}
+
+/// The raw capability `tasks` of a legacy server, if mcpd routes all of it.
+fn routed_tasks(raw: &Bytes) -> Option<Vec<u8>> {
+    let value: Value = serde_json::from_slice(raw).ok()?;
+    let only = |value: &Value, names: &[&str]| {
+        value.as_object().is_some_and(|members| members.keys().all(|name| names.contains(&&**name)))
+    };
+    let requests = &value["requests"];
+    let is_routed = only(&value, &["list", "cancel", "requests"])
+        && only(requests, &["tools"])
+        && only(&requests["tools"], &["call"]);
+    is_routed.then(|| raw.to_vec())
+}
+
+/// A raw `serverInfo` with mcpd in its `_meta`. `None` if it is malformed.
+fn with_daemon(info: &Bytes, daemon: &str) -> Option<String> {
+    let entry = format!(r#""{DAEMON}":{daemon}"#);
+    let [meta] = members(info, ["_meta"]).ok()?;
+    let changes = match meta {
+        Some(meta) if meta.starts_with(b"{") => {
+            let replacement = applied(&meta, &replace_members(&meta, &[DAEMON], &entry).ok()?).into();
+            vec![Change { part: meta, replacement }]
+        }
+        Some(_) => replace_members(info, &["_meta"], &format!(r#""_meta":{{{entry}}}"#)).ok()?,
+        None => vec![with_first(info, &format!(r#""_meta":{{{entry}}}"#))],
+    };
+    String::from_utf8(applied(info, &changes)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daemon_is_added_to_the_name_of_a_server() {
+        let daemon = r#"{"name":"mcpd"}"#;
+        for (info, expected) in [
+            (r#"{"name":"s","x":1.0}"#, r#"{"_meta":{"mcpd/daemon":{"name":"mcpd"}},"name":"s","x":1.0}"#),
+            ("{}", r#"{"_meta":{"mcpd/daemon":{"name":"mcpd"}}}"#),
+            (
+                r#"{"name":"s","_meta":{"a/b":1.0,"mcpd/daemon":7}}"#,
+                r#"{"name":"s","_meta":{"mcpd/daemon":{"name":"mcpd"},"a/b":1.0}}"#,
+            ),
+            (r#"{"_meta":{},"name":"s"}"#, r#"{"_meta":{"mcpd/daemon":{"name":"mcpd"}},"name":"s"}"#),
+            (r#"{"_meta":7,"name":"s"}"#, r#"{"_meta":{"mcpd/daemon":{"name":"mcpd"}},"name":"s"}"#),
+        ] {
+            assert_eq!(with_daemon(&Bytes::from_static(info.as_bytes()), daemon).as_deref(), Some(expected), "{info}");
+        }
+        assert_eq!(with_daemon(&Bytes::from_static(br#"{"_meta":{},"_meta":{}}"#), daemon), None);
+    }
+
+    #[test]
+    fn tasks_of_tool_calls_keep_their_form() {
+        for (raw, expected) in [
+            (r#"{"requests":{"tools":{"call":{}}},"list":{"x":1.0}}"#, true),
+            (r#"{"requests":{"tools":{"call":{}},"prompts":{"get":{}}}}"#, false),
+            (r#"{"requests":{"tools":{"call":{}}},"more":{}}"#, false),
+            ("{}", false),
+        ] {
+            let raw = Bytes::from_static(raw.as_bytes());
+            assert_eq!(routed_tasks(&raw), expected.then(|| raw.to_vec()), "{raw:?}");
+        }
+    }
+}

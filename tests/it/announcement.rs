@@ -1,0 +1,319 @@
+//! mcpd announces what it serves: no method of an announced capability is unknown. A face announces what its server does.
+
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, quoted, result, until};
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+const SKILLS: &str = "io.modelcontextprotocol/skills";
+
+/// A server of this era with a library of these members, beside a prompt, a resource and a template.
+fn library(place: &Rc<Place>, era: Era, name: &str, more: &Value) -> Server {
+    let mut library = json!({
+        "prompts": [{"name": "greet"}],
+        "resources": [{"uri": format!("{name}://1"), "name": "one"}],
+        "resourceTemplates": [{"uriTemplate": format!("{name}://{{id}}"), "name": "any"}],
+    });
+    let members = library.as_object_mut().expect("an object");
+    members.extend(more.as_object().expect("an object").clone());
+    let file = place.write(&format!("{name}.json"), library.to_string());
+    era.server(name).arg("--library").arg(file)
+}
+
+fn full(place: &Rc<Place>, era: Era, name: &str) -> Server {
+    library(place, era, name, &json!({"completions": true, "logging": true})).flags("--tasks")
+}
+
+/// A server with skills, and an extension that no other server has.
+fn extended(place: &Rc<Place>, era: Era, name: &str) -> Server {
+    let skill = json!({"uri": format!("skill://{name}/SKILL.md"), "name": name, "description": "d"});
+    let extensions = json!({SKILLS: {}, format!("io.example/{name}"): {}});
+    let methods = json!({format!("{name}/run"): null, format!("io.example/{name}"): null});
+    library(place, era, name, &json!({"extensions": extensions, "methods": methods, "skills": [skill]}))
+}
+
+/// A server that has none of the capabilities that not every server has.
+fn poor(place: &Rc<Place>, era: Era, name: &str) -> Server {
+    library(place, era, name, &json!({"completions": false, "subscribe": false}))
+}
+
+/// An agent of this era at the face of `server`, or in the view of all, and what is announced to it.
+fn introduced(era: Era, daemon: &Daemon, server: Option<&str>) -> (Agent, Value) {
+    let meta = server.map_or_else(|| json!({}), |server| json!({"mcpd/server": server}));
+    let (mut agent, answer) = match era {
+        Era::Legacy => {
+            let mut agent = Agent::connect(daemon);
+            let answer = agent.initialize_with("2025-11-25", &json!({}), &meta);
+            (agent, answer)
+        }
+        Era::Modern => {
+            let mut agent = Agent::modern(daemon, &json!({"extensions": {TASKS: {}}}));
+            agent.meta.extend(meta.as_object().expect("an object").clone());
+            let answer = agent.request("server/discover", &json!({}));
+            (agent, answer)
+        }
+    };
+    agent.discard_notifications("notifications/tools/list_changed");
+    let announced = result(&answer).clone();
+    (agent, announced)
+}
+
+fn face(era: Era, daemon: &Daemon, server: &str) -> Value {
+    introduced(era, daemon, Some(server)).1
+}
+
+fn list(agent: &mut Agent, method: &str, kind: &str, key: &str) -> Vec<Value> {
+    let answer = agent.request(method, &json!({}));
+    result(&answer)[kind].as_array().expect("a list").iter().map(|item| item[key].clone()).collect()
+}
+
+/// Requests of an announced capability, for everything that the agent has listed.
+fn requests(agent: &mut Agent, era: Era, name: &str, capability: &Value) -> Vec<(&'static str, Value)> {
+    let ids = |methods: &[&'static str]| methods.iter().map(|method| (*method, json!({"taskId": "x"}))).collect();
+    match name {
+        "tools" => {
+            let tools = list(agent, "tools/list", "tools", "name");
+            let tools = tools.iter().filter(|tool| tool.as_str().is_some_and(|tool| tool.ends_with("echo")));
+            tools.map(|tool| ("tools/call", json!({"name": tool, "arguments": {}}))).collect()
+        }
+        "prompts" => {
+            let prompts = list(agent, "prompts/list", "prompts", "name");
+            prompts.iter().map(|name| ("prompts/get", json!({"name": name}))).collect()
+        }
+        "resources" => {
+            list(agent, "resources/templates/list", "resourceTemplates", "uriTemplate");
+            let uris = list(agent, "resources/list", "resources", "uri");
+            let mut methods = vec!["resources/read"];
+            if capability["subscribe"] == true && era == Era::Legacy {
+                methods.extend(["resources/subscribe", "resources/unsubscribe"]);
+            }
+            let of = |uri: &Value| methods.iter().map(|method| (*method, json!({"uri": uri}))).collect::<Vec<_>>();
+            uris.iter().flat_map(of).collect()
+        }
+        "completions" => {
+            let prompts = list(agent, "prompts/list", "prompts", "name").into_iter();
+            let prompts = prompts.map(|name| json!({"type": "ref/prompt", "name": name}));
+            let templates = list(agent, "resources/templates/list", "resourceTemplates", "uriTemplate").into_iter();
+            let references = prompts.chain(templates.map(|uri| json!({"type": "ref/resource", "uri": uri})));
+            let complete = |one| ("completion/complete", json!({"ref": one, "argument": {"name": "a", "value": ""}}));
+            references.map(complete).collect()
+        }
+        "logging" if era == Era::Legacy => vec![("logging/setLevel", json!({"level": "error"}))],
+        "logging" => Vec::new(),
+        "tasks" => {
+            let mut all: Vec<_> = ids(&["tasks/get", "tasks/result"]);
+            all.extend(capability["list"].is_object().then(|| ("tasks/list", json!({}))));
+            all.extend(capability["cancel"].is_object().then(|| ("tasks/cancel", json!({"taskId": "x"}))));
+            all
+        }
+        "extensions" => capability.as_object().expect("an object").keys().flat_map(|id| methods(agent, id)).collect(),
+        other => panic!("say which methods the capability `{other}` has"),
+    }
+}
+
+/// Requests of an announced extension.
+fn methods(agent: &mut Agent, extension: &str) -> Vec<(&'static str, Value)> {
+    match extension {
+        TASKS => ["tasks/get", "tasks/update", "tasks/cancel"].map(|method| (method, json!({"taskId": "x"}))).into(),
+        SKILLS => {
+            let skills = list(agent, "skills/list", "skills", "uri");
+            skills.iter().map(|uri| ("skills/get", json!({"uri": uri}))).collect()
+        }
+        "io.example/old-extended" => vec![("old-extended/run", json!({})), ("io.example/old-extended", json!({}))],
+        "io.example/new-extended" => vec![("new-extended/run", json!({})), ("io.example/new-extended", json!({}))],
+        other => panic!("say which methods the extension `{other}` has"),
+    }
+}
+
+#[test]
+fn no_method_of_an_announced_capability_is_unknown() {
+    let place = Place::new();
+    let servers = [
+        full(&place, Era::Legacy, "old"),
+        full(&place, Era::Modern, "new"),
+        poor(&place, Era::Legacy, "old-poor"),
+        poor(&place, Era::Modern, "new-poor"),
+        extended(&place, Era::Legacy, "old-extended"),
+        extended(&place, Era::Modern, "new-extended"),
+        Server::named("plain"),
+        Server::named("own").line("sharing = 'session'"),
+    ];
+    let daemon = servers.into_iter().fold(Setup::new(), Setup::server).start_in(&place);
+    let faces = ["old", "new", "old-poor", "new-poor", "old-extended", "new-extended", "plain", "own"].map(Some);
+    for (era, server) in
+        Era::BOTH.into_iter().flat_map(|era| faces.into_iter().chain([None]).map(move |one| (era, one)))
+    {
+        let (mut agent, announced) = introduced(era, &daemon, server);
+        let mut called = 0;
+        for (name, capability) in announced["capabilities"].as_object().expect("an object") {
+            for (method, params) in requests(&mut agent, era, name, capability) {
+                let answer = agent.request(method, &params);
+                assert_ne!(answer["error"]["code"], -32601, "{era:?} {server:?} {name} {method} {params}: {answer}");
+                called += 1;
+            }
+        }
+        assert!(called > 0, "{era:?} {server:?}");
+        agent.disconnect();
+    }
+}
+
+#[test]
+fn capability_that_no_server_has_is_not_announced() {
+    let place = Place::new();
+    let daemon =
+        Setup::with(poor(&place, Era::Legacy, "old")).server(poor(&place, Era::Modern, "new")).start_in(&place);
+    let changes = json!({"listChanged": true});
+    for era in Era::BOTH {
+        let (_, announced) = introduced(era, &daemon, None);
+        let expected = json!({"tools": changes, "prompts": changes, "resources": changes});
+        assert_eq!(announced["capabilities"], expected, "{era:?}");
+        assert_eq!(face(era, &daemon, "old")["capabilities"], expected, "{era:?}");
+    }
+}
+
+#[test]
+fn server_that_is_not_known_yet_may_have_every_capability() {
+    let place = Place::new();
+    let late = poor(&place, Era::Legacy, "late").arg("--exit-unless").arg(place.path("gate"));
+    let daemon = Setup::with(late).spawn_in(&place);
+    daemon.wait_row("late", "has failed", |row| !row["last_error"].is_null());
+    let (mut agent, announced) = introduced(Era::Legacy, &daemon, None);
+    let capabilities = announced["capabilities"].as_object().expect("an object");
+    assert_eq!(
+        capabilities.keys().collect::<Vec<_>>(),
+        ["completions", "logging", "prompts", "resources", "tasks", "tools"]
+    );
+    assert_eq!(capabilities["resources"]["subscribe"], true);
+    place.write("gate", "");
+    daemon.client(&["restart", "late"]).expect_code(0);
+    let reference = json!({"type": "ref/prompt", "name": "late__greet"});
+    let complete = json!({"ref": reference, "argument": {"name": "a", "value": ""}});
+    let answer = agent.request("completion/complete", &complete);
+    agent.discard_notifications("notifications/tools/list_changed");
+    assert_eq!(result(&answer), &json!({"completion": {"values": []}}), "it completes nothing");
+    let answer = agent.request("resources/subscribe", &json!({"uri": "late://1"}));
+    assert_eq!(code(&answer), -32602, "{answer}");
+}
+
+#[test]
+fn face_has_the_name_instructions_and_capabilities_of_its_server() {
+    let place = Place::new();
+    let server = |era, name: &str| {
+        let text = format!(" {name} \n");
+        full(&place, era, name).flags("--server-name").arg(format!("name of {name}")).arg("--instructions").arg(text)
+    };
+    let own = server(Era::Legacy, "own").line("sharing = 'session'");
+    let setup = Setup::with(server(Era::Legacy, "old")).server(server(Era::Modern, "new")).server(own);
+    let daemon = setup.start_in(&place);
+    let list_changed = json!({"listChanged": true});
+    let common = json!({
+        "prompts": list_changed, "resources": {"listChanged": true, "subscribe": true},
+        "completions": {}, "logging": {}, "tools": list_changed,
+    });
+    for (era, name) in Era::BOTH.into_iter().flat_map(|era| ["old", "new", "own"].map(|name| (era, name))) {
+        let found = face(era, &daemon, name);
+        let mut expected = common.clone();
+        match era {
+            Era::Legacy => {
+                expected["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+            }
+            Era::Modern => expected["extensions"] = json!({TASKS: {}}),
+        }
+        assert_eq!(found["capabilities"], expected, "{era:?} {name}");
+        assert_eq!(found["instructions"], format!(" {name} \n"));
+        let info = match era {
+            Era::Legacy => &found["serverInfo"],
+            Era::Modern => &found["_meta"]["io.modelcontextprotocol/serverInfo"],
+        };
+        assert_eq!(info["name"], format!("name of {name}"), "{era:?} {found}");
+        assert_eq!(info["_meta"]["mcpd/daemon"]["name"], "mcpd", "{era:?} {found}");
+    }
+}
+
+#[test]
+fn policy_that_hides_a_kind_hides_its_capability_in_a_face() {
+    let place = Place::new();
+    let daemon = Setup::with(full(&place, Era::Legacy, "s").line("expose = ['prompts']")).start_in(&place);
+    let found = face(Era::Legacy, &daemon, "s");
+    let names: Vec<_> = found["capabilities"].as_object().expect("an object").keys().collect();
+    assert_eq!(names, ["completions", "logging", "prompts"]);
+}
+
+#[test]
+fn face_waits_for_the_handshake_of_its_server() {
+    let place = Place::new();
+    let gated = |name: &str| Server::named(name).flags("--server-name real --exit-unless").arg(place.path("gate"));
+    let own = gated("own").line("sharing = 'session'");
+    let daemon = Setup::with(gated("a")).server(own).spawn_in(&place);
+    daemon.wait_status("it answers", |_| true);
+    let waiting: Vec<_> = ["a", "own"].into_iter().flat_map(|server| Era::BOTH.map(|era| (era, server))).collect();
+    let waiting: Vec<_> = waiting
+        .into_iter()
+        .map(|(era, server)| {
+            let info = json!({"name": "test-agent", "version": "7"});
+            let (mut agent, id);
+            match era {
+                Era::Legacy => {
+                    agent = Agent::connect(&daemon);
+                    let params = json!({
+                        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": {"mcpd/server": server},
+                    });
+                    id = agent.start_request("initialize", &params);
+                    result(&agent.request("ping", &json!({})));
+                }
+                Era::Modern => {
+                    agent = Agent::modern(&daemon, &json!({}));
+                    agent.meta.insert("mcpd/server".to_owned(), server.into());
+                    id = agent.start_request("server/discover", &json!({}));
+                }
+            }
+            (era, agent, id)
+        })
+        .collect();
+    place.write("gate", "");
+    for (era, mut agent, id) in waiting {
+        let found = result(&agent.answer(&id)).clone();
+        let name = match era {
+            Era::Legacy => &found["serverInfo"]["name"],
+            Era::Modern => &found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"],
+        };
+        assert_eq!(name, "real", "{era:?} {found}");
+        agent.disconnect();
+    }
+}
+
+#[test]
+fn face_of_a_server_that_cannot_start_has_its_configured_name() {
+    let daemon = Setup::with(Server::run_by("a", "/nonexistent/command")).start();
+    for era in Era::BOTH {
+        let found = face(era, &daemon, "a");
+        let info = match era {
+            Era::Legacy => &found["serverInfo"],
+            Era::Modern => &found["_meta"]["io.modelcontextprotocol/serverInfo"],
+        };
+        assert_eq!((&info["name"], &info["version"]), (&json!("a"), &json!("unknown")), "{era:?}");
+        assert!(found["capabilities"]["tools"].is_object(), "{found}");
+    }
+}
+
+#[test]
+fn face_is_known_from_memory_before_its_server_runs() {
+    let place = Place::new();
+    let setup = || {
+        let server = poor(&place, Era::Legacy, "s").flags("--server-name real --instructions text --exit-unless");
+        Setup::with(server.arg(place.path("gate")))
+    };
+    place.write("gate", "");
+    let mut daemon = setup().start_in(&place);
+    let before = face(Era::Legacy, &daemon, "s");
+    let cache = place.path("home").join(".cache/mcpd/tools");
+    until("the lists are stored", || (std::fs::read_dir(&cache).ok()?.count() > 0).then_some(()));
+    daemon.term();
+    drop(daemon);
+    std::fs::remove_file(place.path("gate")).expect("it is there");
+    let daemon = setup().spawn_in(&place);
+    daemon.wait_row("s", "has failed", |row| !row["last_error"].is_null());
+    assert_eq!(face(Era::Legacy, &daemon, "s"), before, "{}", quoted(&cache));
+}

@@ -36,8 +36,7 @@ impl Middle {
     pub(crate) fn mcpd_of(era: Era, servers: usize, tools: usize, core: usize) -> io::Result<Self> {
         let myself = std::env::current_exe()?;
         let server = format!("command = '{}'\nargs = ['{}', '{tools}']\n", myself.display(), era.mode());
-        let names = ["echo".to_owned()].into_iter().chain((1..).map(|number| format!("echo-{number}")));
-        let servers: String = names.take(servers).map(|name| format!("[servers.{name}]\n{server}")).collect();
+        let servers: String = server_names(servers).map(|name| format!("[servers.{name}]\n{server}")).collect();
         Self::mcpd_with(&servers, core)
     }
 
@@ -131,6 +130,16 @@ impl Middle {
         Ok(connection)
     }
 
+    /// Connects an agent to the face of a server.
+    pub(crate) fn connect_to_face(&mut self, server: &str) -> io::Result<Connection> {
+        let mut connection = self.connect_when_listening()?;
+        let params = format!(r#"{{"server":"{server}"}}"#);
+        let face = format!(r#"{{"jsonrpc":"2.0","method":"notifications/mcpd/server","params":{params}}}"#);
+        connection.write_raw(format!("{face}\n").as_bytes())?;
+        connection.initialize()?;
+        Ok(connection)
+    }
+
     /// A connected agent that has sent nothing.
     pub(crate) fn connect_when_listening(&mut self) -> io::Result<Connection> {
         let start = Instant::now();
@@ -172,6 +181,11 @@ impl Drop for Middle {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// The names of the echo servers of [`Middle::mcpd`].
+pub(crate) fn server_names(servers: usize) -> impl Iterator<Item = String> {
+    ["echo".to_owned()].into_iter().chain((1..).map(|number| format!("echo-{number}"))).take(servers)
 }
 
 /// Sleeps for one polling interval.

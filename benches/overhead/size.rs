@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::connection::Request;
-use crate::middle::Middle;
+use crate::middle::{Middle, server_names};
 use crate::sides::await_tools;
 use crate::stats::median;
 use crate::table::{Marker, Table};
@@ -15,9 +15,13 @@ const AGENTS: usize = 100;
 /// A plausible number of servers.
 const SERVERS: usize = 10;
 
+/// Servers whose faces are in use, each by one agent.
+const FACES: usize = 50;
+
 pub(crate) fn measure(table: &mut Table) -> io::Result<()> {
     idle(table)?;
     session(table)?;
+    faces(table)?;
     guards(table)
 }
 
@@ -47,6 +51,30 @@ fn session(table: &mut Table) -> io::Result<()> {
     }
     let session = (procfs::memory_kib(daemon.pid(), "Rss")? - before) / AGENTS as f64;
     table.single("each further session, RSS", "KiB", session, Marker::AtMost(64.0));
+    drop(agents);
+    daemon.stop()?;
+    Ok(())
+}
+
+/// The first agent of each face, beside one of the aggregate. All use the same instances.
+fn faces(table: &mut Table) -> io::Result<()> {
+    let mut daemon = Middle::mcpd(FACES, 3, cores::MIDDLE)?;
+    let mut aggregate = daemon.connect()?;
+    await_tools(&mut aggregate, FACES)?;
+    let processes = procfs::descendants(daemon.pid())?.len();
+    let before = procfs::memory_kib(daemon.pid(), "Rss")?;
+    let mut agents = Vec::new();
+    for server in server_names(FACES) {
+        let mut agent = daemon.connect_to_face(&server)?;
+        await_tools(&mut agent, 1)?;
+        agent.call(&Request::call("echo", "hello"))?;
+        agents.push(agent);
+    }
+    let session = (procfs::memory_kib(daemon.pid(), "Rss")? - before) / FACES as f64;
+    table.single("idle session at a face, RSS", "KiB", session, Marker::AtMost(64.0));
+    if procfs::descendants(daemon.pid())?.len() != processes {
+        return Err(io::Error::other("a face has started another instance of its server"));
+    }
     drop(agents);
     daemon.stop()?;
     Ok(())

@@ -42,7 +42,7 @@ REFUSED = {
     "malformed params": ([-32602] * 7, CHECKED),
     "malformed lines": ([-32700] + [-32600] * 7, "mcpd forwards only messages that every parser reads alike, and answers others"),
     "cancellation: progress after it": ([], "a request has ended when it is cancelled"),
-    "unknown methods and notifications": ([-32601] * 4, "mcpd forwards only methods that it knows the owner of"),
+    "methods of the other era": ([-32601], "mcpd speaks both eras"),
     "pagination: cursors": ([-32602] * 5, "a list has one page"),
     "a second initialize": ([-32600], "a connection has one handshake"),
 }

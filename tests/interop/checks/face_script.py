@@ -357,9 +357,13 @@ def unknown_methods(client, _):
     """unknown methods and notifications"""
     client.ask("none")
     client.ask("none/none", {"x": 1})
-    client.ask("server/discover", {})
     client.ask("skills/list", {})
     client.notify("notifications/none", x=1)
+
+
+def other_era(client, _):
+    """methods of the other era"""
+    client.ask("server/discover", {})
 
 
 def malformed_params(client, _):
@@ -434,6 +438,7 @@ FEATURES = [
     elicitation_as_task,
     ping,
     unknown_methods,
+    other_era,
     malformed_params,
     malformed_lines,
     pagination,

@@ -59,7 +59,11 @@ pub(crate) fn known_sandbox(settings: &[(String, Setting)], sources: &dyn Source
         Some(Setting::List(args)) => args.as_slice(),
         _ => &[],
     };
-    sandbox_advice::known_to_work(command, args, sources)
+    let env = match setting("env") {
+        Some(Setting::Table(env)) => env.as_slice(),
+        _ => &[],
+    };
+    sandbox_advice::known_to_work(command, args, env, sources)
 }
 
 impl<'a> Plan<'a> {

@@ -17,26 +17,30 @@ const RUNNERS: &[&str] = &["bunx", "npx", "pnpx", "uvx"];
 /// Options of these programs that take a value.
 const RUNNER_OPTIONS: &[&str] = &["--package", "-p", "--from", "--with", "--python", "--registry", "--index-url"];
 
-/// Which arguments of a package name the files that it needs beside those that every server has.
-enum PathArguments {
+/// The files that a package needs beside those that every server has.
+enum NeededPaths {
     /// None.
     None,
     /// Every argument is a directory to work in.
-    All,
-    /// The values of these options.
-    Options(&'static [&'static str]),
+    Arguments,
+    /// The values of these options, and Git's configuration: Git does not start if that exists and cannot be read.
+    Repositories(&'static [&'static str]),
+    /// The directory of the file that this variable names, if it is set. The server replaces the file by a new one.
+    FileOfVariable(&'static str),
 }
 
 /// Packages that were found to work at level `files`.
-const KNOWN: &[(&str, PathArguments)] = &[
-    ("@modelcontextprotocol/server-everything", PathArguments::None),
-    ("@modelcontextprotocol/server-filesystem", PathArguments::All),
-    ("@modelcontextprotocol/server-memory", PathArguments::None),
-    ("@modelcontextprotocol/server-sequential-thinking", PathArguments::None),
-    ("mcp-server-fetch", PathArguments::None),
-    ("mcp-server-git", PathArguments::Options(&["--repository", "-r"])),
-    ("mcp-server-time", PathArguments::None),
+const KNOWN: &[(&str, NeededPaths)] = &[
+    ("@modelcontextprotocol/server-everything", NeededPaths::None),
+    ("@modelcontextprotocol/server-filesystem", NeededPaths::Arguments),
+    ("@modelcontextprotocol/server-memory", NeededPaths::FileOfVariable("MEMORY_FILE_PATH")),
+    ("@modelcontextprotocol/server-sequential-thinking", NeededPaths::None),
+    ("mcp-server-fetch", NeededPaths::None),
+    ("mcp-server-git", NeededPaths::Repositories(&["--repository", "-r"])),
+    ("mcp-server-time", NeededPaths::None),
 ];
+/// Git's configuration of the user (git-config(1)).
+const GIT_CONFIG: &[&str] = &["~/.gitconfig", "~/.config/git"];
 /// Packages that inspect or signal other processes, which they cannot do in a sandbox.
 const PROCESS_INSPECTING: &[&str] = &["@wonderwhy-er/desktop-commander", "mcp-server-process", "process-mcp-server"];
 
@@ -62,27 +66,44 @@ pub(crate) fn process_inspecting_package(command: &str, args: &[String]) -> Opti
     PROCESS_INSPECTING.iter().find(|known| **known == package).copied()
 }
 
-/// The sandbox at level `files` in which a command is known to work.
-pub(crate) fn known_to_work(command: &str, args: &[String], sources: &dyn Sources) -> Option<Sandbox> {
+/// The sandbox at level `files` in which a command is known to work. `env` has the variables of the server's configuration.
+pub(crate) fn known_to_work(
+    command: &str,
+    args: &[String],
+    env: &[(String, String)],
+    sources: &dyn Sources,
+) -> Option<Sandbox> {
     let (package, rest) = package(command, args)?;
-    let (_, path_arguments) = KNOWN.iter().find(|(known, _)| *known == package)?;
-    let write: Vec<_> = match path_arguments {
-        PathArguments::None => Vec::new(),
-        PathArguments::All => rest.iter().map(PathBuf::from).collect(),
-        PathArguments::Options(options) => values(rest, options).map(PathBuf::from).collect(),
-    };
+    let (_, needed) = KNOWN.iter().find(|(known, _)| *known == package)?;
     let protected = ProtectedDirectories::of(sources);
     let is_usable = |path: &PathBuf| {
-        let text = path.to_string_lossy();
-        let home = || sources.home().map(|home| home.to_string_lossy().into_owned());
-        let expanded = match text.strip_prefix("~/").or_else(|| text.strip_prefix("${HOME}/")) {
-            Some(below) => home().map(|home| PathBuf::from(home).join(below)),
-            None => Some(path.clone()).filter(|path| path.is_absolute()),
-        };
+        let expanded = expanded(path, sources);
         expanded.is_some_and(|path| sources.exists(&path) && protected.opened_by(&path).is_none())
     };
-    let is_complete = !matches!(path_arguments, PathArguments::All) || !write.is_empty();
-    (is_complete && write.iter().all(is_usable)).then(|| Sandbox { write, ..Sandbox::of_level(SandboxLevel::Files) })
+    let (mut read, mut write) = (Vec::new(), Vec::new());
+    match needed {
+        NeededPaths::None => {}
+        NeededPaths::Arguments if rest.is_empty() => return None,
+        NeededPaths::Arguments => write.extend(rest.iter().map(PathBuf::from)),
+        NeededPaths::Repositories(options) => {
+            write.extend(values(rest, options).map(PathBuf::from));
+            read.extend(GIT_CONFIG.iter().map(PathBuf::from).filter(is_usable));
+        }
+        NeededPaths::FileOfVariable(variable) => {
+            if let Some((_, file)) = env.iter().find(|(name, _)| name == variable) {
+                write.push(Path::new(file).parent()?.to_owned());
+            }
+        }
+    }
+    write.iter().all(is_usable).then(|| Sandbox { read, write, ..Sandbox::of_level(SandboxLevel::Files) })
+}
+
+/// A path of the configuration that is absolute, or begins with the home directory.
+fn expanded(path: &Path, sources: &dyn Sources) -> Option<PathBuf> {
+    match path.strip_prefix("~").or_else(|_| path.strip_prefix("${HOME}")) {
+        Ok(below) => Some(sources.home()?.join(below)),
+        Err(_) => Some(path.to_owned()).filter(|path| path.is_absolute()),
+    }
 }
 
 /// The package without its version, and the arguments behind it.
@@ -143,11 +164,39 @@ mod tests {
             ("node", "@modelcontextprotocol/server-memory", None),
             ("npx", "-y", None),
         ] {
-            let found = known_to_work(command, &words(args), &sources);
+            let found = known_to_work(command, &words(args), &[], &sources);
             let write = found.map(|sandbox| sandbox.write);
             let expected = expected.map(|paths| paths.iter().map(PathBuf::from).collect::<Vec<_>>());
             assert_eq!(write, expected, "{command} {args}");
         }
+    }
+
+    #[test]
+    fn directory_of_the_memory_file_can_be_written() {
+        let sources = Table::from([("~", "/home/u"), ("/home/u", ""), ("/home/u/notes", "")]);
+        for (file, expected) in [
+            ("/home/u/notes/memory.json", Some("/home/u/notes")),
+            ("~/notes/memory.json", Some("~/notes")),
+            // Its directory is the home directory.
+            ("${HOME}/memory.json", None),
+            ("/srv/missing/memory.json", None),
+            ("memory.json", None),
+        ] {
+            let env = [("MEMORY_FILE_PATH".to_owned(), file.to_owned())];
+            let args = words("-y @modelcontextprotocol/server-memory");
+            let write = known_to_work("npx", &args, &env, &sources).map(|sandbox| sandbox.write);
+            assert_eq!(write, expected.map(|path| vec![PathBuf::from(path)]), "{file}");
+        }
+    }
+
+    #[test]
+    fn configuration_of_git_can_be_read_if_it_exists() {
+        let args = words("mcp-server-git --repository /srv/repo");
+        let read = |sources: &Table| known_to_work("uvx", &args, &[], sources).expect("it is known").read;
+        let mut sources = Table::from([("~", "/home/u"), ("/srv/repo", "")]);
+        assert_eq!(read(&sources), [PathBuf::new(); 0]);
+        sources.insert("/home/u/.gitconfig", "");
+        assert_eq!(read(&sources), [PathBuf::from("~/.gitconfig")]);
     }
 
     #[test]

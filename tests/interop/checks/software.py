@@ -40,8 +40,8 @@ class Software:
     def rmcp(self):
         return Listening([str(self._installed / "rmcp-http-server")], "/mcp")
 
-    def npx(self, name, **more):
-        command = ["npx", "--no-install", f"mcp-server-{name}"]
+    def npx(self, name, *args, **more):
+        command = ["npx", "--no-install", f"@modelcontextprotocol/server-{name}", *args]
         script = self._installed / f"node_modules/.bin/mcp-server-{name}"
         return Server(command, script=str(script), cwd=str(self._installed), **more)
 
@@ -60,9 +60,7 @@ class Software:
 
 def all_servers(software, directory):
     """Each under the name that the daemon knows it by. `directory` gets their data."""
-    notes, repository = directory / "notes", directory / "repository"
-    notes.mkdir()
-    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    notes, repository = new_data(directory)
     return {
         "everything": software.node("everything"),
         "filesystem": software.node("filesystem", str(notes), deny=WRITING),
@@ -72,6 +70,14 @@ def all_servers(software, directory):
         "npx": software.npx("memory", env=memory_file(directory, "npx")),
         "uvx": software.uvx("time"),
     }
+
+
+def new_data(directory):
+    """The directory of notes and the repository of Git that servers work on."""
+    notes, repository = directory / "notes", directory / "repository"
+    notes.mkdir()
+    subprocess.run(["git", "init", "--quiet", str(repository)], check=True)
+    return notes, repository
 
 
 def sandboxes(level, installed, directory):

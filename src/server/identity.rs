@@ -147,15 +147,15 @@ fn bounded(object: &Bytes) -> Option<Bytes> {
     if object.len() <= MAX_PART_LEN && object.starts_with(b"{") {
         return Some(Bytes::copy_from_slice(object));
     }
-    let mut kept = String::from("{");
+    let mut text = String::from("{");
     for (key, value) in entries(object, MAX_MEMBERS).ok()? {
-        if kept.len() + key.len() + value.len() + 3 <= MAX_PART_LEN {
-            let comma = if kept.len() > 1 { "," } else { "" };
+        if text.len() + key.len() + value.len() + 3 <= MAX_PART_LEN {
+            let comma = if text.len() > 1 { "," } else { "" };
             let [key, value] = [&key, &value].map(|raw| String::from_utf8_lossy(raw));
-            kept += &format!("{comma}{key}:{value}");
+            text += &format!("{comma}{key}:{value}");
         }
     }
-    Some(format!("{kept}}}").into())
+    Some(format!("{text}}}").into())
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_kept_as_they_were_sent() {
+    fn parts_are_stored_as_they_were_sent() {
         let raw = |text: &'static str| Bytes::from_static(text.as_bytes());
         let (info, capabilities) = (raw(r#"{"name" : "s","x":1.0}"#), raw(r#"{"tools":{},"x":[1.0]}"#));
         let read = ServerIdentity::read("2025-11-25", Some(&info), &capabilities, Some(&raw(r#"" a\nb ""#)));

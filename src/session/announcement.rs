@@ -112,9 +112,10 @@ impl Announcement<'_> {
 
     fn of_face(&self, member: &Member, identity: &ServerIdentity) -> String {
         let extensions = self.view.extensions(self.era());
-        let mut kept: Vec<String> = Vec::new();
-        let mut keep =
-            |name: &str, value: &[u8]| kept.push(format!("{}:{}", Value::from(name), String::from_utf8_lossy(value)));
+        let mut announced: Vec<String> = Vec::new();
+        let mut keep = |name: &str, value: &[u8]| {
+            announced.push(format!("{}:{}", Value::from(name), String::from_utf8_lossy(value)))
+        };
         for (key, value) in entries(&identity.capabilities, MAX_CAPABILITIES).unwrap_or_default() {
             let name = text(&key).unwrap_or_default();
             match &name[..] {
@@ -144,7 +145,7 @@ impl Announcement<'_> {
                 routed.iter().map(|(id, raw)| format!("{}:{}", Value::from(*id), String::from_utf8_lossy(raw)));
             keep("extensions", format!("{{{}}}", routed.collect::<Vec<_>>().join(",")).as_bytes());
         }
-        format!("{{{}}}", kept.join(","))
+        format!("{{{}}}", announced.join(","))
     }
 
     /// Whether agents with this version can use a capability of the server of a face.

@@ -696,7 +696,7 @@ impl<T: Transport> Session<T> {
         let (era, until) = (era::of(protocol), Instant::now() + INTRODUCTION_WAIT);
         let view = self.view.of(era, face.as_ref());
         if !self.view.can_introduce(&view, self.agent.session(), era, until) {
-            self.view.await_introduction(&view, self.agent.session(), era, until, &mut self.events);
+            self.view.await_handshake(&view, self.agent.session(), era, until, &mut self.events);
         }
         // The id outlives the line.
         self.route(ParkableRequest::Introduce { id: Bytes::copy_from_slice(id), protocol, face, until });

@@ -201,20 +201,20 @@ impl SessionView {
 
     /// What the server of a face has declared, if it is known: to this agent's own instance, if the agent has one in the legacy era.
     pub(super) fn identity(&self, view: &View, session: u64, era: Era) -> Option<Arc<ServerIdentity>> {
-        Introduction::of(view, session, era)?.identity()
+        FaceHandshake::of(view, session, era)?.identity()
     }
 
     /// Whether the server of a face is known, or cannot be known by `until`, so that the agent can be introduced to it.
     pub(super) fn can_introduce(&self, view: &View, session: u64, era: Era, until: Instant) -> bool {
-        Introduction::of(view, session, era).is_none_or(|introduction| introduction.has_ended(until))
+        FaceHandshake::of(view, session, era).is_none_or(|handshake| handshake.has_ended(until))
     }
 
     /// Schedules an [`Event::RetryParked`] for when [`SessionView::can_introduce`] becomes true, and one for `until`: the server may be
     /// replaced meanwhile.
-    pub(super) fn await_introduction(&self, view: &View, session: u64, era: Era, until: Instant, events: &mut Events) {
-        let Some(introduction) = Introduction::of(view, session, era) else { return };
+    pub(super) fn await_handshake(&self, view: &View, session: u64, era: Era, until: Instant, events: &mut Events) {
+        let Some(handshake) = FaceHandshake::of(view, session, era) else { return };
         events.push(async move {
-            introduction.server.wait_for(|now| introduction.has_ended_with(now, until)).await;
+            handshake.server.wait_for(|now| handshake.has_ended_with(now, until)).await;
             Event::RetryParked
         });
         events.push(sleep_until(until.into()).map(|()| Event::RetryParked));
@@ -367,7 +367,7 @@ impl SessionView {
 }
 
 /// The handshake that an agent at the face of a server waits for.
-struct Introduction {
+struct FaceHandshake {
     server: ServerHandle,
     is_enabled: bool,
     /// The server has instances of agents, which may differ by the agent's directory.
@@ -378,7 +378,7 @@ struct Introduction {
     era: Era,
 }
 
-impl Introduction {
+impl FaceHandshake {
     /// `None` for a view that is no face.
     fn of(view: &View, session: u64, era: Era) -> Option<Self> {
         let Member { handle, config, .. } = view.face_member()?;

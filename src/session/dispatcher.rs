@@ -1071,6 +1071,7 @@ impl<T: Transport> Session<T> {
             self.recorder.end(record, Some(server), CallOutcome::Overloaded, line.len());
             return Err(line);
         }
+        let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
         let access = access.map(|target| self.access(&request, target, member, view));
         let key = self.unanswered.next_key();
         self.agent.count_call();
@@ -1084,7 +1085,10 @@ impl<T: Transport> Session<T> {
             _ if request.method == ForwardedMethod::CompleteArgument && view.face_member().is_none() => {
                 OnResponse::Completion(request.era())
             }
-            _ => self.tasks.tokens().id_replacement(&request).map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId),
+            _ => {
+                let replacement = self.tasks.tokens().id_replacement(&request, server.name(), own_name);
+                replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
+            }
         });
         if matches!(on_response, OnResponse::Subscription(_) | OnResponse::NewTask { .. }) {
             // The server ends the subscription or the task when the agent disconnects.

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use super::notification_queue::OutgoingNotification;
 use super::output::Output;
 use super::resource_subscriptions::{MAX_BYTES, MAX_SUBSCRIPTIONS, ResourceSubscriptions};
-use super::task_token::{TaskTokenContents, TaskTokens};
+use super::task_directory::{TaskTool, exposed_tool};
+use super::task_token::TaskTokens;
 use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
 use crate::era::meta;
@@ -68,11 +69,10 @@ pub(super) struct TooMany;
 impl ListenedTask {
     /// The task with this token, if its tool can still be called.
     fn find(tokens: &TaskTokens, token: &Bytes, raw: &Bytes, view: &View) -> Option<Self> {
-        let TaskTokenContents { tool, instance_tag, id } = tokens.verify(token)?;
-        let route = view.catalog.route(ListKind::Tools, tool.as_bytes())?;
-        let server = view.servers.get(route.server)?.handle.clone();
-        let [tool, id] = [tool, id].map(|part| Bytes::copy_from_slice(part.as_bytes()));
-        Some(Self { server, tool, instance_tag, id, raw_token: raw.clone() })
+        let task = tokens.verify(token)?;
+        let TaskTool { member, tool, .. } = exposed_tool(&task, view)?;
+        let (server, id) = (member.handle.clone(), Bytes::copy_from_slice(task.id.as_bytes()));
+        Some(Self { server, tool, instance_tag: task.instance_tag, id, raw_token: raw.clone() })
     }
 
     fn is_same(&self, other: &Self) -> bool {

@@ -47,7 +47,7 @@ pub(super) struct TaskTool<'a> {
     pub(super) member: &'a Member,
     pub(super) route: &'a Route,
     /// The exposed name of the tool that has created the task.
-    tool: Bytes,
+    pub(super) tool: Bytes,
 }
 
 impl TaskTool<'_> {
@@ -87,7 +87,7 @@ impl TaskDirectory {
         view: &'a View,
     ) -> Option<(TaskTool<'a>, TaskTokenContents<'b>)> {
         let task = self.tokens.verify(token)?;
-        Some((tool_named(Bytes::copy_from_slice(task.tool.as_bytes()), view)?, task))
+        Some((exposed_tool(&task, view)?, task))
     }
 
     /// Whether the agent may request one more task, besides those that `calls` request.
@@ -267,6 +267,14 @@ impl TaskDirectory {
             output.respond_pending_error(&id, error);
         }
     }
+}
+
+/// The tool that has created this task, if it is exposed.
+pub(super) fn exposed_tool<'a>(task: &TaskTokenContents<'_>, view: &'a View) -> Option<TaskTool<'a>> {
+    let index = view.servers.iter().position(|member| *member.config.name == *task.server)?;
+    let is_it = |route: &Route| route.server == index && *route.name == *task.tool;
+    let (exposed, _) = view.catalog.routes(ListKind::Tools).find(|(_, route)| is_it(route))?;
+    tool_named(Bytes::copy_from_slice(exposed.as_bytes()), view)
 }
 
 /// The tool with this exposed name.

@@ -1,7 +1,8 @@
 //! Task ids as modern agents see them: the server's task id with an HMAC. Pure but for the key.
 //!
-//! A modern agent may use a task id on any connection to its profile. So the id contains the tool whose call created the task, the
-//! instance, and the server's id. The HMAC covers these and the profile, so nobody can forge an id.
+//! A modern agent may use a task id on any connection to its profile, in the aggregate and in faces. So the id contains the server, its
+//! own name of the tool whose call created the task, the instance, and the server's id. The HMAC covers these and the profile, so
+//! nobody can forge an id.
 //!
 //! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28, "Security Considerations".
 
@@ -30,10 +31,12 @@ const CODE_LEN: usize = 16;
 /// The decoded id of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TaskTokenContents<'a> {
-    /// The exposed name of the tool whose call made the task.
-    pub(super) tool: &'a str,
+    /// The configured name of the server.
+    pub(super) server: &'a str,
     /// The tag of the instance that runs the task: a server may have several instances.
     pub(super) instance_tag: u64,
+    /// The server's own name of the tool whose call made the task.
+    pub(super) tool: &'a str,
     /// The server's id.
     pub(super) id: &'a str,
 }
@@ -63,8 +66,10 @@ impl std::fmt::Debug for TaskTokenKey {
 /// An unanswered call whose response may contain the id of a task.
 #[derive(Debug)]
 pub(super) struct TaskIdReplacement {
-    /// The exposed name of the tool.
-    tool: Bytes,
+    /// The configured name of the server.
+    server: Arc<str>,
+    /// The server's own name of the tool.
+    tool: Arc<str>,
     /// The tag of the instance that runs the task, if the task exists already.
     instance_tag: Option<u64>,
 }
@@ -81,8 +86,8 @@ impl TaskTokens {
         Self { key, profile }
     }
 
-    pub(super) fn issue(&self, TaskTokenContents { tool, instance_tag, id }: TaskTokenContents<'_>) -> String {
-        let rest = format!("{tool}.{instance_tag:x}.{id}");
+    pub(super) fn issue(&self, TaskTokenContents { server, instance_tag, tool, id }: TaskTokenContents<'_>) -> String {
+        let rest = format!("{server}.{instance_tag:x}.{:x}.{tool}.{id}", tool.len());
         let code = self.mac(&rest).finalize().into_bytes();
         format!("{}.{rest}", URL_SAFE_NO_PAD.encode(&code[..CODE_LEN]))
     }
@@ -93,31 +98,30 @@ impl TaskTokens {
         let code = URL_SAFE_NO_PAD.decode(code).ok().filter(|code| code.len() == CODE_LEN)?;
         // In constant time.
         self.mac(rest).verify_truncated_left(&code).ok()?;
-        // No exposed name contains a dot.
-        let (tool, rest) = rest.split_once('.')?;
-        let (instance_tag, id) = rest.split_once('.')?;
-        Some(TaskTokenContents { tool, instance_tag: u64::from_str_radix(instance_tag, 16).ok()?, id })
+        // No server name contains a dot, but a tool's own name may.
+        let (server, rest) = rest.split_once('.')?;
+        let (instance_tag, rest) = rest.split_once('.')?;
+        let (len, rest) = rest.split_once('.')?;
+        let (tool, rest) = rest.split_at_checked(usize::from_str_radix(len, 16).ok()?)?;
+        let instance_tag = u64::from_str_radix(instance_tag, 16).ok()?;
+        Some(TaskTokenContents { server, instance_tag, tool, id: rest.strip_prefix('.')? })
     }
 
-    /// How to replace the task id in the response to a modern request of an agent that supports tasks.
-    pub(super) fn id_replacement(&self, request: &ForwardableRequest) -> Option<TaskIdReplacement> {
-        if !request.supports_tasks() {
-            return None;
-        }
-        // Copied, so that a small name does not keep a large line in memory.
-        match request.target_kind {
-            TargetKind::Tool => {
-                Some(TaskIdReplacement { tool: Bytes::copy_from_slice(&request.exposed_name), instance_tag: None })
-            }
-            TargetKind::Task => {
-                let task = self.verify(&request.exposed_name)?;
-                Some(TaskIdReplacement {
-                    tool: Bytes::copy_from_slice(task.tool.as_bytes()),
-                    instance_tag: Some(task.instance_tag),
-                })
-            }
-            TargetKind::Prompt | TargetKind::Resource | TargetKind::Method | TargetKind::Item => None,
-        }
+    /// How to replace the task id in the response to a modern request of an agent that supports tasks. `tool` is the own name of the
+    /// tool that the request calls, or whose call has created its task.
+    pub(super) fn id_replacement(
+        &self,
+        request: &ForwardableRequest,
+        server: &Arc<str>,
+        tool: Option<Arc<str>>,
+    ) -> Option<TaskIdReplacement> {
+        let instance_tag = match request.target_kind {
+            _ if !request.supports_tasks() => return None,
+            TargetKind::Tool => None,
+            TargetKind::Task => Some(self.verify(&request.exposed_name)?.instance_tag),
+            TargetKind::Prompt | TargetKind::Resource | TargetKind::Method | TargetKind::Item => return None,
+        };
+        Some(TaskIdReplacement { server: Arc::clone(server), tool: tool?, instance_tag })
     }
 
     /// Replaces the server's task id in the response `line`, if there is one.
@@ -140,8 +144,8 @@ impl TaskTokens {
             let Ok(Message::Response { response: Ok(result), .. }) = parse(&bare) else { return None };
             let raw = reported_task_id(&result, report)?;
             let id = text(&raw)?;
-            let task =
-                TaskTokenContents { tool: from_utf8(&replacement.tool).ok()?, instance_tag, id: from_utf8(&id).ok()? };
+            let TaskIdReplacement { server, tool, .. } = replacement;
+            let task = TaskTokenContents { server, instance_tag, tool, id: from_utf8(&id).ok()? };
             let token = json!(self.issue(task)).to_string();
             Some(splice(&bare, &mut [Edit { part: &raw, replacement: token.as_bytes() }]))
         };
@@ -162,7 +166,7 @@ mod tests {
     fn an_id_is_valid_only_for_its_profile_and_key() {
         let key = || Arc::new(TaskTokenKey::generate().expect("random numbers"));
         let tokens = TaskTokens::new(key(), "default".into());
-        let task = TaskTokenContents { tool: "s__build", instance_tag: u64::MAX, id: "a.b/\"c" };
+        let task = TaskTokenContents { server: "s", instance_tag: u64::MAX, tool: "build.é", id: "a.b/\"c" };
         let token = tokens.issue(task);
         assert_eq!(tokens.verify(token.as_bytes()), Some(task));
         assert_eq!(TaskTokens::new(Arc::clone(&tokens.key), "other".into()).verify(token.as_bytes()), None);
@@ -171,8 +175,9 @@ mod tests {
         for forged in [
             String::new(),
             rest.to_owned(),
-            format!("{code}.s__other.ffffffffffffffff.a.b/\"c"),
-            format!("{code}.s__build.fffffffffffffffe.a.b/\"c"),
+            format!("{code}.s.ffffffffffffffff.8.build.è.a.b/\"c"),
+            format!("{code}.s.fffffffffffffffe.8.build.é.a.b/\"c"),
+            format!("{code}.t.ffffffffffffffff.8.build.é.a.b/\"c"),
             format!("{code}.{rest}d"),
             format!(".{rest}"),
             format!("{}.{rest}", &code[1..]),

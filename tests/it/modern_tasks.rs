@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Server, Setup, arguments, code, meta, plain, result, until};
+use crate::support::{Agent, Daemon, Era, Server, Setup, arguments, code, meta, plain, result, until};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -85,7 +85,7 @@ fn task_is_unknown_to_other_profiles() {
         assert_eq!(code(&about(&mut Agent::connect_to(&socket(&daemon, profile)), "get", &id)), -32602, "{profile}");
     }
     let mut agent = Agent::connect(&daemon);
-    for forged in ["t".to_owned(), format!("{text}u"), text[1..].to_owned(), text.replace("s__echo", "s__sleep")] {
+    for forged in ["t".to_owned(), format!("{text}u"), text[1..].to_owned(), text.replace(".echo.", ".fail.")] {
         for act in ["get", "update", "cancel"] {
             let answer = about(&mut agent, act, &json!(forged));
             let message = format!("Unknown task: {forged}");
@@ -99,6 +99,40 @@ fn task_is_unknown_to_other_profiles() {
     for gone in ["tasks/list", "tasks/result"] {
         assert_eq!(code(&ask(&mut agent, gone, &json!({ "taskId": id }))), -32601, "{gone}");
     }
+}
+
+#[test]
+fn task_is_used_through_faces_and_the_aggregate() {
+    // The name of the second tool begins with the first, and its end could be the tag of an instance.
+    let server = Server::named("s").flags("--era modern --tasks --bare --tool build --tool build.1");
+    let daemon = Setup::with(server).start();
+    let (mut face, mut all) = (Era::Modern.agent_at_face(&daemon, "s"), Agent::connect(&daemon));
+    let exposed = result(&ask(&mut all, "tools/list", &json!({})))["tools"].as_array().expect("a list").clone();
+    for (index, own) in ["build", "build.1"].into_iter().enumerate() {
+        let wants = |name: &Value, id: &str| json!({"name": name, "arguments": {"as_task": true, "id": id}});
+        let [first, second] = [format!("{index} face"), format!("{index} all")];
+        let of_face = ask(&mut face, "tools/call", &wants(&json!(own), &first));
+        let of_all = ask(&mut all, "tools/call", &wants(&exposed[index]["name"], &second));
+        for task in [&of_face, &of_all].map(|made| &result(made)["taskId"]) {
+            for agent in [&mut face, &mut all] {
+                assert_eq!(result(&about(agent, "get", task))["taskId"], *task, "{own}");
+            }
+        }
+    }
+}
+
+/// Case B22.
+#[test]
+fn task_of_a_face_is_of_its_server_whatever_the_name_of_its_tool() {
+    let tricky = Server::named("tricky").flags("--era modern --tasks --bare --tool s__echo");
+    let daemon = Setup::with(Server::named("s").flags("--era modern --tasks")).server(tricky).start();
+    let mut agent = Agent::connect(&daemon);
+    made(&mut agent, "t");
+    let mut face = Era::Modern.agent_at_face(&daemon, "tricky");
+    let wants = json!({"name": "s__echo", "arguments": {"as_task": true, "id": "t"}});
+    let id = result(&ask(&mut face, "tools/call", &wants))["taskId"].clone();
+    assert_eq!(result(&about(&mut agent, "get", &id))["status"], "working", "it is the task of `tricky`");
+    assert!(!daemon.journal("s").iter().any(|line| line.contains("tasks/get")));
 }
 
 #[test]

@@ -78,6 +78,12 @@ pub enum AccessTarget {
 }
 
 impl AccessTarget {
+    /// The server's own name of a tool or prompt.
+    #[must_use]
+    pub fn own_name(&self) -> Option<&Arc<str>> {
+        if let Self::Named { name, .. } = self { Some(name) } else { None }
+    }
+
     /// Whether a server's list of `kind` decides about it.
     fn depends_on(&self, kind: ListKind) -> bool {
         match self {

@@ -202,6 +202,6 @@ mod mcpd {
 }
 
 pub use mcpd::{
-    calls, catalog, client_info, clock, config, duration, era, jsonrpc, list_kind, log_level, naming, net, policy,
-    printable, progress_token, server, session, task_state, token_estimate, transport,
+    calls, catalog, client_info, clock, config, duration, era, extensions, jsonrpc, list_kind, log_level, naming, net,
+    policy, printable, progress_token, server, session, task_state, token_estimate, transport,
 };

@@ -12,6 +12,9 @@ use crate::era::{Era, TASKS};
 use crate::extensions::{SKILLS, is_bridged, owns};
 use crate::jsonrpc::members::members;
 use crate::list_kind::ListKind;
+use crate::server::failure_in;
+use crate::server::lifecycle::State;
+use crate::server::messages::call::Failure;
 
 /// An extension that a server exposes to agents.
 #[derive(Debug)]
@@ -84,6 +87,14 @@ impl Member {
     /// Whether the server may send notifications of extensions to all legacy agents.
     pub(crate) fn notifies_of_extensions(&self) -> bool {
         self.serves(Era::Legacy) && !self.extensions(Era::Legacy).is_empty()
+    }
+
+    /// Why the server is down, if it has run or failed before and is not ready now.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let published = self.handle.published();
+        let may_answer = matches!(published.state, State::Ready { .. });
+        let may_answer = may_answer || published.not_started_yet || !published.first_start_ended;
+        (!may_answer).then(|| failure_in(&published.state))
     }
 
     /// Whether the server receives requests of agents of this era unchanged.

@@ -866,7 +866,16 @@ impl<T: Transport> Session<T> {
     fn gather(&mut self, request: ForwardableRequest, purpose: Purpose, servers: &[usize], view: &View) {
         let mut sent = Vec::new();
         for member in servers.iter().filter_map(|server| view.servers.get(*server)) {
-            sent.push((Arc::clone(&member.config.name), self.send_part(&request, &purpose, None, member, view)));
+            // The others do not wait for a server that is down.
+            let part = match member.failure() {
+                Some(failure) if servers.len() > 1 => {
+                    let server = Arc::clone(&member.config.name);
+                    let error = CallError { server, failure, may_have_arrived: false }.to_object();
+                    Err(reply::error(Some(&request.id), &error))
+                }
+                _ => self.send_part(&request, &purpose, None, member, view),
+            };
+            sent.push((Arc::clone(&member.config.name), part));
         }
         let (id, max_message) = (request.id.clone(), self.output.max_message());
         self.unanswered.gatherings_mut().add(Gathering::new(request, purpose, sent, max_message));

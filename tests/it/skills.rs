@@ -1,5 +1,6 @@
 //! The Skills extension (SEP-2640): merged lists, skills that no list has, and policy on them.
 
+use std::fs;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
@@ -191,4 +192,20 @@ fn resource_that_another_server_lists_is_no_skill_of_this_one() {
     let mut agent = Agent::ready(&daemon);
     assert_eq!(listed(&mut agent), ["skill://acme/refunds/SKILL.md", "github://x/deploy/SKILL.md"]);
     assert_eq!(code(&agent.request("skills/get", &json!({"uri": "skill://git/SKILL.md"}))), -32602);
+}
+
+#[test]
+fn server_that_is_down_is_left_out_of_the_merged_list() {
+    let place = Place::new();
+    let gate = place.write("gate", "");
+    let down = with_library(&place, Era::Legacy, "down", &library(&["skill://down"], &[], "down"));
+    let down = down.flags("--exit-unless").arg(&gate);
+    let daemon = Setup::with(down).server(one(&place, Era::Legacy)).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(listed(&mut agent)[0], "skill://down/SKILL.md");
+    fs::remove_file(&gate).expect("it is there");
+    assert_eq!(code(&agent.call("down__die", &json!({}))), -31001);
+    daemon.wait_row("down", "is down", |row| row["state"] == "backoff");
+    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
+    assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
 }

@@ -6,6 +6,7 @@ It has a daemon of its own in a home of its own, and where the server wants a lo
 `mcpd login`, with a browser in which everything is agreed to.
 """
 
+import hashlib
 import json
 import os
 import signal
@@ -126,8 +127,31 @@ def calls(scenario, context, tools):
             return []
 
 
+def load_skills(agent):
+    """Loads each skill as a host has to: no further file after one that is not as its entry states."""
+    for skill in agent.request("skills/list")["skills"]:
+        for file in skill["resources"]:
+            [content] = agent.request("resources/read", uri=file["uri"])["contents"]
+            if not is_verified(skill, file, content["text"]):
+                break
+
+
+def is_verified(skill, file, text):
+    content = text.encode()
+    found = {"uri": file["uri"], "digest": f"sha256:{hashlib.sha256(content).hexdigest()}", "size": len(content)}
+    if file["uri"] != skill["uri"]:
+        return found == file
+    header = text.split("---\n")[1]
+    frontmatter = dict(line.split(": ", 1) for line in header.splitlines())
+    return found == file and frontmatter == skill["frontmatter"]
+
+
 def act(agent, scenario, context):
     """The agent's part of the scenario."""
+    if scenario == "sep-2640-client-no-prefetch":
+        agent.request("skills/list")
+    elif scenario.startswith("sep-2640-"):
+        load_skills(agent)
     tools = {tool["name"]: tool for tool in agent.request("tools/list")["tools"]}
     for name, arguments in calls(scenario, context, tools):
         agent.request("tools/call", name=name, arguments=arguments)

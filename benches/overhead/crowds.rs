@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-use crate::Effort;
 use crate::connection::{Connection, Era, Request};
 use crate::cores;
 use crate::faults::await_answer;
@@ -46,6 +45,8 @@ const HALF_LINE: usize = 2 << 20;
 const MAX_AGENTS: usize = 64;
 const QUOTAS: &str = "[profiles.crowd]\nmax_agents = 64\nmax_bytes = \"64MiB\"\n";
 
+/// Few, since a crowd that has to wait takes seconds.
+const ROUNDS: usize = 5;
 /// The least time of one measurement, in which a crowd makes its effect felt.
 const MIN_TIME: Duration = Duration::from_millis(500);
 
@@ -58,11 +59,11 @@ const CROWDS: [(&str, Crowd); 3] = [
 /// The hidden argument that makes this program the sink; the socket's path follows it.
 pub(crate) const SINK_MODE: &str = "sink";
 
-pub(crate) fn measure(effort: &Effort) -> io::Result<Table> {
+pub(crate) fn measure() -> io::Result<Table> {
     let mut table = Table::new(["at rest", "crowd at a sink", "crowd at mcpd"], 0);
     for (what, crowd) in CROWDS {
         let mut times = [const { Vec::new() }; 3];
-        for _ in 0..effort.lives {
+        for _ in 0..ROUNDS {
             for (all, one) in times.iter_mut().zip(beside(crowd)?) {
                 all.push(one);
             }

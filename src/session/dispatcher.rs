@@ -856,6 +856,15 @@ impl<T: Transport> Session<T> {
                 (request.target_kind, request.exposed_name) = (kind, key);
                 self.unknown(&request);
             }
+            ExtensionRoute::Ambiguous(servers) => {
+                let names = servers.iter().filter_map(|server| view.servers.get(*server));
+                let names: Vec<_> = names.map(|member| &*member.config.name).collect();
+                let message = format!(
+                    "several servers have this method: {}. Connect to one of them with `mcpd connect --server NAME`",
+                    names.join(", ")
+                );
+                self.end_unforwarded(&request, &invalid(message), CallOutcome::UnknownTool);
+            }
             ExtensionRoute::UnknownCursor => {
                 self.output.respond_pending_error(&request.id, &invalid("unknown cursor: the list has one page"));
             }

@@ -28,6 +28,8 @@ pub(super) enum ExtensionRoute {
     Merge { servers: Vec<usize>, id: Arc<str> },
     /// Several servers may have the item. The first one in file order that does answers.
     First { servers: Vec<usize>, uri: Box<str>, id: Arc<str>, error_kind: TargetKind },
+    /// Several servers have the method, and nothing tells which one is meant.
+    Ambiguous(Vec<usize>),
     /// No server has the method or the item.
     Unknown(TargetKind, Bytes),
     /// The cursor of a merged list, which has one page.
@@ -61,7 +63,11 @@ fn route(request: &ExtensionRequest, owners: &[(usize, Arc<str>)], view: &View, 
     if let Some(NamedItem { server, rename, access }) = named_item(request, view) {
         let id = extension_at(server);
         if id.is_none() && !view.servers.get(server).is_some_and(|member| member.receives_unknown_methods(era)) {
-            return unknown_method();
+            // The method is announced if another server has it.
+            return match owners {
+                [] => unknown_method(),
+                _ => ExtensionRoute::Unknown(TargetKind::Item, item_key(request)),
+            };
         }
         return ExtensionRoute::One {
             server,
@@ -87,7 +93,8 @@ fn route(request: &ExtensionRequest, owners: &[(usize, Arc<str>)], view: &View, 
             let servers = owners.iter().filter(|(_, other)| other == id).map(|(server, _)| *server).collect();
             ExtensionRoute::Merge { servers, id: Arc::clone(id) }
         }
-        _ => unknown_method(),
+        [] => unknown_method(),
+        _ => ExtensionRoute::Ambiguous(owners.iter().map(|(server, _)| *server).collect()),
     }
 }
 

@@ -26,11 +26,14 @@ fn full(place: &Rc<Place>, era: Era, name: &str) -> Server {
     library(place, era, name, &json!({"completions": true, "logging": true})).flags("--tasks")
 }
 
-/// A server with skills, and an extension that no other server has.
+/// A server with skills, an extension that several servers have, and one that no other server has.
 fn extended(place: &Rc<Place>, era: Era, name: &str) -> Server {
     let skill = json!({"uri": format!("skill://{name}/SKILL.md"), "name": name, "description": "d"});
-    let extensions = json!({SKILLS: {}, format!("io.example/{name}"): {}});
-    let methods = json!({format!("{name}/run"): null, format!("io.example/{name}"): null});
+    let extensions = json!({SKILLS: {}, "io.example/common": {}, format!("io.example/{name}"): {}});
+    let methods = json!({
+        "common/run": null, "common/list": {"items": []},
+        format!("{name}/run"): null, format!("io.example/{name}"): null,
+    });
     library(place, era, name, &json!({"extensions": extensions, "methods": methods, "skills": [skill]}))
 }
 
@@ -121,8 +124,11 @@ fn methods(agent: &mut Agent, extension: &str) -> Vec<(&'static str, Value)> {
             let skills = list(agent, "skills/list", "skills", "uri");
             skills.iter().map(|uri| ("skills/get", json!({"uri": uri}))).collect()
         }
+        "io.example/common" => vec![("common/run", json!({})), ("common/list", json!({}))],
         "io.example/old-extended" => vec![("old-extended/run", json!({})), ("io.example/old-extended", json!({}))],
         "io.example/new-extended" => vec![("new-extended/run", json!({})), ("io.example/new-extended", json!({}))],
+        "io.example/old-common" => vec![("old-common/run", json!({}))],
+        "io.example/new-common" => vec![("new-common/run", json!({}))],
         other => panic!("say which methods the extension `{other}` has"),
     }
 }
@@ -137,11 +143,14 @@ fn no_method_of_an_announced_capability_is_unknown() {
         poor(&place, Era::Modern, "new-poor"),
         extended(&place, Era::Legacy, "old-extended"),
         extended(&place, Era::Modern, "new-extended"),
+        extended(&place, Era::Legacy, "old-common"),
+        extended(&place, Era::Modern, "new-common"),
         Server::named("plain"),
         Server::named("own").line("sharing = 'session'"),
     ];
     let daemon = servers.into_iter().fold(Setup::new(), Setup::server).start_in(&place);
-    let faces = ["old", "new", "old-poor", "new-poor", "old-extended", "new-extended", "plain", "own"].map(Some);
+    let faces =
+        ["old", "new", "old-poor", "new-poor", "old-extended", "new-extended", "old-common", "plain", "own"].map(Some);
     for (era, server) in
         Era::BOTH.into_iter().flat_map(|era| faces.into_iter().chain([None]).map(move |one| (era, one)))
     {
@@ -239,6 +248,22 @@ fn policy_that_hides_a_kind_hides_its_capability_in_a_face() {
     let found = face(Era::Legacy, &daemon, "s");
     let names: Vec<_> = found["capabilities"].as_object().expect("an object").keys().collect();
     assert_eq!(names, ["completions", "logging", "prompts"]);
+}
+
+#[test]
+fn experimental_capabilities_are_announced_only_where_their_methods_reach_the_server() {
+    let place = Place::new();
+    let more = json!({"experimental": {"vendor.x": {"a": 1.5}}});
+    let ruled = library(&place, Era::Legacy, "ruled", &more).line("deny = ['sleep']");
+    let daemon = Setup::with(library(&place, Era::Legacy, "open", &more)).server(ruled).start_in(&place);
+    let experimental =
+        |server: Option<&str>| introduced(Era::Legacy, &daemon, server).1["capabilities"]["experimental"].clone();
+    assert_eq!(experimental(Some("open")), more["experimental"]);
+    assert_eq!((experimental(Some("ruled")), experimental(None)), (Value::Null, Value::Null));
+    assert_eq!(face(Era::Modern, &daemon, "open")["capabilities"]["experimental"], Value::Null);
+    let (mut agent, _) = introduced(Era::Legacy, &daemon, Some("open"));
+    agent.request("vendor.x/run", &json!({}));
+    assert!(daemon.journal("open").iter().any(|line| line.contains("vendor.x/run")));
 }
 
 #[test]

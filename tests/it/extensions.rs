@@ -88,7 +88,10 @@ fn name_in_a_request_is_replaced_and_decides_about_the_server() {
     assert_eq!(result(&agent.request("x/run", &json!({"uri": "s://one"})))["received"]["uri"], "s://one");
     let journals = ["one", "two"].map(|name| daemon.journal(name).join("\n").matches("x/run").count());
     assert_eq!(journals, [1, 2]);
-    assert_eq!(code(&agent.request("x/run", &json!({}))), -32601, "both servers have it");
+    let ambiguous = agent.request("x/run", &json!({}));
+    let message = ambiguous["error"]["message"].as_str().expect("a message");
+    assert_eq!(code(&ambiguous), -32602);
+    assert!(message.starts_with("several servers have this method: one, two."), "{message}");
 }
 
 #[test]

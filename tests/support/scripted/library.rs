@@ -28,7 +28,8 @@ pub(crate) fn capabilities(file: &Path) -> Vec<String> {
         (has("logging"), r#""logging":{}"#),
     ];
     let all = declared.into_iter().filter(|(has, _)| *has).map(|(_, capability)| capability.to_owned());
-    all.chain(offered.get("extensions").map(|extensions| format!(r#""extensions":{extensions}"#))).collect()
+    let as_written = |key: &str| offered.get(key).map(|value| format!(r#""{key}":{value}"#));
+    all.chain(["extensions", "experimental"].into_iter().filter_map(as_written)).collect()
 }
 
 /// Whether the file says that the server lacks a capability.

@@ -18,6 +18,7 @@ use crate::list_kind::ListKind;
 use crate::transport::Incoming;
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most messages are requests, and a box would cost each an allocation")]
 pub(super) enum AgentMessage {
     Request(Request),
     Notification(Notification),

@@ -1434,9 +1434,8 @@ fn read_listen(
 /// The error for an unknown name. It explains a call of an exposed tool by the server's own name.
 fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
     let mut error = request.unknown();
-    let routes = view.catalog.routes(ListKind::Tools).filter(|_| request.target_kind == TargetKind::Tool);
-    let named = routes.filter(|(_, route)| request.is_own_name(route)).next();
-    if let Some((exposed, route)) = named
+    let mut routes = view.catalog.routes(ListKind::Tools).filter(|_| request.target_kind == TargetKind::Tool);
+    if let Some((exposed, route)) = routes.find(|(_, route)| request.is_own_name(route))
         && let Some(Member { config, .. }) = view.servers.get(route.server)
     {
         let hint = format!(

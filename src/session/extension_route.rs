@@ -122,7 +122,7 @@ fn hides_item(request: &ExtensionRequest, member: &Member, view: &View) -> bool 
     let hides_name = name.is_some_and(|name| {
         let is_it =
             |own: &&str| *own == name || view.naming.candidates(&member.config.name, own).any(|one| one == name);
-        let is_hidden = |kind: ListKind| member.lists[kind].hidden(kind, policy).keys().any(|own| is_it(own));
+        let is_hidden = |kind: ListKind| member.lists[kind].hidden(kind, policy).keys().any(&is_it);
         is_hidden(ListKind::Tools) || is_hidden(ListKind::Prompts)
     });
     hides_uri || hides_name

@@ -322,7 +322,7 @@ mod tests {
 
     fn merged(next: Next) -> (Vec<(String, Bytes)>, Option<u64>) {
         let Next::Complete(gathering) = next else { panic!("it is not complete") };
-        let list = gathering.merge().ok().expect("a list");
+        let list = gathering.merge().expect("a list");
         (list.items.into_iter().map(|(server, item)| (server.to_string(), item)).collect(), list.ttl)
     }
 

@@ -141,7 +141,7 @@ fn extension_that_expose_does_not_name_is_hidden_where_there_are_rules() {
         {
             let answer = agent.request("x/run", &json!({}));
             if is_exposed {
-                drop(result(&answer))
+                result(&answer);
             } else {
                 assert_eq!(code(&answer), -32601, "{rules}")
             }
@@ -216,7 +216,7 @@ fn cancelled_merged_list_cancels_the_calls_of_all_servers() {
     let sleeping = ["one__sleep", "two__sleep"].map(|tool| agent.start_call(tool, &json!({"ms": 1000})));
     let list = agent.start_request("x/list", &json!({}));
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": list}}));
-    sleeping.map(|id| agent.answer(&id));
+    sleeping.iter().for_each(|id| drop(agent.answer(id)));
     agent.expect_quiet();
 }
 
@@ -236,7 +236,7 @@ fn notification_of_an_extension_reaches_the_agents_that_see_the_extension() {
     let (mut one, mut two) = (Agent::ready(&daemon), Agent::ready(&daemon));
     let mut face = Era::Legacy.agent_at_face(&daemon, "s");
     let mut narrow = Agent::ready_at(&daemon.place().runtime_dir().join("narrow.sock"));
-    [&mut one, &mut two, &mut face, &mut narrow].map(Agent::expect_quiet);
+    [&mut one, &mut two, &mut face, &mut narrow].into_iter().for_each(Agent::expect_quiet);
     raw(&mut one, "s__raw", "notifications/x/changed", &json!({"n": 1.50}));
     for agent in [&mut one, &mut two, &mut face] {
         let message = agent.next();
@@ -244,7 +244,7 @@ fn notification_of_an_extension_reaches_the_agents_that_see_the_extension() {
     }
     raw(&mut one, "s__raw", "notifications/y/changed", &json!({}));
     assert_eq!(face.next()["method"], "notifications/y/changed", "a face without rules gets everything");
-    [&mut one, &mut two, &mut face, &mut narrow].map(Agent::expect_quiet);
+    [&mut one, &mut two, &mut face, &mut narrow].into_iter().for_each(Agent::expect_quiet);
 }
 
 #[test]

@@ -19,6 +19,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::era::{self, Era};
+use crate::extensions::{SKILLS, UI};
 use crate::jsonrpc::entries::entries;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::{replace_members, with_first};
@@ -154,7 +155,11 @@ impl Announcement<'_> {
         let is_exposed = match name {
             b"tools" => exposes(ListKind::Tools),
             b"prompts" => exposes(ListKind::Prompts),
-            b"resources" => exposes(ListKind::Resources),
+            // Skills and user interfaces are resources.
+            b"resources" => {
+                let extensions = self.view.extensions(self.era());
+                exposes(ListKind::Resources) || [SKILLS, UI].iter().any(|id| extensions.contains_key(*id))
+            }
             b"completions" => exposes(ListKind::Prompts) || exposes(ListKind::Resources),
             b"logging" => true,
             // `experimental`, and what mcpd does not know.

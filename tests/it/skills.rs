@@ -172,6 +172,10 @@ fn skills_are_hidden_where_expose_does_not_name_them() {
         assert_eq!(announced(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
         let mut agent = Agent::ready(&daemon);
         if is_exposed {
+            let mut face = Era::Modern.agent_at_face(&daemon, "one");
+            let discovered = face.request("server/discover", &json!({}));
+            let declared = &result(&discovered)["capabilities"];
+            assert!(declared["resources"].is_object(), "skills require resources: {declared}");
             assert_eq!(listed(&mut agent).len(), 2);
             assert_eq!(text(&mut agent, "skill://hidden/SKILL.md"), "one", "its files are exposed with it");
         } else {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// Maximum bytes of one server's instructions: a quarter of [`MAX_LEN`], so that no server can take the space of all others. It is about
 /// 2,000 tokens.
 const MAX_SERVER_LEN: usize = 8 << 10;
-/// Maximum bytes of all instructions, without mcpd's own notes.
+/// Maximum bytes of all sections, without the overview and mcpd's notes.
 const MAX_LEN: usize = 32 << 10;
 /// Maximum bytes of the overview.
 const MAX_OVERVIEW_LEN: usize = 2 << 10;

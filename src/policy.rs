@@ -1,6 +1,7 @@
-//! Which items of a server are exposed. [`Policy::verdict`] is the only function that decides it.
+//! Which items and extensions of a server are exposed.
 //!
-//! The catalog applies it when it is built, and both lists and calls use the catalog.
+//! All decisions are in this module: [`Policy::verdict`] for listed items, the `permits_*` functions for extensions and unlisted URIs. The
+//! catalog applies them when it is built, and both lists and calls use the catalog.
 //!
 //! Pure: no I/O and no clock.
 

@@ -1,7 +1,8 @@
 //! What mcpd announces to an agent: capabilities, extensions and the name of the server. Pure.
 //!
-//! The rule: no method of an announced capability or extension is answered with −32601, in either era. Agents read capabilities once,
-//! but servers start, stop and are added later. So in the view of several servers:
+//! The rule: no method of a declared capability is answered with −32601, in either era. A method of a declared extension gets
+//! −32601 only if no server has it. Agents read capabilities once, but servers start, stop and are added later. So in the view of
+//! several servers:
 //!
 //! - `tools`, `prompts` and `resources` are always announced, with `listChanged`: mcpd itself answers the lists.
 //! - `resources.subscribe`, `completions`, `logging` and `tasks` are announced if a server of the view has them, or has never

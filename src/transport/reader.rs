@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::AsyncRead;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::codec::Decoder;
 use tokio_util::io::poll_read_buf;
 
@@ -160,9 +160,16 @@ impl<R: AsyncRead + Unpin, T: From<Incoming> + Send + 'static> MessageReader<R, 
         self.buffer.len() + self.parsing.as_ref().map_or(0, |parsing| parsing.bytes)
     }
 
-    /// Reads nothing for this time. Messages that were read are returned.
+    /// Reads nothing for this time. Messages that were read are returned. A longer pause that has begun continues.
     pub fn pause(&mut self, pause: Duration) {
-        self.pause = Some(Box::pin(sleep(pause)));
+        match &mut self.pause {
+            // A new timer would not wake the task that was polled with the old one.
+            Some(current) => {
+                let deadline = current.deadline().max(Instant::now() + pause);
+                current.as_mut().reset(deadline);
+            }
+            None => self.pause = Some(Box::pin(sleep(pause))),
+        }
     }
 
     /// The stream itself, without what was read from it and not yet taken.
@@ -284,5 +291,26 @@ mod tests {
         let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, 1 << 20);
         let polled = poll_fn(|cx| Poll::Ready(reader.poll_next(cx))).await;
         assert!(polled.is_pending() && reads.get() < 100, "{} reads at once", reads.get());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn reader_that_is_paused_again_during_a_pause_is_woken() {
+        let reads = Cell::new(0);
+        let mut reader: MessageReader<_> = MessageReader::new(SingleBytes { reads: &reads }, 1 << 20);
+        let mut paused_at = None;
+        let read_on = poll_fn(|cx| {
+            let polled = reader.poll_next(cx);
+            assert!(polled.is_pending(), "{polled:?}");
+            match paused_at {
+                None => {
+                    reader.pause(Duration::from_millis(1));
+                    paused_at = Some(reads.get());
+                    Poll::Pending
+                }
+                Some(before) if before == reads.get() => Poll::Pending,
+                Some(_) => Poll::Ready(()),
+            }
+        });
+        tokio::time::timeout(Duration::from_secs(60), read_on).await.expect("the end of the pause wakes the reader");
     }
 }

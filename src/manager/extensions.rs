@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::{Member, View};
@@ -12,17 +11,9 @@ use crate::era::{Era, TASKS};
 use crate::extensions::{SKILLS, is_bridged, owns};
 use crate::jsonrpc::members::members;
 use crate::list_kind::ListKind;
-use crate::server::failure_in;
 use crate::server::lifecycle::State;
 use crate::server::messages::call::Failure;
-
-/// An extension that a server exposes to agents.
-#[derive(Debug)]
-struct Extension {
-    id: Arc<str>,
-    /// Raw.
-    settings: Bytes,
-}
+use crate::server::{Extension, failure_in};
 
 impl View {
     /// The extensions whose methods are routed for agents of this era, with their settings. If several servers declare one, the first
@@ -107,18 +98,15 @@ impl Member {
         let identity = self.handle.published().identity(era).cloned();
         let Some(identity) = identity.filter(|_| self.is_enabled()) else { return Vec::new() };
         let is_same_era = identity.era() == era;
-        let declared = identity.extensions().into_iter();
-        let declared =
-            declared.filter_map(|(id, settings)| Some((Arc::from(std::str::from_utf8(&id).ok()?), settings)));
         let may_use =
             |id: &str| id != TASKS && (is_same_era || is_bridged(id)) && self.config.policy.permits_extension(id);
-        declared.filter(|(id, _)| may_use(id)).map(|(id, settings)| Extension { id, settings }).collect()
+        identity.extensions().iter().filter(|one| may_use(&one.id)).cloned().collect()
     }
 
     fn makes_modern_tasks(&self) -> bool {
         let identity = self.handle.published().identity(Era::Modern).cloned();
         identity.is_some_and(|identity| match identity.era() {
-            Era::Modern => identity.extensions().iter().any(|(id, _)| *id == TASKS),
+            Era::Modern => identity.extensions().iter().any(|one| *one.id == *TASKS),
             Era::Legacy => identity.tasks().of_calls,
         })
     }

@@ -81,12 +81,12 @@ impl CachedIdentity<'_> {
     /// `None` if this version of mcpd does not support the protocol version.
     fn restore(self) -> Option<Arc<ServerIdentity>> {
         let bytes = |raw: &RawValue| Bytes::copy_from_slice(raw.get().as_bytes());
-        Some(Arc::new(ServerIdentity {
-            protocol: era::supported(self.protocol_version)?,
-            info: self.server_info.map(bytes),
-            capabilities: bytes(self.capabilities),
-            instructions: self.instructions.map(Arc::from),
-        }))
+        Some(Arc::new(ServerIdentity::new(
+            era::supported(self.protocol_version)?,
+            self.server_info.map(bytes),
+            bytes(self.capabilities),
+            self.instructions.map(Arc::from),
+        )))
     }
 }
 
@@ -275,12 +275,12 @@ mod tests {
         let mut lists = Lists::default();
         lists[kind] = Arc::new(list);
         let mut identities = Identities::default();
-        identities.insert(Arc::new(ServerIdentity {
-            protocol: era::MODERN,
-            info: Some(Bytes::from_static(br#"{"name" : "s"}"#)),
-            capabilities: Bytes::from_static(br#"{"tools":{"x":1.0}}"#),
-            instructions: Some("Read\nthis.".into()),
-        }));
+        identities.insert(Arc::new(ServerIdentity::new(
+            era::MODERN,
+            Some(Bytes::from_static(br#"{"name" : "s"}"#)),
+            Bytes::from_static(br#"{"tools":{"x":1.0}}"#),
+            Some("Read\nthis.".into()),
+        )));
         Inventory { lists, identities }
     }
 

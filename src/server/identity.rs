@@ -17,6 +17,18 @@ const MAX_PART_LEN: usize = 64 << 10;
 /// Maximum members of an object. Later ones are left out.
 const MAX_MEMBERS: usize = 1000;
 
+/// Maximum extensions of a server. Later ones are left out.
+const MAX_EXTENSIONS: usize = 64;
+
+/// An extension that a server declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extension {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its raw settings, an object.
+    pub settings: Bytes,
+}
+
 /// What a server has declared in one handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerIdentity {
@@ -28,9 +40,22 @@ pub struct ServerIdentity {
     pub capabilities: Bytes,
     /// The instructions, verbatim.
     pub instructions: Option<Arc<str>>,
+    /// Those in `capabilities`, read once, because each message of an extension needs them.
+    extensions: Box<[Extension]>,
 }
 
 impl ServerIdentity {
+    /// An identity of these parts. `capabilities` is an object.
+    pub(super) fn new(
+        protocol: &'static str,
+        info: Option<Bytes>,
+        capabilities: Bytes,
+        instructions: Option<Arc<str>>,
+    ) -> Self {
+        let extensions = extensions(&capabilities);
+        Self { protocol, info, capabilities, instructions, extensions }
+    }
+
     /// Reads the parts of a result of `initialize` or `server/discover`. `None` if the capabilities are not an object.
     pub(super) fn read(
         protocol: &'static str,
@@ -39,13 +64,9 @@ impl ServerIdentity {
         instructions: Option<&Bytes>,
     ) -> Option<Self> {
         let instructions = instructions.and_then(text);
-        Some(Self {
-            protocol,
-            info: info.and_then(bounded),
-            capabilities: bounded(capabilities)?,
-            instructions: instructions
-                .map(|text| instructions::cut(&String::from_utf8_lossy(&text), MAX_PART_LEN).into()),
-        })
+        let instructions =
+            instructions.map(|text| instructions::cut(&String::from_utf8_lossy(&text), MAX_PART_LEN).into());
+        Some(Self::new(protocol, info.and_then(bounded), bounded(capabilities)?, instructions))
     }
 
     /// The era of the handshake.
@@ -65,16 +86,10 @@ impl ServerIdentity {
         !matches!(&value[..], b"null" | b"false")
     }
 
-    /// The extensions in the order of the server: the id of each and its raw settings, an object.
+    /// The extensions, in the order of the server.
     #[must_use]
-    pub fn extensions(&self) -> Vec<(Bytes, Bytes)> {
-        let mut all = Vec::new();
-        if let Ok([Some(raw)]) = members(&self.capabilities, ["extensions"]) {
-            // A malformed object has no extensions.
-            let read = each(&raw, |id, settings| all.push((id, settings)));
-            all.retain(|(_, settings)| read.is_ok() && settings.starts_with(b"{"));
-        }
-        all
+    pub fn extensions(&self) -> &[Extension] {
+        &self.extensions
     }
 
     /// Its support of tasks.
@@ -140,6 +155,21 @@ impl Identities {
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<ServerIdentity>> {
         Era::ALL.into_iter().filter_map(|era| self.of(era))
     }
+}
+
+/// The extensions in raw capabilities. A malformed object has none.
+fn extensions(capabilities: &Bytes) -> Box<[Extension]> {
+    let Ok([Some(raw)]) = members(capabilities, ["extensions"]) else { return Box::default() };
+    let mut all = Vec::new();
+    let read = each(&raw, |id, settings| {
+        if all.len() < MAX_EXTENSIONS
+            && settings.starts_with(b"{")
+            && let Ok(id) = std::str::from_utf8(&id)
+        {
+            all.push(Extension { id: id.into(), settings });
+        }
+    });
+    read.map(|()| all.into()).unwrap_or_default()
 }
 
 /// A copy of a raw object, so that it does not keep the whole message in memory. `None` if it is not an object.
@@ -210,10 +240,13 @@ mod tests {
     fn extensions_are_read_in_both_eras() {
         for protocol in ["2025-11-25", era::MODERN] {
             let one = identity(protocol, r#"{"extensions":{"z/b":{"k":1.0},"a/b":{},"x":null}}"#);
-            let shown: Vec<_> = one.extensions().iter().map(|(id, raw)| [&id[..], b"=", raw].concat()).collect();
-            assert_eq!(shown, [&br#"z/b={"k":1.0}"#[..], b"a/b={}"]);
+            let shown: Vec<_> = one.extensions().iter().map(|one| (&*one.id, &one.settings[..])).collect();
+            assert_eq!(shown, [("z/b", &br#"{"k":1.0}"#[..]), ("a/b", b"{}")]);
         }
         assert!(identity(era::MODERN, r#"{"extensions":[]}"#).extensions().is_empty());
+        let many: Vec<_> = (0..=MAX_EXTENSIONS).map(|number| format!(r#""x/{number}":{{}}"#)).collect();
+        let many = identity(era::MODERN, &format!(r#"{{"extensions":{{{}}}}}"#, many.join(",")));
+        assert_eq!(many.extensions().len(), MAX_EXTENSIONS);
     }
 
     #[test]

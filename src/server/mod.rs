@@ -63,7 +63,7 @@ pub use self::error::ServerError;
 pub(crate) use self::fair_share::MAX_IN_FLIGHT;
 pub use self::guard_registry::GuardRegistry;
 pub use self::health::{MAX_MISSES, UnansweredCounts};
-pub use self::identity::ServerIdentity;
+pub use self::identity::{Extension, ServerIdentity};
 pub(crate) use self::lifecycle::login_needed;
 pub use self::link::RemoteTransport;
 pub(crate) use self::memory_protection::{core_size, protect_memory};

@@ -138,11 +138,11 @@ impl Announcement<'_> {
             keep("tasks", tasks.to_string().as_bytes());
         }
         if !extensions.is_empty() {
-            let ids: Vec<_> = identity.extensions();
-            let known = ids.iter().filter_map(|(id, raw)| Some((std::str::from_utf8(id).ok()?, raw.clone())));
-            let mut routed: Vec<_> = known.filter(|(id, _)| extensions.contains_key(*id)).collect();
-            let added = extensions.keys().filter(|id| !ids.iter().any(|(known, _)| known == id.as_bytes()));
-            routed.extend(added.map(|id| (&**id, Bytes::from_static(b"{}"))));
+            let declared = identity.extensions();
+            let known = declared.iter().filter(|one| extensions.contains_key(&*one.id));
+            let mut routed: Vec<(&str, &[u8])> = known.map(|one| (&*one.id, &one.settings[..])).collect();
+            let added = extensions.keys().filter(|id| !declared.iter().any(|known| *known.id == **id));
+            routed.extend(added.map(|id| (&**id, &b"{}"[..])));
             let routed =
                 routed.iter().map(|(id, raw)| format!("{}:{}", Value::from(*id), String::from_utf8_lossy(raw)));
             keep("extensions", format!("{{{}}}", routed.collect::<Vec<_>>().join(",")).as_bytes());

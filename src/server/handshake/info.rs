@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(info.notifications.changes, PerKind::from_fn(|kind| kind == ListKind::Tools));
         assert!(info.notifications.updates);
         assert_eq!(info.identity.instructions.as_deref(), Some("be kind"));
-        assert_eq!(info.identity.extensions(), [(Bytes::from("a/b"), Bytes::from("{}"))]);
+        assert_eq!(info.identity.extensions().iter().map(|one| &*one.id).collect::<Vec<_>>(), ["a/b"]);
         for other in [
             r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#,
             r#"{"supportedVersions":["2026-07-28"]}"#,

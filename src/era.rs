@@ -131,17 +131,47 @@ pub const NEWEST_LEGACY: &str = "2025-11-25";
 /// JSON-RPC batches, which have no name in the protocol.
 pub const BATCHES: &str = "batches";
 
-/// The first and the last version that has a method, notification or capability, or [`BATCHES`]. `None` if every version has it,
-/// such as `completion/complete`, which servers of the first version could not declare. Fields are not gated, because a peer
-/// ignores fields that it does not know.
-///
-/// Source: MCP, `schema` and `changelog` of each version.
+/// The first and the last version that has a method, notification or capability, or [`BATCHES`]. `None` if every version has it.
+/// Fields are not gated, because a peer ignores fields that it does not know.
 fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
     Some(match name {
         b"batches" => ("2025-03-26", "2025-03-26"),
         b"completions" => ("2025-03-26", MODERN),
-        b"elicitation" | b"elicitation/create" => ("2025-06-18", MODERN),
-        b"server/discover" | b"subscriptions/listen" | b"tasks/update" => (MODERN, MODERN),
+        b"elicitation" => ("2025-06-18", MODERN),
+        b"tasks" => ("2025-11-25", NEWEST_LEGACY),
+        method => return method_bounds(method),
+    })
+}
+
+/// The first and the last version that has a method or notification; `None` if MCP itself has never had it. Servers of the first version
+/// could not declare `completion/complete`, but they could have it.
+///
+/// Source: MCP, `schema` and `changelog` of each version.
+fn method_bounds(method: &[u8]) -> Option<(&'static str, &'static str)> {
+    Some(match method {
+        b"completion/complete"
+        | b"prompts/get"
+        | b"prompts/list"
+        | b"resources/list"
+        | b"resources/read"
+        | b"resources/templates/list"
+        | b"roots/list"
+        | b"sampling/createMessage"
+        | b"tools/call"
+        | b"tools/list"
+        | b"notifications/cancelled"
+        | b"notifications/message"
+        | b"notifications/progress"
+        | b"notifications/prompts/list_changed"
+        | b"notifications/resources/list_changed"
+        | b"notifications/resources/updated"
+        | b"notifications/tools/list_changed" => (LEGACY[0], MODERN),
+        b"elicitation/create" => ("2025-06-18", MODERN),
+        b"server/discover"
+        | b"subscriptions/listen"
+        | b"tasks/update"
+        | b"notifications/subscriptions/acknowledged"
+        | b"notifications/tasks" => (MODERN, MODERN),
         b"tasks/get" | b"tasks/cancel" => ("2025-11-25", MODERN),
         b"initialize"
         | b"ping"
@@ -150,14 +180,27 @@ fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
         | b"resources/unsubscribe"
         | b"notifications/initialized"
         | b"notifications/roots/list_changed" => (LEGACY[0], NEWEST_LEGACY),
-        b"notifications/elicitation/complete"
-        | b"tasks"
-        | b"tasks/list"
-        | b"tasks/result"
-        | b"notifications/tasks/status" => ("2025-11-25", NEWEST_LEGACY),
+        b"tasks/list" | b"tasks/result" | b"notifications/elicitation/complete" | b"notifications/tasks/status" => {
+            ("2025-11-25", NEWEST_LEGACY)
+        }
         _ => return None,
     })
 }
+
+/// Whether an extension may have a request with this method: no version of MCP has it, and it is not the name of a notification.
+#[must_use]
+pub fn may_be_extension_request(method: &[u8]) -> bool {
+    !method.starts_with(NOTIFICATION) && method_bounds(method).is_none()
+}
+
+/// Whether an extension may have a notification with this method. A request that lacks its id is none, and mcpd keeps those of its own.
+#[must_use]
+pub fn may_be_extension_notification(method: &[u8]) -> bool {
+    method.strip_prefix(NOTIFICATION).is_some_and(|name| !name.starts_with(b"mcpd/")) && method_bounds(method).is_none()
+}
+
+/// The beginning of the methods of notifications.
+const NOTIFICATION: &[u8] = b"notifications/";
 
 /// The error for a request whose headers contradict its body (MCP 2026-07-28, `basic/transports/streamable-http`).
 pub const HEADER_MISMATCH: i32 = -32020;
@@ -303,6 +346,27 @@ mod tests {
             assert_eq!(has(MODERN, name), expected, "{name}");
         }
         assert_eq!((of(MODERN), of(NEWEST_LEGACY)), (Era::Modern, Era::Legacy));
+    }
+
+    #[test]
+    fn extension_has_no_method_of_mcp() {
+        for (method, is_request, is_notification) in [
+            ("x/run", true, false),
+            ("vendor", true, false),
+            ("resources/directory/read", true, false),
+            ("notifications/x/run", false, true),
+            ("notifications/cancelled", false, false),
+            ("notifications/tasks", false, false),
+            ("notifications/mcpd/server", false, false),
+            ("notifications", true, false),
+            ("tools/call", false, false),
+            ("initialize", false, false),
+            ("resources/unsubscribe", false, false),
+            ("sampling/createMessage", false, false),
+        ] {
+            let found = (may_be_extension_request(method.as_bytes()), may_be_extension_notification(method.as_bytes()));
+            assert_eq!(found, (is_request, is_notification), "{method}");
+        }
     }
 
     #[test]

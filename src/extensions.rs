@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub const SKILLS: &str = "io.modelcontextprotocol/skills";
 /// MCP Apps (SEP-1865).
 pub const UI: &str = "io.modelcontextprotocol/ui";
+/// The method of the skills extension that a server may lack.
+pub const DIRECTORY_READ: &str = "resources/directory/read";
 
 /// Extensions that mcpd knows, each with the scheme of its resources.
 ///
@@ -17,7 +19,7 @@ const KNOWN: [Descriptor; 2] = [
     Descriptor {
         id: SKILLS,
         scheme: "skill",
-        methods: &["resources/directory/read"],
+        methods: &[DIRECTORY_READ],
         cached_methods: &["skills/list", "skills/get"],
     },
     Descriptor { id: UI, scheme: "ui", methods: &[], cached_methods: &[] },
@@ -42,27 +44,6 @@ pub fn owns(id: &str, method: &str) -> bool {
         || begins_with(id)
         || begins_with(segment(id))
         || KNOWN.iter().any(|known| known.id == id && known.methods.contains(&method))
-}
-
-/// Whether MCP itself has this notification.
-#[must_use]
-pub fn is_notification_of_mcp(method: &[u8]) -> bool {
-    const OF_MCP: [&str; 13] = [
-        "cancelled",
-        "elicitation/complete",
-        "initialized",
-        "message",
-        "progress",
-        "prompts/list_changed",
-        "resources/list_changed",
-        "resources/updated",
-        "roots/list_changed",
-        "subscriptions/acknowledged",
-        "tasks",
-        "tasks/status",
-        "tools/list_changed",
-    ];
-    method.strip_prefix(b"notifications/").is_some_and(|name| OF_MCP.iter().any(|known| known.as_bytes() == name))
 }
 
 /// Whether agents of one era can use the extension at a server of the other.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Member, View};
 use crate::era::{Era, TASKS};
-use crate::extensions::{SKILLS, is_bridged, owns};
+use crate::extensions::{self, SKILLS, is_bridged, owns};
 use crate::jsonrpc::members::members;
 use crate::list_kind::ListKind;
 use crate::server::lifecycle::State;
@@ -54,14 +54,14 @@ impl View {
     }
 }
 
-/// The setting of servers that have `resources/directory/read`.
+/// The setting of servers that have [`extensions::DIRECTORY_READ`].
 const DIRECTORY_READ: &str = "directoryRead";
 
 impl Member {
     /// The extension with this method, if agents of this era may use it.
     pub(crate) fn owner(&self, method: &str, era: Era) -> Option<Arc<str>> {
         let has_method = |Extension { id, settings }: &Extension| match method {
-            "resources/directory/read" if **id == *SKILLS => {
+            extensions::DIRECTORY_READ if **id == *SKILLS => {
                 matches!(members(settings, [DIRECTORY_READ]), Ok([Some(value)]) if value[..] == b"true"[..])
             }
             _ => owns(id, method),

@@ -92,7 +92,6 @@ use crate::config::{ServerConfig, Settings, Sharing};
 use crate::era::input::Input;
 use crate::era::notification::without_subscription;
 use crate::era::{self, Era};
-use crate::extensions;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::pending::parse_own_id;
@@ -485,7 +484,7 @@ impl Instance {
             b"notifications/elicitation/complete" => {
                 self.server_requests.elicitation_completed(&line, params.as_ref());
             }
-            _ if !extensions::is_notification_of_mcp(method) => {
+            _ if era::may_be_extension_notification(method) => {
                 return self.extension_notification(&line, method, params.as_ref());
             }
             _ if self.subscriptions.is_expected(&self.wire, params.as_ref()) => self.lists.notified(method),

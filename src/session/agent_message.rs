@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::forwardable_request::{ForwardableRequest, ForwardedMethod};
 use super::initialize_meta::USE_FACE;
 use crate::clock::Moment;
+use crate::era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta, SERVER};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::object_edit::cut;
@@ -68,8 +69,8 @@ pub(super) enum Method {
     List(ListKind),
     Forward(ForwardableRequest),
     Malformed(MetaError),
-    /// A method that the version of the agent does not have.
-    OtherVersion,
+    /// A method that agents cannot request: of another version of MCP, or of a server or notification.
+    Unknown,
 }
 
 #[derive(Debug)]
@@ -138,6 +139,7 @@ impl Request {
                 (Some(routed), _) => ForwardableRequest::read(routed, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::Malformed, Method::Forward),
                 (None, Some(kind)) => Method::List(kind),
+                (None, None) if !era::may_be_extension_request(&name) => Method::Unknown,
                 (None, None) => ForwardableRequest::read_extension(&name, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::Malformed, Method::Forward),
             },

@@ -46,7 +46,7 @@ use crate::config::CallLimit;
 use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
-use crate::extensions::{self, SKILLS};
+use crate::extensions::SKILLS;
 use crate::jsonrpc::batch::MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::members::{members, text};
@@ -562,7 +562,7 @@ impl<T: Transport> Session<T> {
                 }
             }
             (b"notifications/roots/list_changed", _) => self.command = Some(ServerCommand::RootsChanged(line)),
-            _ if !extensions::is_notification_of_mcp(&method) => self.extension_notification(&line, &method),
+            _ if era::may_be_extension_notification(&method) => self.extension_notification(&line, &method),
             _ => {}
         }
     }
@@ -635,7 +635,7 @@ impl<T: Transport> Session<T> {
             self.agent.protocol_version()
         };
         let method = match protocol {
-            Some(protocol) if !era::has(protocol, &method_name) => Method::OtherVersion,
+            Some(protocol) if !era::has(protocol, &method_name) => Method::Unknown,
             _ => method,
         };
         match method {
@@ -669,7 +669,7 @@ impl<T: Transport> Session<T> {
             },
             // Refused.
             Method::Malformed(error) => return Err(error.to_object()),
-            Method::OtherVersion => return Err(TargetKind::Method.unknown(&method_name, Era::Legacy)),
+            Method::Unknown => return Err(TargetKind::Method.unknown(&method_name, Era::Legacy)),
         }
         Ok(())
     }

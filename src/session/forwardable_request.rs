@@ -10,6 +10,7 @@ use crate::catalog::{Catalog, Route, interface_in};
 use crate::clock::Moment;
 use crate::era::Era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
+use crate::extensions::{self, UI};
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::object_edit::{replace_members, without};
 use crate::jsonrpc::reply::ErrorObject;
@@ -295,11 +296,13 @@ impl ForwardableRequest {
         }
     }
 
-    /// The tool that a user interface calls, if `_meta` names the interface as the tool's definition does.
+    /// The tool that a user interface calls by its own name, if `_meta` names the interface. A tool of the same server may have no
+    /// interface itself.
     fn target_of_interface<'a>(&self, catalog: &'a Catalog) -> Option<RouteTarget<'a>> {
         let [params] = members(&self.line, ["params"]).ok()?;
         let [meta] = members(&params?, ["_meta"]).ok()?;
-        let server = catalog.server_of(&interface_in(&meta?)?)?;
+        let uri = interface_in(&meta?).filter(|uri| extensions::of_uri(uri) == Some(UI))?;
+        let server = catalog.server_of(&uri)?;
         let (exposed, route) =
             catalog.routes(ListKind::Tools).find(|(_, route)| route.server == server && self.is_own_name(route))?;
         Some(RouteTarget::OfInterface(exposed, route))

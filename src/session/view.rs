@@ -173,9 +173,11 @@ impl SessionView {
         }
     }
 
-    /// Uses the face of `server` for this connection, from its first request on.
+    /// Uses the face of `server` for this connection, from its first request on. Of a long name that no server has, only the beginning is
+    /// kept, for the error.
     pub(super) fn set_face(&mut self, server: Arc<str>) {
-        self.face = Some(server);
+        let is_known = self.check_face(Some(&server)).is_ok();
+        self.face = Some(if is_known { server } else { excerpt(&server, MAX_SERVER_LEN).into() });
         for shown in [&mut self.legacy_view, &mut self.modern_view] {
             *shown = ShownView::new(shown.view.clone(), self.face.as_ref());
         }

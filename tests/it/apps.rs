@@ -17,7 +17,10 @@ fn charts(place: &Rc<Place>, era: Era) -> Server {
     ]});
     let library = json!({
         "extensions": {"io.modelcontextprotocol/ui": {}},
-        "resources": [{"uri": "ui://charts/listed", "name": "l", "_meta": {"ui": {"prefersBorder": true}}}],
+        "resources": [
+            {"uri": "ui://charts/listed", "name": "l", "_meta": {"ui": {"prefersBorder": true}}},
+            {"uri": "s://charts/resource", "name": "r"},
+        ],
     });
     let tools = place.write("tools.json", tools.to_string());
     with_library(place, era, "charts", &library).arg("--tool-list").arg(tools)
@@ -76,9 +79,11 @@ fn interface_calls_a_tool_by_its_own_name() {
             let answer = agent.request("tools/call", &json!({"name": "echo", "arguments": {"a": 2}, "_meta": meta}));
             assert_eq!(result(&answer)["structuredContent"]["pid"], daemon.server_pid("charts"), "{answer}");
         }
-        let meta = json!({"ui": {"resourceUri": INTERFACE}});
-        let answer = agent.request("tools/call", &json!({"name": "draw", "arguments": {}, "_meta": meta}));
-        assert_eq!(code(&answer), -32602, "a tool of another server: {answer}");
+        for (tool, uri) in [("draw", INTERFACE), ("echo", "s://charts/resource")] {
+            let meta = json!({"ui": {"resourceUri": uri}});
+            let answer = agent.request("tools/call", &json!({"name": tool, "arguments": {}, "_meta": meta}));
+            assert_eq!(code(&answer), -32602, "a tool of another server, or no interface: {answer}");
+        }
     }
 }
 

@@ -176,6 +176,45 @@ fn face_without_rules_forwards_every_unknown_method() {
     assert!(!daemon.journal("s").iter().any(|line| line.contains("vendor/other")));
 }
 
+/// Case H15.
+#[test]
+fn method_of_mcp_is_forwarded_neither_as_a_notification_nor_as_a_request() {
+    let daemon = start(Era::Legacy, "");
+    let (mut face, mut agent) = (Era::Legacy.agent_at_face(&daemon, "s"), Agent::ready(&daemon));
+    let notifications = [
+        ("tools/call", json!({"name": "echo", "arguments": {}, "n": "stray"})),
+        ("tools/call", json!({"name": "s__echo", "n": "stray"})),
+        ("resources/unsubscribe", json!({"uri": "s://one", "n": "stray"})),
+        ("tasks/cancel", json!({"taskId": "stray"})),
+        ("initialize", json!({"n": "stray"})),
+        ("x/run", json!({"name": "s__echo", "n": "stray"})),
+        ("vendor/run", json!({"n": "stray"})),
+        ("notifications/mcpd/server", json!({"server": "stray"})),
+        ("notifications/message", json!({"data": "stray"})),
+    ];
+    for (method, params) in &notifications {
+        for to in [&mut face, &mut agent] {
+            to.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        }
+    }
+    let requests = [
+        "notifications/cancelled",
+        "notifications/x/seen",
+        "sampling/createMessage",
+        "roots/list",
+        "notifications/tasks",
+    ];
+    for method in requests {
+        for to in [&mut face, &mut agent] {
+            assert_eq!(code(&to.request(method, &json!({"requestId": 1, "n": "stray"}))), -32601, "{method}");
+        }
+    }
+    result(&face.call("echo", &json!({})));
+    result(&agent.call("s__echo", &json!({})));
+    let journal = daemon.journal("s");
+    assert!(!journal.iter().any(|line| line.contains("stray")), "{journal:?}");
+}
+
 /// Case H13.
 #[test]
 fn extension_hidden_while_its_request_is_parked_is_not_called() {

@@ -18,8 +18,8 @@ use self::elicitations::Elicitations;
 use super::wire::{MAX_SMALL_LINE, Wire};
 use crate::bridge::TaskInputId;
 use crate::client_capabilities::ClientCapability;
-use crate::era::Era;
 use crate::era::input::{Input, elicitation_to_legacy};
+use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
@@ -135,7 +135,11 @@ pub(super) fn classify(method: &Bytes, params: Option<&Bytes>, scope: &AgentScop
     let serves_one_agent = matches!(scope, AgentScope::Of(_));
     let parsed = ParsedRequest::read(method, params).or_else(|| match scope {
         // Only the agent's own instance knows which extensions the agent has.
-        AgentScope::Of(agent) if agent.era == Era::Legacy && agent.capabilities.declare_method(method) => {
+        AgentScope::Of(agent)
+            if agent.era == Era::Legacy
+                && era::may_be_extension_request(method)
+                && agent.capabilities.declare_method(method) =>
+        {
             Some(ParsedRequest::of_extension(params))
         }
         _ => None,

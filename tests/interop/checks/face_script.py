@@ -32,8 +32,8 @@ class Agent:
         # The outcome of the task that it made last.
         self._outcome = None
 
-    def list(self, client, method):
-        self.lists.append(client.ask_until(next(self._expected, None), method, {}))
+    def list(self, client, method, params={}):
+        self.lists.append(client.ask_until(next(self._expected, None), method, params))
 
     def answers(self):
         """By the method of the request."""
@@ -58,6 +58,13 @@ class Agent:
             return {"result": outcome}
         self._outcome = outcome
         return {"result": {"task": CLIENT_TASK}}
+
+
+def settle(client, feature):
+    """Returns once everything has arrived that a server sent for this feature."""
+    # A server must not be called before `initialized`.
+    if feature != initialize:
+        client.call("echo", {"message": "over"})
 
 
 def initialize(client, _):

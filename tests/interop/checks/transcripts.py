@@ -1,6 +1,7 @@
 """A client in raw lines on the pipes of a command, which keeps a transcript of all that it sends and receives.
 
-Notifications that lists have changed are kept apart. They belong to no request, and a server sends any number for one change.
+A notification that a list has changed is in it where the client waits for it, and once. It belongs to no request, and a server sends
+any number for one change.
 """
 
 import json
@@ -23,8 +24,8 @@ class Client:
         """`answers` has, by method, a function from a request of the server to the members of the response. `timeout` is that
         of one message, in seconds."""
         self.transcript = []
-        # The kinds of lists that were announced to have changed.
-        self.changed = set()
+        # The last notification of each kind of list.
+        self.changed = {}
         self._process = process
         self._answers = answers
         self.timeout = timeout
@@ -71,13 +72,17 @@ class Client:
         return self.ask("tools/call", {"name": tool, "arguments": arguments or {}, **more})
 
     def ask_until(self, expected, method, params):
-        """Repeats a request until the result is the expected one. The transcript has only the last exchange."""
+        """Repeats a request until the result is the expected one but for its `_meta`, and returns it. The transcript has only the
+        last exchange."""
         start, count, deadline = len(self.transcript), self._count, time.monotonic() + self.timeout
-        while (result := self.ask(method, params).get("result")) != expected and expected and time.monotonic() < deadline:
+        while True:
+            result = self.ask(method, params).get("result", {})
+            result.pop("_meta", None)
+            if expected in (None, result) or time.monotonic() > deadline:
+                return result
             time.sleep(0.05)
             del self.transcript[start:]
             self._count = count
-        return result
 
     def wait(self, condition):
         """Returns the first message that meets the condition and was not returned yet, and answers requests meanwhile."""
@@ -95,6 +100,7 @@ class Client:
     def wait_changed(self, what):
         while what not in self.changed:
             self._receive()
+        self.transcript.append((RECEIVED, self.changed[what]))
 
     def _read(self):
         for line in self._process.stdout:
@@ -114,7 +120,7 @@ class Client:
         line = line[:-1]
         message = json.loads(line)
         if changed := LIST_CHANGED.fullmatch(message.get("method", "")):
-            self.changed.add(changed[1])
+            self.changed[changed[1]] = line
         elif "method" in message and "id" in message:
             self._reply(line, message)
         else:

@@ -125,21 +125,22 @@ fn sections_len(texts: &[(&str, &str)]) -> usize {
 
 /// Each text under a heading with its server's name.
 fn sections(texts: &[(&str, &str)]) -> String {
-    let (mut all, mut left_out) = (String::new(), 0);
+    let (mut all, mut omitted) = (String::new(), 0);
     for (server, text) in texts {
         let text = &cut(text, MAX_SERVER_LEN);
         let heading = format!("{}{}", if all.is_empty() { "" } else { "\n\n" }, heading(server));
         let room = MAX_LEN.saturating_sub(all.len() + heading.len());
         if text.len() > room && room < MIN_CUT_LEN {
-            left_out += 1;
+            omitted += 1;
         } else {
             all += &(heading + &cut(text, room));
         }
     }
-    if left_out > 0 {
+    if omitted > 0 {
+        let servers = if omitted == 1 { "server" } else { "servers" };
         let _ = write!(
             all,
-            "\n\n[mcpd leaves out what servers say beyond {MAX_LEN} bytes: {left_out} more have instructions]"
+            "\n\n[mcpd omitted the instructions of {omitted} {servers}: the limit is {MAX_LEN} bytes]"
         );
     }
     all
@@ -234,7 +235,7 @@ mod tests {
         let each: Vec<_> = (0..1000).map(|n| format!("s{n}")).collect();
         let all = combine(each.iter().map(|name| (&**name, &*long))).expect("a text");
         assert!(all.len() < MAX_LEN + MAX_OVERVIEW_LEN + 300, "{}", all.len());
-        assert!(all.contains("# s3\n") && all.ends_with("996 more have instructions]"), "{}", &all[MAX_LEN - 100..]);
+        assert!(all.contains("# s3\n") && all.ends_with("instructions of 996 servers: the limit is 32768 bytes]"), "{}", &all[MAX_LEN - 100..]);
     }
 
     proptest! {
@@ -253,7 +254,7 @@ mod tests {
                 let [line, heading] = [format!("- {server}: "), format!("# {server}\n")];
                 prop_assert!(start.contains(&line) || start.contains(&heading), "{}", start);
                 let is_listed = start.contains(&format!("- {server}: {sentence}\n"));
-                prop_assert!(is_listed || all.contains(text.trim()) || all.contains(" by mcpd after ") || all.contains("[mcpd leaves out"), "{server}: {all}");
+                prop_assert!(is_listed || all.contains(text.trim()) || all.contains(" by mcpd after ") || all.contains("[mcpd omitted"), "{server}: {all}");
             }
             prop_assert!(all.len() <= MAX_LEN + MAX_OVERVIEW_LEN + 200 + 60 * known.len());
         }

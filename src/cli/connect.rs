@@ -29,13 +29,13 @@ const BACKLOG_RETRY: Duration = Duration::from_millis(5);
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) profile: ProfileArg,
-    /// Connect to the face of this server only: its own tool names, instructions and capabilities, under the same policy
+    /// Connect to this server alone, under its own tool names; the same policy applies
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completions::servers))]
     pub(super) server: Option<String>,
     /// Print the configuration entry for this client instead
     #[arg(long, value_name = "CLIENT", value_parser = super::arguments::client())]
     print: Option<&'static Client>,
-    /// Print one entry for each server of the profile, named like the server
+    /// With `--print`: one entry per server of the profile, each named like its server
     #[arg(long, requires = "print", conflicts_with = "server")]
     pub(super) each: bool,
 }

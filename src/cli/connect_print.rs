@@ -55,7 +55,7 @@ pub(super) fn run(
 /// The servers of the profile, from the daemon, which is started if none runs. An error is printed.
 fn servers(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Result<Vec<String>, ExitCode> {
     if profile.daemon() != ExpectedListener::OwnDaemon {
-        let message = "only the user who runs the daemon can list its servers; use `--server NAME` for each";
+        let message = "`--each` needs the user who runs the daemon; print each entry with `--server NAME` instead";
         return Err(fail(USAGE, message));
     }
     let Some(directory) = directory else {

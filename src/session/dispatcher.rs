@@ -956,10 +956,8 @@ impl<T: Transport> Session<T> {
             }
             Purpose::Merge { .. } => {
                 for server in gathering.failed() {
-                    tracing::warn!(
-                        server,
-                        "has not answered a list request of an extension, so the list lacks its items"
-                    );
+                    let problem = "a merged list of an extension lacks items of this server: it is down, failed or timed out";
+                    tracing::warn!(server, "{problem}");
                 }
                 self.merged_line(gathering)
             }
@@ -1431,7 +1429,7 @@ fn read_listen(
     Ok(ParkableRequest::Listen { id: Bytes::copy_from_slice(id), filter, face })
 }
 
-/// The error for an unknown name. It explains a call of an exposed tool by the server's own name.
+/// The error for an unknown name. It explains a call of an exposed tool by its unprefixed name.
 fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
     let mut error = request.unknown();
     let mut routes = view.catalog.routes(ListKind::Tools).filter(|_| request.target_kind == TargetKind::Tool);
@@ -1439,9 +1437,8 @@ fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
         && let Some(Member { config, .. }) = view.servers.get(route.server)
     {
         let hint = format!(
-            "; here it is `{exposed}`. A client or app that uses the own names of server `{server}` needs a connection to \
-             that server alone: `mcpd connect --server {server}`",
-            server = config.name
+            "; the tool is `{exposed}` here. To use unprefixed names, connect with `mcpd connect --server {}`",
+            config.name
         );
         error.message.push_str(&hint);
     }
@@ -1464,7 +1461,7 @@ fn reserved(server: &str) -> ErrorObject {
 }
 
 fn no_subscriptions(server: &str) -> ErrorObject {
-    invalid(format!("server `{server}` does not report changes of resources")).about_server(server)
+    invalid(format!("server `{server}` does not support resource subscriptions")).about_server(server)
 }
 
 fn overloaded(what: &str) -> ErrorObject {

@@ -62,7 +62,7 @@ struct ShownView {
     exposure: Arc<WatchedView>,
 }
 
-/// An agent wants the face of a server that its profile does not have.
+/// The profile has no server with the requested name.
 #[derive(Debug)]
 pub(super) struct UnknownServer {
     server: Arc<str>,
@@ -72,10 +72,10 @@ pub(super) struct UnknownServer {
 
 impl fmt::Display for UnknownServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no server `{}` here", excerpt(&self.server, MAX_SERVER_LEN))?;
+        write!(f, "this profile has no server `{}`", excerpt(&self.server, MAX_SERVER_LEN))?;
         match &self.known[..] {
-            [] => f.write_str("; this profile has no servers"),
-            known => write!(f, "; the servers of this profile are {}", known.join(", ")),
+            [] => f.write_str("; it has no servers"),
+            known => write!(f, "; its servers are {}", known.join(", ")),
         }
     }
 }

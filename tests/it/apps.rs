@@ -1,4 +1,4 @@
-//! MCP Apps: user interfaces of tools, and their calls by the server's own names of tools.
+//! MCP Apps: UI resources of tools, and calls of apps by unprefixed tool names.
 
 use std::rc::Rc;
 
@@ -73,7 +73,7 @@ fn interface_calls_a_tool_by_its_own_name() {
     for era in Era::BOTH {
         let daemon = start(Era::Legacy, "");
         let mut face = era.agent_at_face(&daemon, "charts");
-        assert_eq!(arguments(&face.call("echo", &json!({"a": 1}))), &json!({"a": 1}), "a face has the own names");
+        assert_eq!(arguments(&face.call("echo", &json!({"a": 1}))), &json!({"a": 1}), "a face has unprefixed names");
         let mut agent = era.agent(&daemon, &json!({}));
         for meta in [json!({"ui": {"resourceUri": INTERFACE}}), json!({"ui/resourceUri": INTERFACE})] {
             let answer = agent.request("tools/call", &json!({"name": "echo", "arguments": {"a": 2}, "_meta": meta}));

@@ -1,4 +1,4 @@
-//! Faces: an agent that connects to one server sees its own names, under the policy of its profile, on the same instance.
+//! Faces: an agent that connects to one server uses unprefixed names, under the policy of its profile, on the same instance.
 
 use serde_json::{Value, json};
 
@@ -50,9 +50,9 @@ fn face_of_an_unknown_server_is_an_error_that_lists_the_known_ones() {
     let daemon = start();
     let refused = |answer: &Value, name: &str, known: &str| {
         let message = answer["error"]["message"].as_str().expect("a message");
-        assert_eq!((code(answer), message), (-32602, &*format!("there is no server `{name}` here; {known}")));
+        assert_eq!((code(answer), message), (-32602, &*format!("this profile has no server `{name}`; {known}")));
     };
-    let known = "the servers of this profile are files, git";
+    let known = "its servers are files, git";
     let mut legacy = Agent::connect(&daemon);
     refused(&legacy.initialize_with("2025-11-25", &json!({}), &json!({ FACE: "nope" })), "nope", known);
     // It is not introduced, so it can try again.
@@ -64,7 +64,7 @@ fn face_of_an_unknown_server_is_an_error_that_lists_the_known_ones() {
     modern.meta.insert(FACE.to_owned(), json!(7));
     assert_eq!(code(&modern.request("tools/list", &json!({}))), -32602);
     let mut shim = Shim::start(daemon.place(), &["--profile", "reviewer", "--server", "files"]);
-    refused(&shim.initialize("2025-11-25"), "files", "the servers of this profile are git");
+    refused(&shim.initialize("2025-11-25"), "files", "its servers are git");
 }
 
 #[test]

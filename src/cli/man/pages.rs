@@ -130,7 +130,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("mcpd connect --profile reviewer", "Connects an agent that launches commands to a profile."),
             ("mcpd connect --server files", "Connects it to one server, under the server's own tool names."),
             ("mcpd connect --print codex", "Prints the configuration entry for Codex."),
-            ("mcpd connect --print claude-code --each", "Prints one entry for each server of the profile."),
+            ("mcpd connect --print claude-code --each", "Prints one entry per server of the profile."),
         ],
     ),
     (

@@ -86,7 +86,7 @@ pub(super) enum Lookup<'a> {
     Unknown,
     /// mcpd made up this task, because the modern server answered the call directly. The result is cached.
     Completed(&'a CompletedTask),
-    /// The server cancels no tasks.
+    /// The server does not support `tasks/cancel`.
     NotCancellable,
     /// The server answers.
     Forward,
@@ -110,9 +110,9 @@ impl TaskTable {
         self.support
     }
 
-    /// The error for a request to cancel a task of this server, which cancels none.
+    /// The error for a `tasks/cancel` that this server does not support.
     pub(super) fn cancellation_refusal(&self, server: &str) -> ErrorObject {
-        ErrorObject::new(INVALID_PARAMS, format!("server `{server}` cancels no tasks"))
+        ErrorObject::new(INVALID_PARAMS, format!("server `{server}` does not support `tasks/cancel`"))
     }
 
     /// Reads the task requirements of the tools of a legacy server.

@@ -56,7 +56,7 @@ impl ServerSubscriptions {
     /// Makes a legacy agent's call wait until the server has acknowledged its resource.
     pub(super) fn wait_for_stream(&mut self, wire: &mut Wire, call: Call) {
         if !self.listen_state.supports_updates() {
-            let why = "the server does not report changes of resources";
+            let why = "the server does not support resource subscriptions";
             return call.refuse_with(&ErrorObject::new(INVALID_PARAMS, why));
         }
         if let Some(left) = self.listen_state.retry_delay() {

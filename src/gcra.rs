@@ -2,22 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-/// A limit of events. The cost of an event is the time for which others pause after it if the limit is reached.
+/// A limit of events. An event of cost `c` moves the theoretical arrival time by `c`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gcra {
-    /// When the costs of all events would be over if events had been spread evenly.
-    clear_at: Option<Instant>,
+    /// Theoretical arrival time of the next event.
+    theoretical_arrival: Option<Instant>,
 }
 
 impl Gcra {
-    /// How long an event of this cost has to wait. Events of `burst` together may come at once.
+    /// How long an event of this cost has to wait. `burst` is the tolerance, as the sum of costs that are admitted without a wait.
     pub(crate) fn wait(&self, cost: Duration, burst: Duration, now: Instant) -> Duration {
-        self.clear_at.map_or(Duration::ZERO, |clear_at| (clear_at + cost).saturating_duration_since(now + burst))
+        let arrival = self.theoretical_arrival;
+        arrival.map_or(Duration::ZERO, |arrival| (arrival + cost).saturating_duration_since(now + burst))
     }
 
     /// Counts an event of this cost.
     pub(crate) fn count(&mut self, cost: Duration, now: Instant) {
-        self.clear_at = Some(self.clear_at.map_or(now, |clear_at| clear_at.max(now)) + cost);
+        self.theoretical_arrival = Some(self.theoretical_arrival.map_or(now, |arrival| arrival.max(now)) + cost);
     }
 }
 
@@ -40,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_permits_no_larger_burst() {
+    fn idle_time_does_not_enlarge_the_burst() {
         let (mut limit, start) = (Gcra::default(), Instant::now());
         limit.count(MS, start);
         limit.count(10 * MS, start + 1000 * MS);

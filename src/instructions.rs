@@ -138,10 +138,7 @@ fn sections(texts: &[(&str, &str)]) -> String {
     }
     if omitted > 0 {
         let servers = if omitted == 1 { "server" } else { "servers" };
-        let _ = write!(
-            all,
-            "\n\n[mcpd omitted the instructions of {omitted} {servers}: the limit is {MAX_LEN} bytes]"
-        );
+        let _ = write!(all, "\n\n[mcpd omitted the instructions of {omitted} {servers}: the limit is {MAX_LEN} bytes]");
     }
     all
 }
@@ -235,7 +232,11 @@ mod tests {
         let each: Vec<_> = (0..1000).map(|n| format!("s{n}")).collect();
         let all = combine(each.iter().map(|name| (&**name, &*long))).expect("a text");
         assert!(all.len() < MAX_LEN + MAX_OVERVIEW_LEN + 300, "{}", all.len());
-        assert!(all.contains("# s3\n") && all.ends_with("instructions of 996 servers: the limit is 32768 bytes]"), "{}", &all[MAX_LEN - 100..]);
+        assert!(
+            all.contains("# s3\n") && all.ends_with("instructions of 996 servers: the limit is 32768 bytes]"),
+            "{}",
+            &all[MAX_LEN - 100..]
+        );
     }
 
     proptest! {

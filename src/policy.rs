@@ -34,8 +34,8 @@ pub struct Policy {
     rules: PerKind<Rules>,
     /// Rules on the URIs of skills. Resource rules apply to them, too.
     skills: Rules,
-    /// For each table with rules, the ids of the extensions that its `expose` names; `None` if it has no `expose`. Every table has to
-    /// name an exposed extension.
+    /// For each table with rules, the ids of the extensions that its `expose` names; `None` if it has no `expose`. An extension is exposed
+    /// only if every entry contains its id; `None` contains none.
     extensions: Vec<Option<BTreeSet<Arc<str>>>>,
     /// Only tools annotated as read-only are exposed: the table that sets it.
     read_only: Option<Arc<str>>,
@@ -98,7 +98,7 @@ impl Policy {
         }
     }
 
-    /// Joins the tables about one server: it is enough that each `expose` names an extension.
+    /// Combines tables of one server: rules in a table without `expose` no longer hide extensions if another table has `expose`.
     #[must_use]
     pub(crate) fn of_one_server(mut self) -> Self {
         if self.extensions.iter().any(Option::is_some) {
@@ -211,7 +211,7 @@ impl Policy {
         self.extensions.iter().all(|named| named.as_ref().is_some_and(|named| named.contains(id)))
     }
 
-    /// Whether requests that mcpd does not know are exposed: there are no rules that they could evade.
+    /// Whether unknown methods are forwarded: only if no rule exists that they could bypass.
     pub(crate) fn permits_unknown_methods(&self) -> bool {
         self.extensions.is_empty() && self.off.is_empty() && self.skills.allow.is_empty() && self.skills.deny.is_empty()
     }
@@ -225,7 +225,7 @@ impl Policy {
             && self.skills.verdict_on_uri(&readings).is_ok()
     }
 
-    /// Whether a user interface with this URI is exposed that a tool names and the server need not list.
+    /// Whether the unlisted UI resource at this URI is exposed.
     pub(crate) fn permits_interface(&self, uri: &str) -> bool {
         extensions::of_uri(uri) == Some(extensions::UI)
             && self.permits_extension(extensions::UI)

@@ -52,8 +52,8 @@ pub(crate) struct ResponseContext {
     pub(crate) now: Instant,
     /// The raw id of the task that the request is about.
     pub(crate) raw_task_id: Option<Bytes>,
-    /// The server has answered that it does not know the task, or that the task has ended.
-    pub(crate) is_unknown_or_ended_task: bool,
+    /// The server does not know the task, or it has ended.
+    pub(crate) is_task_gone: bool,
     /// The call may be sent again with support for tasks, if the server requires that.
     pub(crate) may_resend_as_task: bool,
 }
@@ -269,7 +269,7 @@ impl BridgedCall {
                 Err(raw) => respond_with_error(request.method(), raw),
             },
             State::PendingAtLegacyServer(call) => call.on_response(request, outcome),
-            State::TaskRequestAtLegacyServer(task) => task.on_response(outcome, context.is_unknown_or_ended_task),
+            State::TaskRequestAtLegacyServer(task) => task.on_response(outcome, context.is_task_gone),
             // The server has no pending request in these states, or its response was cached.
             State::AwaitingInputResponses { .. } | State::AwaitingNextPoll { .. } | State::Suspended { .. } => {
                 Step::Fail(BridgeError::Malformed)

@@ -1,7 +1,7 @@
 //! Requests of a modern agent about a task of a legacy server, and reports to its subscribers.
 //!
 //! The state of a modern task includes its result. So one `tasks/get` for a task that has ended becomes two requests to the server:
-//! `tasks/get`, then `tasks/result`. A report takes the same requests.
+//! `tasks/get`, then `tasks/result`. Reports to subscribers use the same requests.
 
 use bytes::Bytes;
 
@@ -53,8 +53,8 @@ impl LegacyServerTask {
         &self.id
     }
 
-    /// The server has answered. `is_unknown` means that it does not know the task, or that the task has ended.
-    pub(crate) fn on_response(&self, outcome: Result<&Bytes, &Bytes>, is_unknown: bool) -> Step {
+    /// The server has answered. `is_gone`: the server does not know the task, or it has ended.
+    pub(crate) fn on_response(&self, outcome: Result<&Bytes, &Bytes>, is_gone: bool) -> Step {
         match (&self.phase, outcome) {
             (Phase::State, Ok(state)) => step_for_state(&self.id, state),
             (Phase::Result { task_object }, outcome) => match with_result(task_object, outcome) {
@@ -62,11 +62,11 @@ impl LegacyServerTask {
                 None => Step::Fail(BridgeError::Malformed),
             },
             // An unknown task needs no cancellation.
-            (Phase::Cancel, outcome) if outcome.is_ok() || is_unknown => {
+            (Phase::Cancel, outcome) if outcome.is_ok() || is_gone => {
                 let has_ended = |state: &Bytes| TaskState::read(state).is_some_and(|state| state.ended);
                 Step::Task(TaskStep::RecordCancellation { has_ended: outcome.map_or(true, has_ended) })
             }
-            (Phase::State, Err(raw)) if is_unknown => {
+            (Phase::State, Err(raw)) if is_gone => {
                 Step::Task(TaskStep::Forget(error_change(raw).into_iter().collect()))
             }
             (Phase::State | Phase::Cancel, outcome) => {

@@ -1,7 +1,7 @@
 //! Snapshots of what is exposed to agents of a profile, to one agent, or to the operator.
 //!
 //! The face of a server is the part of a view that belongs to this server, under the server's own names. It is built when an agent first
-//! asks for it.
+//! uses it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -68,7 +68,7 @@ use self::subscriptions::ServerSubscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
 use self::suspended_calls::SuspendedCalls;
 pub(super) use self::suspended_calls::{tag, tag_of_retry};
-use self::tasks::{InputRequirement, Lookup, TaskChange, TaskTable, answer_completed, is_unknown, polling};
+use self::tasks::{InputRequirement, Lookup, TaskChange, TaskTable, answer_completed, is_gone, polling};
 use self::wire::{MAX_SMALL_LINE, Wire};
 use super::agent_scope::{AgentScope, roots_result};
 use super::fair_share::Vacancies;
@@ -125,6 +125,15 @@ pub(super) struct Instance {
     pub(super) subscriptions: ServerSubscriptions,
     pub(super) server_requests: ServerRequests,
     tasks: TaskTable,
+}
+
+/// A call that a notification of the server names.
+struct NamedCall {
+    /// The raw id or progress token in the notification.
+    id_on_wire: Bytes,
+    /// The one that the agent has chosen.
+    id_of_agent: Bytes,
+    owner: LogOwner,
 }
 
 /// What an instance is made for.
@@ -497,8 +506,8 @@ impl Instance {
     fn extension_notification(&mut self, line: &Bytes, method: &Bytes, params: Option<&Bytes>) -> Effect {
         let era = self.wire.era();
         let (named, line) = match self.named_call(params) {
-            Some((id, replacement, owner)) => {
-                (Some(owner), splice(line, &mut [Edit { part: &id, replacement: &replacement }]))
+            Some(NamedCall { id_on_wire, id_of_agent, owner }) => {
+                (Some(owner), splice(line, &mut [Edit { part: &id_on_wire, replacement: &id_of_agent }]))
             }
             None => (None, splice(line, &mut [])),
         };
@@ -513,8 +522,8 @@ impl Instance {
         Effect::Notify { notification: ServerNotification::Extension(Box::new(notification)), recipients }
     }
 
-    /// The call that a notification names: the id or token in its params, the one that the agent has chosen, and the agent.
-    fn named_call(&mut self, params: Option<&Bytes>) -> Option<(Bytes, Bytes, LogOwner)> {
+    /// The call that a notification names by its id or progress token.
+    fn named_call(&mut self, params: Option<&Bytes>) -> Option<NamedCall> {
         let [token, request, meta] = members(params?, ["progressToken", "requestId", "_meta"]).ok()?;
         let in_meta = meta.and_then(|meta| members(&meta, ["progressToken"]).ok()).and_then(|[token]| token);
         let (id, is_token) = match (token.or(in_meta), request) {
@@ -522,12 +531,12 @@ impl Instance {
             (None, request) => (request?, false),
         };
         let Some(PendingRequest::Call(call)) = self.wire.get_mut(&id) else { return None };
-        let replacement = if is_token { call.progress_token.clone()? } else { call.response_handle.id().clone() };
+        let id_of_agent = if is_token { call.progress_token.clone()? } else { call.response_handle.id().clone() };
         let owner = LogOwner { session: call.response_handle.key.session, to: call.response_handle.to().cloned() };
-        Some((id, replacement, owner))
+        Some(NamedCall { id_on_wire: id, id_of_agent, owner })
     }
 
-    /// An agent of this era has sent a notification of an extension.
+    /// Forwards an agent's extension notification, if the era matches.
     pub(super) fn forward_notification(&mut self, era: Era, line: &Bytes) {
         if self.wire.era() == era && self.wire.protocol().is_some() {
             self.wire.try_queue_line(splice(line, &mut []));
@@ -905,9 +914,8 @@ impl Instance {
         };
         let is_awaited = bridged.call.response_handle.to().is_some();
         let may_resend_as_task = self.tasks.support().declared && self.tasks.have_capacity() && is_awaited;
-        let is_unknown_or_ended_task = is_unknown(response.result);
-        let context =
-            ResponseContext { now: Instant::now(), raw_task_id, is_unknown_or_ended_task, may_resend_as_task };
+        let is_task_gone = is_gone(response.result);
+        let context = ResponseContext { now: Instant::now(), raw_task_id, is_task_gone, may_resend_as_task };
         let step = bridged.state.on_response(response.result, &context);
         self.carry_out(bridged, response, step)
     }
@@ -916,7 +924,7 @@ impl Instance {
         let ServerResponse { result, .. } = response;
         match step {
             Step::ForwardResponse(changes) => {
-                if result.is_err() && bridged.state.is_for_hidden_task() && !is_unknown(result) {
+                if result.is_err() && bridged.state.is_for_hidden_task() && !is_gone(result) {
                     self.drop_task_of(bridged.call.response_handle.key);
                 }
                 self.end_changed(bridged.call, response, &changes)
@@ -1325,7 +1333,7 @@ impl Instance {
         self.session_task_status(line, state);
     }
 
-    /// A server of either era reports the status of a legacy agent's task, by a legacy notification.
+    /// Forwards a status report to the legacy agent. `line` is already in legacy form.
     fn session_task_status(&mut self, line: &Bytes, state: TaskState) {
         let may_create = self.may_create_tasks();
         match self.tasks.status(&mut self.wire, line, state, may_create) {
@@ -1409,7 +1417,7 @@ impl Instance {
     /// The server has answered a request for a report.
     fn task_report(&mut self, mut report: Box<LegacyServerTask>, response: Result<&Bytes, &Bytes>) -> Effect {
         let id = report.id().clone();
-        let step = match report.on_response(response, is_unknown(response)) {
+        let step = match report.on_response(response, is_gone(response)) {
             Step::Task(TaskStep::RecordState(seen)) => {
                 self.note_legacy_task(&seen.task, None);
                 self.tasks.await_end(&mut self.wire, &id);

@@ -567,7 +567,7 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Forwards a notification of an extension to the one server that can be told.
+    /// Forwards a notification of an extension to the only possible server.
     fn extension_notification(&mut self, line: &Bytes, method: &Bytes) {
         if !self.agent.is_introduced() {
             return;
@@ -956,7 +956,8 @@ impl<T: Transport> Session<T> {
             }
             Purpose::Merge { .. } => {
                 for server in gathering.failed() {
-                    let problem = "a merged list of an extension lacks items of this server: it is down, failed or timed out";
+                    let problem =
+                        "a merged list of an extension lacks items of this server: it is down, failed or timed out";
                     tracing::warn!(server, "{problem}");
                 }
                 self.merged_line(gathering)
@@ -1247,7 +1248,7 @@ impl<T: Transport> Session<T> {
             OnResponse::ReplaceTaskId(replacement) => {
                 (self.tasks.tokens().replace_id(replacement, task.as_deref(), line), outcome)
             }
-            // These capabilities were announced for other servers.
+            // The agent sees these capabilities because another server has them, so −32601 is replaced.
             OnResponse::Completion(era) if lacks(&["completions"]) => {
                 (results::empty_completion(&id, *era), CallOutcome::Ok)
             }

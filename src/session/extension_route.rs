@@ -1,4 +1,4 @@
-//! Where a request of an extension goes: to the one server that can be told, or to several that answer it together. Pure.
+//! Where a request of an extension goes: to the only possible server, or to several servers. Pure.
 //!
 //! The server of a request is the server of the item that the request names by `uri` or `name`, else the only server that exposes the
 //! extension with this method.
@@ -24,11 +24,11 @@ pub(super) enum ExtensionRoute {
         rename: Option<(Bytes, Bytes)>,
         access: AccessTarget,
     },
-    /// Several servers list items.
+    /// Send to all these servers and merge their lists.
     Merge { servers: Vec<usize>, id: Arc<str> },
-    /// Several servers may have the item. The first one in file order that does answers.
+    /// Send to all these servers and use the first success, in the order of the configuration.
     First { servers: Vec<usize>, uri: Box<str>, id: Arc<str>, error_kind: TargetKind },
-    /// Several servers have the method, and nothing tells which one is meant.
+    /// Several servers have the method, and the request does not determine one.
     Ambiguous(Vec<usize>),
     /// No server has the method or the item.
     Unknown(TargetKind, Bytes),
@@ -63,7 +63,7 @@ fn route(request: &ExtensionRequest, owners: &[(usize, Arc<str>)], view: &View, 
     if let Some(NamedItem { server, rename, access }) = named_item(request, view) {
         let id = extension_at(server);
         if id.is_none() && !view.servers.get(server).is_some_and(|member| member.receives_unknown_methods(era)) {
-            // The method is announced if another server has it.
+            // The method is declared if another server has it.
             return match owners {
                 [] => unknown_method(),
                 _ => ExtensionRoute::Unknown(TargetKind::Item, item_key(request)),

@@ -19,7 +19,7 @@ const MAX_PAGES: usize = 100;
 /// Maximum number of items of one page.
 const MAX_ITEMS: usize = 100_000;
 
-/// The unfinished ones of one agent.
+/// Unfinished fan-out requests of one agent.
 #[derive(Debug, Default)]
 pub(super) struct Gatherings(Vec<Gathering>);
 
@@ -34,7 +34,7 @@ pub(super) struct Gathering {
     max_bytes: usize,
 }
 
-/// What the agent gets.
+/// How the responses are combined.
 #[derive(Debug, Clone)]
 pub(super) enum Purpose {
     /// The lists of all servers as one.
@@ -59,7 +59,7 @@ struct Part {
     state: PartState,
     pages: usize,
     items: Vec<Bytes>,
-    /// The results have cache hints, and the shortest time to live.
+    /// The shortest `ttlMs` of the pages; `None` if a page has none.
     ttl: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ enum PartState {
 pub(super) enum Next {
     /// Other responses are awaited.
     Wait,
-    /// The next page of this server's list is requested: the raw cursor.
+    /// Request the next page of this server's list, at this raw cursor.
     Page {
         request: ForwardableRequest,
         purpose: Purpose,

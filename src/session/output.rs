@@ -33,7 +33,7 @@ pub(super) struct Output {
     dropped: Arc<Counter>,
     /// The memory that this connection uses of the budget of all connections.
     memory_use: Arc<MemoryUse>,
-    /// Input that was read and not returned, when it was published last.
+    /// Bytes of incomplete input at the last `publish_memory`.
     unreturned_bytes: usize,
     max_message: usize,
 }

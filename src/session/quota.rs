@@ -18,11 +18,11 @@ use crate::server::User;
 const SECOND: Duration = Duration::from_secs(1);
 /// Suggested delay before a retry, for every quota except the rate.
 const RETRY_AFTER: Duration = SECOND;
-/// How fast large incomplete lines of a scope with `max_bytes` are read together, in bytes per second.
+/// Read rate, in bytes per second, for all large incomplete lines of one quota scope.
 ///
 /// Lines that never end fill `max_bytes` again and again. Without this limit, reading them would take most of the daemon's time.
 const READ_RATE: f64 = (16 << 20) as f64;
-/// So many bytes of them are read without a pause.
+/// Burst of [`READ_RATE`], in bytes.
 const READ_BURST: usize = 4 << 20;
 
 /// The key of a quota in the configuration.

@@ -58,7 +58,7 @@ pub(super) struct SessionView {
 #[derive(Clone)]
 struct ShownView {
     view: watch::Receiver<Arc<View>>,
-    /// Checks the whole, or the face that the connection uses, for the tokio tasks of servers.
+    /// Used by server tasks to check waiting requests against this view.
     exposure: Arc<WatchedView>,
 }
 
@@ -89,8 +89,8 @@ impl ShownView {
         Self { exposure: WatchedView::new(&view, face.cloned()), view }
     }
 
-    /// The whole, or the face of one server.
-    fn face(&self, server: Option<&Arc<str>>) -> Arc<View> {
+    /// The whole view, or the face of `server`.
+    fn view_for(&self, server: Option<&Arc<str>>) -> Arc<View> {
         let view = self.view.borrow();
         server.map_or_else(|| Arc::clone(&view), |server| view.face(server))
     }
@@ -145,12 +145,12 @@ impl SessionView {
 
     /// The view of the legacy agent.
     pub(super) fn legacy(&self) -> Arc<View> {
-        self.legacy_view.face(self.face.as_ref())
+        self.legacy_view.view_for(self.face.as_ref())
     }
 
     /// The view of a modern request that names `face`, if it names one.
     pub(super) fn modern(&self, face: Option<&Arc<str>>) -> Arc<View> {
-        self.modern_view.face(face.or(self.face.as_ref()))
+        self.modern_view.view_for(face.or(self.face.as_ref()))
     }
 
     /// The view of a request of this era. Only a modern request names a face.
@@ -206,7 +206,7 @@ impl SessionView {
         FaceHandshake::of(view, session, era)?.identity()
     }
 
-    /// Whether the server of a face is known, or cannot be known by `until`, so that the agent can be introduced to it.
+    /// Whether `initialize` can be answered now: the server's declaration is known, or waiting longer is pointless.
     pub(super) fn can_introduce(&self, view: &View, session: u64, era: Era, until: Instant) -> bool {
         FaceHandshake::of(view, session, era).is_none_or(|handshake| handshake.has_ended(until))
     }

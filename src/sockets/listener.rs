@@ -28,9 +28,9 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// much as one that is refused for a quota.
 const PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(1)];
 
-/// Least number of connections that may wait in the kernel. A client that connects when more wait is blocked, or gets an error.
+/// Minimum listen backlog. With a full backlog, `connect` blocks or fails.
 ///
-/// A small number keeps short what a client has to wait for behind a flood.
+/// A small backlog limits how long a client waits behind a flood.
 const MIN_BACKLOG: i32 = 128;
 
 /// The users that the mode of a socket permits to connect.
@@ -59,7 +59,7 @@ pub struct Listener {
     pub(super) fd_reserve: FdReserve,
     /// The rate of accepted connections.
     rate: Cell<Gcra>,
-    /// Connections that may be admitted at once. `None`: the rate has no limit.
+    /// Both the number of connections admitted without a pause and the listen backlog. `None`: the rate has no limit.
     burst: Option<u32>,
     /// A connection whose peer cannot be identified until descriptors are free.
     pending: RefCell<Option<UnixStream>>,

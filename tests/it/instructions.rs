@@ -38,7 +38,7 @@ fn long_instructions_are_cut_with_a_note() {
     let all = all.as_str().expect("text");
     assert!(all.len() < 35 << 10, "{} bytes", all.len());
     assert!(all.starts_with("- s0: éé") && all.contains("[cut by mcpd after 8192 of 12000 bytes]"), "{all:.50}");
-    assert!(all.contains("\n\n# s3\n") && all.ends_with("more have instructions]"), "{}", &all[all.len() - 99..]);
+    assert!(all.contains("\n\n# s3\n") && all.ends_with(": the limit is 32768 bytes]"), "{}", &all[all.len() - 99..]);
 }
 
 #[test]

@@ -39,8 +39,7 @@ pub(super) struct ResumedCall {
 
 /// The tag of the instance with this label. It differs in each daemon, so that no agent can guess the tag of another instance.
 ///
-/// The modern instance of a server with both eras has the tag of a single instance, because it continues the tasks of the single
-/// instance that it may have replaced.
+/// The label `modern` gets the same tag as no label, so that task ids stay valid when a server switches from one instance to one per era.
 pub(in crate::server) fn tag(label: Option<&str>) -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let label = label.filter(|label| *label != Era::Modern.word());

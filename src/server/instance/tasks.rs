@@ -347,12 +347,12 @@ impl TaskTable {
         };
         let (raw_id, id) = (task.raw_id.clone(), task_request.id.clone());
         match (task_request.operation, response) {
-            (TaskOperation::Get, Err(_)) if is_unknown(response) => {
+            (TaskOperation::Get, Err(_)) if is_gone(response) => {
                 self.of_sessions.forget(task_key);
                 return TaskChange { news: Some(Box::new(TaskEvent::Gone { id })), ended_key: None };
             }
             // The task has ended, or the server does not know it.
-            (TaskOperation::Cancel, Err(_)) if is_unknown(response) => {}
+            (TaskOperation::Cancel, Err(_)) if is_gone(response) => {}
             (TaskOperation::Get | TaskOperation::Cancel, Err(_)) => return TaskChange::default(),
             (TaskOperation::Get | TaskOperation::Cancel, Ok(result)) => {
                 let Some(state) = TaskState::read(result).filter(|state| state.id == id) else {
@@ -414,7 +414,7 @@ impl TaskTable {
             .map(|tasks| tasks.map(|task| (Topic::Task(task.id().clone()), task.raw_id.clone())).collect())
     }
 
-    /// The server refuses to report the status of this task.
+    /// Stops subscribing to this task, because the server refused.
     pub(super) fn subscription_refused(&mut self, id: &[u8]) {
         self.of_sessions.subscription_refused(id);
     }
@@ -494,7 +494,7 @@ impl TaskTable {
 
     /// The server has answered the cancellation. A server that refuses may still work on the task.
     pub(super) fn disowned(&mut self, task_key: u64, response: Result<&Bytes, &Bytes>) {
-        if response.is_ok() || is_unknown(response) {
+        if response.is_ok() || is_gone(response) {
             self.of_sessions.forget(task_key);
         }
     }
@@ -655,7 +655,7 @@ impl TaskTable {
         if has_ended { self.of_profiles.end(id) } else { Vec::new() }
     }
 
-    /// The request for the result was lost.
+    /// Allows the result to be requested again.
     pub(super) fn result_lost(&mut self, id: &[u8]) {
         self.of_profiles.find(id).into_iter().for_each(|task| task.result = ResultRequest::NotSent);
     }
@@ -817,7 +817,7 @@ impl TaskTable {
 
     fn note_modern(&mut self, wire: &mut Wire, call: &PendingCall, response: Result<&Bytes, &Bytes>) {
         let (result, report) = match (&call.kind, response) {
-            (RequestKind::ModernTask(task_request), Err(_)) if is_unknown(response) => {
+            (RequestKind::ModernTask(task_request), Err(_)) if is_gone(response) => {
                 return self.modern.end(&task_request.task_id);
             }
             (RequestKind::ModernTask(_), Ok(result)) => (result, TaskReport::State),
@@ -891,7 +891,7 @@ pub(super) fn answer_completed(task: &CompletedTask, call: Call, act: TaskOperat
     }
 }
 
-/// Whether the server does not know a task or, asked to cancel it, says that it has ended.
-pub(super) fn is_unknown(response: Result<&Bytes, &Bytes>) -> bool {
+/// Whether the server does not know the task, or it has ended.
+pub(super) fn is_gone(response: Result<&Bytes, &Bytes>) -> bool {
     CallOutcome::of(response).code() == Some(INVALID_PARAMS.into())
 }

@@ -241,7 +241,7 @@ impl SessionTasks {
         has_changed.then(|| self.awaited().filter(|task| task.is_subscribed))
     }
 
-    /// The server refuses to report the status of this task.
+    /// Stops subscribing to this task, because the server refused.
     pub(super) fn subscription_refused(&mut self, id: &[u8]) {
         let task = self.by_id.get(id).and_then(|task_key| self.all.get_mut(task_key));
         task.into_iter().for_each(|task| task.is_subscribed = false);

@@ -27,7 +27,7 @@ pub enum TargetKind {
     Resource,
     /// A task that was made before, by its id.
     Task,
-    /// A method of an extension, by the method itself.
+    /// Extension method; the key is the method name.
     Method,
     /// What a request of an extension is about, by its URI or name.
     Item,

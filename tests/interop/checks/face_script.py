@@ -386,7 +386,18 @@ def malformed_params(client, _):
 
 def malformed_lines(client, _):
     """malformed lines"""
-    lines = ["{", "[]", "7", '"x"', "{}", '{"jsonrpc":"1.0","id":1,"method":"ping"}', '{"jsonrpc":"2.0","id":{},"method":"ping"}', '{"jsonrpc":"2.0","id":"x"}', '{"jsonrpc":"2.0","id":1,"method":7}', '{"jsonrpc":"2.0","id":"never asked","result":{}}']
+    lines = [
+        "{",
+        "[]",
+        "7",
+        '"x"',
+        "{}",
+        '{"jsonrpc":"1.0","id":1,"method":"ping"}',
+        '{"jsonrpc":"2.0","id":{},"method":"ping"}',
+        '{"jsonrpc":"2.0","id":"x"}',
+        '{"jsonrpc":"2.0","id":1,"method":7}',
+        '{"jsonrpc":"2.0","id":"never asked","result":{}}',
+    ]
     for line in lines:
         client.write(line)
 

@@ -9,8 +9,10 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
 use super::enablement::Enablement;
-use crate::catalog::{Catalog, Lists, Names, Offer, Source, is_same};
+use crate::catalog::{self, Catalog, Lists, Names, Offer, Source, is_same};
 use crate::config::{Instructions, Profile, ServerConfig};
+use crate::era::{Era, TASKS};
+use crate::list_kind::ListKind;
 use crate::naming::{Naming, Scheme};
 use crate::server::lifecycle::StateName;
 use crate::server::messages::call::{AccessTarget, Exposure};
@@ -81,6 +83,18 @@ impl View {
     /// The server of this view, if the view is a face.
     pub(crate) fn face_member(&self) -> Option<&Member> {
         self.servers.first().filter(|_| self.naming.scheme == Scheme::Own)
+    }
+
+    /// Whether agents of this era may know the server of a face: it is enabled, and policy does not hide all that it has.
+    pub(crate) fn exposes_face_member(&self, era: Era) -> bool {
+        let Some(member) = self.face_member().filter(|member| member.is_enabled()) else { return false };
+        let is_any = |count: fn(&catalog::Exposure) -> usize| {
+            self.catalog.exposure().iter().any(|counts| ListKind::ALL.iter().any(|kind| count(&counts[*kind]) > 0))
+        };
+        let hides_some =
+            is_any(|counts| counts.denied) || !ListKind::ALL.iter().any(|kind| member.config.policy.exposes(*kind));
+        let hides_all = hides_some && !is_any(|counts| counts.exposed);
+        !hides_all || self.extensions(era).keys().any(|id| id != TASKS)
     }
 
     /// Takes over each face of `last` that would be built alike.

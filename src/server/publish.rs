@@ -120,12 +120,6 @@ impl ServerSnapshot {
     pub fn declares(&self, path: &[&str]) -> bool {
         self.identities.iter().any(|identity| identity.declares(path))
     }
-
-    /// The identity of the agent's own running instance, or else of the server.
-    #[must_use]
-    pub fn agent_identity(&self, session: u64, era: Era) -> Option<&Arc<ServerIdentity>> {
-        self.agent_identities.get(&session).or_else(|| self.identity(era))
-    }
 }
 
 /// Publishes the snapshots.

@@ -58,7 +58,7 @@ impl Announcement<'_> {
     /// The instructions, if there are any.
     pub(super) fn instructions(&self) -> Option<Arc<str>> {
         match self.view.face_member() {
-            Some(member) => member.instructions(self.identity),
+            Some(member) => member.instructions(self.identity).filter(|_| self.view.exposes_face_member(self.era())),
             None => self.view.instructions(self.era()).map(Arc::from),
         }
     }
@@ -76,12 +76,14 @@ impl Announcement<'_> {
         })
     }
 
-    /// The capabilities of the view of several servers, or of a server that is not known.
+    /// The capabilities of the view of several servers, or of the server of a face that is not known or not exposed: that may have
+    /// all of them.
     fn of_all(&self) -> Value {
         let era = self.era();
-        let servers: Vec<_> = self.view.servers.iter().filter(|member| member.is_enabled()).collect();
-        let identities = servers.iter().map(|member| (*member, member.handle.published().identity(era).cloned()));
-        let identities: Vec<_> = identities.collect();
+        let is_face = self.view.face_member().is_some();
+        let known = |member: &Member| member.handle.published().identity(era).cloned().filter(|_| !is_face);
+        let servers = self.view.servers.iter().filter(|member| is_face || member.is_enabled());
+        let identities: Vec<_> = servers.map(|member| (member, known(member))).collect();
         let any = |has: &dyn Fn(&Member, &ServerIdentity) -> bool| {
             let has = |(member, one): &(&Member, Option<Arc<ServerIdentity>>)| {
                 one.as_ref().is_none_or(|one| has(member, one))

@@ -84,6 +84,7 @@ const TASK_STATUS: &str = "notifications/tasks/status";
 
 const NOT_INTRODUCED: &str = "send `initialize` first, or add what MCP 2026-07-28 requires to `_meta` of each request: \
     `io.modelcontextprotocol/protocolVersion` and `io.modelcontextprotocol/clientCapabilities`";
+const INITIALIZING: &str = "`initialize` is unanswered: its server is starting";
 const TOO_MANY: &str = "this connection has too many unanswered requests";
 const TOO_MANY_SUBSCRIPTIONS: &str = "this connection has too many subscriptions, or their URIs are too large together";
 const TOO_MANY_TASKS: &str = "this connection has too many tasks that have not ended";
@@ -233,7 +234,7 @@ impl<T: Transport> Session<T> {
     async fn run(mut self) -> io::Result<()> {
         let ended = self.serve().await;
         self.output.clear();
-        for parked in self.unanswered.take_parked() {
+        for (parked, _) in self.unanswered.take_parked() {
             self.record_cancelled(&parked);
         }
         for (_, UnansweredCall { key, server, record, .. }) in self.unanswered.take_calls() {
@@ -263,6 +264,10 @@ impl<T: Transport> Session<T> {
                 }
                 Wakeup::Event(Event::RetryParked) => {
                     self.view.stop_awaiting_lists();
+                    self.retry_parked().await;
+                }
+                Wakeup::Event(Event::HandshakeEnded(server, era)) => {
+                    self.view.stop_awaiting_handshake(&server, era);
                     self.retry_parked().await;
                 }
                 Wakeup::Event(Event::Withdrawn(id, withdrawal)) => {
@@ -478,7 +483,7 @@ impl<T: Transport> Session<T> {
     }
 
     fn refuse_parked(&mut self, error: &ErrorObject) {
-        for parked in self.unanswered.take_parked() {
+        for (parked, _) in self.unanswered.take_parked() {
             self.end_parked(&parked, error, CallOutcome::ShuttingDown);
         }
         self.tasks.refuse_pages(error, &mut self.output);
@@ -584,7 +589,7 @@ impl<T: Transport> Session<T> {
     }
 
     fn cancelled(&mut self, line: Bytes, id: &Bytes) {
-        if let Some(parked) = self.unanswered.remove_parked(id) {
+        if let Some(parked) = self.unanswered.cancel_parked(id) {
             self.record_cancelled(&parked);
         }
         if self.tasks.has_page(id) {
@@ -641,10 +646,13 @@ impl<T: Transport> Session<T> {
         match method {
             // Answered here.
             Method::Initialize if protocol.is_none() => self.initialize(&id, params)?,
+            Method::Initialize if self.unanswered.has_initialize() => {
+                return Err(ErrorObject::new(INVALID_REQUEST, INITIALIZING));
+            }
             Method::Initialize => return Err(ErrorObject::new(INVALID_REQUEST, "already initialized")),
             Method::Ping => self.output.respond_current(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
-            Method::Discover => self.introduce(&id, era::MODERN, face),
+            Method::Discover => self.introduce(&id, era::MODERN, face, None),
             Method::SetLevel => {
                 self.agent.set_level(params).map_err(invalid)?;
                 self.command = Some(ServerCommand::AgentChanged);
@@ -677,6 +685,8 @@ impl<T: Transport> Session<T> {
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
         let mut meta = params.map(InitializeMeta::of).unwrap_or_default();
         let face = self.view.check_face(meta.face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?.cloned();
+        // Requested first, so that an agent whose `initialize` is refused can send another one.
+        let permit = face.is_some().then(|| self.permit_parking(id.len())).transpose()?;
         let introduction = self.agent.initialize(params, &meta, face).map_err(invalid)?;
         if let Some(face) = meta.face.take() {
             self.view.set_face(face);
@@ -687,19 +697,15 @@ impl<T: Transport> Session<T> {
         }
         self.server_requests.begin_at(meta.ids_from);
         self.attach();
-        self.introduce(id, introduction.protocol_version, None);
+        self.introduce(id, introduction.protocol_version, None, permit);
         Ok(())
     }
 
     /// Answers `initialize` or `server/discover`, perhaps when the server of a face has completed its handshake.
-    fn introduce(&mut self, id: &Bytes, protocol: &'static str, face: Option<Arc<str>>) {
-        let (era, until) = (era::of(protocol), Instant::now() + INTRODUCTION_WAIT);
-        let view = self.view.of(era, face.as_ref());
-        if !self.view.can_introduce(&view, self.agent.session(), era, until) {
-            self.view.await_handshake(&view, self.agent.session(), era, until, &mut self.events);
-        }
+    fn introduce(&mut self, id: &Bytes, protocol: &'static str, face: Option<Arc<str>>, permit: Option<RequestBytes>) {
+        let until = Instant::now() + INTRODUCTION_WAIT;
         // The id outlives the line.
-        self.route(ParkableRequest::Introduce { id: Bytes::copy_from_slice(id), protocol, face, until });
+        self.route_with(ParkableRequest::Introduce { id: Bytes::copy_from_slice(id), protocol, face, until }, permit);
     }
 
     fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool, face: Option<Arc<str>>) {
@@ -752,12 +758,17 @@ impl<T: Transport> Session<T> {
 
     /// Answers or forwards a request, or parks it while the first lists may still bring what it needs.
     fn route(&mut self, request: ParkableRequest) {
+        self.route_with(request, None);
+    }
+
+    /// [`Session::route`] with the permit to park the request, if it has one.
+    fn route_with(&mut self, request: ParkableRequest, permit: Option<RequestBytes>) {
         let view = self.view.of(request.era(), request.face());
         let is_settled = self.view.is_settled(&view);
         let session = self.agent.session();
         match request {
             ParkableRequest::Introduce { id, protocol, until, .. }
-                if self.view.can_introduce(&view, session, era::of(protocol), until) =>
+                if self.view.can_introduce(&view, session, era::of(protocol), until, self.is_stopping()) =>
             {
                 let identity = self.view.identity(&view, session, era::of(protocol));
                 let announcement = Announcement { protocol, view: &view, identity: identity.as_deref() };
@@ -781,22 +792,29 @@ impl<T: Transport> Session<T> {
             ParkableRequest::Forward { request, .. } if request.extension.is_some() && is_settled => {
                 self.forward_extension(request, &view);
             }
-            ParkableRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view),
+            ParkableRequest::Forward { request, until: Some(until) } => self.forward(request, until, &view, permit),
             ParkableRequest::Forward { request, until: None }
                 if request.extension.is_none()
                     && (self.view.all_instances_listed() || self.target(&request, &view).is_some()) =>
             {
-                self.forward(request, Instant::now() + START_WAIT, &view);
+                self.forward(request, Instant::now() + START_WAIT, &view, permit);
             }
-            waiting => match self.permit_parking(&waiting) {
-                Ok(permit) => self.unanswered.park(waiting, permit),
+            waiting => match permit.map_or_else(|| self.permit_parking(waiting.bytes()), Ok) {
+                Ok(permit) => {
+                    if let ParkableRequest::Introduce { until, .. } = waiting
+                        && !self.is_stopping()
+                    {
+                        self.view.await_handshake(&view, session, waiting.era(), until, &mut self.events);
+                    }
+                    self.unanswered.park(waiting, permit);
+                }
                 Err(error) => self.end_parked(&waiting, &error, CallOutcome::Overloaded),
             },
         }
     }
 
     /// Forwards a request, or parks it for a server that may still list its name, at most until `until`.
-    fn forward(&mut self, request: ForwardableRequest, until: Instant, view: &View) {
+    fn forward(&mut self, request: ForwardableRequest, until: Instant, view: &View, permit: Option<RequestBytes>) {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
         }
@@ -815,7 +833,7 @@ impl<T: Transport> Session<T> {
             let failure = server::failure_in(&first.published().state);
             CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false }.to_object()
         } else {
-            match self.permit_parking(&parked) {
+            match permit.map_or_else(|| self.permit_parking(parked.bytes()), Ok) {
                 Ok(permit) => {
                     self.view.await_lists(view, until, &mut self.events);
                     return self.unanswered.park(parked, permit);
@@ -1099,9 +1117,7 @@ impl<T: Transport> Session<T> {
             RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
             // Copied, so that a small name does not keep a large line in memory.
             RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
-            _ if request.method == ForwardedMethod::CompleteArgument && view.face_member().is_none() => {
-                OnResponse::Completion(request.era())
-            }
+            _ if request.method == ForwardedMethod::CompleteArgument => OnResponse::Completion(request.era()),
             _ => {
                 let replacement = self.tasks.tokens().id_replacement(&request, server.name(), own_name);
                 replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
@@ -1154,19 +1170,24 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    fn permit_parking(&self, request: &ParkableRequest) -> Result<RequestBytes, ErrorObject> {
+    /// Whether the daemon is stopping. Parked requests are refused then.
+    fn is_stopping(&self) -> bool {
+        self.agent.to_session().daemon_is_stopping()
+    }
+
+    fn permit_parking(&self, bytes: usize) -> Result<RequestBytes, ErrorObject> {
         if self.is_full() {
             return Err(overloaded(TOO_MANY));
         }
         if !self.unanswered.has_room_to_park() {
             return Err(overloaded(TOO_LARGE));
         }
-        self.unanswered.permit_parking(request).map_err(|reached| reached.to_object(Delivery::NotSent))
+        self.unanswered.permit_parking(bytes).map_err(|reached| reached.to_object(Delivery::NotSent))
     }
 
     async fn retry_parked(&mut self) {
-        for request in self.unanswered.take_parked() {
-            self.route(request);
+        for (request, permit) in self.unanswered.take_parked() {
+            self.route_with(request, Some(permit));
             self.send_command().await;
         }
     }
@@ -1248,13 +1269,12 @@ impl<T: Transport> Session<T> {
             OnResponse::ReplaceTaskId(replacement) => {
                 (self.tasks.tokens().replace_id(replacement, task.as_deref(), line), outcome)
             }
-            // The agent sees these capabilities because another server has them, so −32601 is replaced.
+            // The agent sees these capabilities because another server has them, or because its server was not known yet, so −32601 is
+            // replaced.
             OnResponse::Completion(era) if lacks(&["completions"]) => {
                 (results::empty_completion(&id, *era), CallOutcome::Ok)
             }
-            OnResponse::Subscription(_)
-                if lacks(&["resources", "subscribe"]) && self.view.legacy().face_member().is_none() =>
-            {
+            OnResponse::Subscription(_) if lacks(&["resources", "subscribe"]) => {
                 let refusal = no_subscriptions(call.server.name());
                 (reply::error(Some(&id), &refusal), CallOutcome::Error { code: Some(refusal.code.into()) })
             }

@@ -7,8 +7,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::era::Era;
 use crate::jsonrpc::reply::ErrorObject;
 use crate::manager::View;
+use crate::server::ServerHandle;
 use crate::server::messages::call::ToAgent;
 use crate::server::server_request::Withdrawal;
 
@@ -27,6 +29,8 @@ pub(super) enum Event {
     /// A name that a parked request needs may be listed by now: a server has sent its lists or changed its state, or the deadline has
     /// passed.
     RetryParked,
+    /// The server of a face has completed its handshake for agents of this era, or does not complete it in time.
+    HandshakeEnded(ServerHandle, Era),
     /// A server does not need the response to the request with this id any more.
     Withdrawn(u64, Option<Withdrawal>),
     /// The agent's profile was removed, or is not available to it any more.

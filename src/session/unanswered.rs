@@ -42,7 +42,7 @@ pub(super) enum OnResponse {
     NewTask {
         tool: Bytes,
     },
-    /// In the view of several servers, of which one does not complete arguments, an agent of this era gets an empty completion.
+    /// If the server does not complete arguments, an agent of this era gets an empty completion.
     Completion(Era),
     /// The id of a modern task in the response is replaced.
     ReplaceTaskId(TaskIdReplacement),
@@ -94,6 +94,10 @@ impl ParkableRequest {
         }
     }
 
+    fn is_initialize(&self) -> bool {
+        matches!(self, Self::Introduce { .. }) && self.era() == Era::Legacy
+    }
+
     /// The server whose face it uses, if it names one.
     pub(super) fn face(&self) -> Option<&Arc<str>> {
         match self {
@@ -102,7 +106,7 @@ impl ParkableRequest {
         }
     }
 
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         match self {
             Self::List { id, .. } | Self::Introduce { id, .. } => id.len(),
             Self::Listen { id, filter, .. } => id.len() + filter.to_json().len(),
@@ -151,9 +155,9 @@ impl UnansweredRequests {
         self.quota.begin_call(bytes, now)
     }
 
-    /// The permit to park a request, within the quotas of the agent.
-    pub(super) fn permit_parking(&self, request: &ParkableRequest) -> Result<RequestBytes, QuotaError> {
-        self.quota.hold_request(request.bytes())
+    /// The permit to park a request of this size, within the quotas of the agent.
+    pub(super) fn permit_parking(&self, bytes: usize) -> Result<RequestBytes, QuotaError> {
+        self.quota.hold_request(bytes)
     }
 
     /// A key for a call or subscription of this session.
@@ -235,13 +239,20 @@ impl UnansweredRequests {
         self.parked.push((request, permit));
     }
 
-    pub(super) fn take_parked(&mut self) -> Vec<ParkableRequest> {
-        std::mem::take(&mut self.parked).into_iter().map(|(request, _)| request).collect()
+    /// Whether `initialize` is parked.
+    pub(super) fn has_initialize(&self) -> bool {
+        self.parked.iter().any(|(parked, _)| parked.is_initialize())
     }
 
-    /// Removes the parked request with this id.
-    pub(super) fn remove_parked(&mut self, id: &Bytes) -> Option<ParkableRequest> {
-        let index = self.parked.iter().position(|(parked, _)| parked.id() == id)?;
+    /// Removes the parked requests, each with its permit.
+    pub(super) fn take_parked(&mut self) -> Vec<(ParkableRequest, RequestBytes)> {
+        std::mem::take(&mut self.parked)
+    }
+
+    /// Removes the parked request with this id, except for `initialize`: MCP does not let agents cancel it (`basic/utilities/cancellation`).
+    pub(super) fn cancel_parked(&mut self, id: &Bytes) -> Option<ParkableRequest> {
+        let is_it = |parked: &ParkableRequest| parked.id() == id && !parked.is_initialize();
+        let index = self.parked.iter().position(|(parked, _)| is_it(parked))?;
         Some(self.parked.remove(index).0)
     }
 }
@@ -256,7 +267,7 @@ mod tests {
     }
 
     fn park(requests: &mut UnansweredRequests, request: ParkableRequest) {
-        let permit = requests.permit_parking(&request).expect("there is no quota");
+        let permit = requests.permit_parking(request.bytes()).expect("there is no quota");
         requests.park(request, permit);
     }
 
@@ -269,9 +280,9 @@ mod tests {
         let mut requests = requests(100);
         ["1", "2", "3"].map(list).into_iter().for_each(|request| park(&mut requests, request));
         assert!(requests.contains(&Bytes::from("2")) && requests.len() == 3 && !requests.is_empty());
-        assert!(requests.remove_parked(&Bytes::from("2")).is_some());
-        assert!(requests.remove_parked(&Bytes::from("2")).is_none() && !requests.contains(&Bytes::from("2")));
-        let ids: Vec<_> = requests.take_parked().iter().map(|parked| parked.id().clone()).collect();
+        assert!(requests.cancel_parked(&Bytes::from("2")).is_some());
+        assert!(requests.cancel_parked(&Bytes::from("2")).is_none() && !requests.contains(&Bytes::from("2")));
+        let ids: Vec<_> = requests.take_parked().iter().map(|(parked, _)| parked.id().clone()).collect();
         assert_eq!(ids, ["1", "3"]);
         assert!(requests.is_empty());
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::{FutureExt, select_all};
 use tokio::sync::watch;
-use tokio::time::{sleep_until, timeout, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
 use super::events::{Event, Events};
 use crate::catalog::{Catalog, is_same};
@@ -50,6 +50,8 @@ pub(super) struct SessionView {
     has_per_agent_views: bool,
     /// An [`Event::RetryParked`] is awaited already.
     awaits_lists: bool,
+    /// The servers and eras for which an [`Event::HandshakeEnded`] is awaited.
+    awaited_handshakes: Vec<(ServerHandle, Era)>,
     /// The lists that a legacy agent has.
     lists: ListVersions,
 }
@@ -139,6 +141,7 @@ impl SessionView {
             without_cached_lists: 0,
             has_per_agent_views: false,
             awaits_lists: false,
+            awaited_handshakes: Vec::new(),
             lists: ListVersions::default(),
         }
     }
@@ -201,25 +204,41 @@ impl SessionView {
         view.settled && self.without_cached_lists == 0
     }
 
-    /// What the server of a face has declared, if it is known: to this agent's own instance, if the agent has one in the legacy era.
+    /// What the server of a face has declared, if it is known and the agent may see it: to this agent's own instance, if the agent
+    /// has one in the legacy era.
     pub(super) fn identity(&self, view: &View, session: u64, era: Era) -> Option<Arc<ServerIdentity>> {
-        FaceHandshake::of(view, session, era)?.identity()
+        FaceHandshake::of(view, session, era).filter(|_| view.exposes_face_member(era))?.identity()
     }
 
-    /// Whether `initialize` can be answered now: the server's declaration is known, or waiting longer is pointless.
-    pub(super) fn can_introduce(&self, view: &View, session: u64, era: Era, until: Instant) -> bool {
-        FaceHandshake::of(view, session, era).is_none_or(|handshake| handshake.has_ended(until))
+    /// Whether `initialize` can be answered now: the server's declaration is known, or waiting longer is pointless. A stopping daemon
+    /// answers only what it knows.
+    pub(super) fn can_introduce(&self, view: &View, session: u64, era: Era, until: Instant, is_stopping: bool) -> bool {
+        FaceHandshake::of(view, session, era).is_none_or(|handshake| {
+            if is_stopping { handshake.identity().is_some() } else { handshake.has_ended(until) }
+        })
     }
 
-    /// Schedules an [`Event::RetryParked`] for when [`SessionView::can_introduce`] becomes true, and one for `until`: the server may be
-    /// replaced meanwhile.
-    pub(super) fn await_handshake(&self, view: &View, session: u64, era: Era, until: Instant, events: &mut Events) {
+    /// Schedules an [`Event::HandshakeEnded`] for when [`SessionView::can_introduce`] becomes true, at the latest at `until`. At most
+    /// one is scheduled for each server and era, however many requests wait.
+    pub(super) fn await_handshake(&mut self, view: &View, session: u64, era: Era, until: Instant, events: &mut Events) {
         let Some(handshake) = FaceHandshake::of(view, session, era) else { return };
-        events.push(async move {
-            handshake.server.wait_for(|now| handshake.has_ended_with(now, until)).await;
-            Event::RetryParked
-        });
-        events.push(sleep_until(until.into()).map(|()| Event::RetryParked));
+        let server = handshake.server.clone();
+        if self.awaited_handshakes.iter().any(|(other, of)| other.is_same(&server) && *of == era) {
+            return;
+        }
+        self.awaited_handshakes.push((server.clone(), era));
+        let ended = async move {
+            // The view has its replacement soon, if it has one.
+            if !handshake.server.wait_for(|now| handshake.has_ended_with(now, until)).await {
+                std::future::pending::<()>().await;
+            }
+        };
+        events.push(timeout_at(until.into(), ended).map(move |_| Event::HandshakeEnded(server, era)));
+    }
+
+    /// [`Event::HandshakeEnded`] has happened.
+    pub(super) fn stop_awaiting_handshake(&mut self, server: &ServerHandle, era: Era) {
+        self.awaited_handshakes.retain(|(other, of)| !(other.is_same(server) && *of == era));
     }
 
     /// Whether every server's instance for this agent has sent its lists.
@@ -373,7 +392,6 @@ struct FaceHandshake {
     server: ServerHandle,
     is_enabled: bool,
     /// The server has instances of agents, which may differ by the agent's directory.
-    is_by_agent: bool,
     is_by_directory: bool,
     /// The session, if the answer may depend on the connection.
     session: Option<u64>,
@@ -387,7 +405,6 @@ impl FaceHandshake {
         Some(Self {
             server: handle.clone(),
             is_enabled: view.face_member().is_some_and(Member::is_enabled),
-            is_by_agent: config.settings.sharing.is_by_agent(),
             is_by_directory: config.launch.as_ref().is_ok_and(Launch::needs_agent_cwd),
             session: (era == Era::Legacy).then_some(session),
             era,
@@ -399,25 +416,21 @@ impl FaceHandshake {
     }
 
     fn identity_in<'a>(&self, published: &'a ServerSnapshot) -> Option<&'a Arc<ServerIdentity>> {
-        match self.session {
-            Some(session) => published.agent_identity(session, self.era),
-            None => published.identity(self.era),
-        }
+        let own = self.session.and_then(|session| published.agent_identities.get(&session));
+        own.or_else(|| published.identity(self.era).filter(|_| !self.is_by_directory))
     }
 
     fn has_ended(&self, until: Instant) -> bool {
         self.has_ended_with(&self.server.published(), until)
     }
 
-    /// The instance of an agent is started only when the agent connects, so a stopped server may still start.
     fn has_ended_with(&self, published: &ServerSnapshot, until: Instant) -> bool {
-        let is_known = match self.session.filter(|_| self.is_by_directory) {
-            Some(session) => published.agent_identities.contains_key(&session),
-            None => self.identity_in(published).is_some(),
-        };
-        let may_start = self.is_by_agent && published.state == State::Stopped;
+        let is_known = self.identity_in(published).is_some();
+        // A restarted server is stopped for a moment, and the instance of an agent is started only when the agent connects.
+        let may_start = published.state == State::Stopped;
         is_known
             || !self.is_enabled
+            || (self.is_by_directory && self.session.is_none())
             || Instant::now() >= until
             || !(may_start || published.state.may_be_ready_by(until))
     }

@@ -2,9 +2,10 @@
 
 use std::rc::Rc;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, quoted, result, until};
+use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, quoted, resident_kib, result, until};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 const SKILLS: &str = "io.modelcontextprotocol/skills";
@@ -269,23 +270,18 @@ fn experimental_capabilities_are_announced_only_where_their_methods_reach_the_se
 #[test]
 fn face_waits_for_the_handshake_of_its_server() {
     let place = Place::new();
-    let gated = |name: &str| Server::named(name).flags("--server-name real --exit-unless").arg(place.path("gate"));
-    let own = gated("own").line("sharing = 'session'");
-    let daemon = Setup::with(gated("a")).server(own).spawn_in(&place);
+    let own = gated(&place, "own").line("sharing = 'session'");
+    let daemon = Setup::with(gated(&place, "a")).server(own).spawn_in(&place);
     daemon.wait_status("it answers", |_| true);
     let waiting: Vec<_> = ["a", "own"].into_iter().flat_map(|server| Era::BOTH.map(|era| (era, server))).collect();
     let waiting: Vec<_> = waiting
         .into_iter()
         .map(|(era, server)| {
-            let info = json!({"name": "test-agent", "version": "7"});
             let (mut agent, id);
             match era {
                 Era::Legacy => {
                     agent = Agent::connect(&daemon);
-                    let params = json!({
-                        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": {"mcpd/server": server},
-                    });
-                    id = agent.start_request("initialize", &params);
+                    id = start_initialize(&mut agent, server);
                     result(&agent.request("ping", &json!({})));
                 }
                 Era::Modern => {
@@ -341,4 +337,182 @@ fn face_is_known_from_memory_before_its_server_runs() {
     let daemon = setup().spawn_in(&place);
     daemon.wait_row("s", "has failed", |row| !row["last_error"].is_null());
     assert_eq!(face(Era::Legacy, &daemon, "s"), before, "{}", quoted(&cache));
+}
+
+/// A server with this name of its own that starts once the file `gate` exists.
+fn gated(place: &Rc<Place>, name: &str) -> Server {
+    Server::named(name).flags("--server-name real --exit-unless").arg(place.path("gate"))
+}
+
+fn start_initialize(agent: &mut Agent, server: &str) -> Value {
+    agent.start_request("initialize", &initialize_params(server))
+}
+
+fn initialize_params(server: &str) -> Value {
+    let info = json!({"name": "test-agent", "version": "7"});
+    json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "_meta": {"mcpd/server": server}})
+}
+
+fn cancel(agent: &mut Agent, id: &Value) {
+    agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+}
+
+#[test]
+fn waiting_initialize_is_answered_once_even_if_it_is_cancelled_or_repeated() {
+    let place = Place::new();
+    let daemon = Setup::with(gated(&place, "a")).spawn_in(&place);
+    let mut agent = Agent::connect(&daemon);
+    let first = start_initialize(&mut agent, "a");
+    cancel(&mut agent, &first);
+    let second = start_initialize(&mut agent, "a");
+    let refusal = agent.answer(&second);
+    assert_eq!(code(&refusal), -32600);
+    assert_eq!(refusal["error"]["message"], "`initialize` is unanswered: its server is starting");
+    place.write("gate", "");
+    assert_eq!(result(&agent.answer(&first))["serverInfo"]["name"], "real");
+    let third = start_initialize(&mut agent, "a");
+    assert_eq!(agent.answer(&third)["error"]["message"], "already initialized");
+    agent.expect_quiet();
+}
+
+#[test]
+fn initialize_that_a_quota_refuses_can_be_repeated() {
+    const FITTING: usize = 15;
+    let place = Place::new();
+    let setup = Setup::with(gated(&place, "a")).server(Server::named("s"));
+    let daemon = setup.head("[profiles.p]\nmax_bytes = \"64KiB\"").spawn_in(&place);
+    let socket = daemon.place().runtime_dir().join("p.sock");
+    let mut busy = Agent::ready_at(&socket);
+    until("it lists", || busy.tools().contains(&"s__sleep".to_owned()).then_some(()));
+    let text = "x".repeat(4 << 10);
+    for _ in 0..FITTING {
+        busy.start_call("s__sleep", &json!({"ms": 600_000, "text": text}));
+        // Each in a system call of its own, so that they fit.
+        result(&busy.request("ping", &json!({})));
+    }
+    let mut agent = Agent::connect_to(&socket);
+    agent.send(&json!({"jsonrpc": "2.0", "id": text, "method": "initialize", "params": initialize_params("a")}));
+    let refusal = agent.answer(&text.into());
+    assert!(refusal["error"]["message"].as_str().is_some_and(|message| message.contains("max_bytes")), "{refusal}");
+    let repeated = start_initialize(&mut agent, "a");
+    place.write("gate", "");
+    assert_eq!(result(&agent.answer(&repeated))["serverInfo"]["name"], "real");
+    busy.disconnect();
+    agent.disconnect();
+}
+
+#[test]
+fn waiting_initialize_and_discover_are_refused_when_the_daemon_stops() {
+    let place = Place::new();
+    let mut daemon = Setup::with(Server::named("a").flags("--init-never")).spawn_in(&place);
+    let mut legacy = Agent::connect(&daemon);
+    let initialize = start_initialize(&mut legacy, "a");
+    result(&legacy.request("ping", &json!({})));
+    let mut modern = Era::Modern.agent_at_face(&daemon, "a");
+    let discover = modern.start_request("server/discover", &json!({}));
+    daemon.wait_status("both wait", |status| status["agents"].as_array().is_some_and(|agents| agents.len() == 2));
+    modern.meta.remove("mcpd/server");
+    result(&modern.request("server/discover", &json!({})));
+    daemon.signal(Signal::TERM);
+    for (agent, id) in [(&mut legacy, initialize), (&mut modern, discover)] {
+        let refusal = agent.answer(&id);
+        assert_eq!(refusal["error"]["message"], "mcpd is being stopped", "{refusal}");
+    }
+    daemon.wait_exit();
+}
+
+#[test]
+fn cancelled_discovers_at_a_starting_server_leave_no_memory_in_use() {
+    let daemon = Setup::with(Server::named("a").flags("--init-never")).spawn();
+    let mut agent = Era::Modern.agent_at_face(&daemon, "a");
+    let flood = |agent: &mut Agent, count: usize| {
+        for _ in 0..count {
+            let id = agent.start_request("server/discover", &json!({}));
+            cancel(agent, &id);
+        }
+        let face = agent.meta.remove("mcpd/server").expect("it has one");
+        result(&agent.request("server/discover", &json!({})));
+        agent.meta.insert("mcpd/server".to_owned(), face);
+    };
+    flood(&mut agent, 1000);
+    let before = resident_kib(daemon.pid());
+    flood(&mut agent, 20_000);
+    let grown = resident_kib(daemon.pid()).saturating_sub(before);
+    assert!(grown < 8 << 10, "{grown} KiB");
+    agent.disconnect();
+}
+
+#[test]
+fn method_that_is_announced_before_the_server_is_known_is_not_unknown_in_its_face() {
+    let place = Place::new();
+    let daemon = Setup::with(poor(&place, Era::Legacy, "late")).start_in(&place);
+    daemon.client(&["disable", "late"]).expect_code(0);
+    let (mut agent, announced) = introduced(Era::Legacy, &daemon, Some("late"));
+    let capabilities = &announced["capabilities"];
+    assert!(capabilities["completions"].is_object() && capabilities["resources"]["subscribe"] == true, "{announced}");
+    daemon.client(&["enable", "late"]).expect_code(0);
+    until("it is listed", || (list(&mut agent, "prompts/list", "prompts", "name") == ["greet"]).then_some(()));
+    let reference = json!({"type": "ref/prompt", "name": "greet"});
+    let complete = json!({"ref": reference, "argument": {"name": "a", "value": ""}});
+    assert_eq!(result(&agent.request("completion/complete", &complete)), &json!({"completion": {"values": []}}));
+    assert_eq!(code(&agent.request("resources/subscribe", &json!({"uri": "late://1"}))), -32602);
+    agent.disconnect();
+}
+
+#[test]
+fn face_of_a_server_that_is_disabled_or_hidden_is_that_of_an_unknown_one() {
+    let place = Place::new();
+    let known = |name: &str| full(&place, Era::Legacy, name).flags("--server-name real --instructions secret");
+    let denied = Server::named("denied").flags("--server-name real --instructions secret").line("deny = ['*']");
+    let setup = Setup::with(known("off")).server(known("hidden").line("expose = []")).server(denied);
+    let daemon = setup.start_in(&place);
+    assert_eq!(face(Era::Legacy, &daemon, "off")["serverInfo"]["name"], "real");
+    daemon.client(&["disable", "off"]).expect_code(0);
+    for (era, name) in Era::BOTH.into_iter().flat_map(|era| ["off", "hidden", "denied"].map(|name| (era, name))) {
+        let found = face(era, &daemon, name);
+        let info = match era {
+            Era::Legacy => &found["serverInfo"],
+            Era::Modern => &found["_meta"]["io.modelcontextprotocol/serverInfo"],
+        };
+        assert_eq!((&info["name"], &info["version"]), (&json!(name), &json!("unknown")), "{era:?} {found}");
+        assert!(found["instructions"].is_null(), "{era:?} {found}");
+        let capabilities = &found["capabilities"];
+        assert!(capabilities["completions"].is_object() && capabilities["tools"].is_object(), "{era:?} {found}");
+    }
+}
+
+#[test]
+fn identity_that_depends_on_the_directory_of_an_agent_is_given_to_that_agent_only() {
+    let place = Place::new();
+    let server = Server::named("own").flags("--server-name real --instructions secret").line("sharing = 'workspace'");
+    let daemon = Setup::with(server.env("WHERE", "${agent:cwd}")).start_in(&place);
+    let expect_unknown = || {
+        let mut agent = Era::Modern.agent_at_face(&daemon, "own");
+        let at_face = agent.start_request("server/discover", &json!({}));
+        agent.meta.remove("mcpd/server");
+        agent.start_request("server/discover", &json!({}));
+        let first = agent.next();
+        assert_eq!(first["id"], at_face, "it does not wait for a server that nothing starts");
+        assert_eq!(result(&first)["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "own");
+        assert!(result(&first)["instructions"].is_null(), "{first}");
+        agent.disconnect();
+    };
+    expect_unknown();
+    let (agent, found) = introduced(Era::Legacy, &daemon, Some("own"));
+    assert_eq!((&found["serverInfo"]["name"], &found["instructions"]), (&json!("real"), &json!("secret")));
+    expect_unknown();
+    agent.disconnect();
+}
+
+#[test]
+fn face_waits_for_the_replacement_of_its_server() {
+    let place = Place::new();
+    let daemon = Setup::with(Server::named("a").flags("--init-never")).spawn_in(&place);
+    let mut agent = Agent::connect(&daemon);
+    let initialize = start_initialize(&mut agent, "a");
+    result(&agent.request("ping", &json!({})));
+    Setup::with(Server::named("a").flags("--server-name real")).write(&place);
+    daemon.client(&["reload"]).expect_code(0);
+    assert_eq!(result(&agent.answer(&initialize))["serverInfo"]["name"], "real");
+    agent.disconnect();
 }

@@ -249,7 +249,7 @@ impl SessionSender {
     }
 
     /// Whether the daemon is stopping.
-    fn daemon_is_stopping(&self) -> bool {
+    pub(crate) fn daemon_is_stopping(&self) -> bool {
         self.0.stopping.now() > StopLevel::Run
     }
 

@@ -14,6 +14,7 @@ use crate::config::{Instructions, Profile, ServerConfig};
 use crate::era::{Era, TASKS};
 use crate::list_kind::ListKind;
 use crate::naming::{Naming, Scheme};
+use crate::policy::Hidden;
 use crate::server::lifecycle::StateName;
 use crate::server::messages::call::{AccessTarget, Exposure};
 use crate::server::{HealthOverride, ServerHandle, ServerIdentity, ServerSnapshot};
@@ -144,12 +145,15 @@ impl View {
         let now = lists.unwrap_or(&member.lists);
         let exposed_if = |permitted| if permitted { Exposure::Exposed } else { Exposure::Hidden };
         let (leads_here, offer) = match target {
-            AccessTarget::Extension { id, item } => {
+            AccessTarget::Extension { id, items } => {
                 let permitted = id.as_ref().map_or(policy.permits_unknown_methods(), |id| policy.permits_extension(id));
-                return match item {
-                    Some(item) if permitted => self.exposure(server, item, lists),
-                    _ => exposed_if(permitted),
-                };
+                let strictest = items.iter().map(|item| self.exposure(server, item, lists)).max();
+                return if permitted { strictest.unwrap_or(Exposure::Exposed) } else { Exposure::Hidden };
+            }
+            AccessTarget::UnlistedName(name) => return exposed_if(!self.hides_name(member, now, name)),
+            AccessTarget::UnlistedUri(uri) => {
+                let uri = std::str::from_utf8(uri);
+                return exposed_if(uri.is_ok_and(|uri| policy.permits(ListKind::Resources, uri, None)));
             }
             AccessTarget::Skill(uri) => {
                 let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };
@@ -175,6 +179,26 @@ impl View {
             (None, Offer::Permitted) if is_same(now, &member.lists) => Exposure::Hidden,
             (None, Offer::Permitted) => Exposure::Exposed,
         }
+    }
+
+    /// Whether policy hides a tool or prompt that `name` may mean at a server, by the server's own name or as it would be exposed. One that is
+    /// not listed is hidden by its name alone. A kind that is hidden as a whole hides only its listed names, since the name may be of
+    /// something else.
+    fn hides_name(&self, member: &Member, lists: &Lists, name: &[u8]) -> bool {
+        const KINDS: [ListKind; 2] = [ListKind::Tools, ListKind::Prompts];
+        let (server, policy) = (&*member.config.name, &member.config.policy);
+        let Ok(name) = std::str::from_utf8(name) else { return true };
+        let is_exposed_as = |raw: &str| raw == name || self.naming.candidates(server, raw).any(|one| one == name);
+        let hides_listed = |kind: ListKind| lists[kind].hidden(kind, policy).keys().any(|raw| is_exposed_as(raw));
+        let is_listed = |raw: &str| KINDS.iter().any(|kind| lists[*kind].items.iter().any(|item| *item.key == *raw));
+        let hides_pattern = |kind: ListKind, raw: &str| {
+            let verdict = policy.verdict(kind, raw, None);
+            verdict.is_err_and(|why| !matches!(why, Hidden::ListKind { .. } | Hidden::Unfit))
+        };
+        let prefixes = self.naming.whole(server, "");
+        let mut raw_names = prefixes.iter().filter_map(|prefix| name.strip_prefix(&**prefix)).chain([name]);
+        KINDS.into_iter().any(hides_listed)
+            || raw_names.any(|raw| !is_listed(raw) && KINDS.into_iter().any(|kind| hides_pattern(kind, raw)))
     }
 }
 

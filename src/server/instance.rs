@@ -31,6 +31,7 @@ mod logging;
 mod ownership;
 mod pending_call;
 mod pending_request;
+mod references;
 mod server_requests;
 mod subscriptions;
 mod suspended_calls;
@@ -60,6 +61,7 @@ use self::logging::Logging;
 use self::pending_call::{AbandonedCall, PendingCall};
 pub(super) use self::pending_request::PendingRequest;
 use self::pending_request::ServerResponse;
+use self::references::Reference;
 use self::server_requests::{
     AnswerUse, CallInput, InputAnswer, Recipient, RequestEnd, RequestHandling, ServerRequests,
 };
@@ -71,7 +73,7 @@ pub(super) use self::suspended_calls::{tag, tag_of_retry};
 use self::tasks::{InputRequirement, Lookup, TaskChange, TaskTable, answer_completed, is_gone, polling};
 use self::wire::{MAX_SMALL_LINE, Wire};
 use super::agent_scope::{AgentScope, roots_result};
-use super::fair_share::Vacancies;
+use super::fair_share::{MAX_IN_FLIGHT, Vacancies};
 use super::link::Link;
 use super::messages::call::{Call, CallKey, Failure, LoadToken, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
@@ -108,6 +110,8 @@ use crate::transport::{Arrival, Incoming};
 const CALL_HAS_ENDED: &str = "the call that this was for has ended";
 /// The same for a task.
 const TASK_HAS_ENDED: &str = "the task that this was for has ended";
+/// Queued lines for a server that does not read, beyond which it gets no notifications of agents.
+const MAX_NOTIFICATIONS: usize = MAX_IN_FLIGHT;
 /// Why a call fails whose inputs are too large. The text continues the name of the server.
 const INPUTS_TOO_LARGE: &str = "requested input, and its requests and their answers together are too large";
 
@@ -125,15 +129,6 @@ pub(super) struct Instance {
     pub(super) subscriptions: ServerSubscriptions,
     pub(super) server_requests: ServerRequests,
     tasks: TaskTable,
-}
-
-/// A call that a notification of the server names.
-struct NamedCall {
-    /// The raw id or progress token in the notification.
-    id_on_wire: Bytes,
-    /// The one that the agent has chosen.
-    id_of_agent: Bytes,
-    owner: LogOwner,
 }
 
 /// What an instance is made for.
@@ -502,44 +497,58 @@ impl Instance {
         Effect::Nothing
     }
 
-    /// A notification of an extension goes to the agent whose call it names, to the agent of the instance, or to all agents.
+    /// A notification of an extension goes to the agent whose calls it names, to the agent of the instance, or to the agents of one user.
     fn extension_notification(&mut self, line: &Bytes, method: &Bytes, params: Option<&Bytes>) -> Effect {
         let era = self.wire.era();
-        let (named, line) = match self.named_call(params) {
-            Some(NamedCall { id_on_wire, id_of_agent, owner }) => {
-                (Some(owner), splice(line, &mut [Edit { part: &id_on_wire, replacement: &id_of_agent }]))
-            }
-            None => (None, splice(line, &mut [])),
-        };
+        let Some((named, line)) = self.translate_to_agent(line, params) else { return Effect::Nothing };
         let recipients = match named.or_else(|| self.attribution.known_owner(&self.workload())) {
             Some(owner) => Recipients::Owner(owner),
             // A modern server may send notifications only about requests and subscriptions.
             None if era == Era::Modern => return Effect::Nothing,
-            None => Recipients::All,
+            None if self.config.settings.broadcast_logs => Recipients::All,
+            None => Recipients::OneUser,
         };
         let (server, method) = (Arc::clone(&self.config.name), Arc::from(&*String::from_utf8_lossy(method)));
         let notification = ExtensionNotification { server, era, method, line };
         Effect::Notify { notification: ServerNotification::Extension(Box::new(notification)), recipients }
     }
 
-    /// The call that a notification names by its id or progress token.
-    fn named_call(&mut self, params: Option<&Bytes>) -> Option<NamedCall> {
-        let [token, request, meta] = members(params?, ["progressToken", "requestId", "_meta"]).ok()?;
-        let in_meta = meta.and_then(|meta| members(&meta, ["progressToken"]).ok()).and_then(|[token]| token);
-        let (id, is_token) = match (token.or(in_meta), request) {
-            (Some(token), _) => (token, true),
-            (None, request) => (request?, false),
-        };
-        let Some(PendingRequest::Call(call)) = self.wire.get_mut(&id) else { return None };
-        let id_of_agent = if is_token { call.progress_token.clone()? } else { call.response_handle.id().clone() };
-        let owner = LogOwner { session: call.response_handle.key.session, to: call.response_handle.to().cloned() };
-        Some(NamedCall { id_on_wire: id, id_of_agent, owner })
+    /// A notification with the agent's own ids and tokens of the calls that it names, and the agent, if it names any. `None` if it names
+    /// one that is not pending, or calls of several agents.
+    fn translate_to_agent(&mut self, line: &Bytes, params: Option<&Bytes>) -> Option<(Option<LogOwner>, Bytes)> {
+        let (mut owner, mut changes) = (None::<LogOwner>, Vec::new());
+        for reference in Reference::all(params)? {
+            let Some(PendingRequest::Call(call)) = self.wire.get_mut(&reference.raw) else { return None };
+            let replacement = reference.at_agent(call)?.clone();
+            let (session, to) = (call.response_handle.key.session, call.response_handle.to().cloned());
+            if owner.is_some_and(|owner| owner.session != session) {
+                return None;
+            }
+            owner = Some(LogOwner { session, to });
+            changes.push(Change { part: reference.raw, replacement });
+        }
+        Some((owner, splice(line, &mut changes.iter().map(Change::edit).collect::<Vec<_>>())))
     }
 
-    /// Forwards an agent's extension notification, if the era matches.
-    pub(super) fn forward_notification(&mut self, era: Era, line: &Bytes) {
-        if self.wire.era() == era && self.wire.protocol().is_some() {
-            self.wire.try_queue_line(splice(line, &mut []));
+    /// An agent of this era has sent a notification of an extension. It is dropped if it names a request that is not a pending one of the
+    /// agent, or if the server does not read.
+    pub(super) fn forward_notification(&mut self, session: u64, era: Era, line: &Bytes) {
+        let is_connected = self.wire.era() == era && self.wire.protocol().is_some();
+        if !is_connected || self.wire.unwritten_lines() >= MAX_NOTIFICATIONS {
+            return;
+        }
+        let Ok([params]) = members(line, ["params"]) else { return };
+        let change = |reference: Reference| {
+            let is_it = |call: &PendingCall| {
+                call.response_handle.key.session == session && reference.at_agent(call) == Some(&reference.raw)
+            };
+            let (id, _) = self.wire.calls().find(|(_, call)| is_it(call))?;
+            Some(Change { part: reference.raw, replacement: id.to_string().into() })
+        };
+        let references = Reference::all(params.as_ref());
+        let changes = references.and_then(|all| all.into_iter().map(change).collect::<Option<Vec<_>>>());
+        if let Some(changes) = changes {
+            self.wire.try_queue_line(splice(line, &mut changes.iter().map(Change::edit).collect::<Vec<_>>()));
         }
     }
 

@@ -572,11 +572,13 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Forwards a notification of an extension to the only possible server.
+    /// Forwards a notification of an extension to the only possible server. It counts for the rate of requests; beyond the quotas of
+    /// the agent it is dropped.
     fn extension_notification(&mut self, line: &Bytes, method: &Bytes) {
         if !self.agent.is_introduced() {
             return;
         }
+        let Ok(_permit) = self.unanswered.permit(line.len(), Instant::now()) else { return };
         let era = if self.agent.protocol_version().is_some() { Era::Legacy } else { Era::Modern };
         let (view, params) = (self.view.of(era, None), members(line, ["params"]).ok().and_then(|[params]| params));
         let Some(notification) = ExtensionRequest::read(method, params.as_ref()) else { return };
@@ -813,26 +815,29 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Forwards a request, or parks it for a server that may still list its name, at most until `until`.
+    /// Forwards a request, or parks it for a server that may still list its name, at most until `until`. Skills can have URIs of any scheme,
+    /// but only `skill://` certainly is theirs, so other URIs are skills if no server lists them.
     fn forward(&mut self, request: ForwardableRequest, until: Instant, view: &View, permit: Option<RequestBytes>) {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
         }
-        if let Some(route) = skills::route(&request, view) {
+        let mut skill = skills::route(&request, view);
+        if let Some(route) = skill.take_if(|_| skills::is_about_skill(&request)) {
             return self.follow(request, route, view);
         }
         let name =
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
+        let may_come = until > Instant::now()
+            && candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
+        if !may_come && let Some(route) = skill {
+            return self.follow(request, route, view);
+        }
         let Some(first) = candidates.first().map(|member| &member.handle) else {
             return self.end_unforwarded(&request, &unknown_in(&request, view), CallOutcome::UnknownTool);
         };
-        let may_come = candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
         let parked = ParkableRequest::Forward { request, until: Some(until) };
-        let error = if !may_come || until <= Instant::now() {
-            let failure = server::failure_in(&first.published().state);
-            CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false }.to_object()
-        } else {
+        let error = if may_come {
             match permit.map_or_else(|| self.permit_parking(parked.bytes()), Ok) {
                 Ok(permit) => {
                     self.view.await_lists(view, until, &mut self.events);
@@ -840,6 +845,9 @@ impl<T: Transport> Session<T> {
                 }
                 Err(error) => error,
             }
+        } else {
+            let failure = server::failure_in(&first.published().state);
+            CallError { server: Arc::clone(first.name()), failure, may_have_arrived: false }.to_object()
         };
         let outcome = CallOutcome::Error { code: Some(error.code.into()) };
         self.end_parked(&parked, &error, outcome);

@@ -11,8 +11,8 @@ use super::forwardable_request::{ExtensionRequest, ForwardableRequest};
 use crate::catalog::Route;
 use crate::era::Era;
 use crate::list_kind::ListKind;
-use crate::manager::{Member, View};
-use crate::server::messages::call::{AccessTarget, TargetKind};
+use crate::manager::View;
+use crate::server::messages::call::{AccessTarget, Exposure, TargetKind};
 
 /// The destination of a request.
 #[derive(Debug)]
@@ -49,83 +49,97 @@ impl ExtensionRoute {
     }
 }
 
-/// The server and item that a request names.
-struct NamedItem {
+/// The server of the listed items that a request names.
+struct NamedItems {
     server: usize,
     rename: Option<(Bytes, Bytes)>,
-    access: AccessTarget,
+    items: Vec<AccessTarget>,
 }
 
 fn route(request: &ExtensionRequest, owners: &[(usize, Arc<str>)], view: &View, era: Era) -> ExtensionRoute {
     let unknown_method =
         || ExtensionRoute::Unknown(TargetKind::Method, Bytes::copy_from_slice(request.method.as_bytes()));
+    let unknown_item = || ExtensionRoute::Unknown(TargetKind::Item, item_key(request));
     let extension_at = |index: usize| owners.iter().find(|(owner, _)| *owner == index).map(|(_, id)| Arc::clone(id));
-    if let Some(NamedItem { server, rename, access }) = named_item(request, view) {
+    if let Some(NamedItems { server, rename, items }) = named_items(request, view) {
         let id = extension_at(server);
         if id.is_none() && !view.servers.get(server).is_some_and(|member| member.receives_unknown_methods(era)) {
             // The method is declared if another server has it.
-            return match owners {
-                [] => unknown_method(),
-                _ => ExtensionRoute::Unknown(TargetKind::Item, item_key(request)),
-            };
+            return if owners.is_empty() { unknown_method() } else { unknown_item() };
         }
-        return ExtensionRoute::One {
-            server,
-            rename,
-            access: AccessTarget::Extension { id, item: Some(Box::new(access)) },
+        return match needed_items(request, items, server, view) {
+            Some(items) => ExtensionRoute::One { server, rename, access: AccessTarget::Extension { id, items } },
+            None => unknown_item(),
         };
     }
     match owners {
-        [(server, id)] => match view.servers.get(*server) {
-            Some(member) if !hides_item(request, member, view) => {
-                let access = AccessTarget::Extension { id: Some(Arc::clone(id)), item: None };
+        [(server, id)] => match needed_items(request, Vec::new(), *server, view) {
+            Some(items) => {
+                let access = AccessTarget::Extension { id: Some(Arc::clone(id)), items };
                 ExtensionRoute::One { server: *server, rename: None, access }
             }
-            _ => ExtensionRoute::Unknown(TargetKind::Item, item_key(request)),
+            None => unknown_item(),
         },
         [] if view.face_member().is_some_and(|member| member.receives_unknown_methods(era)) => {
-            ExtensionRoute::One { server: 0, rename: None, access: AccessTarget::Extension { id: None, item: None } }
+            let access = AccessTarget::Extension { id: None, items: Vec::new() };
+            ExtensionRoute::One { server: 0, rename: None, access }
         }
         [(_, id), ..] if request.method.ends_with("/list") => {
             if request.has_cursor {
                 return ExtensionRoute::UnknownCursor;
             }
-            let servers = owners.iter().filter(|(_, other)| other == id).map(|(server, _)| *server).collect();
-            ExtensionRoute::Merge { servers, id: Arc::clone(id) }
+            let servers = owners.iter().filter(|(_, other)| other == id).map(|(server, _)| *server);
+            let servers: Vec<_> =
+                servers.filter(|server| needed_items(request, Vec::new(), *server, view).is_some()).collect();
+            if servers.is_empty() { unknown_item() } else { ExtensionRoute::Merge { servers, id: Arc::clone(id) } }
         }
         [] => unknown_method(),
         _ => ExtensionRoute::Ambiguous(owners.iter().map(|(server, _)| *server).collect()),
     }
 }
 
-fn named_item(request: &ExtensionRequest, view: &View) -> Option<NamedItem> {
-    if let Some(uri) = &request.uri
-        && let Some(server) = view.catalog.server_of(uri)
-    {
-        let access = AccessTarget::Uri(Bytes::copy_from_slice(uri.as_bytes()));
-        return Some(NamedItem { server, rename: None, access });
-    }
-    let (raw, name) = request.name.as_ref()?;
-    let item = |kind: ListKind| {
+/// The listed items that a request names. If it names items of two servers, the URI decides.
+fn named_items(request: &ExtensionRequest, view: &View) -> Option<NamedItems> {
+    let of_uri = request.uri.as_ref().and_then(|uri| view.catalog.server_of(uri));
+    let named = |(raw, name): &(Bytes, Bytes), kind: ListKind| {
         let Route { server, raw_name, name: own, .. } = view.catalog.route(kind, name)?;
         let access = AccessTarget::Named { kind, exposed: Bytes::copy_from_slice(name), name: Arc::clone(own) };
-        Some(NamedItem { server: *server, rename: Some((raw.clone(), raw_name.clone())), access })
+        let is_of_server = of_uri.is_none_or(|of_uri| of_uri == *server);
+        is_of_server.then(|| (*server, (raw.clone(), raw_name.clone()), access))
     };
-    item(ListKind::Tools).or_else(|| item(ListKind::Prompts))
+    let of_name = request.name.as_ref();
+    let of_name = of_name.and_then(|it| named(it, ListKind::Tools).or_else(|| named(it, ListKind::Prompts)));
+    let server = of_uri.or(of_name.as_ref().map(|(server, ..)| *server))?;
+    let uri = request.uri.as_ref().filter(|_| of_uri.is_some());
+    let mut items: Vec<_> =
+        uri.map(|uri| AccessTarget::Uri(Bytes::copy_from_slice(uri.as_bytes()))).into_iter().collect();
+    let rename = of_name.map(|(_, rename, access)| {
+        items.push(access);
+        rename
+    });
+    Some(NamedItems { server, rename, items })
 }
 
-/// Whether the request names an item of the server that policy hides, by the server's own name or as it would be exposed.
-fn hides_item(request: &ExtensionRequest, member: &Member, view: &View) -> bool {
-    let policy = &member.config.policy;
-    let hides_uri = request.uri.as_ref().is_some_and(|uri| !policy.permits(ListKind::Resources, uri, None));
-    let name = request.name.as_ref().and_then(|(_, name)| std::str::from_utf8(name).ok());
-    let hides_name = name.is_some_and(|name| {
-        let is_it =
-            |own: &&str| *own == name || view.naming.candidates(&member.config.name, own).any(|one| one == name);
-        let is_hidden = |kind: ListKind| member.lists[kind].hidden(kind, policy).keys().any(&is_it);
-        is_hidden(ListKind::Tools) || is_hidden(ListKind::Prompts)
-    });
-    hides_uri || hides_name
+/// Everything that a request to this server needs to be exposed: the listed `items`, and what else it names. `None` if policy hides any of it.
+fn needed_items(
+    request: &ExtensionRequest,
+    mut items: Vec<AccessTarget>,
+    server: usize,
+    view: &View,
+) -> Option<Vec<AccessTarget>> {
+    if let Some(uri) = &request.uri
+        && !items.iter().any(|item| matches!(item, AccessTarget::Uri(_)))
+    {
+        items.push(AccessTarget::UnlistedUri(Bytes::copy_from_slice(uri.as_bytes())));
+    }
+    if let Some((_, name)) = &request.name
+        && !items.iter().any(|item| matches!(item, AccessTarget::Named { .. }))
+    {
+        items.push(AccessTarget::UnlistedName(Bytes::copy_from_slice(name)));
+    }
+    let member = view.servers.get(server)?;
+    let is_hidden = |item: &AccessTarget| view.exposure(&member.config.name, item, None) == Exposure::Hidden;
+    (!items.iter().any(is_hidden)).then_some(items)
 }
 
 fn item_key(request: &ExtensionRequest) -> Bytes {

@@ -159,7 +159,7 @@ impl Gathering {
             Purpose::Merge { id } => (id, None),
             Purpose::First { id, uri, .. } => (id, Some(AccessTarget::Skill(Bytes::copy_from_slice(uri.as_bytes())))),
         };
-        AccessTarget::Extension { id: Some(Arc::clone(id)), item: item.map(Box::new) }
+        AccessTarget::Extension { id: Some(Arc::clone(id)), items: item.into_iter().collect() }
     }
 
     fn is_complete(&self) -> bool {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::extension_route::ExtensionRoute;
 use super::forwardable_request::{ForwardableRequest, ForwardedMethod};
 use crate::era::Era;
-use crate::extensions::SKILLS;
+use crate::extensions::{self, SKILLS};
 use crate::jsonrpc::members::{members, text};
 use crate::manager::View;
 use crate::server::messages::call::{AccessTarget, TargetKind};
@@ -38,6 +38,11 @@ pub(super) fn route(request: &ForwardableRequest, view: &View) -> Option<Extensi
         // The server explains what is missing.
         None => Some(one(first, None)),
     }
+}
+
+/// Whether the request reads a URI that only skills have.
+pub(super) fn is_about_skill(request: &ForwardableRequest) -> bool {
+    std::str::from_utf8(&request.exposed_name).is_ok_and(|uri| extensions::of_uri(uri) == Some(SKILLS))
 }
 
 /// The servers that expose the method of the extension to agents of this era.
@@ -68,8 +73,8 @@ fn one(server: usize, uri: Option<&str>) -> ExtensionRoute {
 
 /// What a request about a skill, or about all skills, needs to be exposed.
 fn access(uri: Option<&str>) -> AccessTarget {
-    let item = uri.map(|uri| Box::new(AccessTarget::Skill(Bytes::copy_from_slice(uri.as_bytes()))));
-    AccessTarget::Extension { id: Some(SKILLS.into()), item }
+    let item = uri.map(|uri| AccessTarget::Skill(Bytes::copy_from_slice(uri.as_bytes())));
+    AccessTarget::Extension { id: Some(SKILLS.into()), items: item.into_iter().collect() }
 }
 
 fn permits(view: &View, server: usize, uri: &str) -> bool {

@@ -156,6 +156,32 @@ fn extension_that_expose_does_not_name_is_hidden_where_there_are_rules() {
 }
 
 #[test]
+fn name_that_policy_would_hide_is_refused_before_it_is_listed() {
+    for (rules, name, is_sent) in [
+        ("deny = [\"delete_*\"]\nexpose = [\"tools\", \"io.example/x\"]", "delete_all", false),
+        ("deny = [\"delete_*\"]\nexpose = [\"tools\", \"io.example/x\"]", "s__delete_all", false),
+        ("deny = [\"delete_*\"]\nexpose = [\"tools\", \"io.example/x\"]", "something else", true),
+        ("deny = [\"delete_*\"]\nexpose = [\"tools\", \"io.example/x\"]", "echo", true),
+        ("allow = [\"echo\"]\nexpose = [\"tools\", \"io.example/x\"]", "delete_all", false),
+        ("allow = [\"echo\"]\nexpose = [\"tools\", \"io.example/x\"]", "echo", true),
+        ("prompts.deny = [\"secret_*\"]\nexpose = [\"tools\", \"prompts\", \"io.example/x\"]", "secret_1", false),
+        ("", "delete_all", true),
+    ] {
+        let daemon = start(Era::Legacy, rules);
+        let mut agent = Agent::ready(&daemon);
+        let answers = [
+            agent.request("x/run", &json!({"name": name})),
+            agent.request("x/run", &json!({"name": name, "uri": "y://unlisted"})),
+            agent.request("x/list", &json!({"name": name})),
+        ];
+        for (answer, uri_is_hidden) in answers.iter().zip([false, rules.contains("expose"), false]) {
+            assert_eq!(answer["error"].is_null(), is_sent && !uri_is_hidden, "{rules} {name}: {answer}");
+        }
+        assert_eq!(daemon.journal("s").iter().any(|line| line.contains("x/run")), is_sent, "{rules} {name}");
+    }
+}
+
+#[test]
 fn profile_with_rules_hides_extensions_that_it_does_not_name() {
     let place = Place::new();
     let server = with_library(&place, Era::Legacy, "s", &extension(&json!({"x/run": null})));
@@ -295,6 +321,53 @@ fn notification_that_names_a_call_reaches_the_agent_of_the_call_only() {
     let message = caller.next();
     assert_eq!(message["params"], json!({"progressToken": "own", "k": 1}), "the token is the agent's: {message}");
     other.expect_quiet();
+}
+
+/// Case H16.
+#[test]
+fn notification_that_names_no_unanswered_call_is_dropped() {
+    let daemon = start(Era::Legacy, "");
+    let (mut caller, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    [&mut caller, &mut other].into_iter().for_each(Agent::expect_quiet);
+    for params in [
+        json!({"requestId": 424_242}),
+        json!({"progressToken": "late"}),
+        json!({"_meta": {"progressToken": 424_242}}),
+        json!({"progressToken": "$ID", "requestId": 424_242}),
+    ] {
+        raw(&mut caller, "s__raw", "notifications/x/step", &params);
+    }
+    [&mut caller, &mut other].into_iter().for_each(Agent::expect_quiet);
+}
+
+/// Case H16.
+#[test]
+fn notification_of_an_agent_names_its_own_calls_only() {
+    let daemon = start(Era::Legacy, "");
+    let (mut caller, mut other) = (Agent::ready(&daemon), Agent::ready(&daemon));
+    let call = json!({"name": "s__sleep", "arguments": {"ms": 600_000}, "_meta": {"progressToken": "own"}});
+    let call = caller.start_request("tools/call", &call);
+    let received = daemon.wait_journal("s", r#""name":"sleep""#);
+    let received: Value = serde_json::from_str(&received[received.find('{').expect("JSON")..]).expect("JSON");
+    let id = &received["id"];
+    let step = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/x/step", "params": params});
+    other.send(&step(json!({"requestId": id, "n": "other"})));
+    other.send(&step(json!({"progressToken": id, "n": "other"})));
+    other.send(&step(json!({"progressToken": "own", "n": "other"})));
+    caller.send(&step(json!({"requestId": call, "_meta": {"progressToken": "own"}, "n": "caller"})));
+    caller.send(&step(json!({"requestId": 424_242, "n": "late"})));
+    for agent in [&mut caller, &mut other] {
+        result(&agent.call("s__echo", &json!({})));
+    }
+    let journal = daemon.journal("s");
+    let seen: Vec<Value> = journal
+        .iter()
+        .filter(|line| line.contains("x/step"))
+        .map(|line| serde_json::from_str(&line[line.find('{').expect("JSON")..]).expect("JSON"))
+        .collect();
+    let expected = step(json!({"requestId": id, "_meta": {"progressToken": id}, "n": "caller"}));
+    assert_eq!(seen, [expected], "{journal:?}");
+    caller.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}}));
 }
 
 #[test]

@@ -118,6 +118,21 @@ fn server_that_fails_does_not_hide_the_skills_of_the_others() {
 }
 
 #[test]
+fn read_of_a_resource_waits_for_its_server_beside_a_server_with_skills() {
+    let place = Place::new();
+    let gate = place.path("gate");
+    let library = json!({"resources": [{"uri": "b://x", "name": "x"}]});
+    let late = with_library(&place, Era::Legacy, "late", &library).flags("--exit-unless").arg(&gate);
+    let daemon = Setup::with(one(&place, Era::Legacy)).server(late).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    listed(&mut agent);
+    let read = agent.start_request("resources/read", &json!({"uri": "b://x"}));
+    assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one", "a skill does not wait");
+    fs::write(&gate, "").expect("the test's own");
+    assert_eq!(result(&agent.answer(&read))["received"]["uri"], "b://x");
+}
+
+#[test]
 fn every_page_of_each_server_is_in_the_merged_list() {
     let place = Place::new();
     let (one, two) = (one(&place, Era::Legacy), two(&place, Era::Modern));

@@ -244,7 +244,10 @@ impl Group {
                 let is_by_agent = self.config().settings.sharing.is_by_agent();
                 let serves =
                     |slot: &&Slot| slot.speaks(era) && (!is_by_agent || slot.instance_role.belongs_to(session));
-                if let Some(slot) = self.slots.iter().find(serves) {
+                let mut serving = self.slots.iter().filter(serves);
+                // Rather where the agent has calls, since the notification may name one.
+                let with_calls = serving.clone().find(|slot| slot.may_have_calls_of(session));
+                if let Some(slot) = with_calls.or_else(|| serving.next()) {
                     slot.running.handle.notify(session, era, line).await;
                 }
             }

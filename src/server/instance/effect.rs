@@ -50,6 +50,8 @@ pub(in crate::server) enum Effect {
 pub(in crate::server) enum Recipients {
     /// Every attached agent.
     All,
+    /// Every attached agent, if all are of one user.
+    OneUser,
     /// One agent.
     Owner(LogOwner),
     /// The subscribers of the resource with this URI.

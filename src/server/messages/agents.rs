@@ -129,6 +129,12 @@ impl Agents {
         self.attached.values().map(|agent| &agent.to)
     }
 
+    /// Whether all agents are certainly of one user, on whatever profiles.
+    pub(crate) fn are_of_one_user(&self) -> bool {
+        let mut uids = self.attached.values().map(|agent| agent.user.as_ref().map(|user| user.uid));
+        uids.next().is_none_or(|first| first.is_some() && uids.all(|uid| uid == first))
+    }
+
     /// The channel of one agent.
     pub(crate) fn find(&self, session: u64) -> Option<&SessionSender> {
         self.attached.get(&session).map(|agent| &agent.to)

@@ -94,6 +94,8 @@ impl ServerTask {
         let agents = &mut self.agents;
         let sessions: Vec<u64> = match recipients {
             Recipients::All => return agents.all().for_each(send),
+            Recipients::OneUser if agents.are_of_one_user() => return agents.all().for_each(send),
+            Recipients::OneUser => return,
             Recipients::Owner(LogOwner { to: Some(to), .. }) => return send(to),
             Recipients::Owner(LogOwner { session, to: None }) => vec![*session],
             Recipients::ResourceSubscribers(uri) => agents.resource_subscribers.concerned(uri).into_iter().collect(),

@@ -267,7 +267,7 @@ impl ServerTask {
             Command::Attach { agent, .. } => self.attach_agent(*agent, instance),
             Command::Detach { session } => self.detach_agent(session, instance),
             Command::RootsChanged { session, line } => instance.roots_changed(session, &line),
-            Command::Notify { era, line, .. } => instance.forward_notification(era, &line),
+            Command::Notify { session, era, line } => instance.forward_notification(session, era, &line),
             Command::Subscribe { agent, change } => self.subscribe(*agent, *change, instance),
             Command::Call(_) if stopping && !self.finishes_all() => self.park_command(command),
             Command::Call(ref call) if self.note_call_and_check_reopen(call, instance) => self.park_command(command),

@@ -72,9 +72,13 @@ pub enum AccessTarget {
     Extension {
         /// The extension; `None` for a method that no declared extension has.
         id: Option<Arc<str>>,
-        /// The item that the request names, if it names one that a server lists.
-        item: Option<Box<AccessTarget>>,
+        /// What the request names. All of it is needed.
+        items: Vec<AccessTarget>,
     },
+    /// A name that no tool or prompt has here, in a request of an extension.
+    UnlistedName(Bytes),
+    /// A URI that no resource has here, in a request of an extension.
+    UnlistedUri(Bytes),
 }
 
 impl AccessTarget {
@@ -89,14 +93,15 @@ impl AccessTarget {
         match self {
             Self::Named { kind: own, .. } => *own == kind,
             Self::Uri(_) => kind != ListKind::Prompts,
-            Self::Skill(_) => false,
-            Self::Extension { item, .. } => item.as_ref().is_some_and(|item| item.depends_on(kind)),
+            Self::UnlistedName(_) => matches!(kind, ListKind::Tools | ListKind::Prompts),
+            Self::Skill(_) | Self::UnlistedUri(_) => false,
+            Self::Extension { items, .. } => items.iter().any(|item| item.depends_on(kind)),
         }
     }
 }
 
-/// Whether a listener exposes a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether a listener exposes a target. The strictest comes last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exposure {
     /// The target may be called.
     Exposed,

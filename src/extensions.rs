@@ -35,14 +35,15 @@ struct Descriptor {
 }
 
 /// Whether `method` belongs to the extension `id`: it is the id, or begins with the id or the last segment of the id and `/`.
-/// Notifications have `notifications/` before that.
+/// Notifications have `notifications/` before that. The last segment of a known extension belongs to that extension alone, because mcpd
+/// filters its results.
 #[must_use]
 pub fn owns(id: &str, method: &str) -> bool {
     let method = method.strip_prefix("notifications/").unwrap_or(method);
     let begins_with = |prefix: &str| method.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
     method == id
         || begins_with(id)
-        || begins_with(segment(id))
+        || (begins_with(segment(id)) && KNOWN.iter().all(|known| known.id == id || segment(known.id) != segment(id)))
         || KNOWN.iter().any(|known| known.id == id && known.methods.contains(&method))
 }
 
@@ -116,6 +117,8 @@ mod tests {
             (SKILLS, "skills/get", true),
             (SKILLS, "resources/directory/read", true),
             ("com.example/skills", "resources/directory/read", false),
+            ("com.example/skills", "skills/list", false),
+            ("com.example/skills", "com.example/skills/list", true),
             (UI, "ui/open", true),
         ] {
             assert_eq!(owns(id, method), expected, "{id} {method}");

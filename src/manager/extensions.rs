@@ -47,10 +47,12 @@ impl View {
     }
 
     /// The servers that expose an extension with this method to agents of this era, in file order: their indices, and the id of the
-    /// extension.
+    /// extension. None if different extensions have the method.
     pub(crate) fn owners(&self, method: &str, era: Era) -> Vec<(usize, Arc<str>)> {
         let owner = |(index, member): (usize, &Member)| Some((index, member.owner(method, era)?));
-        self.servers.iter().enumerate().filter_map(owner).collect()
+        let owners: Vec<_> = self.servers.iter().enumerate().filter_map(owner).collect();
+        let is_ambiguous = owners.iter().any(|(_, id)| *id != owners[0].1);
+        if is_ambiguous { Vec::new() } else { owners }
     }
 }
 
@@ -58,7 +60,8 @@ impl View {
 const DIRECTORY_READ: &str = "directoryRead";
 
 impl Member {
-    /// The extension with this method, if agents of this era may use it.
+    /// The extension with this method, if agents of this era may use it. `None` if the server declares several extensions that have the
+    /// method, since policy may hide only one of them.
     pub(crate) fn owner(&self, method: &str, era: Era) -> Option<Arc<str>> {
         let has_method = |Extension { id, settings }: &Extension| match method {
             extensions::DIRECTORY_READ if **id == *SKILLS => {
@@ -66,7 +69,9 @@ impl Member {
             }
             _ => owns(id, method),
         };
-        self.extensions(era).into_iter().find(has_method).map(|extension| extension.id)
+        let mut owners = self.declared_extensions(era).into_iter().filter(has_method).map(|extension| extension.id);
+        let owner = owners.next().filter(|id| self.config.policy.permits_extension(id))?;
+        owners.all(|other| other == owner).then_some(owner)
     }
 
     /// Whether the server exchanges messages with agents of this era that no declared extension has. It decides itself whether they
@@ -93,14 +98,21 @@ impl Member {
         self.handle.published().identity(era).is_some_and(|identity| identity.era() == era)
     }
 
-    /// The extensions that agents of this era may use. The tasks extension is not among them: mcpd itself serves it.
+    /// The extensions that agents of this era may use.
     fn extensions(&self, era: Era) -> Vec<Extension> {
+        let mut all = self.declared_extensions(era);
+        all.retain(|one| self.config.policy.permits_extension(&one.id));
+        all
+    }
+
+    /// The extensions that reach agents of this era if policy permits them. The tasks extension is not among them: mcpd itself serves
+    /// it.
+    fn declared_extensions(&self, era: Era) -> Vec<Extension> {
         let identity = self.handle.published().identity(era).cloned();
         let Some(identity) = identity.filter(|_| self.is_enabled()) else { return Vec::new() };
         let is_same_era = identity.era() == era;
-        let may_use =
-            |id: &str| id != TASKS && (is_same_era || is_bridged(id)) && self.config.policy.permits_extension(id);
-        identity.extensions().iter().filter(|one| may_use(&one.id)).cloned().collect()
+        let reaches = |id: &str| id != TASKS && (is_same_era || is_bridged(id));
+        identity.extensions().iter().filter(|one| reaches(&one.id)).cloned().collect()
     }
 
     fn makes_modern_tasks(&self) -> bool {

@@ -6,6 +6,7 @@ use tracing::Span;
 
 use super::forwardable_request::ForwardableRequest;
 use crate::calls::{CallOutcome, Caller, CompletedCall, Log, Moment, span, text};
+use crate::logging::Limiter;
 use crate::server::ServerHandle;
 use crate::server::messages::call::TargetKind;
 
@@ -26,6 +27,7 @@ struct TraceDetails {
 
 pub(super) struct CallRecorder {
     log: Log,
+    warnings: Arc<Limiter>,
     caller: Arc<Caller>,
 }
 
@@ -51,8 +53,8 @@ impl CallRecord {
 }
 
 impl CallRecorder {
-    pub(super) fn new(log: Log, caller: Caller) -> Self {
-        Self { log, caller: Arc::new(caller) }
+    pub(super) fn new(log: Log, warnings: Arc<Limiter>, caller: Caller) -> Self {
+        Self { log, warnings, caller: Arc::new(caller) }
     }
 
     pub(super) fn set_client(&mut self, client: Option<String>) {
@@ -101,6 +103,16 @@ impl CallRecorder {
             reply_bytes,
             arguments,
         });
+    }
+
+    /// Logs that a server has failed to answer its part of a merged list.
+    pub(super) fn warn_of_incomplete_list(&self, server: &str) {
+        if self.warnings.admits("incomplete list of an extension", server) {
+            tracing::warn!(
+                server,
+                "a merged list of an extension lacks items of this server: it is down, failed, timed out or requires input"
+            );
+        }
     }
 
     /// Records a request that ends without having reached a server.

@@ -3,7 +3,6 @@
 //! A [`Session`] is one tokio task. Its components own its state, and it only passes messages between them. It never waits for a
 //! server, only for space in a server's command queue.
 
-use std::collections::HashSet;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use super::agent_message::{AgentMessage, Method, Notification, Request};
 use super::announcement::Announcement;
 use super::call_record::CallRecorder;
 use super::events::{Event, Events};
-use super::extension_route::ExtensionRoute;
+use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
 use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
 use super::gathering::{Gathering, MergedList, Next, Purpose};
 use super::initialize_meta::{InitializeMeta, USE_FACE};
@@ -60,7 +59,7 @@ use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, View};
 use crate::server::messages::call::{
-    Access, AccessTarget, Call, CallError, CallKey, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
+    Access, AccessTarget, Call, CallError, CallKey, Failure, MAX_UNANSWERED_PER_SESSION, RequestKind, ResponseHandle,
     SessionSender, TargetKind, ToAgent,
 };
 use crate::server::messages::cancellation::Cancellation;
@@ -225,7 +224,7 @@ impl<T: Transport> Session<T> {
             unanswered: UnansweredRequests::new(number, max_message, setup.quota),
             subscriptions: Subscriptions::default(),
             tasks: TaskDirectory::new(tokens),
-            recorder: CallRecorder::new(setup.history, caller),
+            recorder: CallRecorder::new(setup.history, setup.warnings, caller),
             command: None,
             drain: Drain::default(),
         }
@@ -297,7 +296,7 @@ impl<T: Transport> Session<T> {
     }
 
     fn publish_memory(&mut self) {
-        let pause = self.output.publish_memory(self.transport.unreturned_bytes());
+        let pause = self.output.publish_memory(self.transport.unreturned_bytes(), self.unanswered.gathered_bytes());
         if !pause.is_zero() {
             self.transport.pause(pause);
         }
@@ -821,7 +820,7 @@ impl<T: Transport> Session<T> {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
         }
-        let mut skill = skills::route(&request, view);
+        let mut skill = skills::route(&request, view, self.view.listed_skills());
         if let Some(route) = skill.take_if(|_| skills::is_about_skill(&request)) {
             return self.follow(request, route, view);
         }
@@ -855,7 +854,7 @@ impl<T: Transport> Session<T> {
 
     /// Forwards a request of an extension.
     fn forward_extension(&mut self, request: ForwardableRequest, view: &View) {
-        match skills::route(&request, view).or_else(|| ExtensionRoute::of(&request, view)) {
+        match skills::route(&request, view, self.view.listed_skills()).or_else(|| ExtensionRoute::of(&request, view)) {
             Some(route) => self.follow(request, route, view),
             None => self.unknown(&request),
         }
@@ -891,38 +890,42 @@ impl<T: Transport> Session<T> {
                 );
                 self.end_unforwarded(&request, &invalid(message), CallOutcome::UnknownTool);
             }
-            ExtensionRoute::UnknownCursor => {
-                self.output.respond_pending_error(&request.id, &invalid("unknown cursor: the list has one page"));
-            }
+            ExtensionRoute::Invalid(why) => self.output.respond_pending_error(&request.id, &invalid(why)),
         }
     }
 
-    /// Sends a request to several servers, which answer it together.
+    /// Sends a request to several servers, which answer it together. It counts as one call.
     fn gather(&mut self, request: ForwardableRequest, purpose: Purpose, servers: &[usize], view: &View) {
+        let began = Instant::now();
+        let permit = match self.unanswered.permit(request.line.len(), began) {
+            Ok(permit) => permit,
+            Err(reached) => {
+                return self.output.respond_pending_error(&request.id, &reached.to_object(Delivery::NotSent));
+            }
+        };
+        self.agent.count_call();
         let mut sent = Vec::new();
         for member in servers.iter().filter_map(|server| view.servers.get(*server)) {
             // The others do not wait for a server that is down.
             let part = match member.failure() {
-                Some(failure) if servers.len() > 1 => {
-                    let server = Arc::clone(&member.config.name);
-                    let error = CallError { server, failure, may_have_arrived: false }.to_object();
-                    Err(reply::error(Some(&request.id), &error))
-                }
-                _ => self.send_part(&request, &purpose, None, member, view),
+                Some(failure) if servers.len() > 1 => Err(failed_part(&request, member, failure)),
+                _ => self.send_part(&request, &purpose, began, None, member, view),
             };
             sent.push((Arc::clone(&member.config.name), part));
         }
         let (id, max_message) = (request.id.clone(), self.output.max_message());
-        self.unanswered.gatherings_mut().add(Gathering::new(request, purpose, sent, max_message));
+        let gathering = Gathering::new(request, purpose, began, sent, max_message, permit);
+        self.unanswered.gatherings_mut().add(gathering);
         let next = self.unanswered.gatherings_mut().take_if_complete(&id);
         self.gathered(next);
     }
 
-    /// Sends one server its part of a request. The error is a response line.
+    /// Sends one server its part of a request whose first parts were sent at `began`. The error is a response line.
     fn send_part(
         &mut self,
         request: &ForwardableRequest,
         purpose: &Purpose,
+        began: Instant,
         cursor: Option<&Bytes>,
         member: &Member,
         view: &View,
@@ -930,9 +933,14 @@ impl<T: Transport> Session<T> {
         let part = request.part(cursor).map_err(|error| reply::error(Some(&request.id), &error.to_object()))?;
         let settings = &member.config.settings;
         let time_limits = match purpose {
-            // Like lists that mcpd itself requests, so that a slow server delays the others a little only.
+            // Like lists that mcpd itself requests, so that a slow server delays the others a little only. All pages together have this time.
             Purpose::Merge { .. } => {
-                CallLimit { progress_timeout: settings.handshake_timeout, total: settings.handshake_timeout }
+                let after = settings.handshake_timeout;
+                let total = after.saturating_sub(began.elapsed());
+                if total.is_zero() {
+                    return Err(failed_part(request, member, Failure::TimedOut { after }));
+                }
+                CallLimit { progress_timeout: total, total }
             }
             Purpose::First { .. } => settings.request_limit(),
         };
@@ -953,11 +961,11 @@ impl<T: Transport> Session<T> {
             match next {
                 Next::Wait => return,
                 Next::Complete(gathering) => return self.answer_gathered(gathering),
-                Next::Page { request, purpose, server, cursor } => {
+                Next::Page { request, purpose, server, cursor, began } => {
                     let view = self.view.of(request.era(), request.face.as_ref());
                     let member = view.servers.iter().find(|member| member.config.name == server);
-                    let sent = match member {
-                        Some(member) => self.send_part(&request, &purpose, Some(&cursor), member, &view),
+                    let sent = match member.filter(|member| is_owner(&request, &purpose, member)) {
+                        Some(member) => self.send_part(&request, &purpose, began, Some(&cursor), member, &view),
                         None => Err(reply::error(Some(&request.id), &request.unknown())),
                     };
                     next = self.unanswered.gatherings_mut().page_sent(&request.id, &server, sent);
@@ -972,43 +980,52 @@ impl<T: Transport> Session<T> {
         let id = gathering.request.id.clone();
         self.cancel_parts(&id, None);
         let line = match &gathering.purpose {
-            Purpose::First { error_kind, .. } => {
-                let error_kind = *error_kind;
-                gathering.first(|request| {
-                    let uri = request.extension.as_ref().and_then(|extension| extension.uri.as_deref());
-                    let key = uri.map_or(&request.exposed_name[..], str::as_bytes);
-                    reply::error(Some(&request.id), &error_kind.unknown(key, request.era()))
-                })
-            }
+            Purpose::First { .. } => self.first_line(gathering),
             Purpose::Merge { .. } => {
-                for server in gathering.failed() {
-                    let problem =
-                        "a merged list of an extension lacks items of this server: it is down, failed or timed out";
-                    tracing::warn!(server, "{problem}");
-                }
+                gathering.failed().for_each(|server| self.recorder.warn_of_incomplete_list(server));
                 self.merged_line(gathering)
             }
         };
         self.output.respond_pending(&id, [line]);
     }
 
-    fn merged_line(&self, gathering: Gathering) -> Bytes {
-        let (request, is_skills) = (gathering.request.clone(), gathering.is_of(SKILLS));
-        let view = self.view.of(request.era(), request.face.as_ref());
-        match gathering.merge() {
-            Ok(MergedList { member, mut items, ttl }) => {
-                let mut seen = HashSet::new();
-                if is_skills {
-                    items.retain(|(server, item)| {
-                        skills::visible_uri(item, server, &view).is_some_and(|uri| seen.insert(uri))
-                    });
-                }
-                let items: Vec<Bytes> = items.into_iter().map(|(_, item)| item).collect();
-                results::merged_list(&request.id, request.era(), &member, &items, ttl)
+    fn first_line(&self, gathering: Gathering) -> Bytes {
+        let (request, purpose) = (gathering.request.clone(), gathering.purpose.clone());
+        let visible = match gathering.first() {
+            Ok((server, line)) if request.extension.is_some() => {
+                let view = self.view.of(request.era(), request.face.as_ref());
+                skills::visible_result(&line, &server, &view)
             }
-            Err(Some(line)) => line,
-            Err(None) => reply::error(Some(&request.id), &request.unknown()),
+            Ok((_, line)) | Err(Some(line)) => Some(line),
+            Err(None) => None,
+        };
+        visible.unwrap_or_else(|| {
+            let Purpose::First { uri, error_kind, .. } = purpose else { return Bytes::new() };
+            reply::error(Some(&request.id), &error_kind.unknown(uri.as_bytes(), request.era()))
+        })
+    }
+
+    fn merged_line(&mut self, gathering: Gathering) -> Bytes {
+        let (request, purpose) = (gathering.request.clone(), gathering.purpose.clone());
+        let is_skills = gathering.is_of(SKILLS);
+        let view = self.view.of(request.era(), request.face.as_ref());
+        let MergedList { member, mut items, ttl } = match gathering.merge() {
+            Ok(list) => list,
+            Err(line) => return line.unwrap_or_else(|| reply::error(Some(&request.id), &request.unknown())),
+        };
+        // Policy may have changed since the servers were sent the request.
+        let is_current = |member: &&Member| is_owner(&request, &purpose, member);
+        let current: Vec<_> = view.servers.iter().filter(is_current).map(|member| &member.config.name).collect();
+        items.retain(|(server, _)| current.contains(&server));
+        if is_skills {
+            let skills = skills::visible_skills(items, &view);
+            if view.face_member().is_none() {
+                self.view.set_listed_skills(skills.iter().map(|skill| (&skill.uri[..], &skill.server)).collect());
+            }
+            items = skills.into_iter().map(|skill| (skill.server, skill.entry)).collect();
         }
+        let items: Vec<Bytes> = items.into_iter().map(|(_, item)| item).collect();
+        results::merged_list(&request.id, request.era(), &member, &items, ttl)
     }
 
     /// Cancels the calls for a request that several servers answer. `cancellation` is the agent's.
@@ -1104,9 +1121,10 @@ impl<T: Transport> Session<T> {
     ) -> Result<CallKey, Bytes> {
         let Destination { member, server, tool, rename, access, time_limits, kind } = to;
         // Not recorded: such calls would displace others in the history. They are counted.
-        let permit = self
-            .unanswered
-            .permit(request.line.len(), Instant::now())
+        let is_part = on_response.is_some();
+        let permit = (!is_part).then(|| self.unanswered.permit(request.line.len(), Instant::now()));
+        let permit = permit
+            .transpose()
             .map_err(|reached| reply::error(Some(&request.id), &reached.to_object(Delivery::NotSent)))?;
         let record = self.recorder.begin(&request, server.name(), tool, member.config.settings.log_arguments);
         if let Some(limit) = self.exceeded_limit(&request, &kind) {
@@ -1117,10 +1135,11 @@ impl<T: Transport> Session<T> {
         let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
         let access = access.map(|target| self.access(&request, target, member, view));
         let key = self.unanswered.next_key();
-        self.agent.count_call();
+        if !is_part {
+            self.agent.count_call();
+        }
         let response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.to_session());
         let id = response_handle.id().clone();
-        let is_part = on_response.is_some();
         let on_response = on_response.unwrap_or_else(|| match &kind {
             RequestKind::ResourceSubscription(subscription) => OnResponse::Subscription(subscription.clone()),
             // Copied, so that a small name does not keep a large line in memory.
@@ -1437,7 +1456,7 @@ fn read_list(
 ) -> Result<ParkableRequest, ErrorObject> {
     match params.map(|params| members(params, ["cursor"])) {
         Some(Err(_)) => Err(invalid("`params` is not an object")),
-        Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => Err(invalid("unknown cursor: the list has one page")),
+        Some(Ok([Some(cursor)])) if cursor[..] != b"null"[..] => Err(invalid(UNKNOWN_CURSOR)),
         _ => Ok(ParkableRequest::List { id, kind, era, face }),
     }
 }
@@ -1472,6 +1491,20 @@ fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
         error.message.push_str(&hint);
     }
     error
+}
+
+/// Whether the server exposes the extension with the method of a request that several servers answer.
+fn is_owner(request: &ForwardableRequest, purpose: &Purpose, member: &Member) -> bool {
+    let (Purpose::Merge { id } | Purpose::First { id, .. }) = purpose;
+    let method = request.extension.as_ref().map(|extension| &*extension.method);
+    method.is_some_and(|method| member.owner(method, request.era()).is_some_and(|owner| owner == *id))
+}
+
+/// The response line of a server that has not received its part of a request.
+fn failed_part(request: &ForwardableRequest, member: &Member, failure: Failure) -> Bytes {
+    let server = Arc::clone(&member.config.name);
+    let error = CallError { server, failure, may_have_arrived: false }.to_object();
+    reply::error(Some(&request.id), &error)
 }
 
 fn invalid(why: impl Into<String>) -> ErrorObject {

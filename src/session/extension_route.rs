@@ -14,6 +14,9 @@ use crate::list_kind::ListKind;
 use crate::manager::View;
 use crate::server::messages::call::{AccessTarget, Exposure, TargetKind};
 
+/// The error for a cursor of a merged list.
+pub(super) const UNKNOWN_CURSOR: &str = "unknown cursor: the list has one page";
+
 /// The destination of a request.
 #[derive(Debug)]
 pub(super) enum ExtensionRoute {
@@ -32,8 +35,8 @@ pub(super) enum ExtensionRoute {
     Ambiguous(Vec<usize>),
     /// No server has the method or the item.
     Unknown(TargetKind, Bytes),
-    /// The cursor of a merged list, which has one page.
-    UnknownCursor,
+    /// The params are invalid. The text explains it.
+    Invalid(&'static str),
 }
 
 impl ExtensionRoute {
@@ -86,7 +89,7 @@ fn route(request: &ExtensionRequest, owners: &[(usize, Arc<str>)], view: &View, 
         }
         [(_, id), ..] if request.method.ends_with("/list") => {
             if request.has_cursor {
-                return ExtensionRoute::UnknownCursor;
+                return ExtensionRoute::Invalid(UNKNOWN_CURSOR);
             }
             let servers = owners.iter().filter(|(_, other)| other == id).map(|(server, _)| *server);
             let servers: Vec<_> =

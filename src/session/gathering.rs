@@ -1,23 +1,29 @@
 //! Requests that several servers answer together: lists that are merged into one, and items that one of the servers has. Pure.
 //!
 //! Each server gets a call of its own. The agent gets one response: the merged list once every server has answered, or the first result
-//! in file order. A server that fails does not affect the others.
+//! in file order. A server that fails does not affect the others. A result that cannot be merged is a failure of its server, and never
+//! reaches the agent, because its items would not be filtered.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 
 use super::forwardable_request::ForwardableRequest;
+use super::quota::CallPermit;
 use crate::jsonrpc::entries::elements;
+use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::{each, members};
-use crate::jsonrpc::reply::{self, INVALID_PARAMS, RESOURCE_NOT_FOUND};
+use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND};
 use crate::jsonrpc::{Message, parse};
 use crate::server::messages::call::{AccessTarget, CallKey, TargetKind};
 
 /// Maximum number of pages of one server's list. Later ones are left out.
 const MAX_PAGES: usize = 100;
-/// Maximum number of items of one page.
-const MAX_ITEMS: usize = 100_000;
+/// Maximum number of items of all servers together, as in a list of MCP. Pages beyond it are left out.
+const MAX_ITEMS: usize = 10_000;
+/// Maximum bytes of all items together, as in a list of MCP.
+const MAX_BYTES: usize = 8 << 20;
 
 /// Unfinished fan-out requests of one agent.
 #[derive(Debug, Default)]
@@ -28,9 +34,26 @@ pub(super) struct Gatherings(Vec<Gathering>);
 pub(super) struct Gathering {
     pub(super) request: ForwardableRequest,
     pub(super) purpose: Purpose,
-    /// In file order.
+    /// When the first calls were sent.
+    began: Instant,
+    /// In file order. Without those after the first result, if only the first counts.
     parts: Vec<Part>,
-    /// Maximum bytes of all items together.
+    /// Whether several servers have received the request.
+    is_shared: bool,
+    limits: Limits,
+    /// The response line of the last of the parts, if only the first result counts.
+    result: Option<Bytes>,
+    /// The first error line in file order, with the index of its part. An unknown item is no error.
+    error: Option<(usize, Bytes)>,
+    #[expect(dead_code, reason = "it counts the request as one call until it is dropped")]
+    permit: CallPermit,
+}
+
+/// What the items of all servers may still use.
+#[derive(Debug)]
+struct Limits {
+    bytes: usize,
+    items: usize,
     max_bytes: usize,
 }
 
@@ -58,6 +81,8 @@ struct Part {
     server: Arc<str>,
     state: PartState,
     pages: usize,
+    /// The member of the results with the items.
+    member: Option<Bytes>,
     items: Vec<Bytes>,
     /// The shortest `ttlMs` of the pages; `None` if a page has none.
     ttl: Option<u64>,
@@ -66,10 +91,8 @@ struct Part {
 #[derive(Debug)]
 enum PartState {
     Pending(CallKey),
-    /// The latest response line.
-    Done(Bytes),
-    /// The response line with the error.
-    Failed(Bytes),
+    Done,
+    Failed,
 }
 
 /// What follows after a response.
@@ -82,6 +105,8 @@ pub(super) enum Next {
         purpose: Purpose,
         server: Arc<str>,
         cursor: Bytes,
+        /// When the request was sent to its servers.
+        began: Instant,
     },
     Complete(Gathering),
 }
@@ -99,6 +124,11 @@ pub(super) struct MergedList {
 impl Gatherings {
     pub(super) fn add(&mut self, gathering: Gathering) {
         self.0.push(gathering);
+    }
+
+    /// The bytes of responses that stay in memory until the agent is answered.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().map(Gathering::bytes).sum()
     }
 
     /// Removes the request with this raw id.
@@ -121,9 +151,9 @@ impl Gatherings {
     /// The call for the next page of `server` was sent, or was refused with this line.
     pub(super) fn page_sent(&mut self, id: &Bytes, server: &str, sent: Result<CallKey, Bytes>) -> Next {
         if let Some(gathering) = self.0.iter_mut().find(|gathering| gathering.request.id == *id)
-            && let Some(part) = gathering.parts.iter_mut().find(|part| *part.server == *server)
+            && let Some(index) = gathering.parts.iter().position(|part| *part.server == *server)
         {
-            part.state = PartState::of(sent);
+            gathering.sent(index, sent);
         }
         self.take_if_complete(id)
     }
@@ -135,9 +165,14 @@ impl Gatherings {
     }
 }
 
-impl PartState {
-    fn of(sent: Result<CallKey, Bytes>) -> Self {
-        sent.map_or_else(Self::Failed, Self::Pending)
+impl Limits {
+    /// Counts a page, unless it exceeds a limit.
+    fn admit(&mut self, bytes: usize, items: usize) -> bool {
+        let fits = self.bytes + bytes <= self.max_bytes && self.items + items <= MAX_ITEMS;
+        if fits {
+            (self.bytes, self.items) = (self.bytes + bytes, self.items + items);
+        }
+        fits
     }
 }
 
@@ -146,11 +181,20 @@ impl Gathering {
     pub(super) fn new(
         request: ForwardableRequest,
         purpose: Purpose,
+        began: Instant,
         sent: Vec<(Arc<str>, Result<CallKey, Bytes>)>,
-        max_bytes: usize,
+        max_message: usize,
+        permit: CallPermit,
     ) -> Self {
-        let part = |(server, sent)| Part { server, state: PartState::of(sent), pages: 0, items: Vec::new(), ttl: None };
-        Self { request, purpose, parts: sent.into_iter().map(part).collect(), max_bytes }
+        let limits = Limits { bytes: 0, items: 0, max_bytes: max_message.min(MAX_BYTES) };
+        let (is_shared, parts, result, error) = (sent.len() > 1, Vec::new(), None, None);
+        let mut gathering = Self { request, purpose, began, parts, is_shared, limits, result, error, permit };
+        for (index, (server, sent)) in sent.into_iter().enumerate() {
+            let (state, member, items) = (PartState::Failed, None, Vec::new());
+            gathering.parts.push(Part { server, state, pages: 0, member, items, ttl: None });
+            gathering.sent(index, sent);
+        }
+        gathering
     }
 
     /// What a call to a server needs to be exposed.
@@ -162,91 +206,118 @@ impl Gathering {
         AccessTarget::Extension { id: Some(Arc::clone(id)), items: item.into_iter().collect() }
     }
 
+    fn bytes(&self) -> usize {
+        let lines = self.result.iter().chain(self.error.iter().map(|(_, line)| line));
+        self.limits.bytes + lines.map(Bytes::len).sum::<usize>()
+    }
+
     fn is_complete(&self) -> bool {
         let is_pending = |part: &&Part| matches!(part.state, PartState::Pending(_));
         match self.purpose {
             Purpose::Merge { .. } => !self.parts.iter().any(|part| is_pending(&part)),
             Purpose::First { .. } => {
-                let decisive = self.parts.iter().find(|part| !matches!(part.state, PartState::Failed(_)));
+                let decisive = self.parts.iter().find(|part| !matches!(part.state, PartState::Failed));
                 decisive.is_none_or(|part| !is_pending(&part))
             }
         }
     }
 
-    fn answered(&mut self, key: CallKey, line: &Bytes) -> Option<Next> {
-        let bytes: usize = self.parts.iter().flat_map(|part| &part.items).map(Bytes::len).sum();
-        let part = self.parts.iter_mut().find(|part| matches!(part.state, PartState::Pending(own) if own == key))?;
-        let trimmed = line.slice(..line.len().saturating_sub(1));
-        let result = match parse(&trimmed) {
-            Ok(Message::Response { response: Ok(result), .. }) => result,
-            _ => {
-                part.state = PartState::Failed(line.clone());
-                return None;
-            }
-        };
-        if matches!(self.purpose, Purpose::First { .. }) {
-            part.state = PartState::Done(line.clone());
-            return None;
+    fn sent(&mut self, index: usize, sent: Result<CallKey, Bytes>) {
+        match sent {
+            Ok(key) => self.parts[index].state = PartState::Pending(key),
+            Err(line) => self.fail(index, line),
         }
-        let Some((_, items)) = list_in(&result) else {
-            part.state = PartState::Failed(line.clone());
-            return None;
+    }
+
+    fn answered(&mut self, key: CallKey, line: &Bytes) -> Option<Next> {
+        let is_it = |part: &Part| matches!(part.state, PartState::Pending(own) if own == key);
+        let index = self.parts.iter().position(is_it)?;
+        match self.read(index, line) {
+            Ok(cursor) => {
+                self.parts[index].state = PartState::Done;
+                let (request, purpose) = (self.request.clone(), self.purpose.clone());
+                let server = Arc::clone(&self.parts[index].server);
+                Some(Next::Page { request, purpose, server, cursor: cursor?, began: self.began })
+            }
+            Err(line) => {
+                self.fail(index, line);
+                None
+            }
+        }
+    }
+
+    /// Reads a response line. Returns the cursor of the next page, if that is needed. The error is a response line.
+    fn read(&mut self, index: usize, line: &Bytes) -> Result<Option<Bytes>, Bytes> {
+        const UNUSABLE: &str =
+            "answered with a result that mcpd cannot merge: it has no list or several, or the list is too large";
+        let result = match parse(&line.slice(..line.len().saturating_sub(1))) {
+            Ok(Message::Response { response: Ok(result), .. }) => result,
+            Ok(Message::Response { response: Err(_), .. }) => return Err(line.clone()),
+            _ => return Err(self.error_line(index, UNUSABLE)),
         };
+        let is_merged = matches!(self.purpose, Purpose::Merge { .. });
+        let [kind, ttl, next] =
+            members(&result, ["resultType", "ttlMs", "nextCursor"]).map_err(|_| self.error_line(index, UNUSABLE))?;
+        if kind.is_some_and(|kind| kind[..] == b"\"input_required\""[..]) && (is_merged || self.is_shared) {
+            // The agent's answer would go to every server.
+            let server = &self.parts[index].server;
+            let why = format!(
+                "requires input for a request that several servers may answer; connect to it alone: `mcpd connect --server {server}`"
+            );
+            return Err(self.error_line(index, &why));
+        }
+        if !is_merged {
+            self.parts.truncate(index + 1);
+            self.result = Some(line.clone());
+            return Ok(None);
+        }
+        let Some((member, bytes, items)) = list_in(&result, self.limits.max_bytes) else {
+            return Err(self.error_line(index, UNUSABLE));
+        };
+        let part = &mut self.parts[index];
         part.pages += 1;
-        let [ttl, next] = members(&result, ["ttlMs", "nextCursor"]).unwrap_or_default();
+        part.member.get_or_insert(member);
         let ttl = ttl.and_then(|raw| serde_json::from_slice(&raw).ok());
         part.ttl = if part.pages == 1 { ttl } else { part.ttl.zip(ttl).map(|(one, other): (u64, u64)| one.min(other)) };
-        let fits = bytes + items.iter().map(Bytes::len).sum::<usize>() <= self.max_bytes;
+        let fits = self.limits.admit(bytes, items.len());
         if fits {
             part.items.extend(items);
         }
-        part.state = PartState::Done(line.clone());
-        let cursor = next.filter(|raw| fits && part.pages < MAX_PAGES && raw.starts_with(b"\""))?;
-        let (request, purpose) = (self.request.clone(), self.purpose.clone());
-        Some(Next::Page { request, purpose, server: Arc::clone(&part.server), cursor })
+        let next = next.filter(|raw| fits && part.pages < MAX_PAGES && raw.starts_with(b"\""));
+        Ok(next.map(|raw| Bytes::copy_from_slice(&raw)))
+    }
+
+    fn fail(&mut self, index: usize, line: Bytes) {
+        self.parts[index].state = PartState::Failed;
+        let is_first = self.error.as_ref().is_none_or(|(known, _)| index < *known);
+        let is_merged = matches!(self.purpose, Purpose::Merge { .. });
+        if is_first && (is_merged || !means_unknown(&line)) {
+            self.error = Some((index, line));
+        }
+    }
+
+    /// The response line for a server that has answered in a way that mcpd does not pass on.
+    fn error_line(&self, index: usize, what: &str) -> Bytes {
+        let server = &self.parts[index].server;
+        let error = ErrorObject::new(INTERNAL_ERROR, format!("server `{server}` {what}"));
+        reply::error(Some(&self.request.id), &error.about_server(server).with_delivery(Delivery::Unknown))
     }
 
     /// The merged list, or the line of the first error if no server has one.
     pub(super) fn merge(self) -> Result<MergedList, Option<Bytes>> {
-        let (mut member, mut ttls) = (None, Vec::new());
-        let (mut items, mut error) = (Vec::new(), None);
-        for part in self.parts {
-            match part.state {
-                PartState::Done(line) => {
-                    if let Ok(Message::Response { response: Ok(result), .. }) = parse(&line.slice(..line.len() - 1)) {
-                        member = member.or_else(|| list_in(&result).map(|(member, _)| member));
-                    }
-                    ttls.push(part.ttl);
-                }
-                PartState::Failed(line) => {
-                    error = error.or(Some(line));
-                    // Pages before the one that failed.
-                    if part.items.is_empty() {
-                        continue;
-                    }
-                    ttls.push(part.ttl);
-                }
-                PartState::Pending(_) => {}
-            }
-            items.extend(part.items.into_iter().map(|item| (Arc::clone(&part.server), item)));
-        }
-        let Some(member) = member else { return Err(error) };
-        let ttl = ttls.into_iter().collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
-        Ok(MergedList { member, items, ttl })
+        let Some(member) = self.parts.iter().find_map(|part| part.member.clone()) else {
+            return Err(self.error.map(|(_, line)| line));
+        };
+        let ttls = self.parts.iter().filter(|part| part.member.is_some()).map(|part| part.ttl);
+        let ttl = ttls.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
+        let with_server = |Part { server, items, .. }| items.into_iter().map(move |item| (Arc::clone(&server), item));
+        Ok(MergedList { member, items: self.parts.into_iter().flat_map(with_server).collect(), ttl })
     }
 
-    /// The line of the first result; else of the first error that does not mean that the item is unknown; else of `unknown`.
-    pub(super) fn first(self, unknown: impl FnOnce(&ForwardableRequest) -> Bytes) -> Bytes {
-        let mut errors = Vec::new();
-        for part in self.parts {
-            match part.state {
-                PartState::Done(line) => return line,
-                PartState::Failed(line) => errors.push(line),
-                PartState::Pending(_) => {}
-            }
-        }
-        let other = errors.into_iter().find(|line| !means_unknown(line));
-        other.unwrap_or_else(|| unknown(&self.request))
+    /// The first result, with its server. Otherwise the line of the first error, or `None` if no server has the item.
+    pub(super) fn first(mut self) -> Result<(Arc<str>, Bytes), Option<Bytes>> {
+        let result = self.result.zip(self.parts.pop()).map(|(line, part)| (part.server, line));
+        result.ok_or(self.error.map(|(_, line)| line))
     }
 
     /// Whether it merges lists of this extension.
@@ -256,12 +327,13 @@ impl Gathering {
 
     /// The names of the servers that have failed.
     pub(super) fn failed(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter(|part| matches!(part.state, PartState::Failed(_))).map(|part| &*part.server)
+        self.parts.iter().filter(|part| matches!(part.state, PartState::Failed)).map(|part| &*part.server)
     }
 }
 
-/// The only member of a result that is a list, with its items.
-fn list_in(result: &Bytes) -> Option<(Bytes, Vec<Bytes>)> {
+/// The only member of a result that is a list, with its size and its items. They are copies, so that they do not keep the whole line in memory.
+/// `None` if there is no such list, or it has more bytes than `most`.
+fn list_in(result: &Bytes, most: usize) -> Option<(Bytes, usize, Vec<Bytes>)> {
     let mut lists = Vec::new();
     each(result, |key, value| {
         if value.starts_with(b"[") {
@@ -270,7 +342,8 @@ fn list_in(result: &Bytes) -> Option<(Bytes, Vec<Bytes>)> {
     })
     .ok()?;
     let [(key, value)] = &lists[..] else { return None };
-    Some((key.clone(), elements(value, MAX_ITEMS)?))
+    let list = (value.len() <= most).then(|| Bytes::copy_from_slice(value))?;
+    Some((Bytes::copy_from_slice(key), list.len(), elements(&list, MAX_ITEMS)?))
 }
 
 fn means_unknown(line: &Bytes) -> bool {
@@ -283,9 +356,9 @@ fn means_unknown(line: &Bytes) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::quota::tests::unlimited;
     use super::*;
     use crate::clock::Moment;
-    use crate::jsonrpc::reply::ErrorObject;
 
     fn key(serial: u64) -> CallKey {
         CallKey { session: 1, serial }
@@ -305,7 +378,9 @@ mod tests {
         let (id, method) = (Bytes::from_static(b"7"), Bytes::from_static(b"x/list"));
         let request = ForwardableRequest::read_extension(&method, request, &id, None, Moment(0)).expect("a request");
         let sent = vec![("a".into(), Ok(key(1))), ("b".into(), Ok(key(2)))];
-        Gatherings(vec![Gathering::new(request, purpose, sent, max_bytes)])
+        let (now, quota) = (Instant::now(), unlimited());
+        let permit = quota.begin_call(0, now).expect("there is no quota");
+        Gatherings(vec![Gathering::new(request, purpose, now, sent, max_bytes, permit)])
     }
 
     fn merge() -> Purpose {
@@ -342,17 +417,49 @@ mod tests {
 
     #[test]
     fn failed_server_and_items_beyond_the_limit_are_left_out() {
-        let mut all = gatherings(merge(), 3);
+        let mut all = gatherings(merge(), 6);
         assert!(matches!(answer(&mut all, 1, &refusal(-32601)), Next::Wait));
         let (items, ttl) = merged(answer(&mut all, 2, &line(r#"{"items":[1,2]}"#)));
         assert_eq!((items.len(), ttl), (2, None));
-        let mut all = gatherings(merge(), 3);
+        let mut all = gatherings(merge(), 6);
         answer(&mut all, 1, &line(r#"{"items":[1,2]}"#));
+        assert_eq!(all.bytes(), 5, "the list stays in memory, and not the line");
         assert_eq!(merged(answer(&mut all, 2, &line(r#"{"items":[3,4],"nextCursor":"c"}"#))).0.len(), 2);
-        let mut all = gatherings(merge(), 3);
-        answer(&mut all, 1, &refusal(-32601));
-        let Next::Complete(none) = answer(&mut all, 2, &line(r#"{"items":[],"others":[]}"#)) else { panic!() };
-        assert_eq!(none.merge().err().flatten(), Some(refusal(-32601)), "two lists in one result are none");
+    }
+
+    #[test]
+    fn result_that_cannot_be_merged_is_an_error_of_its_server() {
+        for unusable in [
+            r#"{"items":[],"others":[]}"#,
+            "{}",
+            r#"{"items":[1,2,3]}"#,
+            r#"{"items":[],"resultType":"input_required"}"#,
+        ] {
+            let mut all = gatherings(merge(), 6);
+            answer(&mut all, 1, &line(unusable));
+            let Next::Complete(none) = answer(&mut all, 2, &refusal(-32601)) else { panic!() };
+            let error = none.merge().err().flatten().expect("the first error");
+            let error = String::from_utf8_lossy(&error);
+            assert!(error.contains("server `a`") && error.contains("-32603"), "{error}");
+        }
+    }
+
+    #[test]
+    fn pages_before_a_failure_stay_in_the_list() {
+        let mut all = gatherings(merge(), 100);
+        answer(&mut all, 2, &refusal(-32601));
+        answer(&mut all, 1, &line(r#"{"items":[1],"nextCursor":"c"}"#));
+        all.page_sent(&Bytes::from_static(b"7"), "a", Ok(key(3)));
+        assert_eq!(merged(answer(&mut all, 3, &refusal(-31002))).0.len(), 1);
+    }
+
+    #[test]
+    fn input_that_one_of_several_servers_requires_is_an_error() {
+        let mut all = gatherings(first(), 100);
+        answer(&mut all, 1, &line(r#"{"resultType":"input_required","inputRequests":{}}"#));
+        let Next::Complete(failed) = answer(&mut all, 2, &refusal(-32602)) else { panic!() };
+        let error = failed.first().err().flatten().expect("an error");
+        assert!(String::from_utf8_lossy(&error).contains("--server a"), "{error:?}");
     }
 
     #[test]
@@ -362,17 +469,18 @@ mod tests {
             let mut last = None;
             for (serial, line) in answers {
                 if let Next::Complete(gathering) = answer(&mut all, *serial, line) {
-                    last = Some(gathering.first(|_| Bytes::from_static(b"unknown")));
+                    last = Some(gathering.first().map(|(server, line)| (server.to_string(), line)));
                 }
             }
             last
         };
         let (one, two) = (line("{\"n\":1}"), line("{\"n\":2}"));
-        assert_eq!(end(&[(1, one.clone())]), Some(one.clone()), "the second is not awaited");
+        let of = |server: &str, line: &Bytes| Some(Ok((server.to_owned(), line.clone())));
+        assert_eq!(end(&[(1, one.clone())]), of("a", &one), "the second is not awaited");
         assert_eq!(end(&[(2, two.clone())]), None, "the first may have it");
-        assert_eq!(end(&[(2, two.clone()), (1, one.clone())]), Some(one));
-        assert_eq!(end(&[(2, two.clone()), (1, refusal(-32602))]), Some(two));
-        assert_eq!(end(&[(1, refusal(-32602)), (2, refusal(-32002))]).as_deref(), Some(&b"unknown"[..]));
-        assert_eq!(end(&[(1, refusal(-32602)), (2, refusal(-31004))]), Some(refusal(-31004)));
+        assert_eq!(end(&[(2, two.clone()), (1, one.clone())]), of("a", &one));
+        assert_eq!(end(&[(2, two.clone()), (1, refusal(-32602))]), of("b", &two));
+        assert_eq!(end(&[(1, refusal(-32602)), (2, refusal(-32002))]), Some(Err(None)));
+        assert_eq!(end(&[(1, refusal(-32602)), (2, refusal(-31004))]), Some(Err(Some(refusal(-31004)))));
     }
 }

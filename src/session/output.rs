@@ -90,10 +90,11 @@ impl Output {
         self.outbox.bytes() > MAX_UNREAD_MEMORY * self.max_message
     }
 
-    /// Publishes the memory that the connection uses, including `unreturned_bytes` bytes of its input.
+    /// Publishes the memory that the connection uses, including `unreturned_bytes` bytes of its input and `collected` bytes of
+    /// responses of servers that are not sent yet.
     /// Returns how long mcpd has to pause before it reads more.
-    pub(super) fn publish_memory(&mut self, unreturned_bytes: usize) -> Duration {
-        self.memory_use.set(self.outbox.bytes() + self.batches.bytes() + unreturned_bytes);
+    pub(super) fn publish_memory(&mut self, unreturned_bytes: usize, collected: usize) -> Duration {
+        self.memory_use.set(self.outbox.bytes() + self.batches.bytes() + unreturned_bytes + collected);
         let read = unreturned_bytes.saturating_sub(self.unreturned_bytes.max(ALLOWANCE));
         self.unreturned_bytes = unreturned_bytes;
         if read == 0 { Duration::ZERO } else { self.memory_use.read(read) }

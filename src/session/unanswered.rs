@@ -29,8 +29,9 @@ pub(super) struct UnansweredCall {
     pub(super) server: ServerHandle,
     pub(super) record: CallRecord,
     pub(super) on_response: OnResponse,
+    /// `None` for a part of a request that several servers answer, which counts as one call.
     #[expect(dead_code, reason = "it counts the call until it is dropped")]
-    pub(super) permit: CallPermit,
+    pub(super) permit: Option<CallPermit>,
 }
 
 /// What the session does on the response to a call.
@@ -148,6 +149,11 @@ impl UnansweredRequests {
     /// The requests that several servers answer.
     pub(super) fn gatherings_mut(&mut self) -> &mut Gatherings {
         &mut self.gatherings
+    }
+
+    /// The bytes of responses to requests that several servers answer.
+    pub(super) fn gathered_bytes(&self) -> usize {
+        self.gatherings.bytes()
     }
 
     /// The permit for a call of this size, within the quotas of the agent.

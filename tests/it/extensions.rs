@@ -414,3 +414,50 @@ fn request_of_a_server_for_an_extension_reaches_the_agent_that_has_declared_it()
         assert_eq!(answered["error"]["code"] == -32601, !is_forwarded, "{rules} {capabilities}: {answered}");
     }
 }
+
+#[test]
+fn request_that_names_a_denied_resource_is_not_sent_to_its_server() {
+    let place = Place::new();
+    let library = extension(&json!({"x/list": {"items": [1]}}));
+    let servers = ["one", "two", "three"].map(|name| with_library(&place, Era::Legacy, name, &library));
+    let [one, two, three] = servers;
+    let rules = "resources.deny = [\"s://hidden\"]\nexpose = [\"tools\", \"resources\", \"io.example/x\"]";
+    let daemon = Setup::with(one).server(two.line(rules)).server(three).start_in(&place);
+    let listed = Agent::ready(&daemon).request("x/list", &json!({"uri": "s://hidden"}));
+    assert_eq!(result(&listed), &json!({"items": [1, 1]}));
+    assert!(!daemon.journal("two").iter().any(|line| line.contains("x/list")));
+}
+
+#[test]
+fn input_that_one_of_several_servers_requires_is_its_failure() {
+    let place = Place::new();
+    let mut library = extension(&json!({"x/list": {"items": [1]}}));
+    let plain_one = with_library(&place, Era::Modern, "one", &library);
+    let input = json!({"method": "roots/list", "params": {}});
+    library["rounds"] = json!({"s://some": [{"inputs": {"q": input}, "state": "s"}]});
+    let asking = with_library(&place, Era::Modern, "two", &library);
+    let daemon = Setup::with(plain_one).server(asking).start_in(&place);
+    let mut agent = Agent::modern(&daemon, &json!({"roots": {}}));
+    let listed = agent.request("x/list", &json!({"uri": "s://some"}));
+    assert_eq!(plain(result(&listed)), json!({"items": [1]}), "the other server is left out");
+}
+
+/// Case H17.
+#[test]
+fn method_of_different_extensions_is_unknown() {
+    let place = Place::new();
+    let server = |name: &str, ids: &[&str]| {
+        let mut library = extension(&json!({"x/run": null, "a.example/x/run": null}));
+        library["extensions"] =
+            ids.iter().map(|id| ((*id).to_owned(), json!({}))).collect::<serde_json::Map<_, _>>().into();
+        with_library(&place, Era::Legacy, name, &library)
+    };
+    let daemon = Setup::with(server("one", &["a.example/x"])).server(server("two", &["b.example/x"])).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(code(&agent.request("x/run", &json!({}))), -32601);
+    result(&agent.request("a.example/x/run", &json!({})));
+    drop((agent, daemon));
+    let both = server("one", &["a.example/x", "b.example/x"]).line("expose = [\"b.example/x\"]");
+    let daemon = Setup::with(both).start_in(&place);
+    assert_eq!(code(&Agent::ready(&daemon).request("x/run", &json!({}))), -32601, "it may be of the hidden one");
+}

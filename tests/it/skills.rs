@@ -228,3 +228,101 @@ fn server_that_is_down_is_left_out_of_the_merged_list() {
     assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
 }
+
+/// Case H17.
+#[test]
+fn list_that_cannot_be_filtered_is_an_error_of_its_server() {
+    let place = Place::new();
+    let library = |other: Value| {
+        let methods = json!({"skills/list": {"skills": [entry("skill://payroll")], "others": other}});
+        json!({"extensions": {SKILLS: {}}, "methods": methods})
+    };
+    let narrowed = with_library(&place, Era::Legacy, "narrowed", &library(json!([])))
+        .line("[servers.narrowed.skills]\ndeny = [\"skill://payroll\"]");
+    let daemon = Setup::with(narrowed).start_in(&place);
+    let answer = Agent::ready(&daemon).request("skills/list", &json!({}));
+    assert_eq!(code(&answer), -32603, "{answer}");
+    assert!(!answer.to_string().contains("payroll"), "{answer}");
+}
+
+/// Case H17.
+#[test]
+fn denied_files_are_left_out_of_directories_and_skills() {
+    let directory = "skill://team";
+    let files = json!([
+        {"uri": "skill://team/SKILL.md", "name": "SKILL.md", "size": 7},
+        {"uri": "skill://team/payroll", "name": "payroll"},
+        {"uri": "skill://team/payroll/SKILL.md", "name": "SKILL.md"},
+    ]);
+    let mut skill = entry(directory);
+    skill["resources"] = files.clone();
+    let library = json!({
+        "extensions": {SKILLS: {"directoryRead": true}},
+        "skills": [skill],
+        "directories": {"skill://team": files},
+    });
+    for (rules, count) in [("", 3), ("[servers.s.skills]\ndeny = [\"skill://team/payroll\"]", 1)] {
+        for (agents, servers) in Era::pairs() {
+            let place = Place::new();
+            let daemon = Setup::with(with_library(&place, servers, "s", &library).line(rules)).start_in(&place);
+            let mut agent = agents.agent(&daemon, &json!({}));
+            let visible = json!(files.as_array().expect("a list")[..count]);
+            let read = agent.request("resources/directory/read", &json!({"uri": directory}));
+            assert_eq!(plain(result(&read)), json!({"resources": visible}), "{agents:?} {servers:?}");
+            let got = agent.request("skills/get", &json!({"uri": "skill://team/SKILL.md"}));
+            assert_eq!(result(&got)["skill"]["resources"], visible);
+            assert_eq!(result(&agent.request("skills/list", &json!({})))["skills"][0]["resources"], visible);
+        }
+    }
+}
+
+#[test]
+fn request_without_a_uri_reaches_no_server_that_has_rules_on_skills() {
+    let place = Place::new();
+    let rules = "[servers.one.skills]\ndeny = [\"skill://payroll\"]";
+    let daemon = Setup::with(one(&place, Era::Legacy).line(rules)).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    for method in ["skills/get", "skills/search", "resources/directory/read"] {
+        assert_eq!(code(&agent.request(method, &json!({}))), -32602, "{method}");
+    }
+    assert!(!daemon.journal("one").iter().any(|line| line.contains("skills/")));
+}
+
+/// Case H17.
+#[test]
+fn listed_skill_is_read_from_the_server_that_lists_it() {
+    let place = Place::new();
+    let first = with_library(&place, Era::Legacy, "first", &library(&[], &["skill://git"], "first"));
+    let daemon = Setup::with(first).server(two(&place, Era::Legacy)).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(text(&mut agent, "skill://git/ref/a.md"), "first", "no list is known yet");
+    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
+    for file in ["SKILL.md", "ref/a.md"] {
+        assert_eq!(text(&mut agent, &format!("skill://git/{file}")), "two", "{file}");
+    }
+    result(&agent.request("skills/get", &json!({"uri": "skill://git/SKILL.md"})));
+    assert!(!daemon.journal("first").iter().any(|line| line.contains("skills/get")));
+}
+
+/// Case H17.
+#[test]
+fn extension_of_the_same_name_does_not_have_the_methods_of_skills() {
+    let place = Place::new();
+    let mut library = library(&["skill://git", "skill://payroll"], &[], "s");
+    library["extensions"] = json!({"com.example/skills": {}, SKILLS: {"directoryRead": true}});
+    let rules = "expose = [\"skills\", \"com.example/skills\"]\n[servers.s.skills]\ndeny = [\"skill://payroll\"]";
+    let daemon = Setup::with(with_library(&place, Era::Legacy, "s", &library).line(rules)).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md"]);
+    assert_eq!(code(&agent.request("skills/get", &json!({"uri": "skill://payroll/SKILL.md"}))), -32602);
+}
+
+#[test]
+fn request_to_several_servers_counts_as_one_call() {
+    let place = Place::new();
+    let head = "[profiles.p]\nmax_calls = 1";
+    let daemon = Setup::with(one(&place, Era::Legacy)).head(head).server(two(&place, Era::Legacy)).start_in(&place);
+    let mut agent = Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"));
+    assert_eq!(listed(&mut agent).len(), 3);
+    result(&agent.request("skills/get", &json!({"uri": "skill://other/SKILL.md"})));
+}

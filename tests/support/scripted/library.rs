@@ -78,6 +78,9 @@ fn skill<'a>(offered: &'a Value, uri: &Value) -> Option<&'a Value> {
 fn extension_answer(file: &Path, request: &Request, params: &Value, page_size: usize) -> Option<String> {
     let offered = read(file);
     let uri = params["uri"].as_str().unwrap_or_default();
+    if let Some(result) = offered["methods"].get(request.method).filter(|result| !result.is_null()) {
+        return Some(result.to_string());
+    }
     match request.method {
         "skills/list" => offered.get("skills").map(|skills| {
             let first: usize = params["cursor"].as_str().and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
@@ -94,12 +97,9 @@ fn extension_answer(file: &Path, request: &Request, params: &Value, page_size: u
             let text = offered["files"].get(uri)?;
             Some(format!(r#"{{"contents":[{{"uri":{},"text":{text}}}]}}"#, params["uri"]))
         }
-        method => match offered["methods"].get(method)? {
-            Value::Null => {
-                Some(format!(r#"{{"zeta":1.10,"received":{}}}"#, request.params.map_or("null", RawValue::get)))
-            }
-            result => Some(result.to_string()),
-        },
+        method => offered["methods"]
+            .get(method)
+            .map(|_| format!(r#"{{"zeta":1.10,"received":{}}}"#, request.params.map_or("null", RawValue::get))),
     }
 }
 

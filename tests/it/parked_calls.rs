@@ -87,7 +87,7 @@ fn expect_unknown(parked: &mut ParkedCalls, change: impl FnOnce(&mut ParkedCalls
     parked.open();
     for ((mut agent, _, never), pending) in agents.into_iter().zip(pending) {
         // A face of a server that is gone refuses modern requests, also for names that it had.
-        let is_gone = |answer: &Value| answer["error"]["message"].to_string().contains("there is no server");
+        let is_gone = |answer: &Value| answer["error"]["message"].to_string().contains("has no server");
         let never = ask(&mut agent, never);
         let [answers, unknown] = [pending, never].map(|ids| ids.map(|id| agent.answer(&id)));
         let text =

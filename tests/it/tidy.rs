@@ -191,7 +191,7 @@ fn security_page_names_existing_tests() {
 const FAULTS: [(char, u32); 11] = [
     ('A', 19),
     ('B', 23),
-    ('C', 17),
+    ('C', 18),
     ('D', 10),
     ('E', 12),
     ('F', 7),

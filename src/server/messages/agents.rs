@@ -140,3 +140,34 @@ impl Agents {
         self.attached.get(&session).map(|agent| &agent.to)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::stop_level::StopReceiver;
+
+    fn agents(uids: &[Option<u32>]) -> Agents {
+        let (to, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
+        let mut all = Agents::default();
+        for (session, uid) in (0..).zip(uids) {
+            let profile = Arc::from(format!("profile{session}"));
+            let user = uid.map(|uid| Arc::new(User { profile, uid, is_guest: uid != 1000 }));
+            all.attach(Agent { user, ..Agent::from_call(session, &to, Era::Legacy) });
+        }
+        all
+    }
+
+    #[test]
+    fn agents_are_of_one_user_if_all_uids_are_known_and_equal() {
+        for (uids, expected) in [
+            (&[][..], true),
+            (&[Some(1000)], true),
+            (&[Some(1000), Some(1000)], true),
+            (&[Some(1000), Some(1001)], false),
+            (&[Some(1000), None], false),
+            (&[None], false),
+        ] {
+            assert_eq!(agents(uids).are_of_one_user(), expected, "{uids:?}");
+        }
+    }
+}

@@ -210,7 +210,7 @@ impl SessionView {
     /// What the server of a face has declared, if it is known and the agent may see it: to this agent's own instance, if the agent
     /// has one in the legacy era.
     pub(super) fn identity(&self, view: &View, session: u64, era: Era) -> Option<Arc<ServerIdentity>> {
-        FaceHandshake::of(view, session, era).filter(|_| view.exposes_face_member(era))?.identity()
+        FaceHandshake::of(view, session, era)?.identity()
     }
 
     /// Whether `initialize` can be answered now: the server's declaration is known, or waiting longer is pointless. A stopping daemon
@@ -402,8 +402,11 @@ impl SessionView {
 /// The handshake that an agent at the face of a server waits for.
 struct FaceHandshake {
     server: ServerHandle,
-    is_enabled: bool,
-    /// The server has instances of agents, which may differ by the agent's directory.
+    /// Agents may know the server.
+    is_exposed: bool,
+    /// An instance of this agent starts, or has started.
+    has_own_instance: bool,
+    /// Its instances may differ by the agent's directory.
     is_by_directory: bool,
     /// The session, if the answer may depend on the connection.
     session: Option<u64>,
@@ -416,7 +419,8 @@ impl FaceHandshake {
         let Member { handle, config, .. } = view.face_member()?;
         Some(Self {
             server: handle.clone(),
-            is_enabled: view.face_member().is_some_and(Member::is_enabled),
+            is_exposed: view.exposes_face_member(era),
+            has_own_instance: era == Era::Legacy && config.settings.sharing.is_by_agent(),
             is_by_directory: config.launch.as_ref().is_ok_and(Launch::needs_agent_cwd),
             session: (era == Era::Legacy).then_some(session),
             era,
@@ -424,7 +428,7 @@ impl FaceHandshake {
     }
 
     fn identity(&self) -> Option<Arc<ServerIdentity>> {
-        self.identity_in(&self.server.published()).cloned()
+        self.identity_in(&self.server.published()).filter(|_| self.is_exposed).cloned()
     }
 
     fn identity_in<'a>(&self, published: &'a ServerSnapshot) -> Option<&'a Arc<ServerIdentity>> {
@@ -438,13 +442,11 @@ impl FaceHandshake {
 
     fn has_ended_with(&self, published: &ServerSnapshot, until: Instant) -> bool {
         let is_known = self.identity_in(published).is_some();
-        // A restarted server is stopped for a moment, and the instance of an agent is started only when the agent connects.
-        let may_start = published.state == State::Stopped;
-        is_known
-            || !self.is_enabled
-            || (self.is_by_directory && self.session.is_none())
-            || Instant::now() >= until
-            || !(may_start || published.state.may_be_ready_by(until))
+        // A call starts an idle server, but the handshake of an agent only the agent's own instance.
+        let starts = self.has_own_instance || !(published.not_started_yet || self.is_by_directory);
+        // A restarted server is stopped for a moment, and an agent's own instance is started when the agent connects.
+        let may_be_ready = published.state == State::Stopped || published.state.may_be_ready_by(until);
+        is_known || !self.is_exposed || !starts || !may_be_ready || Instant::now() >= until
     }
 }
 

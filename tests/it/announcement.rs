@@ -357,6 +357,7 @@ fn cancel(agent: &mut Agent, id: &Value) {
     agent.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
 }
 
+/// Case C18.
 #[test]
 fn waiting_initialize_is_answered_once_even_if_it_is_cancelled_or_repeated() {
     let place = Place::new();
@@ -375,6 +376,7 @@ fn waiting_initialize_is_answered_once_even_if_it_is_cancelled_or_repeated() {
     agent.expect_quiet();
 }
 
+/// Case C18.
 #[test]
 fn initialize_that_a_quota_refuses_can_be_repeated() {
     const FITTING: usize = 15;
@@ -401,6 +403,7 @@ fn initialize_that_a_quota_refuses_can_be_repeated() {
     agent.disconnect();
 }
 
+/// Case C18.
 #[test]
 fn waiting_initialize_and_discover_are_refused_when_the_daemon_stops() {
     let place = Place::new();
@@ -421,6 +424,7 @@ fn waiting_initialize_and_discover_are_refused_when_the_daemon_stops() {
     daemon.wait_exit();
 }
 
+/// Case C18.
 #[test]
 fn cancelled_discovers_at_a_starting_server_leave_no_memory_in_use() {
     let daemon = Setup::with(Server::named("a").flags("--init-never")).spawn();

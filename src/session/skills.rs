@@ -1,9 +1,8 @@
 //! The Skills extension: whose skill a URI is, and which skills of a merged list the agent sees. Pure.
 //!
-//! A skill belongs to the server that lists its URI as a resource, else to the one whose skill it is in the list that the agent has got,
+//! A skill belongs to the server that lists its URI as a resource, else to the server that has the skill in the last list of the agent,
 //! else to the first server in file order that knows it. Servers need not list their skills, so an unlisted URI is requested from
-//! every server that exposes skills. Results of a server with rules on skills are filtered, so its requests are never
-//! forwarded directly.
+//! every server that exposes skills. Results of a server with rules on skills are filtered.
 //!
 //! Source: SEP-2640, "Listing Skills", "Getting a Skill", "Reading Skill Content", "Reading Directories".
 

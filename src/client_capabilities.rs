@@ -27,7 +27,7 @@ pub enum ClientCapability {
     Roots,
     /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/list`. mcpd does not check which of them the agent supports.
     Tasks,
-    /// Requests of extensions. [`ClientCapabilities::declare_method`] decides about the method.
+    /// Requests of extensions. [`ClientCapabilities::declares_method`] decides about the method.
     Extension,
 }
 
@@ -95,7 +95,7 @@ impl ClientCapabilities {
     }
 
     /// Whether the agent has declared an extension with this method.
-    pub(crate) fn declare_method(&self, method: &[u8]) -> bool {
+    pub(crate) fn declares_method(&self, method: &[u8]) -> bool {
         let Ok(method) = std::str::from_utf8(method) else { return false };
         let Ok([Some(declared)]) = members(&self.raw(), ["extensions"]) else { return false };
         let mut has_method = false;
@@ -151,8 +151,8 @@ mod tests {
     fn methods_of_declared_extensions_are_declared() {
         let declared = Bytes::from_static(br#"{"extensions":{"io.example/x":{}}}"#);
         let found = ClientCapabilities::read(era::NEWEST_LEGACY, Some(&declared));
-        assert!(found.include(ClientCapability::Extension) && found.declare_method(b"x/ask"));
-        assert!(!found.declare_method(b"y/ask") && !ClientCapabilities::default().declare_method(b"x/ask"));
+        assert!(found.include(ClientCapability::Extension) && found.declares_method(b"x/ask"));
+        assert!(!found.declares_method(b"y/ask") && !ClientCapabilities::default().declares_method(b"x/ask"));
     }
 
     fn check(protocol: &str, declared: &'static str, expected: &[ClientCapability], raw: &str) {

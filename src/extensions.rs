@@ -66,23 +66,23 @@ pub fn of_uri(uri: &str) -> Option<&'static str> {
     KNOWN.iter().find(|known| known.scheme.eq_ignore_ascii_case(scheme)).map(|known| known.id)
 }
 
-/// The id for a word of the configuration: an id, or the last segment of a known one.
+/// The id for a name in the configuration: the short name of a known extension, or an id.
 #[must_use]
-pub fn named(word: &str) -> Option<Arc<str>> {
-    match KNOWN.iter().find(|known| segment(known.id) == word) {
+pub fn id_of_short_name(short_name: &str) -> Option<Arc<str>> {
+    match KNOWN.iter().find(|known| segment(known.id) == short_name) {
         Some(known) => Some(Arc::from(known.id)),
-        None => is_id(word).then(|| Arc::from(word)),
+        None => is_id(short_name).then(|| Arc::from(short_name)),
     }
 }
 
-/// The words that name known extensions.
-pub fn words() -> impl Iterator<Item = &'static str> {
+/// The short names of known extensions.
+pub fn short_names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().map(|known| segment(known.id))
 }
 
-/// The shortest word that names the extension in the configuration.
+/// The short name of a known extension, else its id.
 #[must_use]
-pub fn word(id: &str) -> &str {
+pub fn short_name(id: &str) -> &str {
     if is_bridged(id) { segment(id) } else { id }
 }
 
@@ -126,8 +126,8 @@ mod tests {
     }
 
     #[test]
-    fn word_names_a_known_extension_or_is_an_id() {
-        for (word, expected) in [
+    fn short_name_or_id_names_an_extension() {
+        for (short_name, expected) in [
             ("skills", Some(SKILLS)),
             ("ui", Some(UI)),
             (SKILLS, Some(SKILLS)),
@@ -139,9 +139,9 @@ mod tests {
             ("a/b/c", None),
             ("a b/c", None),
         ] {
-            assert_eq!(named(word).as_deref(), expected, "{word}");
+            assert_eq!(id_of_short_name(short_name).as_deref(), expected, "{short_name}");
         }
-        assert_eq!((word(SKILLS), word("io.example/x")), ("skills", "io.example/x"));
+        assert_eq!((short_name(SKILLS), short_name("io.example/x")), ("skills", "io.example/x"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The cost of mcpd as ratios. One run measures an echo server directly, through a relay that copies bytes without parsing,
 //! and through mcpd; agents and servers of both eras ([`eras`]); and a server at a URL ([`http`]).
 //!
-//! `cargo bench` takes about five minutes, `cargo bench -- --quick` about two. `--stdio`, `--eras`, `--http`, `--faults` and `--crowds`
+//! `cargo bench` takes about five minutes, `cargo bench -- --quick` about two. `--stdio`, `--eras`, `--http`, `--faults` and `--floods`
 //! select parts. Rounds of compared paths are interleaved, so that noise affects all of them. Only ratios are comparable between runs.
 //! Nothing is asserted, so a slow machine fails no build.
 //!
@@ -12,11 +12,11 @@
 mod connection;
 mod cores;
 mod cost;
-mod crowds;
 mod echo;
 mod eras;
 mod executable;
 mod faults;
+mod floods;
 mod http;
 mod life;
 mod middle;
@@ -32,8 +32,8 @@ use std::io;
 use connection::Era;
 use table::Table;
 
-/// The parts: servers over pipes, both eras, servers at a URL, faults of peers, crowds of connections.
-const PARTS: [&str; 5] = ["--stdio", "--eras", "--http", "--faults", "--crowds"];
+/// The parts: servers over pipes, both eras, servers at a URL, faults of peers, floods of connections.
+const PARTS: [&str; 5] = ["--stdio", "--eras", "--http", "--faults", "--floods"];
 
 /// How much to measure.
 struct Effort {
@@ -59,7 +59,7 @@ fn main() -> io::Result<()> {
         [echo::MODERN_MODE, tools] => echo::serve(Era::Modern, tools.parse().map_err(io::Error::other)?),
         [relay::MODE, socket, tools] => relay::serve(socket, tools),
         [relay::LAUNCHED_MODE, socket] => relay::launched(socket),
-        [crowds::SINK_MODE, socket] => crowds::sink(socket),
+        [floods::SINK_MODE, socket] => floods::sink(socket),
         [http::server::MODE, core, addresses] => {
             http::serve::serve(core.parse().map_err(io::Error::other)?, addresses.parse().map_err(io::Error::other)?)
         }
@@ -92,8 +92,8 @@ fn measure(effort: &Effort, is_selected: impl Fn(&str) -> bool) -> io::Result<()
         faults::measure(effort, &mut table)?;
         println!("\nFaults of others\n{table}");
     }
-    if is_selected("--crowds") {
-        println!("\nCrowds at another profile\n{}", crowds::measure()?);
+    if is_selected("--floods") {
+        println!("\nFloods at another profile\n{}", floods::measure()?);
     }
     Ok(())
 }

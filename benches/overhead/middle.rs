@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::connection::{Connection, Era};
-use crate::{cores, crowds, executable, procfs, relay};
+use crate::{cores, executable, floods, procfs, relay};
 
 /// Time limit of a start or stop, which takes milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -69,7 +69,7 @@ impl Middle {
     pub(crate) fn sink(core: usize) -> io::Result<Self> {
         let directory = TempDir::new()?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(crowds::SINK_MODE).arg(directory.path().join("sink.sock"));
+        command.arg(floods::SINK_MODE).arg(directory.path().join("sink.sock"));
         Self::start(command, directory, "sink.sock", core)
     }
 

@@ -74,7 +74,7 @@ impl View {
             return Arc::new(Self { settled: true, ..Self::empty(Naming::own()) });
         };
         let build = || {
-            let settled = self.settled || member.is_known();
+            let settled = self.settled || member.lists_are_known();
             let view = Self::new(&mut Names::default(), Naming::own(), vec![member.clone()], settled);
             Arc::new(Self { faces: Box::default(), ..view })
         };
@@ -229,9 +229,8 @@ impl Member {
         }
     }
 
-    /// Whether readers need not wait for the first lists of the server: it has listed, perhaps from the cache, or its first start
-    /// attempt has ended.
-    pub(super) fn is_known(&self) -> bool {
+    /// The server has sent its lists, or they are cached, or its first start has ended.
+    pub(super) fn lists_are_known(&self) -> bool {
         let published = self.handle.published();
         published.first_start_ended || published.lists_known
     }

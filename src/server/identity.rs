@@ -127,9 +127,9 @@ impl Identities {
         self.of(era).or_else(|| self.of(era.other()))
     }
 
-    /// Whether the server has ever completed a handshake.
+    /// The server has completed a handshake at least once.
     #[must_use]
-    pub fn is_known(&self) -> bool {
+    pub fn has_handshake(&self) -> bool {
         self.legacy.is_some() || self.modern.is_some()
     }
 
@@ -250,11 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn other_era_serves_where_one_is_unknown() {
+    fn identity_falls_back_to_the_other_era() {
         let mut known = Identities::default();
-        assert!(!known.is_known() && known.preferably(Era::Legacy).is_none());
+        assert!(!known.has_handshake() && known.preferably(Era::Legacy).is_none());
         known.insert(Arc::new(identity(era::MODERN, "{}")));
-        assert!(known.is_known() && known.of(Era::Legacy).is_none());
+        assert!(known.has_handshake() && known.of(Era::Legacy).is_none());
         assert_eq!(known.preferably(Era::Legacy), known.of(Era::Modern));
         known.insert(Arc::new(identity("2025-06-18", r#"{"tools":{}}"#)));
         assert_eq!(known.preferably(Era::Legacy).map(|one| one.protocol), Some("2025-06-18"));

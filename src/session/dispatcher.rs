@@ -18,12 +18,12 @@ use tokio::time::{sleep, timeout};
 
 use super::agent::{AgentInfo, SessionStatus};
 use super::agent_message::{AgentMessage, Method, Notification, Request};
-use super::announcement::Announcement;
 use super::call_record::CallRecorder;
+use super::declaration::Declaration;
 use super::events::{Event, Events};
 use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
+use super::fan_out::{Combination, FanOut, MergedList, Next};
 use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
-use super::gathering::{Gathering, MergedList, Next, Purpose};
 use super::initialize_meta::{InitializeMeta, USE_FACE};
 use super::memory_budget::MemoryUse;
 use super::notification_queue::OutgoingNotification;
@@ -74,8 +74,8 @@ use crate::server::{self, START_WAIT, ServerHandle, StopReceiver, SubscriptionCh
 const BURST: usize = 64;
 /// Time to write the last responses when the daemon stops.
 const LAST_RESPONSES_TIMEOUT: Duration = Duration::from_millis(500);
-/// Time for the server of a face to complete its handshake before the agent is introduced without it. Clients commonly wait 30 s.
-const INTRODUCTION_WAIT: Duration = Duration::from_secs(25);
+/// Maximum time that `initialize` or `server/discover` waits for the server's own handshake. Clients commonly wait 30 s.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(25);
 /// Time for unanswered calls after the profile of the agent was removed.
 const PROFILE_REMOVED_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -434,7 +434,7 @@ impl<T: Transport> Session<T> {
             let line = reply::error(Some(&id), &profile_removed_error(Delivery::Unknown).about_server(server.name()));
             self.recorder.end(record, Some(&server), CallOutcome::ShuttingDown, line.len());
             // A request that several servers answer is answered once.
-            if !matches!(on_response, OnResponse::Gather) || self.unanswered.gatherings_mut().remove(&id).is_some() {
+            if !matches!(on_response, OnResponse::Subrequest) || self.unanswered.fan_outs_mut().remove(&id).is_some() {
                 self.output.respond_pending(&id, [line]);
             }
             server.cancel(key, None).await;
@@ -599,8 +599,8 @@ impl<T: Transport> Session<T> {
         }
         let changes = self.subscriptions.unlisten(id, &self.unanswered);
         self.change_subscriptions(changes);
-        if self.unanswered.gatherings_mut().remove(id).is_some() {
-            self.cancel_parts(id, Some(&line));
+        if self.unanswered.fan_outs_mut().remove(id).is_some() {
+            self.cancel_subrequests(id, Some(&line));
         } else if let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             let cancellation = Cancellation { line, request: id.clone() };
@@ -653,7 +653,7 @@ impl<T: Transport> Session<T> {
             Method::Initialize => return Err(ErrorObject::new(INVALID_REQUEST, "already initialized")),
             Method::Ping => self.output.respond_current(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
-            Method::Discover => self.introduce(&id, era::MODERN, face, None),
+            Method::Discover => self.answer_handshake(&id, era::MODERN, face, None),
             Method::SetLevel => {
                 self.agent.set_level(params).map_err(invalid)?;
                 self.command = Some(ServerCommand::AgentChanged);
@@ -698,15 +698,21 @@ impl<T: Transport> Session<T> {
         }
         self.server_requests.begin_at(meta.ids_from);
         self.attach();
-        self.introduce(id, introduction.protocol_version, None, permit);
+        self.answer_handshake(id, introduction.protocol_version, None, permit);
         Ok(())
     }
 
     /// Answers `initialize` or `server/discover`, perhaps when the server of a face has completed its handshake.
-    fn introduce(&mut self, id: &Bytes, protocol: &'static str, face: Option<Arc<str>>, permit: Option<RequestBytes>) {
-        let until = Instant::now() + INTRODUCTION_WAIT;
+    fn answer_handshake(
+        &mut self,
+        id: &Bytes,
+        protocol: &'static str,
+        face: Option<Arc<str>>,
+        permit: Option<RequestBytes>,
+    ) {
+        let until = Instant::now() + HANDSHAKE_WAIT;
         // The id outlives the line.
-        self.route_with(ParkableRequest::Introduce { id: Bytes::copy_from_slice(id), protocol, face, until }, permit);
+        self.route_with(ParkableRequest::Handshake { id: Bytes::copy_from_slice(id), protocol, face, until }, permit);
     }
 
     fn record_client(&mut self, params: Option<&Bytes>, is_discover: bool, face: Option<Arc<str>>) {
@@ -768,21 +774,21 @@ impl<T: Transport> Session<T> {
         let is_settled = self.view.is_settled(&view);
         let session = self.agent.session();
         match request {
-            ParkableRequest::Introduce { id, protocol, until, .. }
-                if self.view.can_introduce(&view, session, era::of(protocol), until, self.is_stopping()) =>
+            ParkableRequest::Handshake { id, protocol, until, .. }
+                if self.view.can_answer_handshake(&view, session, era::of(protocol), until, self.is_stopping()) =>
             {
                 let identity = self.view.identity(&view, session, era::of(protocol));
-                let announcement = Announcement { protocol, view: &view, identity: identity.as_deref() };
+                let declaration = Declaration { protocol, view: &view, identity: identity.as_deref() };
                 let result = match era::of(protocol) {
-                    Era::Legacy => results::initialize(&announcement),
-                    Era::Modern => results::discover(&announcement),
+                    Era::Legacy => results::initialize(&declaration),
+                    Era::Modern => results::discover(&declaration),
                 };
                 self.output.respond_pending(&id, [reply::result(&id, result.as_bytes())]);
             }
             ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
                 let identity = self.view.identity(&view, session, Era::Modern);
-                let announcement = Announcement { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
-                self.output.respond_pending(&id, results::modern_list(&id, kind, &announcement));
+                let declaration = Declaration { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
+                self.output.respond_pending(&id, results::modern_list(&id, kind, &declaration));
             }
             ParkableRequest::List { id, kind, era: Era::Legacy, .. } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
@@ -802,7 +808,7 @@ impl<T: Transport> Session<T> {
             }
             waiting => match permit.map_or_else(|| self.permit_parking(waiting.bytes()), Ok) {
                 Ok(permit) => {
-                    if let ParkableRequest::Introduce { until, .. } = waiting
+                    if let ParkableRequest::Handshake { until, .. } = waiting
                         && !self.is_stopping()
                     {
                         self.view.await_handshake(&view, session, waiting.era(), until, &mut self.events);
@@ -866,16 +872,16 @@ impl<T: Transport> Session<T> {
                 let Some(member) = view.servers.get(server) else { return self.unknown(&request) };
                 // The other era requires params.
                 if !request.has_params() && !member.serves(request.era()) {
-                    request = request.part(None).unwrap_or(request);
+                    request = request.subrequest(None).unwrap_or(request);
                 }
                 let (server, time_limits) = (&member.handle, member.config.settings.request_limit());
                 let (kind, access) = (RequestKind::Plain, Some(access));
                 let to = Destination { member, server, tool: None, rename, access, time_limits, kind };
                 self.send(request, to, view);
             }
-            ExtensionRoute::Merge { servers, id } => self.gather(request, Purpose::Merge { id }, &servers, view),
-            ExtensionRoute::First { servers, uri, id, error_kind } => {
-                self.gather(request, Purpose::First { uri, id, error_kind }, &servers, view);
+            ExtensionRoute::Merge { servers, id } => self.fan_out(request, Combination::Merge { id }, &servers, view),
+            ExtensionRoute::FirstSuccess { servers, uri, id, error_kind } => {
+                self.fan_out(request, Combination::FirstSuccess { uri, id, error_kind }, &servers, view);
             }
             ExtensionRoute::Unknown(kind, key) => {
                 (request.target_kind, request.exposed_name) = (kind, key);
@@ -895,7 +901,7 @@ impl<T: Transport> Session<T> {
     }
 
     /// Sends a request to several servers, which answer it together. It counts as one call.
-    fn gather(&mut self, request: ForwardableRequest, purpose: Purpose, servers: &[usize], view: &View) {
+    fn fan_out(&mut self, request: ForwardableRequest, combination: Combination, servers: &[usize], view: &View) {
         let began = Instant::now();
         let permit = match self.unanswered.permit(request.line.len(), began) {
             Ok(permit) => permit,
@@ -907,34 +913,35 @@ impl<T: Transport> Session<T> {
         let mut sent = Vec::new();
         for member in servers.iter().filter_map(|server| view.servers.get(*server)) {
             // The others do not wait for a server that is down.
-            let part = match member.failure() {
+            let subrequest = match member.failure() {
                 Some(failure) if servers.len() > 1 => Err(failed_part(&request, member, failure)),
-                _ => self.send_part(&request, &purpose, began, None, member, view),
+                _ => self.send_subrequest(&request, &combination, began, None, member, view),
             };
-            sent.push((Arc::clone(&member.config.name), part));
+            sent.push((Arc::clone(&member.config.name), subrequest));
         }
         let (id, max_message) = (request.id.clone(), self.output.max_message());
-        let gathering = Gathering::new(request, purpose, began, sent, max_message, permit);
-        self.unanswered.gatherings_mut().add(gathering);
-        let next = self.unanswered.gatherings_mut().take_if_complete(&id);
-        self.gathered(next);
+        let fan_out = FanOut::new(request, combination, began, sent, max_message, permit);
+        self.unanswered.fan_outs_mut().add(fan_out);
+        let next = self.unanswered.fan_outs_mut().take_if_complete(&id);
+        self.advance_fan_out(next);
     }
 
     /// Sends one server its part of a request whose first parts were sent at `began`. The error is a response line.
-    fn send_part(
+    fn send_subrequest(
         &mut self,
         request: &ForwardableRequest,
-        purpose: &Purpose,
+        combination: &Combination,
         began: Instant,
         cursor: Option<&Bytes>,
         member: &Member,
         view: &View,
     ) -> Result<CallKey, Bytes> {
-        let part = request.part(cursor).map_err(|error| reply::error(Some(&request.id), &error.to_object()))?;
+        let subrequest =
+            request.subrequest(cursor).map_err(|error| reply::error(Some(&request.id), &error.to_object()))?;
         let settings = &member.config.settings;
-        let time_limits = match purpose {
+        let time_limits = match combination {
             // Like lists that mcpd itself requests, so that a slow server delays the others a little only. All pages together have this time.
-            Purpose::Merge { .. } => {
+            Combination::Merge { .. } => {
                 let after = settings.handshake_timeout;
                 let total = after.saturating_sub(began.elapsed());
                 if total.is_zero() {
@@ -942,56 +949,58 @@ impl<T: Transport> Session<T> {
                 }
                 CallLimit { progress_timeout: total, total }
             }
-            Purpose::First { .. } => settings.request_limit(),
+            Combination::FirstSuccess { .. } => settings.request_limit(),
         };
-        let (server, access) = (&member.handle, Some(Gathering::access(purpose)));
+        let (server, access) = (&member.handle, Some(FanOut::access(combination)));
         let to =
             Destination { member, server, tool: None, rename: None, access, time_limits, kind: RequestKind::Plain };
-        self.send_call(part, to, view, Some(OnResponse::Gather))
+        self.send_call(subrequest, to, view, Some(OnResponse::Subrequest))
     }
 
-    /// A server has answered its part of the request with this raw id.
-    fn part_answered(&mut self, id: &Bytes, key: CallKey, line: &Bytes) {
-        let next = self.unanswered.gatherings_mut().answered(id, key, line);
-        self.gathered(next);
+    /// A server has answered the subrequest of the request with this raw id.
+    fn subrequest_answered(&mut self, id: &Bytes, key: CallKey, line: &Bytes) {
+        let next = self.unanswered.fan_outs_mut().answered(id, key, line);
+        self.advance_fan_out(next);
     }
 
-    fn gathered(&mut self, mut next: Next) {
+    fn advance_fan_out(&mut self, mut next: Next) {
         loop {
             match next {
                 Next::Wait => return,
-                Next::Complete(gathering) => return self.answer_gathered(gathering),
-                Next::Page { request, purpose, server, cursor, began } => {
+                Next::Complete(fan_out) => return self.answer_fan_out(fan_out),
+                Next::Page { request, combination, server, cursor, began } => {
                     let view = self.view.of(request.era(), request.face.as_ref());
                     let member = view.servers.iter().find(|member| member.config.name == server);
-                    let sent = match member.filter(|member| is_owner(&request, &purpose, member)) {
-                        Some(member) => self.send_part(&request, &purpose, began, Some(&cursor), member, &view),
+                    let sent = match member.filter(|member| is_owner(&request, &combination, member)) {
+                        Some(member) => {
+                            self.send_subrequest(&request, &combination, began, Some(&cursor), member, &view)
+                        }
                         None => Err(reply::error(Some(&request.id), &request.unknown())),
                     };
-                    next = self.unanswered.gatherings_mut().page_sent(&request.id, &server, sent);
+                    next = self.unanswered.fan_outs_mut().page_sent(&request.id, &server, sent);
                 }
             }
         }
     }
 
     /// Answers a request that several servers have answered.
-    fn answer_gathered(&mut self, gathering: Gathering) {
+    fn answer_fan_out(&mut self, fan_out: FanOut) {
         // Calls to further servers are of no use any more.
-        let id = gathering.request.id.clone();
-        self.cancel_parts(&id, None);
-        let line = match &gathering.purpose {
-            Purpose::First { .. } => self.first_line(gathering),
-            Purpose::Merge { .. } => {
-                gathering.failed().for_each(|server| self.recorder.warn_of_incomplete_list(server));
-                self.merged_line(gathering)
+        let id = fan_out.request.id.clone();
+        self.cancel_subrequests(&id, None);
+        let line = match &fan_out.combination {
+            Combination::FirstSuccess { .. } => self.first_line(fan_out),
+            Combination::Merge { .. } => {
+                fan_out.failed().for_each(|server| self.recorder.warn_of_incomplete_list(server));
+                self.merged_line(fan_out)
             }
         };
         self.output.respond_pending(&id, [line]);
     }
 
-    fn first_line(&self, gathering: Gathering) -> Bytes {
-        let (request, purpose) = (gathering.request.clone(), gathering.purpose.clone());
-        let visible = match gathering.first() {
+    fn first_line(&self, fan_out: FanOut) -> Bytes {
+        let (request, combination) = (fan_out.request.clone(), fan_out.combination.clone());
+        let visible = match fan_out.first_success() {
             Ok((server, line)) if request.extension.is_some() => {
                 let view = self.view.of(request.era(), request.face.as_ref());
                 skills::visible_result(&line, &server, &view)
@@ -1000,21 +1009,21 @@ impl<T: Transport> Session<T> {
             Err(None) => None,
         };
         visible.unwrap_or_else(|| {
-            let Purpose::First { uri, error_kind, .. } = purpose else { return Bytes::new() };
+            let Combination::FirstSuccess { uri, error_kind, .. } = combination else { return Bytes::new() };
             reply::error(Some(&request.id), &error_kind.unknown(uri.as_bytes(), request.era()))
         })
     }
 
-    fn merged_line(&mut self, gathering: Gathering) -> Bytes {
-        let (request, purpose) = (gathering.request.clone(), gathering.purpose.clone());
-        let is_skills = gathering.is_of(SKILLS);
+    fn merged_line(&mut self, fan_out: FanOut) -> Bytes {
+        let (request, combination) = (fan_out.request.clone(), fan_out.combination.clone());
+        let is_skills = fan_out.is_of(SKILLS);
         let view = self.view.of(request.era(), request.face.as_ref());
-        let MergedList { member, mut items, ttl } = match gathering.merge() {
+        let MergedList { member, mut items, ttl } = match fan_out.merge() {
             Ok(list) => list,
             Err(line) => return line.unwrap_or_else(|| reply::error(Some(&request.id), &request.unknown())),
         };
         // Policy may have changed since the servers were sent the request.
-        let is_current = |member: &&Member| is_owner(&request, &purpose, member);
+        let is_current = |member: &&Member| is_owner(&request, &combination, member);
         let current: Vec<_> = view.servers.iter().filter(is_current).map(|member| &member.config.name).collect();
         items.retain(|(server, _)| current.contains(&server));
         if is_skills {
@@ -1029,7 +1038,7 @@ impl<T: Transport> Session<T> {
     }
 
     /// Cancels the calls for a request that several servers answer. `cancellation` is the agent's.
-    fn cancel_parts(&mut self, id: &Bytes, cancellation: Option<&Bytes>) {
+    fn cancel_subrequests(&mut self, id: &Bytes, cancellation: Option<&Bytes>) {
         while let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             let words = cancellation.map(|line| Cancellation { line: line.clone(), request: id.clone() });
@@ -1121,8 +1130,8 @@ impl<T: Transport> Session<T> {
     ) -> Result<CallKey, Bytes> {
         let Destination { member, server, tool, rename, access, time_limits, kind } = to;
         // Not recorded: such calls would displace others in the history. They are counted.
-        let is_part = on_response.is_some();
-        let permit = (!is_part).then(|| self.unanswered.permit(request.line.len(), Instant::now()));
+        let is_subrequest = on_response.is_some();
+        let permit = (!is_subrequest).then(|| self.unanswered.permit(request.line.len(), Instant::now()));
         let permit = permit
             .transpose()
             .map_err(|reached| reply::error(Some(&request.id), &reached.to_object(Delivery::NotSent)))?;
@@ -1135,7 +1144,7 @@ impl<T: Transport> Session<T> {
         let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
         let access = access.map(|target| self.access(&request, target, member, view));
         let key = self.unanswered.next_key();
-        if !is_part {
+        if !is_subrequest {
             self.agent.count_call();
         }
         let response_handle = ResponseHandle::new(key, &request.id, server.name(), self.agent.to_session());
@@ -1159,7 +1168,7 @@ impl<T: Transport> Session<T> {
         let rename = rename.map(|(exposed, server_name)| Rename { exposed, server_name });
         let request = RequestLine { line, id: request_id, rename, progress_token };
         let call = Box::new(Call { request, kind, limit: time_limits, origin, access, response_handle });
-        if is_part {
+        if is_subrequest {
             server.call_soon(call);
         } else {
             let unsent = record.in_scope(|| server.try_call(call));
@@ -1236,7 +1245,7 @@ impl<T: Transport> Session<T> {
         match parked {
             ParkableRequest::Forward { request, .. } => self.end_unforwarded(request, error, outcome),
             ParkableRequest::List { id, .. }
-            | ParkableRequest::Introduce { id, .. }
+            | ParkableRequest::Handshake { id, .. }
             | ParkableRequest::Listen { id, .. } => self.output.respond_pending_error(id, error),
         }
     }
@@ -1318,7 +1327,7 @@ impl<T: Transport> Session<T> {
             Err(error) => (reply::error(Some(&id), &error), CallOutcome::Malformed),
         };
         let UnansweredCall { server, record, on_response, .. } = call;
-        let is_part = matches!(on_response, OnResponse::Gather);
+        let is_subrequest = matches!(on_response, OnResponse::Subrequest);
         if let OnResponse::Subscription(subscription) = on_response
             && matches!(outcome, CallOutcome::Ok | CallOutcome::ToolError)
             && self.subscriptions.resources_mut().accepted(*subscription, &server)
@@ -1332,8 +1341,8 @@ impl<T: Transport> Session<T> {
             (line, outcome)
         };
         self.recorder.end(record, Some(&server), outcome, line.len());
-        if is_part {
-            return self.part_answered(&id, key, &line);
+        if is_subrequest {
+            return self.subrequest_answered(&id, key, &line);
         }
         self.output.respond_pending(&id, [line]);
     }
@@ -1494,8 +1503,8 @@ fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
 }
 
 /// Whether the server exposes the extension with the method of a request that several servers answer.
-fn is_owner(request: &ForwardableRequest, purpose: &Purpose, member: &Member) -> bool {
-    let (Purpose::Merge { id } | Purpose::First { id, .. }) = purpose;
+fn is_owner(request: &ForwardableRequest, combination: &Combination, member: &Member) -> bool {
+    let (Combination::Merge { id } | Combination::FirstSuccess { id, .. }) = combination;
     let method = request.extension.as_ref().map(|extension| &*extension.method);
     method.is_some_and(|method| member.owner(method, request.era()).is_some_and(|owner| owner == *id))
 }

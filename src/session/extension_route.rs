@@ -30,7 +30,7 @@ pub(super) enum ExtensionRoute {
     /// Send to all these servers and merge their lists.
     Merge { servers: Vec<usize>, id: Arc<str> },
     /// Send to all these servers and use the first success, in the order of the configuration.
-    First { servers: Vec<usize>, uri: Box<str>, id: Arc<str>, error_kind: TargetKind },
+    FirstSuccess { servers: Vec<usize>, uri: Box<str>, id: Arc<str>, error_kind: TargetKind },
     /// Several servers have the method, and the request does not determine one.
     Ambiguous(Vec<usize>),
     /// No server has the method or the item.

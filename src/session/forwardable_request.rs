@@ -255,7 +255,7 @@ impl ForwardableRequest {
     ///
     /// # Errors
     /// If the params are malformed.
-    pub(super) fn part(&self, cursor: Option<&Bytes>) -> Result<Self, MetaError> {
+    pub(super) fn subrequest(&self, cursor: Option<&Bytes>) -> Result<Self, MetaError> {
         const MALFORMED: MetaError = MetaError::Malformed(NOT_READABLE);
         let [method, params] = members(&self.line, ["method", "params"]).map_err(|_| MALFORMED)?;
         let mut params = params.unwrap_or_else(|| Bytes::from_static(b"{}"));

@@ -18,15 +18,15 @@
 
 mod agent;
 mod agent_message;
-mod announcement;
 mod batches;
 mod call_record;
 mod client_tasks;
+mod declaration;
 mod dispatcher;
 mod events;
 mod extension_route;
+mod fan_out;
 pub mod forwardable_request;
-mod gathering;
 pub(crate) mod initialize_meta;
 mod memory_budget;
 mod notification_queue;

@@ -6,30 +6,30 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::announcement::{Announcement, daemon_info};
+use super::declaration::{Declaration, daemon_info};
 use crate::catalog::{CacheHint, Catalog};
 use crate::era::{self, Era};
 use crate::jsonrpc::reply;
 use crate::list_kind::ListKind;
 
 /// The result of `initialize`.
-pub(super) fn initialize(announcement: &Announcement<'_>) -> String {
-    let Announcement { protocol, .. } = announcement;
-    let (capabilities, server_info) = (announcement.capabilities(), announcement.server_info());
+pub(super) fn initialize(declaration: &Declaration<'_>) -> String {
+    let Declaration { protocol, .. } = declaration;
+    let (capabilities, server_info) = (declaration.capabilities(), declaration.server_info());
     let head = format!(r#"{{"protocolVersion":"{protocol}","capabilities":{capabilities},"serverInfo":{server_info}"#);
-    with_instructions(head, announcement)
+    with_instructions(head, declaration)
 }
 
 /// The result of `server/discover`.
-pub(super) fn discover(announcement: &Announcement<'_>) -> String {
+pub(super) fn discover(declaration: &Declaration<'_>) -> String {
     let (head, capabilities) =
-        (complete_result(Some(CacheHint::default()), &announcement.server_info()), announcement.capabilities());
+        (complete_result(Some(CacheHint::default()), &declaration.server_info()), declaration.capabilities());
     let head = format!(r#"{head},"supportedVersions":["{}"],"capabilities":{capabilities}"#, era::MODERN);
-    with_instructions(head, announcement)
+    with_instructions(head, declaration)
 }
 
-fn with_instructions(head: String, announcement: &Announcement<'_>) -> String {
-    match announcement.instructions() {
+fn with_instructions(head: String, declaration: &Declaration<'_>) -> String {
+    match declaration.instructions() {
         Some(instructions) => format!(r#"{head},"instructions":{}}}"#, Value::from(&*instructions)),
         None => head + "}",
     }
@@ -69,9 +69,9 @@ pub(super) fn list(id: &Bytes, kind: ListKind, catalog: &Catalog, has_tasks: boo
 }
 
 /// The response to a modern request for a list.
-pub(super) fn modern_list(id: &Bytes, kind: ListKind, announcement: &Announcement<'_>) -> [Bytes; 3] {
-    let catalog = &announcement.view.catalog;
-    let members = complete_result(Some(catalog.keep(kind)), &announcement.server_info());
+pub(super) fn modern_list(id: &Bytes, kind: ListKind, declaration: &Declaration<'_>) -> [Bytes; 3] {
+    let catalog = &declaration.view.catalog;
+    let members = complete_result(Some(catalog.keep(kind)), &declaration.server_info());
     let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{members},"#, String::from_utf8_lossy(id));
     [head.into(), catalog.list(kind).slice(1..), Bytes::from_static(b"}\n")]
 }

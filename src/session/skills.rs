@@ -123,7 +123,7 @@ fn route_uri(
     match owners[..] {
         [] => ExtensionRoute::Unknown(error_kind, Bytes::copy_from_slice(uri.as_bytes())),
         [server] if !narrows(view, server) => one(server, Some(uri)),
-        _ => ExtensionRoute::First { servers: owners, uri: uri.into(), id: SKILLS.into(), error_kind },
+        _ => ExtensionRoute::FirstSuccess { servers: owners, uri: uri.into(), id: SKILLS.into(), error_kind },
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::call_record::CallRecord;
+use super::fan_out::FanOuts;
 use super::forwardable_request::ForwardableRequest;
-use super::gathering::Gatherings;
 use super::quota::{AgentQuota, CallPermit, QuotaError, RequestBytes};
 use super::task_token::TaskIdReplacement;
 use crate::era::subscription::Filter;
@@ -47,8 +47,8 @@ pub(super) enum OnResponse {
     Completion(Era),
     /// The id of a modern task in the response is replaced.
     ReplaceTaskId(TaskIdReplacement),
-    /// The call is a part of a request that several servers answer.
-    Gather,
+    /// The call is a subrequest of a fan-out request.
+    Subrequest,
 }
 
 /// A request that may have to wait for lists.
@@ -60,7 +60,7 @@ pub(super) enum ParkableRequest {
         face: Option<Arc<str>>,
     },
     /// `initialize` or `server/discover`, until the server of a face has completed its handshake.
-    Introduce {
+    Handshake {
         id: Bytes,
         protocol: &'static str,
         face: Option<Arc<str>>,
@@ -81,7 +81,7 @@ pub(super) enum ParkableRequest {
 impl ParkableRequest {
     pub(super) fn id(&self) -> &Bytes {
         match self {
-            Self::List { id, .. } | Self::Introduce { id, .. } | Self::Listen { id, .. } => id,
+            Self::List { id, .. } | Self::Handshake { id, .. } | Self::Listen { id, .. } => id,
             Self::Forward { request, .. } => &request.id,
         }
     }
@@ -89,27 +89,27 @@ impl ParkableRequest {
     pub(super) fn era(&self) -> Era {
         match self {
             Self::List { era, .. } => *era,
-            Self::Introduce { protocol, .. } => era::of(protocol),
+            Self::Handshake { protocol, .. } => era::of(protocol),
             Self::Listen { .. } => Era::Modern,
             Self::Forward { request, .. } => request.era(),
         }
     }
 
     fn is_initialize(&self) -> bool {
-        matches!(self, Self::Introduce { .. }) && self.era() == Era::Legacy
+        matches!(self, Self::Handshake { .. }) && self.era() == Era::Legacy
     }
 
     /// The server whose face it uses, if it names one.
     pub(super) fn face(&self) -> Option<&Arc<str>> {
         match self {
-            Self::List { face, .. } | Self::Introduce { face, .. } | Self::Listen { face, .. } => face.as_ref(),
+            Self::List { face, .. } | Self::Handshake { face, .. } | Self::Listen { face, .. } => face.as_ref(),
             Self::Forward { request, .. } => request.face.as_ref(),
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::List { id, .. } | Self::Introduce { id, .. } => id.len(),
+            Self::List { id, .. } | Self::Handshake { id, .. } => id.len(),
             Self::Listen { id, filter, .. } => id.len() + filter.to_json().len(),
             Self::Forward { request, .. } => request.line.len(),
         }
@@ -127,7 +127,7 @@ pub(super) struct UnansweredRequests {
     bytes: usize,
     /// In the order in which they arrived.
     parked: Vec<(ParkableRequest, RequestBytes)>,
-    gatherings: Gatherings,
+    fan_outs: FanOuts,
     max_message: usize,
     quota: Arc<AgentQuota>,
 }
@@ -140,20 +140,20 @@ impl UnansweredRequests {
             calls: Vec::new(),
             bytes: 0,
             parked: Vec::new(),
-            gatherings: Gatherings::default(),
+            fan_outs: FanOuts::default(),
             max_message,
             quota,
         }
     }
 
     /// The requests that several servers answer.
-    pub(super) fn gatherings_mut(&mut self) -> &mut Gatherings {
-        &mut self.gatherings
+    pub(super) fn fan_outs_mut(&mut self) -> &mut FanOuts {
+        &mut self.fan_outs
     }
 
     /// The bytes of responses to requests that several servers answer.
     pub(super) fn gathered_bytes(&self) -> usize {
-        self.gatherings.bytes()
+        self.fan_outs.bytes()
     }
 
     /// The permit for a call of this size, within the quotas of the agent.

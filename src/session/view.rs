@@ -215,13 +215,20 @@ impl SessionView {
 
     /// Whether `initialize` can be answered now: the server's declaration is known, or waiting longer is pointless. A stopping daemon
     /// answers only what it knows.
-    pub(super) fn can_introduce(&self, view: &View, session: u64, era: Era, until: Instant, is_stopping: bool) -> bool {
+    pub(super) fn can_answer_handshake(
+        &self,
+        view: &View,
+        session: u64,
+        era: Era,
+        until: Instant,
+        is_stopping: bool,
+    ) -> bool {
         FaceHandshake::of(view, session, era).is_none_or(|handshake| {
             if is_stopping { handshake.identity().is_some() } else { handshake.has_ended(until) }
         })
     }
 
-    /// Schedules an [`Event::HandshakeEnded`] for when [`SessionView::can_introduce`] becomes true, at the latest at `until`. At most
+    /// Schedules an [`Event::HandshakeEnded`] for when [`SessionView::can_answer_handshake`] becomes true, at the latest at `until`. At most
     /// one is scheduled for each server and era, however many requests wait.
     pub(super) fn await_handshake(&mut self, view: &View, session: u64, era: Era, until: Instant, events: &mut Events) {
         let Some(handshake) = FaceHandshake::of(view, session, era) else { return };

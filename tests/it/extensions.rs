@@ -1,4 +1,4 @@
-//! Methods of extensions reach the server that exposes the extension, and nothing else is announced.
+//! Methods of extensions reach the server that exposes the extension, and nothing else is declared.
 
 use std::fs;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ pub(crate) fn with_library(place: &Rc<Place>, era: Era, name: &str, library: &Va
 }
 
 /// The extensions that an agent of this era is sent.
-pub(crate) fn announced(daemon: &Daemon, era: Era) -> Value {
+pub(crate) fn declared(daemon: &Daemon, era: Era) -> Value {
     let answer = match era {
         Era::Legacy => Agent::connect(daemon).initialize("2025-11-25"),
         Era::Modern => Agent::modern(daemon, &json!({})).request("server/discover", &json!({})),
@@ -44,7 +44,7 @@ fn start(era: Era, lines: &str) -> Daemon {
 fn method_of_an_extension_reaches_the_server_that_declares_it() {
     for era in Era::BOTH {
         let daemon = start(era, "");
-        assert_eq!(announced(&daemon, era), json!({"io.example/x": {"a": 1.5}}), "{era:?}");
+        assert_eq!(declared(&daemon, era), json!({"io.example/x": {"a": 1.5}}), "{era:?}");
         let mut agent = era.agent(&daemon, &json!({}));
         for method in ["x/run", "io.example/x"] {
             let answer = agent.request(method, &json!({"k": [1.50, "é"], "_meta": {"progressToken": "t"}}));
@@ -75,7 +75,7 @@ fn method_of_another_version_stays_unknown_in_a_face() {
 }
 
 #[test]
-fn name_in_a_request_is_replaced_and_decides_about_the_server() {
+fn extension_request_is_routed_by_its_name_and_renamed() {
     let place = Place::new();
     let library = extension(&json!({"x/run": null}));
     let [one, two] = ["one", "two"].map(|name| with_library(&place, Era::Legacy, name, &library));
@@ -114,11 +114,11 @@ fn lists_of_an_extension_are_merged() {
 }
 
 #[test]
-fn extension_of_the_other_era_is_neither_announced_nor_routed() {
+fn extension_of_the_other_era_is_neither_declared_nor_routed() {
     for era in Era::BOTH {
         let other = if era == Era::Legacy { Era::Modern } else { Era::Legacy };
         let daemon = start(era, "");
-        assert_eq!(announced(&daemon, other), Value::Null, "{era:?}");
+        assert_eq!(declared(&daemon, other), Value::Null, "{era:?}");
         let mut agent = other.agent(&daemon, &json!({}));
         assert_eq!(code(&agent.request("x/run", &json!({}))), -32601);
         assert!(!daemon.journal("s").iter().any(|line| line.contains("x/run")));
@@ -135,7 +135,7 @@ fn extension_that_expose_does_not_name_is_hidden_where_there_are_rules() {
         ("deny = [\"sleep\"]\nexpose = [\"tools\", \"io.example/x\"]", true),
     ] {
         let daemon = start(Era::Legacy, rules);
-        assert_eq!(announced(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
+        assert_eq!(declared(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
         for (mut agent, name) in
             [(Agent::ready(&daemon), "s__sleep"), (Era::Legacy.agent_at_face(&daemon, "s"), "sleep")]
         {

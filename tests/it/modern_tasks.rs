@@ -123,7 +123,7 @@ fn task_is_used_through_faces_and_the_aggregate() {
 
 /// Case B22.
 #[test]
-fn task_of_a_face_is_of_its_server_whatever_the_name_of_its_tool() {
+fn task_id_is_unambiguous_for_tool_names_with_dots_and_tags() {
     let tricky = Server::named("tricky").flags("--era modern --tasks --bare --tool s__echo");
     let daemon = Setup::with(Server::named("s").flags("--era modern --tasks")).server(tricky).start();
     let mut agent = Agent::connect(&daemon);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-use crate::extensions::{announced, with_library};
+use crate::extensions::{declared, with_library};
 use crate::support::{Agent, Daemon, Era, Place, Server, Setup, code, plain, result};
 
 const SKILLS: &str = "io.modelcontextprotocol/skills";
@@ -63,10 +63,10 @@ fn text(agent: &mut Agent, uri: &str) -> Value {
 }
 
 #[test]
-fn skills_of_all_servers_are_listed_and_the_first_server_has_a_shared_uri() {
+fn merged_skills_list_keeps_the_first_of_duplicate_uris() {
     for (agents, servers) in Era::pairs() {
         let daemon = start(servers, "");
-        assert_eq!(announced(&daemon, agents), json!({SKILLS: {"directoryRead": true}}), "{agents:?} {servers:?}");
+        assert_eq!(declared(&daemon, agents), json!({SKILLS: {"directoryRead": true}}), "{agents:?} {servers:?}");
         let mut agent = agents.agent(&daemon, &json!({}));
         let answer = agent.request("skills/list", &json!({}));
         let expected = ["skill://git", "skill://acme/refunds", "github://x/deploy"].map(entry);
@@ -184,7 +184,7 @@ fn skills_are_hidden_where_expose_does_not_name_them() {
     for (rules, is_exposed) in [("deny = [\"sleep\"]", false), ("expose = [\"tools\", \"skills\"]", true)] {
         let place = Place::new();
         let daemon = Setup::with(one(&place, Era::Legacy).line(rules)).start_in(&place);
-        assert_eq!(announced(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
+        assert_eq!(declared(&daemon, Era::Legacy).is_null(), !is_exposed, "{rules}");
         let mut agent = Agent::ready(&daemon);
         if is_exposed {
             let mut face = Era::Modern.agent_at_face(&daemon, "one");

@@ -79,10 +79,10 @@ impl Reader<'_> {
         for (node, text) in self.strings(entry, r#"["tools", "resources", "prompts"]"#) {
             if let Some((_, kind)) = EXPOSED.iter().find(|(name, _)| *name == text) {
                 exposed.kinds.push(*kind);
-            } else if let Some(id) = extensions::named(text) {
+            } else if let Some(id) = extensions::id_of_short_name(text) {
                 exposed.extensions.push(id);
             } else {
-                let names: Vec<_> = EXPOSED.iter().map(|(name, _)| *name).chain(extensions::words()).collect();
+                let names: Vec<_> = EXPOSED.iter().map(|(name, _)| *name).chain(extensions::short_names()).collect();
                 let message = format!("`{}` is not a value of `expose`", text.escape_debug());
                 self.error(Problem::new(node.span.clone(), message).help(suggestion(text, &names)));
             }

@@ -107,7 +107,7 @@ fn show_patterns<'a>(exposures: &'a [Exposure], of: impl Fn(&'a Exposure) -> &'a
 
 pub(super) fn exposed_text(ExposeList { kinds, extensions }: &ExposeList) -> String {
     let names = EXPOSED.iter().filter(|(_, kind)| kinds.contains(kind)).map(|(name, _)| toml_string(name));
-    let names = names.chain(extensions.iter().map(|id| toml_string(extensions::word(id))));
+    let names = names.chain(extensions.iter().map(|id| toml_string(extensions::short_name(id))));
     format!("[{}]", names.collect::<Vec<_>>().join(", "))
 }
 

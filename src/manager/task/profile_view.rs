@@ -97,7 +97,7 @@ impl ProfileView {
         let members: Vec<_> = seen
             .filter_map(|((_, seen), (entry, lists))| Some(entry.member(Arc::clone(seen.as_ref()?), lists)))
             .collect();
-        let settled = settled || last.settled || members.iter().all(Member::is_known);
+        let settled = settled || last.settled || members.iter().all(Member::lists_are_known);
         let same = members.len() == last.servers.len() && members.iter().zip(&last.servers).all(|(a, b)| a.is_as(b));
         let is_new = std::mem::take(&mut self.changed) || !same || settled != last.settled;
         if is_new {

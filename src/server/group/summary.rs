@@ -73,7 +73,7 @@ impl Group {
             all.protocol = shown.and_then(|one| one.protocol);
             all.eras = eras;
             all.software = shown.and_then(|one| one.software.clone());
-            if identities.is_known() {
+            if identities.has_handshake() {
                 all.identities = identities;
             }
             all.agent_identities = agent_identities;

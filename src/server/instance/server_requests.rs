@@ -138,7 +138,7 @@ pub(super) fn classify(method: &Bytes, params: Option<&Bytes>, scope: &AgentScop
         AgentScope::Of(agent)
             if agent.era == Era::Legacy
                 && era::may_be_extension_request(method)
-                && agent.capabilities.declare_method(method) =>
+                && agent.capabilities.declares_method(method) =>
         {
             Some(ParsedRequest::of_extension(params))
         }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn server_is_concerned_only_by_the_last_subscriber_of_a_task() {
+    fn server_is_unsubscribed_with_the_last_subscriber() {
         let mut task_subscribers = TaskSubscribers::default();
         let [a, b] = ["a", "b"].map(Bytes::from);
         for (id, session) in [(&a, 1), (&a, 2), (&a, 2), (&b, 2)] {

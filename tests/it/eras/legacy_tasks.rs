@@ -386,7 +386,7 @@ fn legacy_task_is_reported_only_to_its_profile() {
 }
 
 #[test]
-fn server_that_refuses_the_request_for_a_result_receives_it_once() {
+fn refused_request_for_a_task_result_is_not_repeated() {
     let daemon = start();
     let mut agent = connect(&daemon);
     let id = made(&mut agent, &json!({"id": "t", "no_wait": true}));

@@ -1,16 +1,16 @@
-//! What mcpd announces to an agent: capabilities, extensions and the name of the server. Pure.
+//! What mcpd declares to an agent: capabilities, extensions and the name of the server. Pure.
 //!
 //! The rule: no method of a declared capability is answered with −32601, in either era. A method of a declared extension gets
 //! −32601 only if no server has it. Agents read capabilities once, but servers start, stop and are added later. So in the view of
 //! several servers:
 //!
-//! - `tools`, `prompts` and `resources` are always announced, with `listChanged`: mcpd itself answers the lists.
-//! - `resources.subscribe`, `completions`, `logging` and `tasks` are announced if a server of the view has them, or has never
+//! - `tools`, `prompts` and `resources` are always declared, with `listChanged`: mcpd itself answers the lists.
+//! - `resources.subscribe`, `completions`, `logging` and `tasks` are declared if a server of the view has them, or has never
 //!   completed a handshake. mcpd answers for a server that turns out not to have them, but with another error or an empty completion.
-//! - `experimental` and unknown capabilities are not announced: nothing tells which server their methods belong to.
+//! - `experimental` and unknown capabilities are not declared: nothing tells which server their methods belong to.
 //! - Extensions are those that [`View::extensions`] routes.
 //!
-//! A face announces the capabilities of its server in the server's own form and order, less what mcpd does not route or policy hides.
+//! A face declares the capabilities of its server in the server's own form and order, less what mcpd does not route or policy hides.
 //! `experimental` and unknown capabilities are among them where the server receives unknown methods, and so answers them itself.
 //! What the server has declared in the other era is translated, if the eras share it.
 
@@ -35,14 +35,14 @@ const DAEMON: &str = "mcpd/daemon";
 const MAX_CAPABILITIES: usize = 1000;
 
 /// What an agent with this version sees of a view.
-pub(super) struct Announcement<'a> {
+pub(super) struct Declaration<'a> {
     pub(super) protocol: &'static str,
     pub(super) view: &'a View,
     /// What the server of a face has declared, if that is known.
     pub(super) identity: Option<&'a ServerIdentity>,
 }
 
-impl Announcement<'_> {
+impl Declaration<'_> {
     fn era(&self) -> Era {
         era::of(self.protocol)
     }
@@ -116,9 +116,9 @@ impl Announcement<'_> {
 
     fn of_face(&self, member: &Member, identity: &ServerIdentity) -> String {
         let extensions = self.view.extensions(self.era());
-        let mut announced: Vec<String> = Vec::new();
+        let mut declared: Vec<String> = Vec::new();
         let mut keep = |name: &str, value: &[u8]| {
-            announced.push(format!("{}:{}", Value::from(name), String::from_utf8_lossy(value)))
+            declared.push(format!("{}:{}", Value::from(name), String::from_utf8_lossy(value)))
         };
         for (key, value) in entries(&identity.capabilities, MAX_CAPABILITIES).unwrap_or_default() {
             let name = text(&key).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Announcement<'_> {
                 routed.iter().map(|(id, raw)| format!("{}:{}", Value::from(*id), String::from_utf8_lossy(raw)));
             keep("extensions", format!("{{{}}}", routed.collect::<Vec<_>>().join(",")).as_bytes());
         }
-        format!("{{{}}}", announced.join(","))
+        format!("{{{}}}", declared.join(","))
     }
 
     /// Whether agents with this version can use a capability of the server of a face.
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn daemon_is_added_to_the_name_of_a_server() {
+    fn mcpd_is_added_to_meta_of_server_info() {
         let daemon = r#"{"name":"mcpd"}"#;
         for (info, expected) in [
             (r#"{"name":"s","x":1.0}"#, r#"{"_meta":{"mcpd/daemon":{"name":"mcpd"}},"name":"s","x":1.0}"#),

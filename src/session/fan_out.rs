@@ -27,23 +27,23 @@ const MAX_BYTES: usize = 8 << 20;
 
 /// Unfinished fan-out requests of one agent.
 #[derive(Debug, Default)]
-pub(super) struct Gatherings(Vec<Gathering>);
+pub(super) struct FanOuts(Vec<FanOut>);
 
-/// One request of the agent.
+/// A request of the agent that several servers answer.
 #[derive(Debug)]
-pub(super) struct Gathering {
+pub(super) struct FanOut {
     pub(super) request: ForwardableRequest,
-    pub(super) purpose: Purpose,
+    pub(super) combination: Combination,
     /// When the first calls were sent.
     began: Instant,
     /// In file order. Without those after the first result, if only the first counts.
-    parts: Vec<Part>,
+    subrequests: Vec<Subrequest>,
     /// Whether several servers have received the request.
     is_shared: bool,
     limits: Limits,
-    /// The response line of the last of the parts, if only the first result counts.
+    /// The response line of the last of the subrequests, if only the first result counts.
     result: Option<Bytes>,
-    /// The first error line in file order, with the index of its part. An unknown item is no error.
+    /// The first error line in file order, with the index of its subrequest. An unknown item is no error.
     error: Option<(usize, Bytes)>,
     #[expect(dead_code, reason = "it counts the request as one call until it is dropped")]
     permit: CallPermit,
@@ -59,14 +59,14 @@ struct Limits {
 
 /// How the responses are combined.
 #[derive(Debug, Clone)]
-pub(super) enum Purpose {
+pub(super) enum Combination {
     /// The lists of all servers as one.
     Merge {
         /// The extension.
         id: Arc<str>,
     },
     /// The first result.
-    First {
+    FirstSuccess {
         uri: Box<str>,
         /// The extension.
         id: Arc<str>,
@@ -77,9 +77,9 @@ pub(super) enum Purpose {
 
 /// The call to one server.
 #[derive(Debug)]
-struct Part {
+struct Subrequest {
     server: Arc<str>,
-    state: PartState,
+    state: SubrequestState,
     pages: usize,
     /// The member of the results with the items.
     member: Option<Bytes>,
@@ -89,7 +89,7 @@ struct Part {
 }
 
 #[derive(Debug)]
-enum PartState {
+enum SubrequestState {
     Pending(CallKey),
     Done,
     Failed,
@@ -102,13 +102,13 @@ pub(super) enum Next {
     /// Request the next page of this server's list, at this raw cursor.
     Page {
         request: ForwardableRequest,
-        purpose: Purpose,
+        combination: Combination,
         server: Arc<str>,
         cursor: Bytes,
         /// When the request was sent to its servers.
         began: Instant,
     },
-    Complete(Gathering),
+    Complete(FanOut),
 }
 
 /// A merged list.
@@ -121,28 +121,28 @@ pub(super) struct MergedList {
     pub(super) ttl: Option<u64>,
 }
 
-impl Gatherings {
-    pub(super) fn add(&mut self, gathering: Gathering) {
-        self.0.push(gathering);
+impl FanOuts {
+    pub(super) fn add(&mut self, fan_out: FanOut) {
+        self.0.push(fan_out);
     }
 
     /// The bytes of responses that stay in memory until the agent is answered.
     pub(super) fn bytes(&self) -> usize {
-        self.0.iter().map(Gathering::bytes).sum()
+        self.0.iter().map(FanOut::bytes).sum()
     }
 
     /// Removes the request with this raw id.
-    pub(super) fn remove(&mut self, id: &Bytes) -> Option<Gathering> {
-        let index = self.0.iter().position(|gathering| gathering.request.id == *id)?;
+    pub(super) fn remove(&mut self, id: &Bytes) -> Option<FanOut> {
+        let index = self.0.iter().position(|fan_out| fan_out.request.id == *id)?;
         Some(self.0.swap_remove(index))
     }
 
     /// A server has answered the call `key` for the request with this raw id.
     pub(super) fn answered(&mut self, id: &Bytes, key: CallKey, line: &Bytes) -> Next {
-        let Some(gathering) = self.0.iter_mut().find(|gathering| gathering.request.id == *id) else {
+        let Some(fan_out) = self.0.iter_mut().find(|fan_out| fan_out.request.id == *id) else {
             return Next::Wait;
         };
-        if let Some(page) = gathering.answered(key, line) {
+        if let Some(page) = fan_out.answered(key, line) {
             return page;
         }
         self.take_if_complete(id)
@@ -150,17 +150,17 @@ impl Gatherings {
 
     /// The call for the next page of `server` was sent, or was refused with this line.
     pub(super) fn page_sent(&mut self, id: &Bytes, server: &str, sent: Result<CallKey, Bytes>) -> Next {
-        if let Some(gathering) = self.0.iter_mut().find(|gathering| gathering.request.id == *id)
-            && let Some(index) = gathering.parts.iter().position(|part| *part.server == *server)
+        if let Some(fan_out) = self.0.iter_mut().find(|fan_out| fan_out.request.id == *id)
+            && let Some(index) = fan_out.subrequests.iter().position(|subrequest| *subrequest.server == *server)
         {
-            gathering.sent(index, sent);
+            fan_out.sent(index, sent);
         }
         self.take_if_complete(id)
     }
 
     /// The request with this raw id, if it can be answered.
     pub(super) fn take_if_complete(&mut self, id: &Bytes) -> Next {
-        let is_complete = self.0.iter().any(|gathering| gathering.request.id == *id && gathering.is_complete());
+        let is_complete = self.0.iter().any(|fan_out| fan_out.request.id == *id && fan_out.is_complete());
         if is_complete { self.remove(id).map_or(Next::Wait, Next::Complete) } else { Next::Wait }
     }
 }
@@ -176,32 +176,34 @@ impl Limits {
     }
 }
 
-impl Gathering {
+impl FanOut {
     /// `sent` has each server, with the key of its call, or the error line.
     pub(super) fn new(
         request: ForwardableRequest,
-        purpose: Purpose,
+        combination: Combination,
         began: Instant,
         sent: Vec<(Arc<str>, Result<CallKey, Bytes>)>,
         max_message: usize,
         permit: CallPermit,
     ) -> Self {
         let limits = Limits { bytes: 0, items: 0, max_bytes: max_message.min(MAX_BYTES) };
-        let (is_shared, parts, result, error) = (sent.len() > 1, Vec::new(), None, None);
-        let mut gathering = Self { request, purpose, began, parts, is_shared, limits, result, error, permit };
+        let (is_shared, subrequests, result, error) = (sent.len() > 1, Vec::new(), None, None);
+        let mut fan_out = Self { request, combination, began, subrequests, is_shared, limits, result, error, permit };
         for (index, (server, sent)) in sent.into_iter().enumerate() {
-            let (state, member, items) = (PartState::Failed, None, Vec::new());
-            gathering.parts.push(Part { server, state, pages: 0, member, items, ttl: None });
-            gathering.sent(index, sent);
+            let (state, member, items) = (SubrequestState::Failed, None, Vec::new());
+            fan_out.subrequests.push(Subrequest { server, state, pages: 0, member, items, ttl: None });
+            fan_out.sent(index, sent);
         }
-        gathering
+        fan_out
     }
 
     /// What a call to a server needs to be exposed.
-    pub(super) fn access(purpose: &Purpose) -> AccessTarget {
-        let (id, item) = match purpose {
-            Purpose::Merge { id } => (id, None),
-            Purpose::First { id, uri, .. } => (id, Some(AccessTarget::Skill(Bytes::copy_from_slice(uri.as_bytes())))),
+    pub(super) fn access(combination: &Combination) -> AccessTarget {
+        let (id, item) = match combination {
+            Combination::Merge { id } => (id, None),
+            Combination::FirstSuccess { id, uri, .. } => {
+                (id, Some(AccessTarget::Skill(Bytes::copy_from_slice(uri.as_bytes()))))
+            }
         };
         AccessTarget::Extension { id: Some(Arc::clone(id)), items: item.into_iter().collect() }
     }
@@ -212,32 +214,33 @@ impl Gathering {
     }
 
     fn is_complete(&self) -> bool {
-        let is_pending = |part: &&Part| matches!(part.state, PartState::Pending(_));
-        match self.purpose {
-            Purpose::Merge { .. } => !self.parts.iter().any(|part| is_pending(&part)),
-            Purpose::First { .. } => {
-                let decisive = self.parts.iter().find(|part| !matches!(part.state, PartState::Failed));
-                decisive.is_none_or(|part| !is_pending(&part))
+        let is_pending = |subrequest: &&Subrequest| matches!(subrequest.state, SubrequestState::Pending(_));
+        match self.combination {
+            Combination::Merge { .. } => !self.subrequests.iter().any(|subrequest| is_pending(&subrequest)),
+            Combination::FirstSuccess { .. } => {
+                let decisive =
+                    self.subrequests.iter().find(|subrequest| !matches!(subrequest.state, SubrequestState::Failed));
+                decisive.is_none_or(|subrequest| !is_pending(&subrequest))
             }
         }
     }
 
     fn sent(&mut self, index: usize, sent: Result<CallKey, Bytes>) {
         match sent {
-            Ok(key) => self.parts[index].state = PartState::Pending(key),
+            Ok(key) => self.subrequests[index].state = SubrequestState::Pending(key),
             Err(line) => self.fail(index, line),
         }
     }
 
     fn answered(&mut self, key: CallKey, line: &Bytes) -> Option<Next> {
-        let is_it = |part: &Part| matches!(part.state, PartState::Pending(own) if own == key);
-        let index = self.parts.iter().position(is_it)?;
+        let is_it = |subrequest: &Subrequest| matches!(subrequest.state, SubrequestState::Pending(own) if own == key);
+        let index = self.subrequests.iter().position(is_it)?;
         match self.read(index, line) {
             Ok(cursor) => {
-                self.parts[index].state = PartState::Done;
-                let (request, purpose) = (self.request.clone(), self.purpose.clone());
-                let server = Arc::clone(&self.parts[index].server);
-                Some(Next::Page { request, purpose, server, cursor: cursor?, began: self.began })
+                self.subrequests[index].state = SubrequestState::Done;
+                let (request, combination) = (self.request.clone(), self.combination.clone());
+                let server = Arc::clone(&self.subrequests[index].server);
+                Some(Next::Page { request, combination, server, cursor: cursor?, began: self.began })
             }
             Err(line) => {
                 self.fail(index, line);
@@ -255,42 +258,46 @@ impl Gathering {
             Ok(Message::Response { response: Err(_), .. }) => return Err(line.clone()),
             _ => return Err(self.error_line(index, UNUSABLE)),
         };
-        let is_merged = matches!(self.purpose, Purpose::Merge { .. });
+        let is_merged = matches!(self.combination, Combination::Merge { .. });
         let [kind, ttl, next] =
             members(&result, ["resultType", "ttlMs", "nextCursor"]).map_err(|_| self.error_line(index, UNUSABLE))?;
         if kind.is_some_and(|kind| kind[..] == b"\"input_required\""[..]) && (is_merged || self.is_shared) {
             // The agent's answer would go to every server.
-            let server = &self.parts[index].server;
+            let server = &self.subrequests[index].server;
             let why = format!(
                 "requires input for a request that several servers may answer; connect to it alone: `mcpd connect --server {server}`"
             );
             return Err(self.error_line(index, &why));
         }
         if !is_merged {
-            self.parts.truncate(index + 1);
+            self.subrequests.truncate(index + 1);
             self.result = Some(line.clone());
             return Ok(None);
         }
         let Some((member, bytes, items)) = list_in(&result, self.limits.max_bytes) else {
             return Err(self.error_line(index, UNUSABLE));
         };
-        let part = &mut self.parts[index];
-        part.pages += 1;
-        part.member.get_or_insert(member);
+        let subrequest = &mut self.subrequests[index];
+        subrequest.pages += 1;
+        subrequest.member.get_or_insert(member);
         let ttl = ttl.and_then(|raw| serde_json::from_slice(&raw).ok());
-        part.ttl = if part.pages == 1 { ttl } else { part.ttl.zip(ttl).map(|(one, other): (u64, u64)| one.min(other)) };
+        subrequest.ttl = if subrequest.pages == 1 {
+            ttl
+        } else {
+            subrequest.ttl.zip(ttl).map(|(one, other): (u64, u64)| one.min(other))
+        };
         let fits = self.limits.admit(bytes, items.len());
         if fits {
-            part.items.extend(items);
+            subrequest.items.extend(items);
         }
-        let next = next.filter(|raw| fits && part.pages < MAX_PAGES && raw.starts_with(b"\""));
+        let next = next.filter(|raw| fits && subrequest.pages < MAX_PAGES && raw.starts_with(b"\""));
         Ok(next.map(|raw| Bytes::copy_from_slice(&raw)))
     }
 
     fn fail(&mut self, index: usize, line: Bytes) {
-        self.parts[index].state = PartState::Failed;
+        self.subrequests[index].state = SubrequestState::Failed;
         let is_first = self.error.as_ref().is_none_or(|(known, _)| index < *known);
-        let is_merged = matches!(self.purpose, Purpose::Merge { .. });
+        let is_merged = matches!(self.combination, Combination::Merge { .. });
         if is_first && (is_merged || !means_unknown(&line)) {
             self.error = Some((index, line));
         }
@@ -298,36 +305,41 @@ impl Gathering {
 
     /// The response line for a server that has answered in a way that mcpd does not pass on.
     fn error_line(&self, index: usize, what: &str) -> Bytes {
-        let server = &self.parts[index].server;
+        let server = &self.subrequests[index].server;
         let error = ErrorObject::new(INTERNAL_ERROR, format!("server `{server}` {what}"));
         reply::error(Some(&self.request.id), &error.about_server(server).with_delivery(Delivery::Unknown))
     }
 
     /// The merged list, or the line of the first error if no server has one.
     pub(super) fn merge(self) -> Result<MergedList, Option<Bytes>> {
-        let Some(member) = self.parts.iter().find_map(|part| part.member.clone()) else {
+        let Some(member) = self.subrequests.iter().find_map(|subrequest| subrequest.member.clone()) else {
             return Err(self.error.map(|(_, line)| line));
         };
-        let ttls = self.parts.iter().filter(|part| part.member.is_some()).map(|part| part.ttl);
+        let ttls =
+            self.subrequests.iter().filter(|subrequest| subrequest.member.is_some()).map(|subrequest| subrequest.ttl);
         let ttl = ttls.collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
-        let with_server = |Part { server, items, .. }| items.into_iter().map(move |item| (Arc::clone(&server), item));
-        Ok(MergedList { member, items: self.parts.into_iter().flat_map(with_server).collect(), ttl })
+        let with_server =
+            |Subrequest { server, items, .. }| items.into_iter().map(move |item| (Arc::clone(&server), item));
+        Ok(MergedList { member, items: self.subrequests.into_iter().flat_map(with_server).collect(), ttl })
     }
 
     /// The first result, with its server. Otherwise the line of the first error, or `None` if no server has the item.
-    pub(super) fn first(mut self) -> Result<(Arc<str>, Bytes), Option<Bytes>> {
-        let result = self.result.zip(self.parts.pop()).map(|(line, part)| (part.server, line));
+    pub(super) fn first_success(mut self) -> Result<(Arc<str>, Bytes), Option<Bytes>> {
+        let result = self.result.zip(self.subrequests.pop()).map(|(line, subrequest)| (subrequest.server, line));
         result.ok_or(self.error.map(|(_, line)| line))
     }
 
     /// Whether it merges lists of this extension.
     pub(super) fn is_of(&self, extension: &str) -> bool {
-        matches!(&self.purpose, Purpose::Merge { id } if **id == *extension)
+        matches!(&self.combination, Combination::Merge { id } if **id == *extension)
     }
 
     /// The names of the servers that have failed.
     pub(super) fn failed(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter(|part| matches!(part.state, PartState::Failed)).map(|part| &*part.server)
+        self.subrequests
+            .iter()
+            .filter(|subrequest| matches!(subrequest.state, SubrequestState::Failed))
+            .map(|subrequest| &*subrequest.server)
     }
 }
 
@@ -373,37 +385,37 @@ mod tests {
     }
 
     /// A request to the servers `a` and `b`, with the calls 1 and 2.
-    fn gatherings(purpose: Purpose, max_bytes: usize) -> Gatherings {
+    fn fan_outs(combination: Combination, max_bytes: usize) -> FanOuts {
         let request = Bytes::from_static(br#"{"jsonrpc":"2.0","id":7,"method":"x/list"}"#);
         let (id, method) = (Bytes::from_static(b"7"), Bytes::from_static(b"x/list"));
         let request = ForwardableRequest::read_extension(&method, request, &id, None, Moment(0)).expect("a request");
         let sent = vec![("a".into(), Ok(key(1))), ("b".into(), Ok(key(2)))];
         let (now, quota) = (Instant::now(), unlimited());
         let permit = quota.begin_call(0, now).expect("there is no quota");
-        Gatherings(vec![Gathering::new(request, purpose, now, sent, max_bytes, permit)])
+        FanOuts(vec![FanOut::new(request, combination, now, sent, max_bytes, permit)])
     }
 
-    fn merge() -> Purpose {
-        Purpose::Merge { id: "e/x".into() }
+    fn merge() -> Combination {
+        Combination::Merge { id: "e/x".into() }
     }
 
-    fn first() -> Purpose {
-        Purpose::First { uri: "skill://x".into(), id: "e/x".into(), error_kind: TargetKind::Item }
+    fn first() -> Combination {
+        Combination::FirstSuccess { uri: "skill://x".into(), id: "e/x".into(), error_kind: TargetKind::Item }
     }
 
-    fn answer(gatherings: &mut Gatherings, serial: u64, line: &Bytes) -> Next {
-        gatherings.answered(&Bytes::from_static(b"7"), key(serial), line)
+    fn answer(fan_outs: &mut FanOuts, serial: u64, line: &Bytes) -> Next {
+        fan_outs.answered(&Bytes::from_static(b"7"), key(serial), line)
     }
 
     fn merged(next: Next) -> (Vec<(String, Bytes)>, Option<u64>) {
-        let Next::Complete(gathering) = next else { panic!("it is not complete") };
-        let list = gathering.merge().expect("a list");
+        let Next::Complete(fan_out) = next else { panic!("it is not complete") };
+        let list = fan_out.merge().expect("a list");
         (list.items.into_iter().map(|(server, item)| (server.to_string(), item)).collect(), list.ttl)
     }
 
     #[test]
     fn pages_of_all_servers_are_merged_in_file_order() {
-        let mut all = gatherings(merge(), 100);
+        let mut all = fan_outs(merge(), 100);
         assert!(matches!(answer(&mut all, 2, &line(r#"{"items":[3],"ttlMs":5}"#)), Next::Wait));
         let page = answer(&mut all, 1, &line(r#"{"items":[1],"ttlMs":9,"nextCursor":"c"}"#));
         let Next::Page { server, cursor, .. } = page else { panic!("no page") };
@@ -417,11 +429,11 @@ mod tests {
 
     #[test]
     fn failed_server_and_items_beyond_the_limit_are_left_out() {
-        let mut all = gatherings(merge(), 6);
+        let mut all = fan_outs(merge(), 6);
         assert!(matches!(answer(&mut all, 1, &refusal(-32601)), Next::Wait));
         let (items, ttl) = merged(answer(&mut all, 2, &line(r#"{"items":[1,2]}"#)));
         assert_eq!((items.len(), ttl), (2, None));
-        let mut all = gatherings(merge(), 6);
+        let mut all = fan_outs(merge(), 6);
         answer(&mut all, 1, &line(r#"{"items":[1,2]}"#));
         assert_eq!(all.bytes(), 5, "the list stays in memory, and not the line");
         assert_eq!(merged(answer(&mut all, 2, &line(r#"{"items":[3,4],"nextCursor":"c"}"#))).0.len(), 2);
@@ -435,7 +447,7 @@ mod tests {
             r#"{"items":[1,2,3]}"#,
             r#"{"items":[],"resultType":"input_required"}"#,
         ] {
-            let mut all = gatherings(merge(), 6);
+            let mut all = fan_outs(merge(), 6);
             answer(&mut all, 1, &line(unusable));
             let Next::Complete(none) = answer(&mut all, 2, &refusal(-32601)) else { panic!() };
             let error = none.merge().err().flatten().expect("the first error");
@@ -446,7 +458,7 @@ mod tests {
 
     #[test]
     fn pages_before_a_failure_stay_in_the_list() {
-        let mut all = gatherings(merge(), 100);
+        let mut all = fan_outs(merge(), 100);
         answer(&mut all, 2, &refusal(-32601));
         answer(&mut all, 1, &line(r#"{"items":[1],"nextCursor":"c"}"#));
         all.page_sent(&Bytes::from_static(b"7"), "a", Ok(key(3)));
@@ -455,21 +467,21 @@ mod tests {
 
     #[test]
     fn input_that_one_of_several_servers_requires_is_an_error() {
-        let mut all = gatherings(first(), 100);
+        let mut all = fan_outs(first(), 100);
         answer(&mut all, 1, &line(r#"{"resultType":"input_required","inputRequests":{}}"#));
         let Next::Complete(failed) = answer(&mut all, 2, &refusal(-32602)) else { panic!() };
-        let error = failed.first().err().flatten().expect("an error");
+        let error = failed.first_success().err().flatten().expect("an error");
         assert!(String::from_utf8_lossy(&error).contains("--server a"), "{error:?}");
     }
 
     #[test]
     fn first_result_in_file_order_answers_as_soon_as_it_is_certain() {
         let end = |answers: &[(u64, Bytes)]| {
-            let mut all = gatherings(first(), 100);
+            let mut all = fan_outs(first(), 100);
             let mut last = None;
             for (serial, line) in answers {
-                if let Next::Complete(gathering) = answer(&mut all, *serial, line) {
-                    last = Some(gathering.first().map(|(server, line)| (server.to_string(), line)));
+                if let Next::Complete(fan_out) = answer(&mut all, *serial, line) {
+                    last = Some(fan_out.first_success().map(|(server, line)| (server.to_string(), line)));
                 }
             }
             last

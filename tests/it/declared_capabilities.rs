@@ -1,4 +1,4 @@
-//! mcpd announces what it serves: no method of an announced capability is unknown. A face announces what its server does.
+//! mcpd declares what it serves: no method of an declared capability is unknown. A face declares what its server does.
 
 use std::rc::Rc;
 
@@ -43,7 +43,7 @@ fn poor(place: &Rc<Place>, era: Era, name: &str) -> Server {
     library(place, era, name, &json!({"completions": false, "subscribe": false}))
 }
 
-/// An agent of this era at the face of `server`, or in the view of all, and what is announced to it.
+/// An agent of this era at the face of `server`, or in the view of all, and what is declared to it.
 fn introduced(era: Era, daemon: &Daemon, server: Option<&str>) -> (Agent, Value) {
     let meta = server.map_or_else(|| json!({}), |server| json!({"mcpd/server": server}));
     let (mut agent, answer) = match era {
@@ -60,8 +60,8 @@ fn introduced(era: Era, daemon: &Daemon, server: Option<&str>) -> (Agent, Value)
         }
     };
     agent.discard_notifications("notifications/tools/list_changed");
-    let announced = result(&answer).clone();
-    (agent, announced)
+    let declared = result(&answer).clone();
+    (agent, declared)
 }
 
 fn face(era: Era, daemon: &Daemon, server: &str) -> Value {
@@ -73,7 +73,7 @@ fn list(agent: &mut Agent, method: &str, kind: &str, key: &str) -> Vec<Value> {
     result(&answer)[kind].as_array().expect("a list").iter().map(|item| item[key].clone()).collect()
 }
 
-/// Requests of an announced capability, for everything that the agent has listed.
+/// Requests of an declared capability, for everything that the agent has listed.
 fn requests(agent: &mut Agent, era: Era, name: &str, capability: &Value) -> Vec<(&'static str, Value)> {
     let ids = |methods: &[&'static str]| methods.iter().map(|method| (*method, json!({"taskId": "x"}))).collect();
     match name {
@@ -117,7 +117,7 @@ fn requests(agent: &mut Agent, era: Era, name: &str, capability: &Value) -> Vec<
     }
 }
 
-/// Requests of an announced extension.
+/// Requests of an declared extension.
 fn methods(agent: &mut Agent, extension: &str) -> Vec<(&'static str, Value)> {
     match extension {
         TASKS => ["tasks/get", "tasks/update", "tasks/cancel"].map(|method| (method, json!({"taskId": "x"}))).into(),
@@ -135,7 +135,7 @@ fn methods(agent: &mut Agent, extension: &str) -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn no_method_of_an_announced_capability_is_unknown() {
+fn no_method_of_a_declared_capability_is_unknown() {
     let place = Place::new();
     let servers = [
         full(&place, Era::Legacy, "old"),
@@ -155,9 +155,9 @@ fn no_method_of_an_announced_capability_is_unknown() {
     for (era, server) in
         Era::BOTH.into_iter().flat_map(|era| faces.into_iter().chain([None]).map(move |one| (era, one)))
     {
-        let (mut agent, announced) = introduced(era, &daemon, server);
+        let (mut agent, declared) = introduced(era, &daemon, server);
         let mut called = 0;
-        for (name, capability) in announced["capabilities"].as_object().expect("an object") {
+        for (name, capability) in declared["capabilities"].as_object().expect("an object") {
             for (method, params) in requests(&mut agent, era, name, capability) {
                 let answer = agent.request(method, &params);
                 assert_ne!(answer["error"]["code"], -32601, "{era:?} {server:?} {name} {method} {params}: {answer}");
@@ -170,15 +170,15 @@ fn no_method_of_an_announced_capability_is_unknown() {
 }
 
 #[test]
-fn capability_that_no_server_has_is_not_announced() {
+fn capability_that_no_server_has_is_not_declared() {
     let place = Place::new();
     let daemon =
         Setup::with(poor(&place, Era::Legacy, "old")).server(poor(&place, Era::Modern, "new")).start_in(&place);
     let changes = json!({"listChanged": true});
     for era in Era::BOTH {
-        let (_, announced) = introduced(era, &daemon, None);
+        let (_, declared) = introduced(era, &daemon, None);
         let expected = json!({"tools": changes, "prompts": changes, "resources": changes});
-        assert_eq!(announced["capabilities"], expected, "{era:?}");
+        assert_eq!(declared["capabilities"], expected, "{era:?}");
         assert_eq!(face(era, &daemon, "old")["capabilities"], expected, "{era:?}");
     }
 }
@@ -189,8 +189,8 @@ fn server_that_is_not_known_yet_may_have_every_capability() {
     let late = poor(&place, Era::Legacy, "late").arg("--exit-unless").arg(place.path("gate"));
     let daemon = Setup::with(late).spawn_in(&place);
     daemon.wait_row("late", "has failed", |row| !row["last_error"].is_null());
-    let (mut agent, announced) = introduced(Era::Legacy, &daemon, None);
-    let capabilities = announced["capabilities"].as_object().expect("an object");
+    let (mut agent, declared) = introduced(Era::Legacy, &daemon, None);
+    let capabilities = declared["capabilities"].as_object().expect("an object");
     assert_eq!(
         capabilities.keys().collect::<Vec<_>>(),
         ["completions", "logging", "prompts", "resources", "tasks", "tools"]
@@ -252,7 +252,7 @@ fn policy_that_hides_a_kind_hides_its_capability_in_a_face() {
 }
 
 #[test]
-fn experimental_capabilities_are_announced_only_where_their_methods_reach_the_server() {
+fn experimental_capabilities_are_declared_only_where_their_methods_reach_the_server() {
     let place = Place::new();
     let more = json!({"experimental": {"vendor.x": {"a": 1.5}}});
     let ruled = library(&place, Era::Legacy, "ruled", &more).line("deny = ['sleep']");
@@ -451,9 +451,9 @@ fn method_that_is_announced_before_the_server_is_known_is_not_unknown_in_its_fac
     let place = Place::new();
     let daemon = Setup::with(poor(&place, Era::Legacy, "late")).start_in(&place);
     daemon.client(&["disable", "late"]).expect_code(0);
-    let (mut agent, announced) = introduced(Era::Legacy, &daemon, Some("late"));
-    let capabilities = &announced["capabilities"];
-    assert!(capabilities["completions"].is_object() && capabilities["resources"]["subscribe"] == true, "{announced}");
+    let (mut agent, declared) = introduced(Era::Legacy, &daemon, Some("late"));
+    let capabilities = &declared["capabilities"];
+    assert!(capabilities["completions"].is_object() && capabilities["resources"]["subscribe"] == true, "{declared}");
     daemon.client(&["enable", "late"]).expect_code(0);
     until("it is listed", || (list(&mut agent, "prompts/list", "prompts", "name") == ["greet"]).then_some(()));
     let reference = json!({"type": "ref/prompt", "name": "greet"});

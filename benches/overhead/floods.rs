@@ -1,8 +1,8 @@
 //! Latency of the owner's calls while many connections of other agents want the daemon's time.
 //!
-//! The crowd connects to a profile with the quotas of a guest, and the measured agent uses the default profile of the same daemon. Its
-//! calls beside the crowd are compared with its calls at rest. The crowd itself takes time of the client's core, so a ratio above 1 does
-//! not all come from mcpd. A third measurement shows what a crowd costs that nothing slows down: it connects to a sink beside mcpd, on the
+//! The flood connects to a profile with the quotas of a guest, and the measured agent uses the default profile of the same daemon. Its
+//! calls during the flood are compared with its calls at rest. The flood itself takes time of the client's core, so a ratio above 1 does
+//! not all come from mcpd. A third measurement shows what a flood costs that nothing slows down: it connects to a sink beside mcpd, on the
 //! core of mcpd, which accepts, reads and closes without a pause.
 
 use std::io::{self, Write};
@@ -25,9 +25,9 @@ use crate::table::{Marker, Table};
 /// The active tools of the echo server.
 const TOOLS: usize = 6;
 
-/// What the connections of a crowd do.
+/// What the connections of a flood do.
 #[derive(Clone, Copy)]
-enum Crowd {
+enum Flood {
     /// Far more connections than the profile may have.
     Connects,
     /// Many connections send lines that never end, and are closed.
@@ -36,35 +36,35 @@ enum Crowd {
     IsRefused,
 }
 
-/// Connections of a crowd.
+/// Connections of a flood.
 const CONNECTIONS: usize = 4096;
 const HALF_LINES: usize = 100;
 /// The size of a half line, in bytes. Together they exceed `max_bytes`.
 const HALF_LINE: usize = 2 << 20;
-/// The quotas of the crowd are those of a guest.
+/// The quotas of the flood are those of a guest.
 const MAX_AGENTS: usize = 64;
-const QUOTAS: &str = "[profiles.crowd]\nmax_agents = 64\nmax_bytes = \"64MiB\"\n";
+const QUOTAS: &str = "[profiles.flood]\nmax_agents = 64\nmax_bytes = \"64MiB\"\n";
 
-/// Few, since a crowd that has to wait takes seconds.
+/// Few, since a flood that has to wait takes seconds.
 const ROUNDS: usize = 5;
-/// The least time of one measurement, in which a crowd makes its effect felt.
+/// The least time of one measurement, in which a flood makes its effect felt.
 const MIN_TIME: Duration = Duration::from_millis(500);
 
-const CROWDS: [(&str, Crowd); 3] = [
-    ("4096 connections", Crowd::Connects),
-    ("100 half-sent lines", Crowd::SendsHalfLines),
-    ("refused connections without pause", Crowd::IsRefused),
+const FLOODS: [(&str, Flood); 3] = [
+    ("4096 connections", Flood::Connects),
+    ("100 incomplete lines", Flood::SendsHalfLines),
+    ("continuous refused connections", Flood::IsRefused),
 ];
 
 /// The hidden argument that makes this program the sink; the socket's path follows it.
 pub(crate) const SINK_MODE: &str = "sink";
 
 pub(crate) fn measure() -> io::Result<Table> {
-    let mut table = Table::new(["at rest", "crowd at a sink", "crowd at mcpd"], 0);
-    for (what, crowd) in CROWDS {
+    let mut table = Table::new(["at rest", "flood at a sink", "flood at mcpd"], 0);
+    for (what, flood) in FLOODS {
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..ROUNDS {
-            for (all, one) in times.iter_mut().zip(beside(crowd)?) {
+            for (all, one) in times.iter_mut().zip(during(flood)?) {
                 all.push(one);
             }
         }
@@ -76,8 +76,8 @@ pub(crate) fn measure() -> io::Result<Table> {
     Ok(table)
 }
 
-/// Times of an agent's small calls, in µs: at rest, beside a crowd at a sink, and beside a crowd at mcpd.
-fn beside(crowd: Crowd) -> io::Result<[Vec<f64>; 3]> {
+/// Times of an agent's small calls, in µs: at rest, during a flood at a sink, and during a flood at mcpd.
+fn during(flood: Flood) -> io::Result<[Vec<f64>; 3]> {
     let command = std::env::current_exe()?;
     let (command, mode) = (command.display(), Era::Legacy.mode());
     let config = format!("{QUOTAS}[servers.echo]\ncommand = '{command}'\nargs = ['{mode}', '{TOOLS}']\n");
@@ -88,13 +88,13 @@ fn beside(crowd: Crowd) -> io::Result<[Vec<f64>; 3]> {
     let request = Request::call("echo__echo", "hello");
     await_answer(&mut agent, &request)?;
     let at_rest = calls(&mut agent, &request, || true)?;
-    let [at_sink, at_mcpd] = [sink.socket().to_owned(), middle.profile_socket("crowd")].map(|socket| {
+    let [at_sink, at_mcpd] = [sink.socket().to_owned(), middle.profile_socket("flood")].map(|socket| {
         let (stop, is_complete) = (AtomicBool::new(false), AtomicBool::new(false));
         thread::scope(|scope| {
-            let crowd = scope.spawn(|| gather(crowd, &socket, &stop, &is_complete));
-            let times = calls(&mut agent, &request, || is_complete.load(Ordering::Relaxed) || crowd.is_finished());
+            let flood = scope.spawn(|| send_flood(flood, &socket, &stop, &is_complete));
+            let times = calls(&mut agent, &request, || is_complete.load(Ordering::Relaxed) || flood.is_finished());
             stop.store(true, Ordering::Relaxed);
-            crowd.join().map_err(|_| io::Error::other("the crowd's thread panicked"))??;
+            flood.join().map_err(|_| io::Error::other("the flood's thread panicked"))??;
             times
         })
     });
@@ -112,12 +112,12 @@ fn calls(agent: &mut Connection, request: &Request, is_over: impl Fn() -> bool) 
     Ok(times)
 }
 
-/// Connects a crowd until `stop`. `is_complete`: each of its connections was made once.
-fn gather(crowd: Crowd, socket: &Path, stop: &AtomicBool, is_complete: &AtomicBool) -> io::Result<()> {
+/// Connects a flood until `stop`. `is_complete`: each of its connections was made once.
+fn send_flood(flood: Flood, socket: &Path, stop: &AtomicBool, is_complete: &AtomicBool) -> io::Result<()> {
     let is_over = || stop.load(Ordering::Relaxed);
     let mut connected = Vec::new();
-    match crowd {
-        Crowd::Connects => {
+    match flood {
+        Flood::Connects => {
             for _ in 0..CONNECTIONS {
                 let connection = UnixStream::connect(socket)?;
                 // The others are refused.
@@ -130,7 +130,7 @@ fn gather(crowd: Crowd, socket: &Path, stop: &AtomicBool, is_complete: &AtomicBo
                 pause();
             }
         }
-        Crowd::SendsHalfLines => {
+        Flood::SendsHalfLines => {
             let half = vec![b'x'; HALF_LINE];
             while !is_over() {
                 connected.clear();
@@ -143,7 +143,7 @@ fn gather(crowd: Crowd, socket: &Path, stop: &AtomicBool, is_complete: &AtomicBo
                 is_complete.store(true, Ordering::Relaxed);
             }
         }
-        Crowd::IsRefused => {
+        Flood::IsRefused => {
             for _ in 0..MAX_AGENTS {
                 connected.push(UnixStream::connect(socket)?);
             }
@@ -156,7 +156,7 @@ fn gather(crowd: Crowd, socket: &Path, stop: &AtomicBool, is_complete: &AtomicBo
     Ok(())
 }
 
-/// Accepts connections and discards what they send, until it is killed. Closes those beyond the crowd's quota at once.
+/// Accepts connections and discards what they send, until it is killed. Closes those beyond the flood's quota at once.
 pub(crate) fn sink(socket: &str) -> io::Result<()> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let listener = tokio::net::UnixListener::bind(socket)?;

@@ -122,8 +122,8 @@ impl Catalog {
         self.routes[kind].iter().map(|(name, route)| (std::str::from_utf8(name).unwrap_or_default(), route))
     }
 
-    /// The index of the server that a resource is read from: the server that lists it, else the first with a matching template, else
-    /// the first with a tool that names it as its user interface. `None` if the URI is unknown or denied.
+    /// The index of the server that a resource is read from. The server that lists it comes first, then one with a matching template,
+    /// then one with a tool that names it as its UI resource. `None` if the URI is unknown or denied.
     #[must_use]
     pub fn server_of(&self, uri: &str) -> Option<usize> {
         let readings = Uri::new(uri);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{MODERN, TASKS, UNSUPPORTED_VERSION, meta};
 use crate::jsonrpc::is_id;
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::log_level::LogLevel;
 
@@ -118,8 +118,7 @@ impl Meta {
 
 /// Reads the raw name of a server.
 fn read_face(raw: &Bytes) -> Result<Arc<str>, MetaError> {
-    let name = text(raw).and_then(|name| String::from_utf8(name.into()).ok());
-    name.map(Into::into).ok_or(MetaError::Malformed("`mcpd/server` in `_meta` is not a string"))
+    string(raw).map(Into::into).ok_or(MetaError::Malformed("`mcpd/server` in `_meta` is not a string"))
 }
 
 fn modern(protocol: &Bytes, capabilities: Option<&Bytes>, level: Option<&Bytes>) -> Result<ModernMeta, MetaError> {

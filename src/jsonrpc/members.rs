@@ -71,6 +71,12 @@ pub fn text(raw: &Bytes) -> Option<Bytes> {
     text_within(raw, raw)
 }
 
+/// The text of a raw JSON string, as a `String`. `None` if it is not a string.
+#[must_use]
+pub fn string(raw: &Bytes) -> Option<String> {
+    String::from_utf8(text(raw)?.into()).ok()
+}
+
 /// Like [`text`], for a slice of `line`.
 pub(super) fn text_within(line: &Bytes, raw: &[u8]) -> Option<Bytes> {
     let inner = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;

@@ -63,6 +63,15 @@ pub const MAX_ID: usize = 8 << 10;
 /// The members of a message.
 static ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
+/// The raw error in a response line, which has its newline. `None` for another line.
+#[must_use]
+pub fn error_in(line: &Bytes) -> Option<Bytes> {
+    match parse(&line.slice(..line.len().saturating_sub(1))) {
+        Ok(Message::Response { response, .. }) => response.err(),
+        _ => None,
+    }
+}
+
 /// Parses `line`.
 ///
 /// # Errors

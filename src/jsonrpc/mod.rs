@@ -26,4 +26,4 @@ pub mod splice;
 #[cfg(test)]
 pub(crate) mod test_support;
 
-pub use self::message::{Message, MessageError, is_id, parse};
+pub use self::message::{Message, MessageError, error_in, is_id, parse};

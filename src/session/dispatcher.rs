@@ -48,13 +48,13 @@ use crate::era::{self, Era};
 use crate::extensions::SKILLS;
 use crate::jsonrpc::batch::MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
 };
 use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::jsonrpc::{Message, MessageError, parse};
+use crate::jsonrpc::{MessageError, error_in};
 use crate::list_kind::ListKind;
 use crate::logging::Limiter;
 use crate::manager::{AgentViewSource, Member, View};
@@ -561,7 +561,7 @@ impl<T: Transport> Session<T> {
             (b"notifications/progress", Some(token)) => self.server_requests.progress(&line, &token),
             (b"notifications/tasks/status", id) => self.server_requests.task_status(&line, id.as_ref()),
             (USE_FACE, Some(server)) if !self.agent.is_introduced() => {
-                if let Some(server) = text(&server).and_then(|server| String::from_utf8(server.into()).ok()) {
+                if let Some(server) = string(&server) {
                     self.view.set_face(server.into());
                 }
             }
@@ -634,7 +634,7 @@ impl<T: Transport> Session<T> {
         }
         let (modern, params) = (modern.map_err(|error| error.to_object())?, params.as_ref());
         let protocol = if modern.is_some() {
-            let face = self.view.check_face(face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?.cloned();
+            let face = self.view.check_face(face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?;
             self.record_client(params, matches!(method, Method::Discover), face);
             Some(era::MODERN)
         } else {
@@ -685,7 +685,7 @@ impl<T: Transport> Session<T> {
 
     fn initialize(&mut self, id: &Bytes, params: Option<&Bytes>) -> Result<(), ErrorObject> {
         let mut meta = params.map(InitializeMeta::of).unwrap_or_default();
-        let face = self.view.check_face(meta.face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?.cloned();
+        let face = self.view.check_face(meta.face.as_ref()).map_err(|unknown| invalid(unknown.to_string()))?;
         // Requested first, so that an agent whose `initialize` is refused can send another one.
         let permit = face.is_some().then(|| self.permit_parking(id.len())).transpose()?;
         let introduction = self.agent.initialize(params, &meta, face).map_err(invalid)?;
@@ -871,7 +871,7 @@ impl<T: Transport> Session<T> {
             ExtensionRoute::One { server, rename, access } => {
                 let Some(member) = view.servers.get(server) else { return self.unknown(&request) };
                 // The other era requires params.
-                if !request.has_params() && !member.serves(request.era()) {
+                if !member.serves(request.era()) && !request.has_params() {
                     request = request.subrequest(None).unwrap_or(request);
                 }
                 let (server, time_limits) = (&member.handle, member.config.settings.request_limit());
@@ -1522,8 +1522,7 @@ fn invalid(why: impl Into<String>) -> ErrorObject {
 
 /// Whether an error of a server claims that the daemon is stopping: `mcpd connect` would resend requests because of it.
 fn speaks_for_daemon(line: &Bytes) -> bool {
-    let response = parse(&line.slice(..line.len().saturating_sub(1)));
-    matches!(response, Ok(Message::Response { response: Err(error), .. }) if is_refusal_of_stopping_daemon(&error))
+    error_in(line).is_some_and(|error| is_refusal_of_stopping_daemon(&error))
 }
 
 fn reserved(server: &str) -> ErrorObject {

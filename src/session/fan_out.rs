@@ -15,7 +15,7 @@ use crate::jsonrpc::entries::elements;
 use crate::jsonrpc::mcpd_error::Delivery;
 use crate::jsonrpc::members::{each, members};
 use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND};
-use crate::jsonrpc::{Message, parse};
+use crate::jsonrpc::{Message, error_in, parse};
 use crate::server::messages::call::{AccessTarget, CallKey, TargetKind};
 
 /// Maximum number of pages of one server's list. Later ones are left out.
@@ -199,13 +199,11 @@ impl FanOut {
 
     /// What a call to a server needs to be exposed.
     pub(super) fn access(combination: &Combination) -> AccessTarget {
-        let (id, item) = match combination {
+        let (id, skill) = match combination {
             Combination::Merge { id } => (id, None),
-            Combination::FirstSuccess { id, uri, .. } => {
-                (id, Some(AccessTarget::Skill(Bytes::copy_from_slice(uri.as_bytes()))))
-            }
+            Combination::FirstSuccess { id, uri, .. } => (id, Some(&**uri)),
         };
-        AccessTarget::Extension { id: Some(Arc::clone(id)), items: item.into_iter().collect() }
+        AccessTarget::extension(Arc::clone(id), skill)
     }
 
     fn bytes(&self) -> usize {
@@ -359,11 +357,9 @@ fn list_in(result: &Bytes, most: usize) -> Option<(Bytes, usize, Vec<Bytes>)> {
 }
 
 fn means_unknown(line: &Bytes) -> bool {
-    let Ok(Message::Response { response: Err(error), .. }) = parse(&line.slice(..line.len().saturating_sub(1))) else {
-        return false;
-    };
-    let code = serde_json::from_slice::<reply::ErrorObject>(&error).map(|error| error.code);
-    matches!(code, Ok(INVALID_PARAMS | RESOURCE_NOT_FOUND))
+    let code =
+        error_in(line).and_then(|error| serde_json::from_slice::<ErrorObject>(&error).ok()).map(|error| error.code);
+    matches!(code, Some(INVALID_PARAMS | RESOURCE_NOT_FOUND))
 }
 
 #[cfg(test)]

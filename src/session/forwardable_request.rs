@@ -11,7 +11,7 @@ use crate::clock::Moment;
 use crate::era::Era;
 use crate::era::request_meta::{Meta, MetaError, ModernMeta};
 use crate::extensions::{self, UI};
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::object_edit::{replace_members, without};
 use crate::jsonrpc::reply::ErrorObject;
 use crate::jsonrpc::splice::applied;
@@ -159,10 +159,9 @@ impl ExtensionRequest {
     pub(super) fn read(method: &Bytes, params: Option<&Bytes>) -> Option<Self> {
         let read = params.map(|params| members(params, ["uri", "name", "cursor"])).transpose();
         let [uri, name, cursor] = read.ok()?.unwrap_or_default();
-        let string = |raw: Bytes| String::from_utf8(text(&raw)?.into()).ok();
         Some(Self {
             method: String::from_utf8_lossy(method).into(),
-            uri: uri.and_then(string).map(Into::into),
+            uri: uri.and_then(|raw| string(&raw)).map(Into::into),
             name: name.and_then(|raw| Some((raw.clone(), text(&raw)?))),
             has_cursor: cursor.is_some_and(|raw| raw[..] != b"null"[..]),
         })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::era::request_meta::SERVER;
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{members, string};
 use crate::jsonrpc::pending::parse_own_id;
 
 /// The agent's working directory.
@@ -49,7 +49,7 @@ impl InitializeMeta {
         let Ok([cwd, connect, ids_from, face]) = members(meta, [CWD, CONNECT, IDS_FROM, SERVER]) else {
             return Self::default();
         };
-        let string = |raw: Option<Bytes>| String::from_utf8(text(&raw?)?.into()).ok();
+        let string = |raw: Option<Bytes>| string(&raw?);
         Self {
             cwd: string(cwd).filter(|cwd| Path::new(cwd).is_absolute() && !cwd.contains('\0')).map(Into::into),
             connect: string(connect).filter(|version| version.len() <= MAX_VERSION_LEN),

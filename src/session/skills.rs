@@ -1,7 +1,7 @@
 //! The Skills extension: whose skill a URI is, and which skills of a merged list the agent sees. Pure.
 //!
-//! A skill belongs to the server that lists its URI as a resource, else to the server that has the skill in the last list of the agent,
-//! else to the first server in file order that knows it. Servers need not list their skills, so an unlisted URI is requested from
+//! A skill belongs to the server that lists its URI as a resource. Otherwise the last list of skills that the agent has received
+//! decides, then the first server in file order that knows the skill. Servers need not list their skills, so an unlisted URI is requested from
 //! every server that exposes skills. Results of a server with rules on skills are filtered.
 //!
 //! Source: SEP-2640, "Listing Skills", "Getting a Skill", "Reading Skill Content", "Reading Directories".
@@ -128,13 +128,7 @@ fn route_uri(
 }
 
 fn one(server: usize, uri: Option<&str>) -> ExtensionRoute {
-    ExtensionRoute::One { server, rename: None, access: access(uri) }
-}
-
-/// What a request about a skill, or about all skills, needs to be exposed.
-fn access(uri: Option<&str>) -> AccessTarget {
-    let item = uri.map(|uri| AccessTarget::Skill(Bytes::copy_from_slice(uri.as_bytes())));
-    AccessTarget::Extension { id: Some(SKILLS.into()), items: item.into_iter().collect() }
+    ExtensionRoute::One { server, rename: None, access: AccessTarget::extension(SKILLS.into(), uri) }
 }
 
 fn permits(view: &View, server: usize, uri: &str) -> bool {

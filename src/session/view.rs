@@ -193,11 +193,15 @@ impl SessionView {
     ///
     /// # Errors
     /// If the profile does not have the server.
-    pub(super) fn check_face<'a>(&'a self, face: Option<&'a Arc<str>>) -> Result<Option<&'a Arc<str>>, UnknownServer> {
+    pub(super) fn check_face(&self, face: Option<&Arc<str>>) -> Result<Option<Arc<str>>, UnknownServer> {
         let Some(server) = face.or(self.face.as_ref()) else { return Ok(None) };
         let view = self.modern_view.view.borrow();
-        let known: Vec<_> = view.servers.iter().map(|member| Arc::clone(&member.config.name)).collect();
-        if known.contains(server) { Ok(Some(server)) } else { Err(UnknownServer { server: Arc::clone(server), known }) }
+        let known = view.servers.iter().map(|member| &member.config.name);
+        let server = Arc::clone(server);
+        if known.clone().any(|name| *name == server) {
+            return Ok(Some(server));
+        }
+        Err(UnknownServer { server, known: known.cloned().collect() })
     }
 
     /// Whether the first lists are complete in `view`, so that list requests can be answered. A modern request sees the profile's

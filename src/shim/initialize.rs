@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::jsonrpc::Message;
 use crate::jsonrpc::codec::without_marks;
-use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::splice::{Edit, splice};
 use crate::session::initialize_meta::{CONNECT, CWD, IDS_FROM, USE_FACE};
 use crate::transport::Incoming;
@@ -68,7 +68,7 @@ pub(super) fn parse_result(result: &Bytes) -> Option<InitializeResult> {
 pub(super) fn mcpd_version(info: &Bytes) -> Option<String> {
     let [name, version] = members(info, ["name", "version"]).ok()?;
     let is_mcpd = text(&name?)?[..] == *b"mcpd";
-    String::from_utf8(text(&version?)?.into()).ok().filter(|_| is_mcpd)
+    string(&version?).filter(|_| is_mcpd)
 }
 
 /// Changes values of members, and adds missing members of `_meta`.

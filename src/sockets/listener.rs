@@ -22,11 +22,11 @@ use crate::gcra::Gcra;
 /// Delay before the next attempt after `accept` has failed, for example because no file descriptor is free.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// The pause after a connection that was admitted, and after one that was refused, once a burst was accepted.
-///
-/// A flood of connections thus waits in the kernel, and does not take the daemon's time. An admitted connection costs several times as
-/// much as one that is refused for a quota.
-const PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(1)];
+/// The pause after an admitted connection, once a burst was accepted. A flood of connections thus waits in the kernel, and does not take
+/// the daemon's time.
+const ADMITTED_PAUSE: Duration = Duration::from_millis(4);
+/// The pause after a refused connection, which costs several times less.
+const REFUSED_PAUSE: Duration = Duration::from_millis(1);
 
 /// Minimum listen backlog. With a full backlog, `connect` blocks or fails.
 ///
@@ -156,7 +156,7 @@ impl Listener {
         self.fd_reserve.fill();
     }
 
-    /// Limits the rate of accepted connections. So many may be admitted at once, and wait in the kernel.
+    /// Limits the rate of accepted connections. `burst` is the number that is admitted without a pause, and the listen backlog.
     pub(crate) fn limit_rate(&mut self, burst: usize) {
         self.burst = Some(u32::try_from(burst).unwrap_or(u32::MAX));
         if !self.is_activated {
@@ -169,7 +169,7 @@ impl Listener {
     /// Counts an accepted connection, which was admitted or refused.
     pub(crate) fn count(&self, is_admitted: bool) {
         let mut rate = self.rate.get();
-        rate.count(if is_admitted { PAUSES[0] } else { PAUSES[1] }, Instant::now());
+        rate.count(if is_admitted { ADMITTED_PAUSE } else { REFUSED_PAUSE }, Instant::now());
         self.rate.set(rate);
     }
 
@@ -203,7 +203,7 @@ impl Listener {
     /// Waits until the rate permits a connection.
     async fn pause(&self) {
         let Some(burst) = self.burst else { return };
-        let pause = self.rate.get().wait(Duration::ZERO, PAUSES[0].saturating_mul(burst), Instant::now());
+        let pause = self.rate.get().wait(Duration::ZERO, ADMITTED_PAUSE.saturating_mul(burst), Instant::now());
         if !pause.is_zero() {
             sleep(pause).await;
         }

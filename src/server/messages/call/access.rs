@@ -82,6 +82,13 @@ pub enum AccessTarget {
 }
 
 impl AccessTarget {
+    /// A method of the extension `id` about the skill, or the file of a skill, with this URI, if there is one.
+    #[must_use]
+    pub fn extension(id: Arc<str>, skill: Option<&str>) -> Self {
+        let item = skill.map(|uri| Self::Skill(Bytes::copy_from_slice(uri.as_bytes())));
+        Self::Extension { id: Some(id), items: item.into_iter().collect() }
+    }
+
     /// The server's own name of a tool or prompt.
     #[must_use]
     pub fn own_name(&self) -> Option<&Arc<str>> {

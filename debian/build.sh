@@ -24,7 +24,7 @@ make_assets() {
     for shell in bash fish zsh; do
         "$program" completions "$shell" >"$package/mcpd.$shell"
     done
-    "$program" man "$package/man" >/dev/null
+    cargo run --profile dist --locked --features manual-pages --bin manual-pages -- "$package/man"
     gzip -9n "$package"/man/*.1
     changelog | gzip -9n >"$package/changelog.Debian.gz"
 }

@@ -7,6 +7,7 @@ use super::RESTART;
 use super::add::corrections::{name_for, url_without_scheme, without_query};
 use crate::config::command_line::is_url;
 use crate::config::server_keys;
+use crate::known_clients::Client;
 use crate::naming::is_server_name;
 
 /// Words in the place of a command, and what to type instead.
@@ -115,7 +116,7 @@ fn tip(error: &Error, words: &[String]) -> Option<String> {
         (ErrorKind::InvalidSubcommand, "service") => {
             row(FOREIGN_SERVICE_COMMANDS, text(ContextKind::InvalidSubcommand)?).map(str::to_owned)
         }
-        (ErrorKind::InvalidSubcommand, _) => unknown_command(text(ContextKind::InvalidSubcommand)?),
+        (ErrorKind::InvalidSubcommand, _) => unknown_command(text(ContextKind::InvalidSubcommand)?, rest),
         (ErrorKind::MissingRequiredArgument, "restart") => {
             Some(format!("`mcpd restart --all` restarts every server; to restart the daemon itself: {RESTART}"))
         }
@@ -129,14 +130,16 @@ fn row<'t>(table: &'t [(&[&str], &str)], word: &str) -> Option<&'t str> {
     table.iter().find(|(words, _)| words.contains(&word)).map(|(_, tip)| *tip)
 }
 
-fn unknown_command(word: &str) -> Option<String> {
+/// `rest`: the words after the command, which may name a client.
+fn unknown_command(word: &str, rest: &[String]) -> Option<String> {
     if POLICY_KEYS.contains(&word) {
         return Some(format!(
             "write `{word} = [\"PATTERN\"]` below `[servers.NAME]` in the configuration, then run `mcpd reload`; \
              `mcpd disable SERVER/TOOL` hides a tool until the daemon is started again"
         ));
     }
-    row(FOREIGN_COMMANDS, word).map(str::to_owned)
+    let client = rest.iter().find_map(|word| Client::named(word)).map_or("CLIENT", |client| client.word);
+    Some(row(FOREIGN_COMMANDS, word)?.replace("CLIENT", client))
 }
 
 fn unknown_argument(command: &str, argument: &str, rest: &[String]) -> Option<String> {

@@ -24,7 +24,7 @@ make_assets() {
     for shell in bash fish zsh; do
         "$program" completions "$shell" >"$package/mcpd.$shell"
     done
-    "$program" man "$package/man" >/dev/null
+    "${program%/*}/manual-pages" "$package/man"
     gzip -9n "$package"/man/*.1
     changelog | gzip -9n >"$package/changelog.Debian.gz"
 }
@@ -39,6 +39,6 @@ changelog() {
         "$version" "$maintainer" "$(LC_ALL=C date --utc --rfc-email --date="@$date")"
 }
 
-cargo build --profile dist --locked --bin mcpd
+cargo build --profile dist --locked --features manual-pages --bin mcpd --bin manual-pages
 make_assets
 cargo-deb --profile dist --no-build --locked --output "${CARGO_TARGET_DIR%/installed}/debian/"

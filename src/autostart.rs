@@ -10,6 +10,7 @@ mod log;
 mod stop;
 mod units;
 
+use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,6 +41,15 @@ pub(crate) enum StartOutcome {
     Detached(Option<PathBuf>),
 }
 
+/// What a person requires of the daemon that `mcpd start` starts.
+#[derive(Debug, Default)]
+pub(crate) struct StartOptions {
+    /// Configuration files instead of the default ones.
+    pub(crate) config: Vec<PathBuf>,
+    /// `PATH` of the terminal. A detached daemon searches it for servers before the `PATH` of a login shell.
+    pub(crate) path: Option<OsString>,
+}
+
 /// Makes sure that a daemon listens in `directory` for an agent.
 ///
 /// # Errors
@@ -51,21 +61,21 @@ pub(crate) async fn ensure(directory: &RuntimeDir) -> Result<(), AutostartError>
     if directory.is_given() {
         return Err(AutostartError::Given(directory.socket(AGENT_SOCKET)));
     }
-    start(directory).await.map(drop)
+    start(directory, &StartOptions::default()).await.map(drop)
 }
 
 /// Starts a daemon in `directory` unless one listens already.
 ///
 /// # Errors
 /// If the directory cannot be used; if the daemon could not be started, ended at once, or does not listen after 10 s.
-pub(crate) async fn start(directory: &RuntimeDir) -> Result<StartOutcome, AutostartError> {
-    timeout(TOTAL_TIMEOUT, start_once(directory)).await.unwrap_or(Err(AutostartError::Timeout { log: None }))
+pub(crate) async fn start(directory: &RuntimeDir, options: &StartOptions) -> Result<StartOutcome, AutostartError> {
+    timeout(TOTAL_TIMEOUT, start_once(directory, options)).await.unwrap_or(Err(AutostartError::Timeout { log: None }))
 }
 
 /// Starts the unit if it has failed, else returns `None`.
 pub(crate) async fn start_failed(directory: &RuntimeDir) -> Option<Result<StartOutcome, AutostartError>> {
     match Units::find(directory).await?.state() {
-        UnitState::Failed(_) => Some(start(directory).await),
+        UnitState::Failed(_) => Some(start(directory, &StartOptions::default()).await),
         _ => None,
     }
 }
@@ -85,7 +95,7 @@ pub(crate) fn may_be_socket_activated(directory: &RuntimeDir) -> bool {
 }
 
 /// Starts a daemon while no other process does.
-async fn start_once(directory: &RuntimeDir) -> Result<StartOutcome, AutostartError> {
+async fn start_once(directory: &RuntimeDir, options: &StartOptions) -> Result<StartOutcome, AutostartError> {
     directory.create()?;
     let io = |source| SocketError::Io { operation: "lock", path: directory.path().to_owned(), source };
     let lock = File::open(directory.path()).map_err(io)?;
@@ -100,6 +110,7 @@ async fn start_once(directory: &RuntimeDir) -> Result<StartOutcome, AutostartErr
         }
     }
     match Units::find(directory).await {
+        Some(_) if !options.config.is_empty() => Err(AutostartError::UnitConfiguration),
         Some(units) => {
             units.start(START_TIMEOUT).await?;
             timeout(START_TIMEOUT, until_listens(directory)).await.map_err(|_| AutostartError::Elsewhere)?;
@@ -107,7 +118,7 @@ async fn start_once(directory: &RuntimeDir) -> Result<StartOutcome, AutostartErr
         }
         // The kernel may not show who holds the lock.
         None if listens(directory).await => Ok(StartOutcome::AlreadyRunning),
-        None => detached::start(directory).await,
+        None => detached::start(directory, options).await,
     }
 }
 

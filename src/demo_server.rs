@@ -1,4 +1,4 @@
-//! `mcpd demo-server`: an MCP server with four tools and one resource.
+//! The server of `mcpd demo`: an MCP server with four tools and one resource.
 //!
 //! `mcpd demo` and the examples of the library use it, so that they need no installed server. It uses no part of the daemon.
 
@@ -14,7 +14,7 @@ use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS, METHOD_NOT_FOUND,
 use crate::jsonrpc::{Message, parse};
 
 /// The argument that starts a program as the server.
-const ARGUMENT: &str = "mcpd-demo-server";
+pub(crate) const ARGUMENT: &str = "demo-server";
 const GUIDE_URI: &str = "demo://guide";
 /// MCP 2025-11-25, `server/resources`, "Error Handling".
 const RESOURCE_NOT_FOUND: i32 = -32002;
@@ -39,8 +39,7 @@ pub fn run_if_server() -> Option<ExitCode> {
 }
 
 /// Serves standard input and output until the input ends.
-#[must_use]
-pub fn run() -> ExitCode {
+fn run() -> ExitCode {
     let mut stdout = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { return ExitCode::FAILURE };

@@ -61,6 +61,6 @@ pub use manager::{ExposedTool, Manager, ManagerError, ResourceTool};
 pub use server::{GuardProgram, HealthOverride};
 pub use tool::Tool;
 
-/// Runs the `mcpd` program.
+/// The `mcpd` program, and its command line.
 #[doc(hidden)]
-pub use cli::main;
+pub use cli::{command_line, main};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = mcpd::guard::run_if_guard() {
+    if let Some(code) = mcpd::guard::run_if_guard().or_else(mcpd::demo_server::run_if_server) {
         return code;
     }
     mcpd::main()

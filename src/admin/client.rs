@@ -14,10 +14,9 @@ use super::{
     AdminEvent, CallsRequest, CallsSummary, DaemonMessage, EnvironmentChanges, LogsRequest, LogsSummary, Notification,
     Params, ProcessReport, Request, Response, ToolsRequest,
 };
-use super::{CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
+use super::{CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
 use crate::jsonrpc::reply::INVALID_PARAMS;
 use crate::manager::Toggle;
-use crate::server::HealthOverride;
 use crate::sockets::{self, ExpectedListener};
 
 /// A daemon normally answers within milliseconds.
@@ -27,7 +26,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// Nothing listens on the socket at this path.
-    #[error("not running: no daemon at {}; `mcpd start` starts one; where systemd runs, `mcpd service install` starts one at each login", .0.display())]
+    #[error("not running: no daemon at {}", .0.display())]
     NotRunning(PathBuf),
     /// The process that listens there is not this user's daemon.
     #[error("{0}")]
@@ -97,8 +96,6 @@ pub enum ServerAction {
     Restart,
     /// Enables or disables it or one of its tools, until the next toggle or daemon start.
     Toggle(Toggle),
-    /// Overrides the result of its health checks.
-    OverrideHealth(HealthOverride),
 }
 
 /// Performs `action` on `server` and waits for the outcome.
@@ -119,10 +116,6 @@ pub async fn control(path: &Path, action: ServerAction, server: &str) -> Result<
             };
             (params.tool, params.stop) = (tool, stop);
             method
-        }
-        ServerAction::OverrideHealth(health_override) => {
-            params.health_override = Some(health_override);
-            HEALTH
         }
     };
     Connection::request(path, method, params).await?.late_response().await

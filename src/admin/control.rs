@@ -1,4 +1,4 @@
-//! The methods that change servers: `restart`, `enable`, `disable`, `health` and `reload`.
+//! The methods that change servers: `restart`, `enable`, `disable` and `reload`.
 //!
 //! Each starts its action at once and waits for the outcome for a bounded time. The action continues if the operator leaves.
 
@@ -14,7 +14,7 @@ use super::operator::{
     Access, Operator, ReloadRequest, event, refuse, refuse_overload, respond, send, stopping, unknown_server,
 };
 use super::report::{ControlReport, ReloadReport};
-use super::{AdminEvent, Answer, DISABLE, ENABLE, EnvironmentChanges, HEALTH, Params};
+use super::{AdminEvent, Answer, DISABLE, ENABLE, EnvironmentChanges, Params};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR, INVALID_PARAMS};
 use crate::manager::{ManagerError, ServerOutcome, Toggle};
 
@@ -41,7 +41,6 @@ pub(super) async fn answer(
     let outcome = async {
         match method {
             ENABLE | DISABLE => manager.toggle_and_wait(server, toggle(method, params)).await,
-            HEALTH => manager.override_health_and_wait(server, params.health_override.unwrap_or_default()).await,
             _ => manager.restart_and_wait(server).await,
         }
     };

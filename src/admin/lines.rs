@@ -20,8 +20,8 @@ pub(super) struct NextLine {
 }
 
 pub(super) struct MergedLines {
-    /// Reads only this server's log.
-    only: Option<String>,
+    /// Reads only the logs of these servers, if there are any.
+    only: Vec<String>,
     sources: Vec<Source>,
 }
 
@@ -47,12 +47,16 @@ impl Source {
 
 impl MergedLines {
     /// Starts with the last `last` lines.
-    pub(super) fn new(view: &View, only: Option<String>, last: usize) -> Self {
-        let is_selected = |member: &&Member| only.as_deref().is_none_or(|only| *only == **member.handle.name());
-        let sources: Vec<_> = view.servers.iter().filter(is_selected).map(|member| Source::new(member, last)).collect();
-        let mut lines = Self { only, sources };
+    pub(super) fn new(view: &View, only: Vec<String>, last: usize) -> Self {
+        let mut lines = Self { only, sources: Vec::new() };
+        let selected = view.servers.iter().filter(|member| lines.selects(member));
+        lines.sources = selected.map(|member| Source::new(member, last)).collect();
         lines.skip_all_but(last);
         lines
+    }
+
+    fn selects(&self, member: &Member) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| *only == **member.handle.name())
     }
 
     /// Skips the oldest lines across all servers, so that `last` remain.
@@ -91,8 +95,7 @@ impl MergedLines {
         self.sources.retain(|source| !source.log.is_closed() || source.reader.next_read().is_some());
         for member in &servers.servers {
             let log = member.handle.stderr();
-            let is_selected = self.only.as_deref().is_none_or(|only| *only == **member.handle.name());
-            if is_selected && !log.is_closed() && !self.sources.iter().any(|source| source.log.is_same(log)) {
+            if self.selects(member) && !log.is_closed() && !self.sources.iter().any(|source| source.log.is_same(log)) {
                 self.sources.push(Source::new(member, usize::MAX));
             }
         }

@@ -23,13 +23,13 @@ const READ_INTERVAL: Duration = Duration::from_millis(100);
 /// Answers request `id`. With `follow` it returns when the operator sends another message or disconnects.
 pub(super) async fn answer(operator: &mut Operator, id: u64, request: LogsRequest, access: &Access) -> io::Result<()> {
     let Ok(_permit) = access.long_requests.try_acquire() else { return refuse_overload(operator, id).await };
-    let LogsRequest { last, server, follow } = request;
+    let LogsRequest { last, servers, follow } = request;
     let view = access.view.clone();
-    let unknown = server.as_deref().and_then(|server| unknown_server(&view.borrow(), server));
+    let unknown = servers.iter().find_map(|server| unknown_server(&view.borrow(), server));
     if let Some(error) = unknown {
         return refuse(operator, Some(id), error).await;
     }
-    let mut lines = MergedLines::new(&view.borrow(), server, last);
+    let mut lines = MergedLines::new(&view.borrow(), servers, last);
     while timeout(OPERATOR_TIMEOUT, send_burst(operator, &mut lines)).await?? {}
     respond(operator, Some(id), Answer::Logs(LogsSummary {})).await?;
     if follow { follow_lines(operator, &mut lines, view).await } else { Ok(()) }

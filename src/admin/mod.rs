@@ -15,7 +15,6 @@
 //! | `restart` | `server` | a notification `waiting`, then [`report::ControlReport`] |
 //! | `enable` | `server`; `tool`, to enable only one | as above |
 //! | `disable` | `server`; `tool`, to disable only one; `stop`, to stop the server | as above |
-//! | `health` | `server`, `health_override` | as above |
 //! | `reload` | `environment`, to change variables | a notification `waiting`, then [`report::ReloadReport`] |
 
 mod calls;
@@ -45,7 +44,6 @@ pub(crate) use self::serve::{Activity, serve};
 use crate::calls::ToolFilter;
 use crate::calls::report::CallReport;
 use crate::jsonrpc::reply::ErrorObject;
-use crate::server::HealthOverride;
 
 /// A request to the daemon.
 #[derive(Debug, Serialize, Deserialize)]
@@ -76,7 +74,7 @@ struct Params {
     /// With `reload`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     environment: Option<EnvironmentChanges>,
-    /// With `restart`, `enable`, `disable` and `health`.
+    /// With `restart`, `enable` and `disable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,
     /// With `disable`.
@@ -85,9 +83,6 @@ struct Params {
     /// With `enable` and `disable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
-    /// With `health`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    health_override: Option<HealthOverride>,
 }
 
 /// Selects call records.
@@ -119,9 +114,9 @@ pub struct CallsSummary {
 pub struct LogsRequest {
     /// Maximum number of existing lines.
     pub last: usize,
-    /// Only this server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server: Option<String>,
+    /// Only these servers; empty for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<String>,
     /// Also sends lines that are written later, until the connection closes.
     pub follow: bool,
 }
@@ -225,7 +220,6 @@ const LOG_LEVEL: &str = "log_level";
 const RESTART: &str = "restart";
 const ENABLE: &str = "enable";
 const DISABLE: &str = "disable";
-const HEALTH: &str = "health";
 const RELOAD: &str = "reload";
 const TOOLS: &str = "tools";
 /// Largest admin message, in bytes.

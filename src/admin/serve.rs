@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::channel::channel;
 use super::operator::{Access, OPERATOR_TIMEOUT, Operator, Query, ask, refuse, respond};
-use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, HEALTH, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
+use super::{Answer, CALLS, CHECK, DISABLE, ENABLE, LOG_LEVEL, LOGS, PROCESS, RELOAD, RESTART, STATUS, TOOLS};
 use super::{Request, calls, check, control, logs, process, tools};
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
@@ -86,7 +86,7 @@ async fn answer(request: io::Result<Request>, operator: &mut Operator, access: &
         LOGS => return logs::answer(operator, request.id, request.params.logs.unwrap_or_default(), access).await,
         TOOLS => return tools::answer(operator, request.id, request.params.tools.unwrap_or_default(), access).await,
         RELOAD => return control::reload(operator, request.id, request.params.environment, access).await,
-        method @ (RESTART | ENABLE | DISABLE | HEALTH) => {
+        method @ (RESTART | ENABLE | DISABLE) => {
             return control::answer(operator, (request.id, method), &request.params, access).await;
         }
         method => {

@@ -1,5 +1,6 @@
 //! Starts a detached daemon: in its own session, with the login environment, and reparented to init.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
@@ -10,7 +11,7 @@ use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::log::Log;
-use super::{AutostartError, START_TIMEOUT, StartOutcome, listens, until_listens};
+use super::{AutostartError, START_TIMEOUT, StartOptions, StartOutcome, listens, until_listens};
 use crate::detach;
 use crate::login_env::{self, Variables};
 use crate::sockets::{RuntimeDir, SocketError};
@@ -22,9 +23,9 @@ const CONFIGURATION_EXIT_CODE: i32 = 2;
 const NO_LOG: &str = "its log cannot be written; run `mcpd serve` in a terminal to see the reason";
 
 /// Starts a daemon, and waits until it listens.
-pub(super) async fn start(directory: &RuntimeDir) -> Result<StartOutcome, AutostartError> {
+pub(super) async fn start(directory: &RuntimeDir, options: &StartOptions) -> Result<StartOutcome, AutostartError> {
     let login = login_env::environment(std::env::vars_os()).await;
-    let environment = daemon_environment(directory, login.variables);
+    let environment = daemon_environment(directory, options, login.variables);
     let log = Log::open(directory, &environment).ok();
     if let (Some(log), Some(trouble)) = (&log, &login.trouble) {
         log.note(trouble);
@@ -33,7 +34,7 @@ pub(super) async fn start(directory: &RuntimeDir) -> Result<StartOutcome, Autost
     let path = || log.as_ref().map(|log| log.path.clone());
     while Instant::now() < deadline && !listens(directory).await {
         let before = log.as_ref().map_or(0, Log::length);
-        let mut watcher = spawn(directory, &environment, log.as_ref())?;
+        let mut watcher = spawn(directory, options, &environment, log.as_ref())?;
         // The watcher lives until this pipe closes. Closing it does not end the daemon. `wait` would close it.
         let _stdin = watcher.stdin.take();
         let status = tokio::select! {
@@ -59,8 +60,12 @@ pub(super) async fn start(directory: &RuntimeDir) -> Result<StartOutcome, Autost
     }
 }
 
-/// The login environment, changed so that the daemon serves in `directory`.
-fn daemon_environment(directory: &RuntimeDir, mut variables: Variables) -> Variables {
+/// The login environment, changed so that the daemon serves in `directory` and searches the directories of `options.path` first.
+fn daemon_environment(directory: &RuntimeDir, options: &StartOptions, mut variables: Variables) -> Variables {
+    if let Some(terminal) = &options.path {
+        let path = joined_paths(terminal, variables.get(OsStr::new("PATH")));
+        variables.insert("PATH".into(), path);
+    }
     let mut set = |name: &str, value: Option<OsString>| match value {
         Some(value) => drop(variables.insert(name.into(), value)),
         None => drop(variables.remove(OsStr::new(name))),
@@ -74,10 +79,27 @@ fn daemon_environment(directory: &RuntimeDir, mut variables: Variables) -> Varia
     variables
 }
 
-fn spawn(directory: &RuntimeDir, environment: &Variables, log: Option<&Log>) -> io::Result<Child> {
+/// The absolute directories of both, each once. A relative one would be another directory for the daemon.
+fn joined_paths(first: &OsStr, second: Option<&OsString>) -> OsString {
+    let mut directories: Vec<_> = std::env::split_paths(first).collect();
+    directories.extend(second.into_iter().flat_map(std::env::split_paths));
+    let mut seen = HashSet::new();
+    directories.retain(|directory| directory.is_absolute() && seen.insert(directory.clone()));
+    std::env::join_paths(directories).unwrap_or_else(|_| first.to_owned())
+}
+
+fn spawn(
+    directory: &RuntimeDir,
+    options: &StartOptions,
+    environment: &Variables,
+    log: Option<&Log>,
+) -> io::Result<Child> {
     let mut arguments: Vec<OsString> = vec!["serve".into()];
     if directory.is_given() {
         arguments.extend(["--runtime-dir".into(), std::path::absolute(directory.path())?.into_os_string()]);
+    }
+    for file in &options.config {
+        arguments.extend(["--config".into(), std::path::absolute(file)?.into_os_string()]);
     }
     let mut outputs = [Stdio::null(), Stdio::null()];
     if let Some(log) = log {

@@ -15,6 +15,12 @@ pub(crate) enum AutostartError {
     Given(PathBuf),
     #[error(transparent)]
     Directory(#[from] SocketError),
+    /// The unit has its own configuration.
+    #[error(
+        "{SERVICE} is installed and uses the default configuration: leave out `--config`, or add `--runtime-dir DIR` to start \
+         another daemon"
+    )]
+    UnitConfiguration,
     /// systemd has the unit, but did not start it.
     #[error("systemd did not start {SERVICE}: {why}\n  {}", unit_help(*is_configuration))]
     Unit {
@@ -56,9 +62,14 @@ impl AutostartError {
         text.lines().take(2).map(str::trim).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether the configuration has to be corrected.
+    /// Whether the configuration, or the choice of it, has to be corrected.
     pub(crate) fn is_configuration(&self) -> bool {
-        matches!(self, Self::Unit { is_configuration: true, .. } | Self::Exit { is_configuration: true, .. })
+        matches!(
+            self,
+            Self::UnitConfiguration
+                | Self::Unit { is_configuration: true, .. }
+                | Self::Exit { is_configuration: true, .. }
+        )
     }
 }
 

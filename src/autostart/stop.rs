@@ -31,8 +31,8 @@ pub(crate) struct StopReport {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StopError {
     /// No daemon runs, and systemd does not listen for one.
-    #[error("not running: no daemon in {}", .0.display())]
-    NotRunning(PathBuf),
+    #[error("no daemon runs")]
+    NotRunning,
     /// The daemon or one of its servers still runs.
     #[error(
         "process {pid} has not ended within {}; `mcpd stop --force` kills it",
@@ -66,7 +66,7 @@ pub(crate) async fn stop(directory: &RuntimeDir, force: bool, limit: Duration) -
     };
     let Some(family) = family else {
         return match units.is_empty() {
-            true => Err(StopError::NotRunning(directory.path().to_owned())),
+            true => Err(StopError::NotRunning),
             false => Ok(StopReport { pid: None, units }),
         };
     };

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, stderr, stdin};
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 
-use clap::{Args, Command};
+use clap::{Args, Command, ValueEnum};
 use serde::Serialize;
 
 use self::corrections::{is_escaped, misplaced_options, url_without_scheme, without_query};
@@ -14,7 +14,7 @@ use super::config_edit::{EditOptions, secrets_directory};
 use super::import::{prompt, write};
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
-use crate::config::command_line::{Spelling, command_line, is_url};
+use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
 use crate::config::edit::Setting;
 use crate::config::edit::file::ConfigFile;
 use crate::config::import::{Plan, known_sandbox};
@@ -33,14 +33,17 @@ pub(super) struct Add {
     /// URL of the server, instead of a command or URL at the end
     #[arg(long)]
     url: Option<String>,
+    /// How other programs name the kind of a server. mcpd finds out by itself
+    #[arg(short, long, value_enum, hide = true)]
+    transport: Option<Transport>,
     /// HTTP header of every request to the server; repeatable. A secret is moved to a file of its own
-    #[arg(long, value_name = "NAME: VALUE")]
+    #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     header: Vec<String>,
     /// Certificate authorities (PEM) to trust for this server, beside the system's
     #[arg(long, value_name = "FILE")]
     ca_file: Option<String>,
     /// Environment variable of the server; repeatable. A secret is moved to a file of its own
-    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "url")]
+    #[arg(short, long, value_name = "NAME=VALUE", conflicts_with = "url")]
     env: Vec<String>,
     /// Working directory of the server [default: your home directory]
     #[arg(long, value_name = "DIR", conflicts_with = "url")]
@@ -53,8 +56,7 @@ pub(super) struct Add {
     #[arg(long, value_name = "LEVEL", value_parser = sandbox_level, conflicts_with = "url")]
     sandbox: Option<SandboxLevel>,
     /// Accept a stricter sandbox if the server is known to work in it
-    // Without `-y`, which belongs to a command such as npx if the server's name is missing.
-    #[arg(long)]
+    #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
     options: EditOptions,
@@ -68,6 +70,17 @@ pub(super) struct Add {
     )]
     command: Vec<String>,
 }
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Transport {
+    Stdio,
+    #[value(alias = "streamable-http")]
+    Http,
+    Sse,
+}
+
+/// Programs whose own option `-y` is likely to follow them, so that the name of the server is missing.
+const PROGRAMS_WITH_YES: [&str; 6] = ["bunx", "npm", "npx", "pnpm", "pnpx", "yarn"];
 
 pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
     let line: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -89,6 +102,15 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
     if !is_server_name(name) {
         let fitted = fitted_name(name, "server");
         return Err(usage(format!("`{}` cannot name a server: write `{fitted}`", name.escape_debug())));
+    }
+    if let Some(at) = line.iter().position(|word| word == name)
+        && PROGRAMS_WITH_YES.contains(&&**name)
+        && line.get(at + 1).is_some_and(|next| next == "-y")
+    {
+        let command = without_secrets(&line[at..]).join(" ");
+        return Err(usage(format!(
+            "the server's name is missing before the command, for example: mcpd add NAME {command}"
+        )));
     }
     let path = options.path()?;
     let file = ConfigFile::open(&path).map_err(|error| usage(format!("cannot read {}: {error}", path.display())))?;
@@ -252,7 +274,17 @@ fn is_program(command: &str) -> bool {
 }
 
 fn settings(add: &Add, line: &[String]) -> Result<Vec<(String, Setting)>, String> {
-    let mut settings = match launch(add, line)? {
+    let launch = launch(add, line)?;
+    match (&launch, add.transport) {
+        (Launch::Command(_), Some(Transport::Http | Transport::Sse)) => {
+            return Err("a URL is missing: `--transport http` is for a server at a URL".to_owned());
+        }
+        (Launch::Url(_), Some(Transport::Stdio)) => {
+            return Err("a command is missing: `--transport stdio` is for a server that mcpd starts".to_owned());
+        }
+        _ => {}
+    }
+    let mut settings = match launch {
         Launch::Url(url) => url_settings(add, &url)?,
         Launch::Command(words) => command_settings(add, &words)?,
     };

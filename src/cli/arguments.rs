@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory, Parser, Subcommand, value_parser};
 
 use super::completions::Shell;
 use crate::known_clients::{CLIENTS, Client};
@@ -17,6 +17,18 @@ pub(super) struct Arguments {
     pub(super) runtime_dir: Option<PathBuf>,
     #[command(subcommand)]
     pub(super) command: Command,
+}
+
+/// Commands that connect to no daemon. They refuse `--runtime-dir`.
+pub(super) const WITHOUT_DAEMON: [&str; 4] = ["completions", "demo", "schema", "service"];
+
+/// The definition of the command line.
+pub fn command_line() -> clap::Command {
+    // It replaces the global option below these commands, so that their `--help` does not list it.
+    let hidden =
+        Arg::new("runtime_dir").long("runtime-dir").value_parser(value_parser!(PathBuf)).global(true).hide(true);
+    let hide = |program: clap::Command, name| program.mut_subcommand(name, |command| command.arg(hidden.clone()));
+    WITHOUT_DAEMON.into_iter().fold(Arguments::command(), hide)
 }
 
 /// Parses the name of a known client. Errors, `--help` and completions list all of them.
@@ -36,13 +48,16 @@ pub(super) enum Command {
     ///
     /// If the units of `mcpd service install` are installed, systemd starts it. Otherwise it runs detached from this terminal. Exits
     /// with 2 if the configuration is not valid.
-    Start,
+    #[command(alias = "up")]
+    Start(super::start::Start),
     /// Stop the daemon, and wait until it and all servers have ended
     ///
     /// If systemd runs it, its units are stopped, including the sockets. The next `mcpd connect`, `mcpd start` or login starts it
     /// again. Exits with 3 if no daemon runs.
+    #[command(alias = "down")]
     Stop(super::stop::Stop),
-    /// Show servers, agents and profiles, problems first
+    /// Show servers and agents, problems first
+    #[command(alias = "ps")]
     Status(super::status::Status),
     /// List the tools that agents see, with their cost in tokens; or describe one tool
     Tools(super::tools::Tools),
@@ -59,6 +74,7 @@ pub(super) enum Command {
     /// Add a server to the configuration; the rest of the file stays as it is
     Add(super::add::Add),
     /// Remove a server from the configuration; the rest of the file stays as it is
+    #[command(aliases = ["rm", "delete"])]
     Remove(super::remove::Remove),
     /// Add the servers of other clients to the configuration; the rest of the file stays as it is
     Import(super::import::Import),
@@ -66,9 +82,7 @@ pub(super) enum Command {
     ///
     /// SIGHUP does the same. A new server is started. For a changed server, the new process is started first, and the old one is
     /// stopped only if the new one is ready. Exits with 2 if the configuration is not valid, and changes nothing. Exits with 1 if a new or changed server does not start.
-    Reload(super::reload::Reload),
-    /// Show or change the log filter of the running daemon, until it ends
-    LogLevel(super::log_level::LogLevel),
+    Reload(super::reload::Arguments),
     /// Find problems and print their solutions: runtime directory, daemon, configuration, servers and clients
     ///
     /// Changes nothing. If no daemon runs, each server is started for the test and stopped again. Exits with 1 if there is a problem.
@@ -86,17 +100,13 @@ pub(super) enum Command {
     Schema,
     /// Run the daemon as a systemd user service, from each login on
     Service(super::service::Arguments),
-    /// Connect standard input and output to the daemon, for agents that launch a command
+    /// Connect an agent: agents launch it as their MCP server; with the name of a client it prints the entry to add there
     Connect(super::connect::Arguments),
     /// Print the completion script of a shell; it completes commands, servers and tools
     Completions {
         /// The shell
         shell: Shell,
     },
-    /// Print the manual page of mcpd, or write the pages of all commands
-    Man(super::man::ManPages),
     /// Show what mcpd does, with a built-in server; needs no configuration
     Demo,
-    /// Run the MCP server of the demonstration, on standard input and output
-    DemoServer,
 }

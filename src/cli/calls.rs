@@ -24,7 +24,7 @@ pub(super) struct Calls {
     #[arg(short, long)]
     follow: bool,
     /// Show only calls to this server
-    #[arg(long, value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
+    #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completions::servers))]
     server: Option<String>,
     /// Show only calls of this tool: its exposed name, or SERVER/TOOL
     #[arg(long, value_name = "TOOL", add = ArgValueCompleter::new(completions::tools))]
@@ -33,7 +33,7 @@ pub(super) struct Calls {
     #[arg(long)]
     json: bool,
     /// Number of recorded calls to show
-    #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 20)]
+    #[arg(short = 'n', long = "last", alias = "tail", value_name = "N", default_value_t = 20)]
     last: usize,
 }
 

@@ -34,6 +34,9 @@ pub(super) struct Arguments {
     /// config.d/*.toml beside it]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// The same, as an option like that of other commands
+    #[arg(long, value_name = "FILE", hide = true)]
+    config: Vec<PathBuf>,
     /// Exit with 1 if there are warnings
     #[arg(long)]
     strict: bool,
@@ -46,7 +49,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, directory: Option<RuntimeDir>) -> ExitCode {
-    let loaded = config::load(&arguments.files, &Process);
+    let loaded = config::load(&[&arguments.files[..], &arguments.config].concat(), &Process);
     let known = |server: &ServerConfig| -> Option<Lists> { last_known(&cache_directory()?, server) };
     let findings = match &loaded {
         Ok(loaded) => Findings::of(loaded, known),

@@ -8,12 +8,12 @@ mod typed;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, ValueEnum};
+use clap::ValueEnum;
 use clap_complete::CompleteEnv;
 use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Zsh};
 
 pub(super) use self::live::{arguments, clients, profiles, servers, servers_and_tools, servers_or_their_tools, tools};
-use super::arguments::Arguments;
+use super::arguments::command_line;
 use super::{FAILED, fail, print};
 
 /// Names the shell that requests completions. The underscore keeps it apart from the `MCPD_` variables of the configuration.
@@ -50,7 +50,7 @@ pub(super) fn run(shell: Shell) -> ExitCode {
 
 /// Prints completions if a shell requests them. Errors are not printed, because they would garble the typed line.
 pub(super) fn answer() -> Option<ExitCode> {
-    let completer = CompleteEnv::with_factory(Arguments::command).var(VARIABLE);
+    let completer = CompleteEnv::with_factory(command_line).var(VARIABLE);
     match completer.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
         Ok(false) => None,
         Ok(true) => Some(ExitCode::SUCCESS),

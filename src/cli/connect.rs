@@ -1,12 +1,12 @@
 //! `mcpd connect`: connects an agent on standard streams to the daemon, and reconnects when the daemon restarts.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use clap_complete::ArgValueCandidates;
 use futures_util::FutureExt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,7 +15,7 @@ use tokio::net::UnixStream;
 use tokio::time::sleep;
 
 use super::profile::ProfileArg;
-use super::{FAILED, NOT_RUNNING, completions, fail};
+use super::{FAILED, completions, fail, start_failure};
 use crate::autostart::{self, AutostartError};
 use crate::known_clients::Client;
 use crate::shim::{self, DaemonSockets, NoDaemon, Outcome, RelayEvent, ShimInfo};
@@ -26,28 +26,36 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BACKLOG_RETRY: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("entry").args(["print", "client"]))]
 pub(super) struct Arguments {
     #[command(flatten)]
     pub(super) profile: ProfileArg,
     /// Connect to this server alone, under its own tool names; the same policy applies
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(completions::servers))]
     pub(super) server: Option<String>,
-    /// Print the configuration entry for this client instead
+    /// Print the configuration entry for this client instead; `mcpd connect CLIENT` does the same
     #[arg(long, value_name = "CLIENT", value_parser = super::arguments::client())]
     print: Option<&'static Client>,
+    #[arg(value_name = "CLIENT", value_parser = super::arguments::client(), hide = true)]
+    client: Option<&'static Client>,
     /// With `--print`: one entry per server of the profile, each named like its server
-    #[arg(long, requires = "print", conflicts_with = "server")]
+    #[arg(long, requires = "entry", conflicts_with = "server")]
     pub(super) each: bool,
 }
 
 impl Arguments {
     /// The client whose entry is printed.
     pub(super) fn print(&self) -> Option<&'static Client> {
-        self.print
+        self.print.or(self.client)
     }
 }
 
 pub(super) async fn run(directory: &RuntimeDir, arguments: &Arguments) -> ExitCode {
+    if io::stdin().is_terminal() {
+        print_note!(
+            "mcpd connect: waiting for MCP messages; `mcpd connect CLIENT` prints the entry with which a client launches it"
+        );
+    }
     let profile = &arguments.profile;
     let socket = match profile.socket(directory) {
         Ok(socket) => socket,
@@ -109,7 +117,7 @@ async fn first(
 
 fn unserved(error: AutostartError) -> NoDaemon<ExitCode> {
     let reason = Some(error.reason());
-    NoDaemon { code: fail(NOT_RUNNING, error), reason }
+    NoDaemon { code: start_failure(&error), reason }
 }
 
 /// Whether no process listens.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::config_edit::OLD_ENTRIES;
 use super::connect::Arguments;
 use super::profile::ProfileArg;
-use super::{FAILED, NOT_RUNNING, USAGE, fail, print};
+use super::{FAILED, USAGE, fail, print, start_failure};
 use crate::admin;
 use crate::autostart;
 use crate::config::interpolate::Process;
@@ -64,7 +64,7 @@ fn servers(profile: &ProfileArg, directory: Option<&RuntimeDir>) -> Result<Vec<S
     let mut found = Vec::new();
     let listed = super::block_on(async {
         if let Err(error) = autostart::ensure(directory).await {
-            return fail(NOT_RUNNING, error);
+            return start_failure(&error);
         }
         match admin::status(&directory.socket(ADMIN_SOCKET)).await {
             Ok(report) => match report.profiles.into_iter().find(|known| known.name == profile.name()) {

@@ -1,120 +1,137 @@
-//! `mcpd restart`, `mcpd enable`, `mcpd disable`, `mcpd health`.
+//! `mcpd restart`, `mcpd enable`, `mcpd disable`: each acts on any number of servers at once.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use clap_complete::{ArgValueCandidates, ArgValueCompleter};
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 
 use super::completions;
 use super::spinner::with_spinner;
-use super::text::{one_line, with_override};
+use super::text::one_line;
 use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
 use crate::admin::report::ControlReport;
-use crate::admin::{self, ServerAction};
+use crate::admin::{self, AdminError, ServerAction};
 use crate::manager::Toggle;
-use crate::server::HealthOverride;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+
+/// Actions in progress at a time. The daemon refuses more long requests than it has places for.
+const MAX_AT_ONCE: usize = 8;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ControlCommand {
-    /// Restart a server now, and wait until it is ready or has failed
+    /// Restart servers now, and wait until they are ready or have failed
     Restart {
-        /// Server name, as printed by `mcpd status`
-        #[arg(add = ArgValueCandidates::new(completions::servers))]
-        server: String,
-        /// Print the result as JSON
+        /// Server names, as printed by `mcpd status`
+        #[arg(value_name = "SERVER", required_unless_present = "all", add = ArgValueCandidates::new(completions::servers))]
+        servers: Vec<String>,
+        /// Restart every enabled server
+        #[arg(long, conflicts_with = "servers")]
+        all: bool,
+        /// Print each result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Hide a server or one of its tools from agents, until you enable it or restart the daemon
+    /// Hide servers or single tools from agents, until you enable them or restart the daemon
     Disable {
-        /// A server, as printed by `mcpd status`, or a tool: SERVER/TOOL or its exposed name
-        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
-        target: String,
-        /// Stop the server, too
+        /// Servers, as printed by `mcpd status`, or tools: SERVER/TOOL or the exposed name
+        #[arg(required = true, value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
+        targets: Vec<String>,
+        /// Stop the servers, too
         #[arg(long)]
         stop: bool,
-        /// Print the result as JSON
+        /// Print each result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Enable a disabled server or tool; a stopped server is started and waited for
+    /// Enable disabled servers or tools; a stopped server is started and waited for
     Enable {
-        /// A server, as printed by `mcpd status`, or a tool: SERVER/TOOL or its exposed name
-        #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
-        target: String,
-        /// Print the result as JSON
+        /// Servers, as printed by `mcpd status`, or tools: SERVER/TOOL or the exposed name
+        #[arg(required = true, value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
+        targets: Vec<String>,
+        /// Print each result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Mark a server as healthy or unhealthy, whatever it answers to pings; `auto` removes the mark
-    Health {
-        /// Server name, as printed by `mcpd status`
-        #[arg(add = ArgValueCandidates::new(completions::servers))]
-        server: String,
-        /// The mark to set
-        #[arg(value_enum)]
-        health: Health,
-        /// Print the result as JSON
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(super) enum Health {
-    /// Treat it as healthy: mcpd does not restart it, even if it does not answer pings
-    Up,
-    /// Treat it as unhealthy: calls to it fail at once
-    Down,
-    /// Remove the mark: its answers to pings decide
-    Auto,
-}
-
-impl From<Health> for HealthOverride {
-    fn from(health: Health) -> Self {
-        match health {
-            Health::Up => Self::ForceHealthy,
-            Health::Down => Self::ForceUnhealthy,
-            Health::Auto => Self::Auto,
-        }
-    }
-}
-
-struct ControlRequest<'a> {
-    action: ServerAction,
-    server: &'a str,
-    as_json: bool,
 }
 
 impl ControlCommand {
-    /// `qualified` is the `SERVER/TOOL` form of a target that is an exposed name.
-    fn request<'a>(&'a self, qualified: Option<&'a str>) -> ControlRequest<'a> {
+    fn prints_json(&self) -> bool {
         match self {
-            Self::Restart { server, json } => ControlRequest { action: ServerAction::Restart, server, as_json: *json },
-            Self::Disable { target, stop, json } => {
+            Self::Restart { json, .. } | Self::Disable { json, .. } | Self::Enable { json, .. } => *json,
+        }
+    }
+
+    /// What the spinner shows before the name of the server.
+    fn activity(&self) -> &'static str {
+        match self {
+            Self::Restart { .. } => "restarting",
+            Self::Disable { .. } => "disabling",
+            Self::Enable { .. } => "enabling",
+        }
+    }
+
+    /// The action on each named server or tool.
+    async fn orders(&self, directory: &RuntimeDir) -> Result<Vec<Order>, ExitCode> {
+        let mut orders = Vec::new();
+        match self {
+            Self::Restart { all: true, .. } => {
+                let report = admin::status(&directory.socket(ADMIN_SOCKET)).await;
+                let servers = report.map_err(|error| admin_failure(&error))?.servers;
+                let enabled = servers.into_iter().filter(|server| !server.disabled);
+                orders.extend(enabled.map(|server| Order { action: ServerAction::Restart, server: server.name }));
+                if orders.is_empty() {
+                    print_note!("mcpd: no server is enabled");
+                }
+            }
+            Self::Restart { servers, .. } => {
+                orders.extend(servers.iter().cloned().map(|server| Order { action: ServerAction::Restart, server }));
+            }
+            Self::Disable { targets, stop, .. } => {
                 let of_server = if *stop { Toggle::Stop } else { Toggle::Disable };
-                toggle(qualified.unwrap_or(target), of_server, Toggle::DisableTool, *json)
+                for target in targets {
+                    orders.push(Order::toggle(directory, target, &of_server, Toggle::DisableTool).await?);
+                }
+                if *stop
+                    && orders.iter().any(|order| matches!(order.action, ServerAction::Toggle(Toggle::DisableTool(_))))
+                {
+                    let why = "`--stop` stops a whole server: write the server without a tool, or leave out `--stop`";
+                    return Err(fail(USAGE, why));
+                }
             }
-            Self::Enable { target, json } => {
-                toggle(qualified.unwrap_or(target), Toggle::Enable, Toggle::EnableTool, *json)
-            }
-            Self::Health { server, health, json } => {
-                ControlRequest { action: ServerAction::OverrideHealth((*health).into()), server, as_json: *json }
+            Self::Enable { targets, .. } => {
+                for target in targets {
+                    orders.push(Order::toggle(directory, target, &Toggle::Enable, Toggle::EnableTool).await?);
+                }
             }
         }
+        Ok(orders)
     }
 }
 
-/// The request for `SERVER` or for `SERVER/TOOL`.
-fn toggle(target: &str, of_server: Toggle, of_tool: fn(String) -> Toggle, as_json: bool) -> ControlRequest<'_> {
-    match target.split_once('/') {
-        None => ControlRequest { action: ServerAction::Toggle(of_server), server: target, as_json },
-        Some((server, tool)) => {
-            ControlRequest { action: ServerAction::Toggle(of_tool(tool.to_owned())), server, as_json }
-        }
+/// An action on one server.
+struct Order {
+    action: ServerAction,
+    server: String,
+}
+
+impl Order {
+    /// The order for `SERVER`, for `SERVER/TOOL` or for the exposed name of a tool.
+    async fn toggle(
+        directory: &RuntimeDir,
+        target: &str,
+        of_server: &Toggle,
+        of_tool: fn(String) -> Toggle,
+    ) -> Result<Self, ExitCode> {
+        let qualified = qualify(directory, target).await?;
+        let target = qualified.as_deref().unwrap_or(target);
+        let (server, toggle) = match target.split_once('/') {
+            None => (target, of_server.clone()),
+            Some((server, tool)) => (server, of_tool(tool.to_owned())),
+        };
+        Ok(Self { action: ServerAction::Toggle(toggle), server: server.to_owned() })
     }
 }
 
@@ -160,47 +177,49 @@ async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
 #[derive(Serialize)]
 struct Shape<'a> {
     server: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    health_override: Option<&'static str>,
     #[serde(flatten)]
     result: &'a ControlReport,
 }
 
 pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> ExitCode {
-    let qualified = match command {
-        ControlCommand::Enable { target, .. } | ControlCommand::Disable { target, .. } => {
-            match qualify(directory, target).await {
-                Ok(qualified) => qualified,
-                Err(code) => return code,
-            }
-        }
-        ControlCommand::Restart { .. } | ControlCommand::Health { .. } => None,
-    };
-    if matches!(command, ControlCommand::Disable { target, stop: true, .. } if qualified.is_some() || target.contains('/'))
-    {
-        return fail(USAGE, "`--stop` stops a whole server: write the server without a tool, or leave out `--stop`");
-    }
-    let ControlRequest { action, server, as_json } = command.request(qualified.as_deref());
-    let health_override =
-        if let ServerAction::OverrideHealth(health_override) = action { health_override.word() } else { None };
-    let activity = match &action {
-        ServerAction::Restart => format!("restarting {server}"),
-        ServerAction::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
-        ServerAction::Toggle(_) => format!("disabling {server}"),
-        ServerAction::OverrideHealth(_) => format!("setting the health of {server}"),
+    let orders = match command.orders(directory).await {
+        Ok(orders) => orders,
+        Err(code) => return code,
     };
     let socket = directory.socket(ADMIN_SOCKET);
-    if let ServerAction::Restart = action {
+    if let ControlCommand::Restart { .. } = command {
         note_changed_files(&socket).await;
     }
-    match with_spinner(|| activity.clone(), admin::control(&socket, action, server)).await {
-        Ok(result) if as_json => {
-            let printed = json::print(&Shape { server, health_override, result: &result });
+    let results = orders.iter().map(|Order { action, server }| admin::control(&socket, action.clone(), server));
+    let mut results = stream::iter(results).buffered(MAX_AT_ONCE);
+    let mut code = ExitCode::SUCCESS;
+    for Order { server, .. } in &orders {
+        let activity = || format!("{} {server}", command.activity());
+        let Some(result) = with_spinner(activity, results.next()).await else { break };
+        let is_running = !matches!(result, Err(AdminError::NotRunning(_)));
+        let printed = show(directory, command, server, result).await;
+        code = if code == ExitCode::SUCCESS { printed } else { code };
+        if !is_running {
+            break;
+        }
+    }
+    code
+}
+
+async fn show(
+    directory: &RuntimeDir,
+    command: &ControlCommand,
+    server: &str,
+    result: Result<ControlReport, AdminError>,
+) -> ExitCode {
+    match result {
+        Ok(result) if command.prints_json() => {
+            let printed = json::print(&Shape { server, result: &result });
             if result.done { printed } else { ExitCode::from(FAILED) }
         }
         Ok(ControlReport { tool, state, done: true, .. }) => {
             let suffix = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
-            let printed = print(format!("{server}{suffix}: {}\n", with_override(state, health_override)));
+            let printed = print(format!("{server}{suffix}: {state}\n"));
             if let (ControlCommand::Enable { .. }, Some(tool)) = (command, &tool) {
                 note_still_hidden(directory, server, tool).await;
             }

@@ -16,6 +16,7 @@ use super::style::OutputStyle;
 use super::{FAILED, fail, status, tools};
 use crate::admin;
 use crate::admin::report::Report;
+use crate::demo_server::ARGUMENT;
 use crate::sockets::{ADMIN_SOCKET, AGENT_SOCKET, ExpectedListener, RuntimeDir};
 
 /// For the daemon to accept connections, and to stop.
@@ -66,7 +67,7 @@ async fn show() -> io::Result<bool> {
 fn configuration(mcpd: &Path) -> String {
     // TOML strings may be written like JSON strings.
     let command = Value::from(mcpd.to_string_lossy());
-    format!("[servers.demo]\ncommand = {command}\nargs = [\"demo-server\"]\ndeny = [\"delete_*\"]\n")
+    format!("[servers.demo]\ncommand = {command}\nargs = [\"{ARGUMENT}\"]\ndeny = [\"delete_*\"]\n")
 }
 
 fn start(config: &Path, directory: &RuntimeDir, cache: &Path) -> io::Result<Child> {

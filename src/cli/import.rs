@@ -33,8 +33,11 @@ use crate::sockets::RuntimeDir;
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// Import from this client or file only; repeatable [default: every client that is configured here]
-    #[arg(long, value_name = "CLIENT|FILE", add = ArgValueCandidates::new(completions::clients))]
+    /// Import from these clients or files only [default: every client that is configured here]
+    #[arg(value_name = "CLIENT|FILE", add = ArgValueCandidates::new(completions::clients))]
+    sources: Vec<String>,
+    /// The same, as an option
+    #[arg(long, value_name = "CLIENT|FILE", hide = true, add = ArgValueCandidates::new(completions::clients))]
     from: Vec<String>,
     /// Print what would be written, and write nothing
     #[arg(long)]
@@ -54,8 +57,9 @@ pub(super) fn run(import: &Import, directory: Option<RuntimeDir>) -> ExitCode {
 }
 
 fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<ExitCode, ExitCode> {
-    let Import { from, options, .. } = import;
-    let client_files = ClientFile::read_all(from, &Process).map_err(|error| fail(USAGE, error))?;
+    let Import { sources, from, options, .. } = import;
+    let client_files =
+        ClientFile::read_all(&[&sources[..], from].concat(), &Process).map_err(|error| fail(USAGE, error))?;
     let path = std::path::absolute(options.path()?).map_err(|error| fail(USAGE, error))?;
     let unreadable = |error| fail(USAGE, format!("cannot read {}: {error}", path.display()));
     let file = ConfigFile::open(&path).map_err(unreadable)?;

@@ -15,9 +15,9 @@ use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
 #[derive(Debug, Args)]
 pub(super) struct Logs {
-    /// Show only lines of this server
-    #[arg(add = ArgValueCandidates::new(completions::servers))]
-    server: Option<String>,
+    /// Show only lines of these servers
+    #[arg(value_name = "SERVER", add = ArgValueCandidates::new(completions::servers))]
+    servers: Vec<String>,
     /// Also show lines that are written from now on
     #[arg(short, long)]
     follow: bool,
@@ -25,17 +25,17 @@ pub(super) struct Logs {
     #[arg(long)]
     json: bool,
     /// Number of stored lines to show; mcpd stores 256 KiB for each server
-    #[arg(short = 'n', long = "last", value_name = "N", default_value_t = 100)]
+    #[arg(short = 'n', long = "last", alias = "tail", value_name = "N", default_value_t = 100)]
     last: usize,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Logs { server, follow, json, last }: Logs) -> ExitCode {
-    let request = LogsRequest { last, server, follow };
+pub(super) async fn run(directory: &RuntimeDir, Logs { servers, follow, json, last }: Logs) -> ExitCode {
+    let request = LogsRequest { last, servers, follow };
     show(&directory.socket(ADMIN_SOCKET), request, json).await.err().unwrap_or(ExitCode::SUCCESS)
 }
 
 async fn show(socket: &Path, request: LogsRequest, as_json: bool) -> Result<(), ExitCode> {
-    let (follow, server) = (request.follow, request.server.clone());
+    let (follow, servers) = (request.follow, request.servers.clone());
     let mut is_empty = true;
     let mut lines = admin::logs(socket, request).await.map_err(|error| admin_failure(&error))?;
     loop {
@@ -50,7 +50,7 @@ async fn show(socket: &Path, request: LogsRequest, as_json: bool) -> Result<(), 
             Some(FeedItem::Event(_)) => {}
             Some(FeedItem::Summary(_)) => {
                 if is_empty && !as_json {
-                    print_note!("mcpd: {}", explain_empty(socket, server.as_deref()).await);
+                    print_note!("mcpd: {}", explain_empty(socket, &servers).await);
                 }
                 if !follow {
                     return Ok(());
@@ -61,13 +61,14 @@ async fn show(socket: &Path, request: LogsRequest, as_json: bool) -> Result<(), 
     }
 }
 
-async fn explain_empty(socket: &Path, server: Option<&str>) -> String {
-    match server {
-        Some(server) if is_remote(socket, server).await => {
+async fn explain_empty(socket: &Path, servers: &[String]) -> String {
+    match servers {
+        [server] if is_remote(socket, server).await => {
             format!("{server} is reached at a URL, so its stderr is not available. `mcpd doctor {server}` checks it")
         }
-        Some(server) => format!("{server} has written nothing to stderr. `mcpd doctor {server}` shows whether it runs"),
-        None => "no server has written to stderr. `mcpd status` shows whether they run".to_owned(),
+        [server] => format!("{server} has written nothing to stderr. `mcpd doctor {server}` shows whether it runs"),
+        [] => "no server has written to stderr. `mcpd status` shows whether they run".to_owned(),
+        _ => format!("{} have written nothing to stderr. `mcpd status` shows whether they run", servers.join(" and ")),
     }
 }
 

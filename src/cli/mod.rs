@@ -24,11 +24,9 @@ mod help;
 mod import;
 mod json;
 mod local_time;
-mod log_level;
 mod login;
 mod logout;
 mod logs;
-mod man;
 mod poll;
 #[cfg(test)]
 mod printed;
@@ -56,9 +54,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+pub use self::arguments::command_line;
 use self::arguments::{Arguments, Command};
-use self::outcome::{FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, connect_failure, fail, print, try_print};
-use self::reload::Scope;
+use self::outcome::{
+    FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, connect_failure, fail, not_running, print, start_failure,
+    try_print,
+};
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Parses the arguments and runs the command.
@@ -75,13 +76,12 @@ pub fn main() -> ExitCode {
 /// `given` is the value of `--runtime-dir`, `directory` the resolved one.
 fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, SocketError>) -> ExitCode {
     match command {
-        Command::DemoServer => crate::demo_server::run(),
         Command::Demo => block_on(demo::run()),
         Command::Serve(serve) => match directory {
             Ok(directory) => serve::run(&serve, &directory),
             Err(error) => fail(USAGE, error),
         },
-        Command::Start => run_in(directory, start::run),
+        Command::Start(start) => run_in(directory, async |directory| start::run(directory, &start).await),
         Command::Stop(stop) => run_in(directory, async |directory| stop::run(directory, &stop).await),
         Command::Status(status) => run_in(directory, async |directory| status::run(directory, &status).await),
         Command::Tools(tools) => run_in(directory, async |directory| tools::run(directory, &tools).await),
@@ -93,16 +93,12 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Add(add) => add::run(&add, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
-        Command::Reload(reload) => {
-            run_in(directory, async |directory| reload::run(directory, reload, Scope::All).await)
-        }
-        Command::LogLevel(level) => run_in(directory, async |directory| log_level::run(directory, &level).await),
+        Command::Reload(reload) => run_in(directory, async |directory| reload::run_command(directory, reload).await),
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),
         Command::Logout(logout) => block_on(logout::run(&logout, given, directory.ok())),
         Command::Check(arguments) => block_on(check::run(&arguments, directory.ok())),
         Command::Completions { shell } => completions::run(shell),
-        Command::Man(man) => man::run(&man),
         Command::Service(arguments) => service::run(&arguments, directory),
         Command::Schema => print(crate::config::SCHEMA),
         Command::Connect(arguments) => match arguments.print() {

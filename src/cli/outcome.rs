@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::admin::AdminError;
+use crate::autostart::AutostartError;
 use crate::config::interpolate::Process;
 use crate::config::{self, ConfigError};
+use crate::known_clients::shell_word;
 use crate::printable;
+use crate::sockets::RuntimeDir;
 
 /// The command failed, or a server is down.
 pub(super) const FAILED: u8 = 1;
@@ -65,15 +68,35 @@ pub(super) fn admin_failure(error: &AdminError) -> ExitCode {
     }
 }
 
-/// Prints that no daemon listens at `path`. If the default configuration is invalid, prints its first error, because no daemon can
-/// start with it.
+/// Prints that no daemon listens at `path`, and how to start one.
 pub(super) fn not_running(path: &Path) -> ExitCode {
-    match config::load(&[], &Process) {
-        Ok(_) => fail(NOT_RUNNING, AdminError::NotRunning(path.to_owned())),
-        Err(error) => fail(
-            NOT_RUNNING,
-            format!("not running: no daemon at {}\n{}", path.display(), invalid_configuration(&error)),
-        ),
+    not_running_with(path, "")
+}
+
+/// As [`not_running`], with `details` on lines of their own. If the default configuration is invalid, the help is its first error,
+/// because no daemon can start with it.
+pub(super) fn not_running_with(path: &Path, details: &str) -> ExitCode {
+    let help = match config::load(&[], &Process) {
+        Ok(_) => format!("  help: `{}` starts it", start_command(path)),
+        Err(error) => invalid_configuration(&error),
+    };
+    fail(NOT_RUNNING, format!("{}\n{details}{help}", AdminError::NotRunning(path.to_owned())))
+}
+
+/// The command that starts a daemon with the socket `path`.
+fn start_command(path: &Path) -> String {
+    let default = RuntimeDir::resolve(None, |name| std::env::var_os(name)).ok();
+    match path.parent().filter(|directory| default.is_none_or(|default| default.path() != *directory)) {
+        Some(directory) => format!("mcpd start --runtime-dir {}", shell_word(&directory.to_string_lossy())),
+        None => "mcpd start".to_owned(),
+    }
+}
+
+/// Prints why no daemon serves.
+pub(super) fn start_failure(error: &AutostartError) -> ExitCode {
+    match error {
+        AutostartError::Given(socket) => not_running(socket),
+        error => fail(NOT_RUNNING, error),
     }
 }
 

@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
 
-use super::arguments::Arguments;
+use super::arguments::command_line;
 use crate::known_clients::Client;
 
 /// Texts that begin like a command and are none.
@@ -82,7 +81,7 @@ fn literals(line: &str) -> Vec<String> {
 
 /// Whether a string literal is a command rather than a sentence about mcpd.
 fn is_command(text: &str) -> bool {
-    let program = Arguments::command();
+    let program = command_line();
     let second = text.split(' ').nth(1).unwrap_or_default();
     program.find_subcommand(second).is_some() && !text.contains(": ") && !text.contains("{VERSION}")
 }
@@ -109,16 +108,21 @@ fn is_placeholder(word: &str) -> bool {
 fn refusal(line: &str) -> Option<String> {
     let Some(words) = words(line) else { return Some("a shell cannot parse it".to_owned()) };
     let [_, command, rest @ ..] = &words[..] else { return Some("there is no command".to_owned()) };
-    if is_placeholder(command) || MESSAGES.contains(&line) {
+    // `mcpd help` is answered before the line is parsed.
+    if is_placeholder(command) || command == "help" || MESSAGES.contains(&line) {
         return None;
     }
-    let clients = words.windows(2).filter(|pair| ["--print", "--from"].contains(&pair[0].as_str()));
+    let clients = words.windows(2).filter(|pair| ["--print", "import"].contains(&pair[0].as_str()));
     for client in clients.map(|pair| &pair[1]) {
-        if !is_placeholder(client) && !client.contains(['/', '.']) && Client::named(client).is_none() {
+        if !client.starts_with('-')
+            && !is_placeholder(client)
+            && !client.contains(['/', '.'])
+            && Client::named(client).is_none()
+        {
             return Some(format!("there is no client `{client}`"));
         }
     }
-    let error = Arguments::try_parse_from(&words).err()?;
+    let error = command_line().try_get_matches_from(&words).err()?;
     let is_name_alone = rest.iter().all(|word| word.chars().all(|c| c.is_ascii_lowercase()));
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,
@@ -151,7 +155,7 @@ fn every_printed_command_line_is_valid() {
     for path in files(&root.join("src"), "rs") {
         add(&path.display().to_string(), of_source(&read(&path)));
     }
-    let mut program = Arguments::command();
+    let mut program = command_line();
     program.build();
     for command in program.get_subcommands_mut() {
         let help = command.render_long_help().to_string();
@@ -165,8 +169,7 @@ fn every_printed_command_line_is_valid() {
 
 #[test]
 fn invalid_command_lines_are_found_in_every_kind_of_text() {
-    for line in
-        ["mcpd import claude-code", "mcpd imprt", "mcpd status --wach", "mcpd connect --print emacs", "mcpd add"]
+    for line in ["mcpd import claude-cod", "mcpd imprt", "mcpd status --wach", "mcpd connect --print emacs", "mcpd add"]
     {
         let found = [
             of_page(&format!("Use `{line}`.")),
@@ -179,5 +182,5 @@ fn invalid_command_lines_are_found_in_every_kind_of_text() {
         assert_eq!(refusal(line).is_none(), line == "mcpd add", "{line}");
     }
     assert_eq!(of_source("probe.mcpd(&format!(\"import {}\", client.word))"), ["mcpd import {}"]);
-    assert!(refusal("mcpd import {}").is_some() && refusal("mcpd import --from {}").is_none());
+    assert!(refusal("mcpd import {}").is_none() && refusal("mcpd import {} --form").is_some());
 }

@@ -1,5 +1,6 @@
-//! `mcpd reload`: applies the changed configuration.
+//! `mcpd reload`: applies the changed configuration, or changes the log filter of the running daemon.
 
+mod log_filter;
 mod refresh;
 
 use std::process::ExitCode;
@@ -17,6 +18,17 @@ use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
 #[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Change the log filter of the running daemon instead, until it ends: a level, or directives such as
+    /// `info,mcpd::session=debug`; without FILTER, print the filter
+    #[arg(long, alias = "log", value_name = "FILTER", conflicts_with = "environment")]
+    log_level: Option<Option<String>>,
+    #[command(flatten)]
+    reload: Reload,
+}
+
+// A doc comment here would replace the help text of the command.
+#[derive(Debug, Args)]
 pub(super) struct Reload {
     /// First update the environment file of the systemd unit from the login environment; servers whose variables changed are
     /// restarted
@@ -25,6 +37,13 @@ pub(super) struct Reload {
     /// Print the result as JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+pub(super) async fn run_command(directory: &RuntimeDir, Arguments { log_level, reload }: Arguments) -> ExitCode {
+    match log_level {
+        Some(filter) => log_filter::run(directory, filter.as_deref(), reload.json).await,
+        None => run(directory, reload, Scope::All).await,
+    }
 }
 
 /// The servers whose failures determine the exit code.

@@ -23,7 +23,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(super) config: Vec<PathBuf>,
     /// Log filter: a level, or directives such as `info,mcpd::session=debug` [default: $RUST_LOG, else info]
-    #[arg(long, value_name = "FILTER")]
+    #[arg(long, alias = "log-level", value_name = "FILTER")]
     log: Option<String>,
     /// Log format on stderr [default: human; if stderr is the journal, entries with journal fields]
     #[arg(long, value_enum, value_name = "FORMAT")]

@@ -63,7 +63,7 @@ struct Install {
     #[arg(long, conflicts_with = "hardened")]
     no_hardened: bool,
     /// Run mcpd from boot, even while you are not logged in (loginctl enable-linger)
-    #[arg(long, conflicts_with = "no_linger")]
+    #[arg(long, alias = "yes", short_alias = 'y', conflicts_with = "no_linger")]
     linger: bool,
     /// Run mcpd only while you are logged in, and do not ask
     #[arg(long)]
@@ -72,11 +72,6 @@ struct Install {
 
 pub(super) fn run(arguments: &Arguments, directory: Result<RuntimeDir, SocketError>) -> ExitCode {
     let directory = match directory {
-        Ok(directory) if directory.is_given() => {
-            let why =
-                "units use the default runtime directory: omit --runtime-dir, or run `mcpd serve --runtime-dir DIR`";
-            return fail(USAGE, why);
-        }
         Ok(directory) => directory,
         Err(error) => return fail(USAGE, error),
     };

@@ -1,17 +1,20 @@
 //! `mcpd start`: starts the daemon.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Args;
+use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::spinner::with_spinner;
 use super::status::is_down;
 use super::text::count;
-use super::{FAILED, USAGE, admin_failure, fail, print};
+use super::{FAILED, USAGE, admin_failure, fail, json, print};
 use crate::admin::report::{Report, ServerReport, StateName};
 use crate::admin::{self, AdminError};
-use crate::autostart::{self, StartOutcome};
+use crate::autostart::{self, StartOptions, StartOutcome};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
@@ -19,8 +22,29 @@ use crate::systemctl::SERVICE;
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
-    let started = match with_spinner(|| "until the daemon serves".to_owned(), autostart::start(directory)).await {
+#[derive(Debug, Args)]
+pub(super) struct Start {
+    /// Configuration file: TOML, or JSON with `mcpServers`; repeatable [default: as for `mcpd serve`]
+    #[arg(long, value_name = "FILE")]
+    config: Vec<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The shape of `--json`.
+#[derive(Serialize)]
+struct Shape<'a> {
+    pid: u32,
+    already_running: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<&'a Path>,
+}
+
+pub(super) async fn run(directory: &RuntimeDir, Start { config, json: as_json }: &Start) -> ExitCode {
+    let options = StartOptions { config: config.clone(), path: std::env::var_os("PATH") };
+    let activity = || "until the daemon serves".to_owned();
+    let started = match with_spinner(activity, autostart::start(directory, &options)).await {
         Ok(started) => started,
         Err(error) => return fail(if error.is_configuration() { USAGE } else { FAILED }, error),
     };
@@ -28,13 +52,30 @@ pub(super) async fn run(directory: &RuntimeDir) -> ExitCode {
         Ok(report) => report,
         Err(error) => return admin_failure(&error),
     };
+    if started == StartOutcome::AlreadyRunning && !config.is_empty() && !is_configured_by(&report, config) {
+        let files: Vec<_> = report.files.iter().map(|file| &*file.path).collect();
+        let running =
+            format!("a daemon with another configuration is running: pid {}; {}", report.pid, files.join(", "));
+        return fail(FAILED, format!("{running}\n  help: `mcpd stop` stops it"));
+    }
     let (pid, servers) = (report.pid, servers(&report));
+    if *as_json {
+        let log = if let StartOutcome::Detached(log) = &started { log.as_deref() } else { None };
+        let already_running = started == StartOutcome::AlreadyRunning;
+        return json::print(&Shape { pid, already_running, log });
+    }
     print(match started {
         StartOutcome::AlreadyRunning => format!("already running: pid {pid}; {servers}\n"),
         StartOutcome::ByUnit => format!("started {SERVICE}: pid {pid}; {servers}\n"),
         StartOutcome::Detached(Some(log)) => format!("started: pid {pid}, log {}; {servers}\n", log.display()),
         StartOutcome::Detached(None) => format!("started: pid {pid}; {servers}\n"),
     })
+}
+
+/// Whether the daemon uses exactly these files.
+fn is_configured_by(report: &Report, files: &[PathBuf]) -> bool {
+    let used = report.files.iter().map(|file| PathBuf::from(&file.path));
+    used.eq(files.iter().filter_map(|file| std::path::absolute(file).ok()))
 }
 
 /// How many servers are configured, starting and down.

@@ -25,7 +25,7 @@ pub(super) struct Status {
     #[arg(long)]
     check: bool,
     /// Update the view until `q` or Ctrl-C; in a pipe, print the report after each change
-    #[arg(long, conflicts_with = "check")]
+    #[arg(short, long, conflicts_with = "check")]
     watch: bool,
     /// Print the report as JSON
     #[arg(long)]
@@ -55,12 +55,7 @@ fn with_other_daemons(mut report: Report, directory: &RuntimeDir) -> Report {
 
 /// Whether an enabled server fails, is started again after a failure, or is unhealthy.
 pub(super) fn is_down(server: &ServerReport) -> bool {
-    let is_healthy = match server.health_override.as_deref() {
-        Some("up") => true,
-        Some("down") => false,
-        _ => server.answers != Some(false),
-    };
-    !server.disabled && (server.state.is_down() || is_retrying(server) || !is_healthy)
+    !server.disabled && (server.state.is_down() || is_retrying(server) || server.answers == Some(false))
 }
 
 /// Whether an enabled server is being started again after a failure.

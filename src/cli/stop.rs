@@ -4,13 +4,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::spinner::with_spinner;
-use super::{FAILED, NOT_RUNNING, fail, print};
+use super::{FAILED, fail, json, not_running, print};
 use crate::autostart::{self, StopError, StopReport};
 use crate::duration;
 use crate::known_clients::shell_word;
-use crate::sockets::RuntimeDir;
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::SERVICE;
 
 #[derive(Debug, Args)]
@@ -21,6 +22,18 @@ pub(super) struct Stop {
     /// How long to wait, such as 30s; after that, exit with 1 and leave the processes running
     #[arg(long, value_name = "DURATION", default_value = "20s", value_parser = duration::parse)]
     timeout: Duration,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The shape of `--json`.
+#[derive(Serialize)]
+struct Shape<'a> {
+    /// The daemon, if one ran.
+    pid: Option<u32>,
+    /// The systemd units that were stopped.
+    units: &'a [String],
 }
 
 /// The command that stops the daemon in `directory`.
@@ -31,8 +44,9 @@ pub(super) fn command(directory: &str) -> String {
 pub(super) async fn run(directory: &RuntimeDir, stop: &Stop) -> ExitCode {
     let what = || "until the daemon and its servers have ended".to_owned();
     match with_spinner(what, autostart::stop(directory, stop.force, stop.timeout)).await {
+        Ok(StopReport { pid, units }) if stop.json => json::print(&Shape { pid, units: &units }),
         Ok(stopped) => print(report(&stopped, directory)),
-        Err(error @ StopError::NotRunning(_)) => fail(NOT_RUNNING, error),
+        Err(StopError::NotRunning) => not_running(&directory.socket(ADMIN_SOCKET)),
         Err(error) => fail(FAILED, error),
     }
 }

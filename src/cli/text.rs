@@ -4,18 +4,7 @@ use std::collections::BTreeSet;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::admin::report::StateName;
 pub(super) use crate::printable::{lines, one_line};
-
-/// The state of a server, with the health that the user has set.
-pub(super) fn with_override(state: StateName, health_override: Option<&str>) -> String {
-    match (state, health_override) {
-        // A server that is marked down is unresponsive only because of the mark.
-        (StateName::Unresponsive, Some("down")) => "marked down".to_owned(),
-        (_, Some(word)) => format!("{state}, marked {}", one_line(word)),
-        (_, None) => state.to_string(),
-    }
-}
 
 /// `text` in at most `width` columns. `…` replaces the middle, because names differ at both ends.
 pub(super) fn shorten(text: &str, width: usize) -> String {

@@ -1,4 +1,4 @@
-//! Tips for mistyped command lines: command names of other tools, and missing arguments. Pure.
+//! Tips for mistyped command lines: words of other tools, arguments of other commands, and missing arguments. Pure.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -7,18 +7,90 @@ use super::RESTART;
 use super::add::corrections::{name_for, url_without_scheme, without_query};
 use crate::config::command_line::is_url;
 use crate::config::server_keys;
+use crate::known_clients::Client;
 use crate::naming::is_server_name;
 
-/// Command names of other tools, and the command to use.
-const FOREIGN_COMMANDS: [(&[&str], &str); 7] = [
-    (&["list", "ls"], "`mcpd tools` lists the tools that agents see, `mcpd status` the servers"),
-    (&["servers", "ps", "agents", "info"], "`mcpd status` shows servers and agents"),
-    (&["rm", "delete", "uninstall"], "`mcpd remove SERVER` removes a server from the configuration"),
-    (&["config", "validate", "test"], "`mcpd check` checks the configuration, `mcpd check --show` prints it"),
-    (&["up", "run", "daemon"], "`mcpd start` starts the daemon, `mcpd serve` runs it in the foreground"),
-    (&["down", "kill", "quit"], "`mcpd stop` stops the daemon"),
+/// Words in the place of a command, and what to type instead.
+const FOREIGN_COMMANDS: &[(&[&str], &str)] = &[
+    (&["list", "ls"], "`mcpd status` lists the servers, `mcpd tools` the tools that agents see"),
+    (&["servers", "agents", "info", "show", "get"], "`mcpd status` shows servers and agents"),
+    (&["watch", "monitor"], "`mcpd status --watch` updates its view, `mcpd top` shows call rates"),
+    (
+        &["profile", "profiles"],
+        "`mcpd status` lists the profiles, `mcpd tools --profile NAME` the tools of one; the table `[profiles.NAME]` of the \
+         configuration defines a profile",
+    ),
+    (
+        &["inspect", "describe"],
+        "`mcpd tools TOOL` describes a tool, `mcpd doctor SERVER` checks a server, `mcpd logs SERVER` shows what it writes",
+    ),
+    (
+        &["search", "find", "install"],
+        "mcpd has no catalogue of servers: `mcpd add NAME COMMAND` or `mcpd add NAME URL` adds one, `mcpd import` adds those of \
+         your other clients; `mcpd service install` runs mcpd at each login",
+    ),
+    (
+        &["init", "new", "create"],
+        "`mcpd import` adds the servers of your other clients, `mcpd add NAME COMMAND` adds one server",
+    ),
+    (
+        &["uninstall"],
+        "`mcpd remove SERVER` removes a server from the configuration, `mcpd service uninstall` removes the systemd units",
+    ),
+    (
+        &["link", "setup"],
+        "`mcpd connect --print CLIENT` prints the entry that connects a client to mcpd, and the file that it belongs in",
+    ),
+    (
+        &["unlink"],
+        "delete the entry `mcpd` from the configuration of the client; `mcpd connect --print CLIENT` prints where that is",
+    ),
+    (
+        &["config", "configure", "validate", "test"],
+        "`mcpd check` checks the configuration, `mcpd check --show` prints it, `mcpd add` adds a server to it",
+    ),
+    (
+        &["run", "daemon"],
+        "`mcpd start` starts the daemon, `mcpd serve` runs it in the foreground, `mcpd call TOOL` calls a tool",
+    ),
+    (&["exec", "tool", "invoke"], "`mcpd call TOOL NAME=VALUE` calls a tool, `mcpd tools` lists the tools"),
+    (&["kill", "quit", "shutdown"], "`mcpd stop` stops the daemon"),
+    (&["health"], "`mcpd status --check` checks every server, `mcpd disable SERVER` hides one from agents"),
+    (&["log-level"], "`mcpd reload --log-level FILTER` changes the log filter of the running daemon"),
+    (&["auth"], "`mcpd login SERVER` logs in to a server"),
+    (&["man", "docs", "commands", "usage"], "`mcpd help --all` lists every command, `mcpd help COMMAND` describes one"),
     (&["upgrade", "update"], "docs/operate.md has the steps of an upgrade, under \"Upgrade\""),
 ];
+
+/// Options and operands that a command does not have, and what to type instead. An empty list stands for any operand.
+const FOREIGN_ARGUMENTS: &[(&str, &[&str], &str)] = &[
+    ("start", &["-d", "--daemon", "--detach", "--background"], "`mcpd start` always runs the daemon in the background"),
+    ("start", &["-f", "--foreground"], "`mcpd serve` runs the daemon in the foreground"),
+    ("start", &[], "`mcpd enable SERVER` starts a stopped server, `mcpd restart SERVER` restarts a server"),
+    ("serve", &["-d", "--daemon", "--detach", "--background"], "`mcpd start` runs the daemon in the background"),
+    (
+        "stop",
+        &[],
+        "`mcpd disable --stop SERVER` stops one server; `mcpd stop` without a name stops the daemon and all servers",
+    ),
+    ("stop", &["--all"], "`mcpd stop` stops the daemon and all servers"),
+    ("status", &["-f", "--follow"], "`mcpd status --watch` updates its view"),
+    ("status", &[], "`mcpd doctor SERVER` checks one server, `mcpd tools SERVER` lists its tools"),
+    ("calls", &[], "`mcpd calls --server NAME` shows the calls to one server"),
+    ("reload", &[], "`mcpd restart SERVER` restarts one server; `mcpd reload` applies the configuration to all"),
+    ("add", &["-s", "--scope"], "mcpd has one configuration for all clients: leave the scope out"),
+];
+
+/// Words in the place of a subcommand of `mcpd service`, and what to type instead.
+const FOREIGN_SERVICE_COMMANDS: &[(&[&str], &str)] = &[
+    (&["start", "enable", "add"], "`mcpd service install` runs mcpd now and at each login; `mcpd start` starts it now"),
+    (&["stop", "disable"], "`mcpd stop` stops mcpd until the next login, `mcpd service uninstall` removes its units"),
+    (&["restart", "reload"], RESTART_SERVICE),
+    (&["remove", "delete", "rm"], "`mcpd service uninstall` removes the units"),
+    (&["logs", "log"], "`journalctl --user --unit mcpd` shows the log of the daemon, `mcpd logs` what servers write"),
+];
+const RESTART_SERVICE: &str =
+    "`mcpd stop`, then `mcpd start` restarts the daemon; `mcpd reload` applies the configuration";
 
 /// Keys of a server that users mistake for commands.
 const POLICY_KEYS: [&str; 3] = ["allow", "deny", "expose"];
@@ -39,26 +111,49 @@ fn tip(error: &Error, words: &[String]) -> Option<String> {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
     };
-    if error.kind() == ErrorKind::InvalidSubcommand {
-        return unknown_command(text(ContextKind::InvalidSubcommand)?);
-    }
     let (command, rest) = command(words)?;
     match (error.kind(), command) {
-        (ErrorKind::MissingRequiredArgument, "restart") => Some(format!("to restart the daemon itself: {RESTART}")),
+        (ErrorKind::InvalidSubcommand, "service") => {
+            row(FOREIGN_SERVICE_COMMANDS, text(ContextKind::InvalidSubcommand)?).map(str::to_owned)
+        }
+        (ErrorKind::InvalidSubcommand, _) => unknown_command(text(ContextKind::InvalidSubcommand)?, rest),
+        (ErrorKind::MissingRequiredArgument, "restart") => {
+            Some(format!("`mcpd restart --all` restarts every server; to restart the daemon itself: {RESTART}"))
+        }
         (ErrorKind::MissingRequiredArgument, "add") => nameless_url(rest),
-        (ErrorKind::UnknownArgument, "add") => unknown_option(text(ContextKind::InvalidArg)?, rest),
+        (ErrorKind::UnknownArgument, _) => unknown_argument(command, text(ContextKind::InvalidArg)?, rest),
         _ => None,
     }
 }
 
-fn unknown_command(word: &str) -> Option<String> {
+fn row<'t>(table: &'t [(&[&str], &str)], word: &str) -> Option<&'t str> {
+    table.iter().find(|(words, _)| words.contains(&word)).map(|(_, tip)| *tip)
+}
+
+/// `rest`: the words after the command, which may name a client.
+fn unknown_command(word: &str, rest: &[String]) -> Option<String> {
     if POLICY_KEYS.contains(&word) {
         return Some(format!(
             "write `{word} = [\"PATTERN\"]` below `[servers.NAME]` in the configuration, then run `mcpd reload`; \
              `mcpd disable SERVER/TOOL` hides a tool until the daemon is started again"
         ));
     }
-    FOREIGN_COMMANDS.iter().find(|(names, _)| names.contains(&word)).map(|(_, tip)| (*tip).to_owned())
+    let client = rest.iter().find_map(|word| Client::named(word)).map_or("CLIENT", |client| client.word);
+    Some(row(FOREIGN_COMMANDS, word)?.replace("CLIENT", client))
+}
+
+fn unknown_argument(command: &str, argument: &str, rest: &[String]) -> Option<String> {
+    let is_operand = !argument.starts_with('-');
+    let mut rows = FOREIGN_ARGUMENTS.iter().filter(|(name, ..)| *name == command);
+    let row = rows.find(|(_, words, _)| words.contains(&argument) || words.is_empty() && is_operand);
+    match (row, command, argument) {
+        (Some((_, _, tip)), ..) => Some((*tip).to_owned()),
+        (None, "add", _) => unknown_option(argument, rest),
+        (None, "doctor" | "logs" | "restart" | "enable" | "disable" | "tools", "--server") => {
+            Some(format!("the name stands without an option: `mcpd {command} NAME`"))
+        }
+        _ => None,
+    }
 }
 
 /// A URL without the name of the server.
@@ -98,16 +193,20 @@ fn command(words: &[String]) -> Option<(&str, &[String])> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::cli::arguments::Arguments;
+    use crate::cli::arguments::command_line;
 
     #[test]
     fn tips_do_not_replace_existing_commands() {
-        let command = Arguments::command();
+        let program = command_line();
         for name in FOREIGN_COMMANDS.iter().flat_map(|(names, _)| names.iter()).chain(&POLICY_KEYS) {
-            assert!(command.find_subcommand(name).is_none(), "{name}");
+            assert!(program.find_subcommand(name).is_none(), "{name}");
+        }
+        for (name, words, _) in FOREIGN_ARGUMENTS {
+            let line = |word: &str| ["mcpd", name, word].map(str::to_owned);
+            for word in words.iter().chain(if words.is_empty() { &["x"][..] } else { &[] }) {
+                assert!(program.clone().try_get_matches_from(line(word)).is_err(), "{name} {word}");
+            }
         }
     }
 

@@ -33,9 +33,6 @@ pub struct ServerReport {
     /// Whether the server is disabled, and so hidden from agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
-    /// `up` or `down`, if an operator has overridden its health.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub health_override: Option<String>,
     /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -260,7 +257,7 @@ pub(crate) fn servers(view: &View) -> Vec<ServerReport> {
 }
 
 fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
-    let Member { handle, config, health_override, refused, .. } = member;
+    let Member { handle, config, refused, .. } = member;
     let (published, totals) = (handle.published(), handle.totals());
     let Condition { reason, code, retry_in_ms, uptime_ms } = condition(&published);
     let resources =
@@ -269,7 +266,6 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         name: handle.name().to_string(),
         state: member.state_name(&published),
         disabled: !member.is_enabled(),
-        health_override: health_override.word().map(str::to_owned),
         reason,
         code,
         retry_in_ms,

@@ -199,9 +199,9 @@ impl Entry {
 
     /// The server as part of a view, with the configuration and lists of that view.
     pub(super) fn member(&self, config: Arc<ServerConfig>, lists: &Lists) -> Member {
-        let (handle, health_override) = (self.running.handle.clone(), self.running.control.health_override());
+        let handle = self.running.handle.clone();
         let refused = self.refused.as_ref().map(|(_, failed)| failed.reason.as_str().into());
-        Member { handle, config, enablement: self.enablement, health_override, lists: lists.clone(), refused }
+        Member { handle, config, enablement: self.enablement, lists: lists.clone(), refused }
     }
 }
 

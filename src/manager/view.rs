@@ -17,7 +17,7 @@ use crate::naming::{Naming, Scheme};
 use crate::policy::Hidden;
 use crate::server::lifecycle::StateName;
 use crate::server::messages::call::{AccessTarget, Exposure};
-use crate::server::{HealthOverride, ServerHandle, ServerIdentity, ServerSnapshot};
+use crate::server::{ServerHandle, ServerIdentity, ServerSnapshot};
 
 /// A snapshot of the exposed lists and their servers. The view of the whole contains everything that servers' own policies permit.
 #[derive(Debug)]
@@ -55,8 +55,6 @@ pub struct Member {
     pub enablement: Enablement,
     /// Its latest lists in this view; empty while it is disabled.
     pub lists: Lists,
-    /// The operator's override of its health.
-    pub health_override: HealthOverride,
     /// Why the last change of its configuration failed, if it did.
     pub refused: Option<Arc<str>>,
 }
@@ -245,10 +243,10 @@ impl Member {
 
     /// Whether both contribute the same to a view.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        let Self { handle, config, enablement, health_override, lists, refused } = self;
+        let Self { handle, config, enablement, lists, refused } = self;
         handle.is_same(&other.handle)
             && Arc::ptr_eq(config, &other.config)
-            && (*enablement, *health_override, refused) == (other.enablement, other.health_override, &other.refused)
+            && (*enablement, refused) == (other.enablement, &other.refused)
             && is_same(lists, &other.lists)
     }
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::timeout;
 
 use super::orders::Order;
 use super::{Enablement, Manager, ManagerError, Member, Toggle, View};
+use crate::server::ServerHandle;
 use crate::server::lifecycle::{State, StateName};
-use crate::server::{HealthOverride, ServerHandle, ServerSnapshot};
 
 /// Time for the end of the previous instance and for the tool list of the next one, in addition to the handshake.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -65,27 +64,6 @@ impl Manager {
             return Ok(ServerOutcome { tool: Some(tool), state, reason: None, done: true });
         }
         Ok(self.became(server, is_on, in_time))
-    }
-
-    /// As [`Manager::override_health`], and waits until every running instance applies it.
-    pub(crate) async fn override_health_and_wait(
-        &self,
-        server: &str,
-        health_override: HealthOverride,
-    ) -> Result<ServerOutcome, ManagerError> {
-        let limit = self.wait_limit(server)?;
-        self.override_health(server, health_override).await?;
-        let instances: Vec<_> = find(&self.view.borrow(), server).map(with_instances).unwrap_or_default();
-        let applies_it = |published: &ServerSnapshot| match health_override {
-            HealthOverride::ForceUnhealthy => !matches!(published.state, State::Ready { .. }),
-            HealthOverride::ForceHealthy | HealthOverride::Auto => {
-                !matches!(published.state, State::Unresponsive { .. })
-            }
-        };
-        // The override is set already. An instance that is ending may take longer to apply it.
-        let _ = timeout(limit, join_all(instances.iter().map(|one| one.wait_for(applies_it)))).await;
-        let settled = self.became(server, true, true);
-        Ok(ServerOutcome { done: settled.state != StateName::Removed, ..settled })
     }
 
     fn became(&self, server: &str, should_run: bool, in_time: bool) -> ServerOutcome {

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::era_cache::EraPreference;
@@ -17,7 +16,7 @@ use crate::config::ServerConfig;
 pub(super) struct DesiredState {
     pub(super) config: Arc<ServerConfig>,
     pub(super) enabled: bool,
-    /// The operator's mark of its health.
+    /// The mark of its health.
     pub(super) health_override: HealthOverride,
     /// The era of the next instance.
     pub(super) era: EraPreference,
@@ -25,31 +24,16 @@ pub(super) struct DesiredState {
     pub(super) revision: u64,
 }
 
-/// The operator's mark of a server's health.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// The mark of a server's health, which the program that owns it sets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HealthOverride {
     /// None: health checks decide.
     #[default]
     Auto,
     /// The server counts as healthy, whatever the checks find.
-    #[serde(rename = "up")]
     ForceHealthy,
     /// The server gets no calls.
-    #[serde(rename = "down")]
     ForceUnhealthy,
-}
-
-impl HealthOverride {
-    /// The word in `mcpd status`, unless it is `Auto`.
-    #[must_use]
-    pub fn word(self) -> Option<&'static str> {
-        match self {
-            Self::Auto => None,
-            Self::ForceHealthy => Some("up"),
-            Self::ForceUnhealthy => Some("down"),
-        }
-    }
 }
 
 /// The owner's end.
@@ -102,7 +86,7 @@ impl Control {
         self.desired.send_if_modified(|desired| std::mem::replace(&mut desired.era, era) != era);
     }
 
-    /// The operator's mark of its health.
+    /// The mark of its health.
     #[must_use]
     pub fn health_override(&self) -> HealthOverride {
         self.desired.borrow().health_override
@@ -131,7 +115,7 @@ impl ControlReceiver {
         self.desired()
     }
 
-    /// The operator's mark of its health.
+    /// The mark of its health.
     pub(super) fn health_override(&self) -> HealthOverride {
         self.desired.borrow().health_override
     }

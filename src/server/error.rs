@@ -63,7 +63,7 @@ pub enum ServerError {
     HasBothEras,
     /// It left pings or calls unanswered.
     Unanswered(UnansweredCounts),
-    /// The operator has marked it down with `mcpd health`.
+    /// Marked down by [`crate::Manager::override_health`].
     MarkedDown,
     /// The operator has disabled it with `mcpd disable`.
     Disabled,
@@ -223,7 +223,7 @@ impl fmt::Display for ServerError {
             Self::NoModernEra => f.write_str("does not speak MCP 2026-07-28, which `era = \"modern\"` requires"),
             Self::HasBothEras => f.write_str("supports both eras: mcpd restarts it once, with one instance for each era"),
             Self::Unanswered(silence) => write!(f, "did not answer {silence} in a row"),
-            Self::MarkedDown => f.write_str("was marked down: `mcpd health SERVER auto` ends that"),
+            Self::MarkedDown => f.write_str("was marked down"),
             Self::Disabled => f.write_str("is disabled: `mcpd enable` enables it"),
             Self::Stopped => f.write_str("was stopped by mcpd"),
             Self::Starting => f.write_str("is still starting"),

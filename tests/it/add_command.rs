@@ -29,6 +29,12 @@ fn add_accepts_the_forms_that_people_type_and_prints_what_it_wrote() {
         (&["--", "https://example.org/mcp"], url),
         (&["--url", "https://example.org/mcp"], url),
         (&["--header", "X-A: b", "https://example.org/mcp"], &format!("{url}headers = {{ X-A = \"b\" }}\n")),
+        (&["-H", "X-A: b", "https://example.org/mcp"], &format!("{url}headers = {{ X-A = \"b\" }}\n")),
+        (&["--transport", "http", "https://example.org/mcp"], url),
+        (&["-t", "sse", "https://example.org/mcp"], url),
+        (&["--transport=stdio", "--", SCRIPTED], tool),
+        (&["-e", "KEY=value", "--", SCRIPTED], &format!("{tool}env = {{ KEY = \"value\" }}\n")),
+        (&["-y", SCRIPTED], tool),
         (&[SCRIPTED], tool),
     ] {
         let place = Place::new();
@@ -91,8 +97,19 @@ fn url_without_scheme_is_refused_unless_it_names_a_program() {
 #[test]
 fn output_of_add_contains_no_secret() {
     let place = Place::new();
+    let ran = place.mcpd(&["add", "-e", "API_TOKEN=canary-9876543210", "y", "--", SCRIPTED]).expect_code(0);
+    assert!(ran.stdout.contains("API_TOKEN = \"${file:") && !format!("{ran}").contains("canary"), "{ran}");
     let ran = place.mcpd(&["add", "x", "--env", "API_TOKEN=canary-0123456789", SCRIPTED]).expect_code(0);
     assert!(ran.stdout.contains("API_TOKEN = \"${file:") && !format!("{ran}").contains("canary"), "{ran}");
+}
+
+#[test]
+fn options_may_stand_before_the_name_as_in_other_programs() {
+    let place = Place::new();
+    place.mcpd(&["add", "--transport", "http", "x", "https://example.org/mcp"]).expect_code(0);
+    place.mcpd(&["add", "-e", "A=1", "-e", "B=2", "y", "--", SCRIPTED]).expect_code(0);
+    let text = std::fs::read_to_string(place.path("xdg-config/mcpd/config.toml")).expect("text");
+    assert!(text.contains("url = \"https://example.org/mcp\"") && text.contains("{ A = \"1\", B = \"2\" }"), "{text}");
 }
 
 #[test]
@@ -104,6 +121,8 @@ fn option_that_does_not_fit_the_kind_of_server_is_refused() {
         (&["--env", "A=b", "https://example.org"], "`--env` cannot be used with a URL"),
         (&["--cwd", ".", "https://example.org"], "`--cwd` cannot be used with a URL"),
         (&["https://example.org", "--env", "A=b"], "write options of mcpd before it"),
+        (&["--transport", "http", "npx"], "a URL is missing"),
+        (&["--transport", "stdio", "https://example.org"], "a command is missing"),
         (&["--nosuch", "npx"], "unexpected argument '--nosuch'"),
     ] {
         let ran = place.mcpd(&[&["add", "x"], typed].concat()).expect_code(2);

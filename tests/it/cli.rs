@@ -61,16 +61,92 @@ fn usage_error_exits_with_2_and_prints_the_usage() {
     assert!(!daemon.journal("a").iter().any(|line| line.contains("tools/call")));
 }
 
+/// The commands that an overview lists.
+fn listed(overview: &str) -> Vec<&str> {
+    let commands = overview.lines().filter(|line| line.starts_with("  ") && !line.starts_with("  mcpd"));
+    commands.filter_map(|line| line.split_whitespace().next()).collect()
+}
+
 #[test]
-fn help_and_version_work_without_a_daemon() {
+fn help_shows_twelve_commands_and_help_all_every_command() {
+    const DAILY: &str = "import add remove connect status tools call logs doctor start stop restart";
+    const OTHERS: &str = "check service login logout demo completions schema calls top reload enable disable serve";
     let place = Place::new();
-    let help = place.mcpd(&["--help"]).expect_code(0);
-    let commands = "serve status tools call calls logs restart disable enable health add remove reload log-level check schema connect demo";
-    for command in commands.split(' ') {
-        assert!(help.stdout.contains(command), "no {command}: {help}");
+    let sorted = |text: &str| {
+        let mut words: Vec<_> = text.split(' ').map(str::to_owned).collect();
+        words.sort_unstable();
+        words
+    };
+    let shown = |args: &[&str]| {
+        let ran = place.mcpd(args).expect_code(0);
+        assert_eq!(ran.stderr, "", "{args:?}");
+        sorted(&listed(&ran.stdout).join(" "))
+    };
+    for args in [&["--help"][..], &["-h"], &["help"]] {
+        assert_eq!(shown(args), sorted(DAILY), "{args:?}");
     }
-    let version = place.mcpd(&["--version"]).expect_code(0);
-    assert_eq!(version.stdout.trim(), concat!("mcpd ", env!("CARGO_PKG_VERSION")));
+    for args in [&["help", "--all"][..], &["help", "-a"], &["--help", "--all"]] {
+        assert_eq!(shown(args), sorted(&format!("{DAILY} {OTHERS}")), "{args:?}");
+    }
+    for command in format!("{DAILY} {OTHERS}").split(' ') {
+        let by_word = place.mcpd(&["help", command]).expect_code(0);
+        assert_eq!(by_word.stdout, place.mcpd(&[command, "--help"]).expect_code(0).stdout, "{command}");
+        assert!(by_word.stdout.contains("Usage: mcpd"), "{by_word}");
+    }
+}
+
+#[test]
+fn version_is_printed_for_each_usual_word() {
+    for word in ["--version", "-V", "-v", "version"] {
+        let ran = Place::new().mcpd(&[word]).expect_code(0);
+        assert_eq!(ran.stdout.trim(), concat!("mcpd ", env!("CARGO_PKG_VERSION")), "{word}");
+    }
+}
+
+#[test]
+fn commands_without_a_daemon_refuse_a_runtime_directory() {
+    let place = Place::new();
+    for command in [&["completions", "bash"][..], &["schema"], &["demo"], &["service", "status"]] {
+        for args in [[&["--runtime-dir", "x"], command].concat(), [command, &["--runtime-dir", "x"]].concat()] {
+            let ran = place.mcpd(&args).expect_code(2);
+            let message = format!("`mcpd {}` does not accept `--runtime-dir`: ", command[0]);
+            assert!(ran.stderr.contains(&message) && ran.stdout.is_empty(), "{args:?}: {ran}");
+        }
+        let help = place.mcpd(&[command[0], "--help"]).expect_code(0);
+        assert!(!help.stdout.contains("--runtime-dir"), "{help}");
+    }
+    assert!(place.mcpd(&["add", "--help"]).expect_code(0).stdout.contains("--runtime-dir"));
+}
+
+#[test]
+fn every_command_without_a_daemon_prints_the_same_text_and_what_to_type() {
+    let place = Place::new();
+    for command in [
+        &["status"][..],
+        &["tools"],
+        &["call", "x"],
+        &["top"],
+        &["calls"],
+        &["logs"],
+        &["restart", "x"],
+        &["restart", "--all"],
+        &["enable", "x"],
+        &["disable", "x"],
+        &["reload"],
+        &["reload", "--log-level"],
+        &["stop"],
+        &["connect"],
+    ] {
+        let ran = place.client(command).expect_code(3);
+        let (first, rest) = ran.stderr.split_once('\n').unwrap_or_default();
+        let socket =
+            first.strip_prefix("mcpd: not running: no daemon at ").unwrap_or_else(|| panic!("{command:?}: {ran}"));
+        assert!(socket.starts_with(&*place.runtime_dir().to_string_lossy()) && socket.ends_with(".sock"), "{ran}");
+        let help = format!("  help: `mcpd start --runtime-dir {}` starts it\n", place.runtime_dir().display());
+        assert_eq!((rest, &*ran.stdout), (&*help, ""), "{command:?}");
+    }
+    let ran = place.mcpd(&["tools"]).expect_code(3);
+    assert!(ran.stderr.ends_with("\n  help: `mcpd start` starts it\n"), "{ran}");
 }
 
 #[test]

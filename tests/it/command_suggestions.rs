@@ -17,18 +17,91 @@ fn expect_tip(args: &[&str], phrases: &[&str]) {
     }
 }
 
-#[test]
-fn command_of_another_tool_is_answered_with_the_command_here() {
-    for word in ["list", "ls"] {
-        expect_tip(&[word], &["`mcpd tools`", "`mcpd status`"]);
-    }
-    for word in ["deny", "allow"] {
-        let key = format!("`{word} = [\"PATTERN\"]` below `[servers.NAME]`");
-        expect_tip(&[word, "files/write"], &[&key, "`mcpd reload`", "`mcpd disable SERVER/TOOL`"]);
-    }
-    expect_tip(&["rm", "files"], &["`mcpd remove SERVER`"]);
+/// Each word of other tools in the place of a command, and what the answer has to name.
+const WORDS: &[(&str, &[&str])] = &[
+    ("list", &["`mcpd status`", "`mcpd tools`"]),
+    ("ls", &["`mcpd status`", "`mcpd tools`"]),
+    ("info", &["`mcpd status`"]),
+    ("watch", &["`mcpd status --watch`"]),
+    ("profile list", &["`mcpd status`", "`mcpd tools --profile NAME`", "`[profiles.NAME]`"]),
+    ("profiles", &["`mcpd status`"]),
+    ("inspect files", &["`mcpd tools TOOL`", "`mcpd doctor SERVER`", "`mcpd logs SERVER`"]),
+    ("search github", &["`mcpd add NAME COMMAND`", "`mcpd add NAME URL`", "`mcpd import`"]),
+    ("install github", &["`mcpd add NAME COMMAND`", "`mcpd service install`"]),
+    ("init", &["`mcpd import`", "`mcpd add NAME COMMAND`"]),
+    ("uninstall", &["`mcpd remove SERVER`", "`mcpd service uninstall`"]),
+    ("link", &["`mcpd connect --print CLIENT`"]),
+    ("link cursor", &["`mcpd connect --print cursor`"]),
+    ("unlink cursor", &["`mcpd connect --print cursor`"]),
+    ("setup", &["`mcpd connect --print CLIENT`"]),
+    ("help link", &["`mcpd connect --print CLIENT`"]),
+    ("config", &["`mcpd check`", "`mcpd check --show`"]),
+    ("config edit", &["`mcpd check`", "`mcpd add`"]),
+    ("test", &["`mcpd check`"]),
+    ("run", &["`mcpd start`", "`mcpd serve`", "`mcpd call TOOL`"]),
+    ("exec files read", &["`mcpd call TOOL NAME=VALUE`"]),
+    ("kill", &["`mcpd stop`"]),
+    ("health files down", &["`mcpd status --check`", "`mcpd disable SERVER`"]),
+    ("log-level debug", &["`mcpd reload --log-level FILTER`"]),
+    ("auth", &["`mcpd login SERVER`"]),
+    ("man", &["`mcpd help COMMAND`", "`mcpd help --all`"]),
+    ("commands", &["`mcpd help --all`"]),
+    ("upgrade", &["docs/operate.md"]),
+    ("deny files/write", &["`deny = [\"PATTERN\"]` below `[servers.NAME]`", "`mcpd disable SERVER/TOOL`"]),
+    ("allow files/write", &["`allow = [\"PATTERN\"]` below `[servers.NAME]`", "`mcpd reload`"]),
+    ("service start", &["`mcpd service install`", "`mcpd start`"]),
+    ("service stop", &["`mcpd stop`"]),
+    ("service restart", &["`mcpd start`", "`mcpd reload`"]),
+    ("service remove", &["`mcpd service uninstall`"]),
+    ("service logs", &["`journalctl --user --unit mcpd`"]),
+    ("start -d", &["`mcpd start` always runs the daemon in the background"]),
+    ("start --foreground", &["`mcpd serve`"]),
+    ("start files", &["`mcpd enable SERVER`", "`mcpd restart SERVER`"]),
+    ("serve --daemon", &["`mcpd start`"]),
+    ("stop files", &["`mcpd disable --stop SERVER`"]),
+    ("stop --all", &["`mcpd stop`"]),
+    ("status -f", &["`mcpd status --watch`"]),
+    ("status files", &["`mcpd doctor SERVER`", "`mcpd tools SERVER`"]),
+    ("calls files", &["`mcpd calls --server NAME`"]),
+    ("reload files", &["`mcpd restart SERVER`"]),
+    ("logs --server files", &["`mcpd logs NAME`"]),
+    ("restart --server files", &["`mcpd restart NAME`"]),
+    ("doctor --server files", &["`mcpd doctor NAME`"]),
+    ("tools --server files", &["`mcpd tools NAME`"]),
+    ("add --scope user files npx", &["leave the scope out"]),
     // What is only misspelt is suggested as before.
-    expect_tip(&["stattus"], &["'status'"]);
+    ("stattus", &["'status'"]),
+];
+
+#[test]
+fn word_of_another_tool_is_answered_with_what_to_type() {
+    for (line, phrases) in WORDS {
+        expect_tip(&line.split(' ').collect::<Vec<_>>(), phrases);
+    }
+}
+
+#[test]
+fn other_names_of_a_command_work() {
+    let place = Place::new();
+    for (other, command) in [
+        (&["ps"][..], &["status"][..]),
+        (&["status", "-w"], &["status", "--watch"]),
+        (&["down"], &["stop"]),
+        (&["rm", "x"], &["remove", "x"]),
+        (&["delete", "x"], &["remove", "x"]),
+        (&["logs", "--tail", "5"], &["logs", "-n", "5"]),
+        (&["calls", "--tail", "5"], &["calls", "-n", "5"]),
+        (&["connect", "claude-code"], &["connect", "--print", "claude-code"]),
+        (&["connect", "--server", "x", "cursor"], &["connect", "--server", "x", "--print", "cursor"]),
+        (&["import", "cursor"], &["import", "--from", "cursor"]),
+        (&["import", "cursor", "codex"], &["import", "--from", "cursor", "--from", "codex"]),
+        (&["check", "--config", "no.toml"], &["check", "no.toml"]),
+        (&["serve", "--log-level", "dbug"], &["serve", "--log", "dbug"]),
+        (&["up", "--config", "no.toml"], &["start", "--config", "no.toml"]),
+    ] {
+        let [other, command] = [other, command].map(|args| place.mcpd(args));
+        assert_eq!((other.code, other.stdout, other.stderr), (command.code, command.stdout, command.stderr));
+    }
 }
 
 #[test]
@@ -37,7 +110,8 @@ fn restart_without_a_server_names_the_server_and_the_way_to_restart_the_daemon()
     for args in [&["restart"][..], &["--runtime-dir", "x", "restart"]] {
         let ran = place.mcpd(args).expect_code(2);
         assert!(ran.stderr.contains("<SERVER>"), "{ran}");
-        assert!(ran.stderr.contains("tip: to restart the daemon itself: `mcpd stop`, then `mcpd start`"), "{ran}");
+        assert!(ran.stderr.contains("tip: `mcpd restart --all` restarts every server; "), "{ran}");
+        assert!(ran.stderr.contains("to restart the daemon itself: `mcpd stop`, then `mcpd start`"), "{ran}");
     }
 }
 
@@ -58,7 +132,11 @@ fn url_without_a_name_is_answered_with_a_name_after_its_host() {
 fn configuration_key_given_to_add_is_answered_with_the_table_it_belongs_in() {
     expect_tip(&["add", "x", "--deny", "write_*", "npx"], &["`deny = [\"PATTERN\"]` below `[servers.x]`"]);
     expect_tip(&["add", "--call-timeout", "1m", "x", "npx"], &["`call_timeout = …`"]);
-    expect_tip(&["add", "npx", "-y", "pkg"], &["mcpd add NAME npx -y"]);
+    let ran = Place::new().mcpd(&["add", "npx", "-y", "pkg"]).expect_code(2);
+    assert!(
+        ran.stderr.contains("the server's name is missing before the command, for example: mcpd add NAME npx -y pkg\n"),
+        "{ran}"
+    );
 }
 
 #[test]

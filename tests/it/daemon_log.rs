@@ -29,7 +29,7 @@ fn call_leaves_one_line_with_its_span_and_without_its_arguments() {
 fn level_of_a_running_daemon_can_be_changed() {
     let daemon = Setup::with(Server::named("a")).start();
     let mut agent = Agent::ready(&daemon);
-    let level = |args: &[&str], code| daemon.client(&[&["log-level"], args].concat()).expect_code(code);
+    let level = |args: &[&str], code| daemon.client(&[&["reload", "--log-level"], args].concat()).expect_code(code);
     assert_eq!(level(&[], 0).stdout, "info\n");
     agent.call("a__cwd", &json!({}));
     assert_eq!(level(&["warn,mcpd::calls=debug"], 0).stdout, "warn,mcpd::calls=debug\n");
@@ -55,10 +55,10 @@ fn level_of_a_running_daemon_can_be_changed() {
 fn flag_wins_over_the_environment() {
     let setup = Setup::with(Server::named("a")).variable("RUST_LOG", "trace");
     let daemon = setup.option("--log").option("warn").start();
-    assert_eq!(daemon.client(&["log-level"]).expect_code(0).stdout, "warn\n");
+    assert_eq!(daemon.client(&["reload", "--log-level"]).expect_code(0).stdout, "warn\n");
     assert_eq!(daemon.log(), "");
     let daemon = Setup::with(Server::named("a")).variable("RUST_LOG", "error").start();
-    assert_eq!(daemon.client(&["log-level"]).expect_code(0).stdout, "error\n");
+    assert_eq!(daemon.client(&["reload", "--log-level"]).expect_code(0).stdout, "error\n");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn bad_filter_starts_nothing() {
 #[test]
 fn malformed_log_filter_in_the_environment_is_reported_and_ignored() {
     let daemon = Setup::with(Server::named("a")).variable("RUST_LOG", "dbug").start();
-    assert_eq!(daemon.client(&["log-level"]).expect_code(0).stdout, "info\n");
+    assert_eq!(daemon.client(&["reload", "--log-level"]).expect_code(0).stdout, "info\n");
     let log = daemon.log();
     assert!(log.contains("RUST_LOG is ignored") && log.contains("`dbug` is no level"), "{log}");
 }
@@ -132,7 +132,7 @@ fn journal_that_is_another_stream_is_not_taken_for_stderr() {
 #[test]
 fn log_level_requires_a_daemon() {
     let place = Place::new();
-    assert!(place.client(&["log-level"]).expect_code(3).stderr.contains("not running"));
-    place.client(&["log-level", "debug"]).expect_code(3);
-    place.client(&["log-level", "dbug"]).expect_code(2);
+    assert!(place.client(&["reload", "--log-level"]).expect_code(3).stderr.contains("not running"));
+    place.client(&["reload", "--log-level", "debug"]).expect_code(3);
+    place.client(&["reload", "--log-level", "dbug"]).expect_code(2);
 }

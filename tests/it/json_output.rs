@@ -77,15 +77,14 @@ fn every_member_that_commands_print_is_documented() {
     report("mcpd tools", &["tools", "--all", "--json"]);
     report("mcpd calls", &["calls", "--json"]);
     report("mcpd logs", &["logs", "--json"]);
-    let orders = "mcpd restart, enable, disable, health";
+    let orders = "mcpd restart, enable, disable";
     report(orders, &["disable", "own", "--json"]);
     report(orders, &["enable", "own", "--json"]);
     report(orders, &["disable", "own/echo", "--json"]);
     report(orders, &["restart", "sick", "--json"]);
-    report(orders, &["health", "sick", "up", "--json"]);
     report("mcpd status", &["status", "--json"]);
     report("mcpd reload", &["reload", "--json"]);
-    report("mcpd log-level", &["log-level", "--json"]);
+    report("mcpd reload --log-level", &["reload", "--log-level", "--json"]);
     report("mcpd doctor", &["doctor", "--json"]);
 }
 

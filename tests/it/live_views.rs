@@ -181,6 +181,6 @@ fn view_without_a_daemon_ends_at_once_with_the_remedy() {
     let place = Place::new();
     for args in [&["status", "--watch"][..], &["top"], &["top", "--json"]] {
         let ran = place.client(args).expect_code(3);
-        assert!(ran.stderr.contains("`mcpd start`") && ran.stdout.is_empty(), "{ran}");
+        assert!(ran.stderr.contains("`mcpd start --runtime-dir ") && ran.stdout.is_empty(), "{ran}");
     }
 }

@@ -54,7 +54,6 @@ mod harness;
 mod harness_eras;
 mod harness_http;
 mod health_checks;
-mod health_overrides;
 mod http_server_lifecycle;
 mod http_servers;
 mod imports;

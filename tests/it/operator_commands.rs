@@ -38,6 +38,36 @@ fn restart_is_reported_when_the_new_process_serves_and_affects_no_others() {
 }
 
 #[test]
+fn several_servers_are_restarted_disabled_and_enabled_by_one_command() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).server(Server::named("c")).start();
+    daemon.client(&["disable", "--stop", "c"]).expect_code(0);
+    let output = |args: &[&str]| daemon.client(args).expect_code(0).stdout;
+    assert_eq!(output(&["restart", "b", "a"]), "b: ready\na: ready\n");
+    assert_eq!(output(&["restart", "--all"]), "a: ready\nb: ready\n", "c is disabled");
+    for server in ["a", "b"] {
+        assert_eq!(daemon.row(server)["restarts"], 2, "{server}");
+    }
+    assert_eq!(output(&["disable", "a", "b/echo"]), "a: disabled\nb/echo: disabled\n");
+    assert_eq!(output(&["enable", "c", "b__echo", "a"]), "c: ready\nb/echo: enabled\na: ready\n");
+    daemon.client(&["restart", "--all", "a"]).expect_code(2);
+    let ran = daemon.client(&["disable", "--stop", "a", "b/echo"]).expect_code(2);
+    assert!(ran.stderr.contains("`--stop` stops a whole server"), "{ran}");
+    assert_eq!(state(&daemon, "a"), ("ready".to_owned(), false), "nothing was disabled");
+}
+
+#[test]
+fn failure_of_one_server_does_not_keep_a_command_from_the_others() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b").flags("--exit-at-start 3")).start();
+    let ran = daemon.client(&["restart", "b", "x", "a"]).expect_code(1);
+    assert_eq!(ran.stdout, "a: ready\n", "{ran}");
+    assert!(ran.stderr.contains("mcpd: b: ") && ran.stderr.contains("there is no server `x`"), "{ran}");
+    let ran = daemon.client(&["restart", "--all", "--json"]).expect_code(1);
+    let objects = serde_json::Deserializer::from_str(&ran.stdout).into_iter::<Value>();
+    let done: Vec<_> = objects.map(|object| object.map(|object| object["done"].clone()).expect("JSON")).collect();
+    assert_eq!(done, [true, false]);
+}
+
+#[test]
 fn failed_restart_reports_the_reason_and_a_repaired_server_restarts_at_once() {
     let place = Place::new();
     let needed = place.write("needed", "");

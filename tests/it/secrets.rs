@@ -146,7 +146,6 @@ fn secret_stands_in_no_status_log_error_file_or_command_line() {
             &["restart", "missing"],
             &["disable", "leaves"],
             &["enable", "leaves"],
-            &["health", "hangs", "down"],
             &["reload"],
             &["doctor"],
             &["doctor", "--json"],

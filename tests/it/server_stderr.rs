@@ -51,6 +51,17 @@ fn read_on(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
 }
 
 #[test]
+fn logs_of_several_servers_are_merged_without_those_of_others() {
+    let daemon = Setup::with(Server::named("a")).server(Server::named("b")).server(Server::named("c")).start();
+    let mut agent = Agent::ready(&daemon);
+    for (server, text) in [("a", "one"), ("b", "two"), ("c", "three"), ("a", "four")] {
+        write(&daemon, &mut agent, server, text);
+    }
+    assert_eq!(texts(&lines(&daemon, &["a", "b"])), ["one", "two", "four"]);
+    assert_eq!(texts(&lines(&daemon, &["c", "a", "--tail", "2"])), ["three", "four"]);
+}
+
+#[test]
 fn missing_lines_are_reported_with_the_command_that_shows_more() {
     let daemon = Setup::with(Server::named("a")).start();
     let of_one = daemon.client(&["logs", "a"]).expect_code(0);
@@ -237,7 +248,7 @@ fn unknown_server_is_refused_with_the_known_ones() {
         &["restart", "file"],
         &["enable", "file"],
         &["disable", ""],
-        &["health", "file", "up"],
+        &["logs", "web", "file"],
     ] {
         let ran = daemon.client(args).expect_code(1);
         assert!(ran.stderr.contains("files, web") && ran.stdout.is_empty(), "{args:?}: {ran}");
@@ -279,7 +290,7 @@ fn server_lines_appear_in_the_log_of_mcpd_if_configured() {
     });
     let copied = daemon.log().matches("stderr: complaint").count();
     assert!((20..2000).contains(&copied), "{copied} lines");
-    daemon.client(&["log-level", "info"]).expect_code(0);
+    daemon.client(&["reload", "--log-level", "info"]).expect_code(0);
     write(&daemon, &mut agent, "a", "unsaid");
     assert!(!daemon.log().contains("unsaid"), "{}", daemon.log());
 }

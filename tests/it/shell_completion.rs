@@ -45,7 +45,7 @@ fn commands_options_and_words_are_completed_without_a_daemon() {
     assert_eq!(offered(&place, &["res"]), ["restart"]);
     assert_eq!(offered(&place, &["connect", "--pr"]), ["--profile", "--print"]);
     assert_eq!(offered(&place, &["connect", "--print", "c"]), ["claude-code", "claude-desktop", "codex", "cursor"]);
-    assert_eq!(offered(&place, &["health", "a", "d"]), ["down"]);
+    assert_eq!(offered(&place, &["reload", "--lo"]), ["--log-level"]);
     assert_eq!(offered(&place, &["completions", ""]).first().map(String::as_str), Some("bash"));
     assert_eq!(offered(&place, &["restart", "a"]), [""; 0], "nothing is configured, and nobody complains");
 }
@@ -59,7 +59,7 @@ fn completion_offers_the_servers_of_the_running_daemon() {
     let directory = directory.to_str().expect("text");
     let offered = |words: &[&str]| offered(daemon.place(), &[&["--runtime-dir", directory], words].concat());
     assert_eq!(offered(&["restart", ""])[..2], ["files", "git"]);
-    for command in ["disable", "enable", "health", "logs"] {
+    for command in ["disable", "enable", "logs"] {
         assert_eq!(offered(&[command, "f"]), ["files"], "{command}");
     }
     assert_eq!(offered(&["calls", "--server", "g"]), ["git"]);

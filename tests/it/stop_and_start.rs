@@ -1,12 +1,15 @@
 //! `mcpd stop` and `mcpd start` work with daemons started by systemd, an agent or a person.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::rc::Rc;
 
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Agent, Place, Ran, Server, Setup, TAG, UserManager, signal, until};
+use crate::support::{
+    Agent, MCPD, Place, Ran, SCRIPTED, Server, Setup, TAG, UserManager, process_report, run, signal, until,
+};
 
 /// A user with a login shell, a configuration in its default place, and no systemd.
 fn home(config: &Setup) -> Rc<Place> {
@@ -51,7 +54,7 @@ fn status_without_a_daemon_reports_an_invalid_configuration() {
     let commands: [fn(&Place) -> Ran; 2] = [|place| place.mcpd(&["status"]), |place| place.client(&["status"])];
     for status in commands {
         let ran = status(&place).expect_code(3);
-        assert!(ran.stderr.contains("`mcpd start`") && !ran.stderr.contains("load"), "{ran}");
+        assert!(ran.stderr.contains("`mcpd start") && !ran.stderr.contains("load"), "{ran}");
     }
     let file = place.path("xdg-config/mcpd/config.toml");
     let text = fs::read_to_string(&file).expect("text");
@@ -86,6 +89,52 @@ fn start_and_stop_accept_a_runtime_directory() {
     let ran = place.client(&["stop"]).expect_code(0);
     assert!(!ran.stdout.contains("mcpd connect"), "no agent starts one there: {ran}");
     assert!(place.processes(None).is_empty());
+}
+
+#[test]
+fn start_uses_the_given_configuration_and_reports_another_one() {
+    let place = home(&Setup::with(Server::named("plain")));
+    let tag = place.tag();
+    let server = format!("command = '{SCRIPTED}'\nenv = {{ {TAG} = '{tag}' }}\n");
+    let [one, two] =
+        ["one", "two"].map(|name| place.write(&format!("{name}.toml"), format!("[servers.{name}]\n{server}")));
+    let ran = place.mcpd(&["start", "--config", "one.toml", "--json"]).expect_code(0).json();
+    let status = place.mcpd(&["status", "--json"]).json();
+    assert_eq!((&ran["format"], &ran["pid"], &ran["already_running"]), (&json!(1), &status["pid"], &json!(false)));
+    assert!(ran["log"].as_str().is_some_and(|log| log.ends_with("serve.log")), "{ran}");
+    assert_eq!((&status["servers"][0]["name"], status["servers"].as_array().map(Vec::len)), (&json!("one"), Some(1)));
+    let again = place.mcpd(&["start", "--config", &one.to_string_lossy(), "--json"]).expect_code(0).json();
+    assert_eq!((&again["pid"], &again["already_running"]), (&status["pid"], &json!(true)));
+    place.mcpd(&["start"]).expect_code(0);
+    let ran = place.mcpd(&["start", "--config", &two.to_string_lossy()]).expect_code(1);
+    assert!(ran.stderr.contains("another configuration is running") && ran.stderr.contains("`mcpd stop`"), "{ran}");
+    let stopped = place.mcpd(&["stop", "--json"]).expect_code(0).json();
+    assert_eq!((&stopped["pid"], &stopped["units"]), (&status["pid"], &json!([])));
+}
+
+#[test]
+fn start_searches_servers_in_the_path_of_its_terminal_and_then_of_the_login_shell() {
+    let place =
+        home(&Setup::with(Server::run_by("here", "here-server")).server(Server::run_by("login", "login-server")));
+    for name in ["here", "login"] {
+        let directory = place.path(&format!("{name}-bin"));
+        fs::create_dir(&directory).expect("a fresh directory");
+        symlink(SCRIPTED, directory.join(format!("{name}-server"))).expect("a fresh path");
+    }
+    let outer = std::env::var("PATH").expect("PATH is set");
+    let login = format!("export PATH='{}:{outer}'\n", place.path("login-bin").display());
+    place.write("home/.bash_profile", format!("export {TAG}={}\n{login}", place.tag()));
+    let mut start = place.command(MCPD);
+    start.arg("start").env("PATH", format!("{}:relative:{outer}", place.path("here-bin").display()));
+    run(&mut start).expect_code(0);
+    until("both servers run", || {
+        let status = place.mcpd(&["status", "--json"]).json();
+        status["servers"].as_array()?.iter().all(|server| server["state"] == "ready").then_some(())
+    });
+    let report = process_report(&place.path("xdg-run/mcpd/admin.sock"));
+    let path = report["environment"]["PATH"].as_str().expect("a PATH").to_owned();
+    assert!(path.starts_with(&*place.path("here-bin").to_string_lossy()) && !path.contains("relative"), "{path}");
+    place.mcpd(&["stop"]).expect_code(0);
 }
 
 #[test]
@@ -174,4 +223,13 @@ fn stop_and_start_in_turn_are_not_refused_by_the_start_limit_of_systemd() {
         manager.mcpd(&["stop"]).expect_code(0);
         manager.mcpd(&["start"]).expect_code(0);
     }
+}
+
+#[test]
+fn start_by_the_unit_refuses_another_configuration() {
+    let Some(manager) = installed() else { return };
+    manager.mcpd(&["stop"]).expect_code(0);
+    let ran = manager.mcpd(&["start", "--config", "other.toml"]).expect_code(2);
+    assert!(ran.stderr.contains("mcpd.service is installed") && ran.stderr.contains("`--config`"), "{ran}");
+    manager.mcpd(&["status"]).expect_code(3);
 }

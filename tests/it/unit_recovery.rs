@@ -124,5 +124,6 @@ fn status_without_a_daemon_shows_the_unit_and_the_remedy() {
     expect_reason(&ran.stderr, &ran);
     manager.place().write("config.toml", text);
     manager.mcpd(&["service", "uninstall"]).expect_code(0);
-    status("not installed", "`mcpd service install`");
+    let ran = manager.mcpd(&["status"]).expect_code(3);
+    assert!(ran.stderr.contains("help: `mcpd start` starts it") && !ran.stderr.contains("installed"), "{ran}");
 }

@@ -11,7 +11,7 @@ use crate::known_clients::shell_word;
 /// Host labels that do not identify a service.
 const GENERIC_LABELS: [&str; 4] = ["api", "mcp", "server", "www"];
 /// Options whose value may be a secret.
-const SECRET_OPTIONS: [&str; 2] = ["--env", "--header"];
+const SECRET_OPTIONS: [&str; 4] = ["--env", "-e", "--header", "-H"];
 const END_OF_OPTIONS: &str = "--";
 
 /// Completes `word` if it is most likely a URL without its scheme, such as `localhost:3000/mcp`. A word without a port needs a path,

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, CommandFactory};
+use clap::ArgMatches;
 
-use crate::cli::arguments::Arguments;
+use crate::cli::arguments::command_line;
 use crate::sockets::RuntimeDir;
 
 /// Errors on the line are ignored.
@@ -20,7 +20,7 @@ impl TypedLine {
     }
 
     fn parse(words: impl Iterator<Item = OsString>) -> Option<Self> {
-        let matches = Arguments::command().ignore_errors(true).try_get_matches_from(words).ok()?;
+        let matches = command_line().ignore_errors(true).try_get_matches_from(words).ok()?;
         Some(Self { matches })
     }
 

@@ -61,7 +61,7 @@ fn check_client(client: &Client, probe: &DaemonProbe, config: Option<&Config>) -
             }
         };
         if !read.errors.is_empty() {
-            let advice = format!("`mcpd import --dry-run --from {}` shows where", client.word);
+            let advice = format!("`mcpd import {} --dry-run` shows where", client.word);
             findings.push(Finding::warning(client.title, format!("{} has errors", path.display()), advice));
         }
         entries += read.pointers.len();
@@ -99,7 +99,7 @@ fn own_copies(client: &Client, servers: &[(PathBuf, Option<String>)], is_pointed
         let count = servers.len();
         return (!is_pointed_here && count > 0).then(|| {
             let plural = if count == 1 { "server" } else { "servers" };
-            let found = format!("starts {count} {plural} by itself; `mcpd import --from {}` imports them", client.word);
+            let found = format!("starts {count} {plural} by itself; `mcpd import {}` imports them", client.word);
             Finding::fine(client.title, format!("{found}, and {point} prints the entry that connects it to mcpd"))
         });
     };

@@ -181,7 +181,7 @@ async fn verbose_log(probe: &DaemonProbe) -> Option<Finding> {
         Finding::warning(
             "log",
             format!("is at `{filter}`, which writes one or more lines for each call"),
-            probe.mcpd("log-level info"),
+            probe.mcpd("reload --log-level info"),
         )
     })
 }

@@ -124,7 +124,7 @@ pub(super) fn merge_missing(programs: &mut Group, servers: &mut Group) {
     }
 }
 
-/// Warns about commands that this shell finds, but a daemon that `mcpd start` starts with the login environment does not.
+/// Warns about commands that this shell finds, but a daemon that an agent starts with the login environment does not.
 async fn shell_only(probe: &DaemonProbe, servers: &[&ServerConfig]) -> Vec<Finding> {
     let of_this_shell = Process.var("PATH").unwrap_or_default();
     let mut findings = Vec::new();
@@ -144,7 +144,7 @@ async fn shell_only(probe: &DaemonProbe, servers: &[&ServerConfig]) -> Vec<Findi
             file.display()
         );
         let advice = format!(
-            "write `command = \"{}\"`: `mcpd start` searches the PATH of the login shell: {path}",
+            "write `command = \"{}\"`: a daemon that an agent starts searches the PATH of the login shell: {path}",
             file.display()
         );
         findings.push(Finding::warning(&*server.name, found, advice).defined(probe.place(&server.name)));
@@ -168,7 +168,8 @@ async fn on_another_path(program: &Program, probe: &DaemonProbe) -> Option<Strin
     } else if probe.restarts_from_this_shell() {
         (probe.restart(), Some(of_this_shell.clone()))
     } else {
-        (probe.restart(), login_path(probe).await)
+        let login = login_path(probe).await.unwrap_or_default();
+        (probe.restart(), Some(format!("{of_this_shell}:{login}")))
     };
     if let Some(file) = path.and_then(|path| find(&path)) {
         let file = file.display();

@@ -21,9 +21,6 @@ pub(super) fn again(probe: &DaemonProbe, name: &str) -> String {
 pub(super) fn remedy(probe: &DaemonProbe, report: &ServerReport, has_ended: bool) -> String {
     let code = report.code.as_deref().unwrap_or_default();
     match (code, &report.remote) {
-        _ if report.health_override.as_deref() == Some("down") && report.state == StateName::Unresponsive => {
-            probe.mcpd(&format!("health {} auto", report.name))
-        }
         // The server has another era than the configured one (MCP 2026-07-28, `basic/versioning`).
         ("no_modern_era" | "modern_only" | "discover_timeout", _) => {
             format!(

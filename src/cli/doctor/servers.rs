@@ -61,13 +61,13 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
     match report.state {
         StateName::NeedsLogin => return vec![locked(probe, report)],
         state if state.is_down() => {
-            let mut findings = down_and_marked(probe, report, *trial);
+            let mut findings = vec![down(probe, report, *trial)];
             findings.extend(denials::finding(probe, report));
             return findings;
         }
         StateName::Starting if let Some(trial) = trial => return vec![late(probe, report, *trial)],
         // A server between two attempts has the same state as a new server.
-        StateName::Starting if report.restarts_last_hour > 0 => return down_and_marked(probe, report, None),
+        StateName::Starting if report.restarts_last_hour > 0 => return vec![down(probe, report, None)],
         _ => {}
     }
     let mut findings = vec![up(probe, report, *trial)];
@@ -137,12 +137,6 @@ fn locked(probe: &DaemonProbe, report: &ServerReport) -> Finding {
     let name = &*report.name;
     let reason = report.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     Finding::problem(name, format!("needs a login{reason}"), probe.mcpd_with_files(&format!("login {name}")))
-}
-
-/// As [`down`], with a second finding if the server is also marked down.
-fn down_and_marked(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Vec<Finding> {
-    let mark = (report.state != StateName::Unresponsive).then(|| mark(probe, report)).flatten();
-    [down(probe, report, trial)].into_iter().chain(mark).collect()
 }
 
 fn down(probe: &DaemonProbe, report: &ServerReport, trial: Option<Trial>) -> Finding {
@@ -256,7 +250,6 @@ fn hidden_items(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
 fn operator_overrides(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding> {
     let name = &*report.name;
     let mut findings = Vec::new();
-    findings.extend(mark(probe, report));
     if let Some(first) = report.tools_disabled.first() {
         let (count, are) = match report.tools_disabled.len() {
             1 => ("1 tool".to_owned(), "is"),
@@ -269,13 +262,6 @@ fn operator_overrides(probe: &DaemonProbe, report: &ServerReport) -> Vec<Finding
         ));
     }
     findings
-}
-
-/// The operator's mark of a server's health.
-fn mark(probe: &DaemonProbe, report: &ServerReport) -> Option<Finding> {
-    let found = format!("is marked {}, regardless of its health checks", report.health_override.as_ref()?);
-    let auto = probe.mcpd(&format!("health {} auto", report.name));
-    Some(Finding::warning(&*report.name, found, format!("{auto} removes the mark")))
 }
 
 /// What mcpd does about unanswered pings, and how to restart the server at once.

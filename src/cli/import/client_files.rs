@@ -42,7 +42,7 @@ impl ClientFile {
         if files.is_empty() {
             let titles: Vec<_> = CLIENTS.iter().map(|client| client.title).collect();
             print_note!(
-                "mcpd: no MCP servers are in the files of {}: `--from FILE` imports another file, `mcpd add` adds one server",
+                "mcpd: no MCP servers are in the files of {}: `mcpd import FILE` imports another file, `mcpd add` adds one server",
                 titles.join(", ")
             );
         }
@@ -79,7 +79,7 @@ struct Candidate {
     path: PathBuf,
     title: &'static str,
     project: Option<PathBuf>,
-    /// Whether `--from` names its path. Then it has to exist and to have servers.
+    /// Whether the command line names its path. Then it has to exist and to have servers.
     is_named: bool,
 }
 

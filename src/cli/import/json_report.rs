@@ -17,7 +17,7 @@ pub(super) struct JsonReport<'a> {
     secrets: Vec<Secret>,
 }
 
-/// A client's file, or a file that was named with `--from`.
+/// A client's file, or a file that was named on the command line.
 #[derive(Serialize)]
 pub(super) struct Source<'a> {
     pub(super) file: &'a Path,

@@ -99,10 +99,6 @@ fn of_server(server: &ServerReport, style: OutputStyle) -> String {
     if !text.is_empty() {
         text += &next_command(&command_for(server), style);
     }
-    if is_marked_down(server) && has_error(server) {
-        text += &warning(&format!("{}: is also marked down", server.name), style);
-        text += &next_command(&unmark_command(server), style);
-    }
     text
 }
 
@@ -111,24 +107,9 @@ fn command_for(server: &ServerReport) -> String {
     let name = &server.name;
     match server.state {
         StateName::NeedsLogin => format!("mcpd login {name}"),
-        _ if is_marked_down(server) && !has_error(server) => unmark_command(server),
         _ if server.stderr.is_empty() => format!("mcpd doctor {name}"),
         _ => format!("mcpd logs {name}"),
     }
-}
-
-/// Whether the server is down because of an error, not only because it does not answer or is marked down.
-fn has_error(server: &ServerReport) -> bool {
-    is_retrying(server) || matches!(server.state, StateName::Failed | StateName::Backoff | StateName::NeedsLogin)
-}
-
-fn is_marked_down(server: &ServerReport) -> bool {
-    !server.disabled && server.health_override.as_deref() == Some("down")
-}
-
-/// The command that removes the mark of `mcpd health`.
-fn unmark_command(server: &ServerReport) -> String {
-    format!("mcpd health {} auto", server.name)
 }
 
 fn last_stderr_lines(server: &ServerReport) -> impl Iterator<Item = &str> {
@@ -154,11 +135,7 @@ fn failures(server: &ServerReport) -> Vec<String> {
         failures.push(format!("{name}: {} (is being started again)", split_searched_path(error).0));
     }
     if failures.is_empty() {
-        let why = match server.health_override.as_deref() {
-            Some("down") => "is marked down, so its calls fail",
-            _ if server.answers == Some(false) => "does not answer",
-            _ => server.state.word(),
-        };
+        let why = if server.answers == Some(false) { "does not answer" } else { server.state.word() };
         failures.push(format!("{name}: {why}"));
     }
     failures

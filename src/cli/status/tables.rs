@@ -8,7 +8,7 @@ use crate::admin::report::{
     AgentReport, InstanceReport, ProfileReport, QuotaReport, RemoteReport, Report, ServerReport, StateName,
 };
 use crate::cli::style::{Cell, Column, OutputStyle, Tone, more_row};
-use crate::cli::text::{short_duration, with_override};
+use crate::cli::text::short_duration;
 use crate::era::{Era, MODERN};
 
 const MAX_SERVERS: usize = 40;
@@ -75,7 +75,7 @@ fn tone(server: &ServerReport) -> Tone {
 }
 
 fn shown_state(server: &ServerReport) -> String {
-    let state = with_override(server.state, server.health_override.as_deref());
+    let state = server.state.to_string();
     if server.answers == Some(false) { format!("{state}, does not answer") } else { state }
 }
 

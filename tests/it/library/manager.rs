@@ -1,13 +1,16 @@
 //! Several servers, used by a Rust program.
 
+use std::time::Duration;
+
 use mcpd::config::Start;
 use mcpd::manager::{Setup, Toggle};
 use mcpd::policy::{ListKind, Policy, pattern};
 use mcpd::{ClientError, GuardProgram, HealthOverride, Manager, ManagerError, ResourceTool, ServerConfig};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{ServerFixture, run};
-use crate::support::{MCPD, WAIT_LIMIT, until};
+use crate::support::{MCPD, WAIT_LIMIT, signal, until};
 
 fn start(servers: impl IntoIterator<Item = ServerConfig>) -> Manager {
     let setup = Setup::default().guard(GuardProgram::Program(MCPD.into()));
@@ -122,6 +125,60 @@ fn each_misuse_of_a_manager_returns_its_own_error() {
         manager.close().await;
         assert_eq!(echo(&manager, "s").await, Err(ManagerError::Closed));
         assert_eq!(manager.restart("s").await, Err(ManagerError::Closed));
+    });
+}
+
+#[test]
+fn server_marked_down_receives_no_call_until_the_mark_is_removed() {
+    let owned = ServerFixture::new();
+    run(async {
+        let manager = start([owned.server("s", &[])]);
+        echo(&manager, "s").await.expect("it is healthy");
+        let before = pid(&manager, "s");
+        manager.override_health("s", HealthOverride::ForceUnhealthy).await.expect("there is such a server");
+        let refused = loop {
+            // A call that was on its way before the server's task sees the mark is still answered.
+            if let Err(refused) = echo(&manager, "s").await {
+                break refused;
+            }
+        };
+        assert!(refused.to_string().contains("was marked down"), "{refused}");
+        let calls = owned.journal().matches("tools/call").count();
+        manager.restart("s").await.expect("it is started again");
+        assert!(echo(&manager, "s").await.is_err(), "the mark survives a restart");
+        assert_eq!(owned.journal().matches("tools/call").count(), calls, "the refused call was not sent");
+        manager.override_health("s", HealthOverride::Auto).await.expect("there is such a server");
+        while echo(&manager, "s").await.is_err() {}
+        assert_ne!(pid(&manager, "s"), before);
+        manager.close().await;
+    });
+}
+
+#[test]
+fn hanging_server_is_not_replaced_while_it_is_marked_up() {
+    let owned = ServerFixture::new();
+    run(async {
+        let checked = |name: &str| {
+            let mut server = owned.server(name, &[]);
+            server.settings.health_interval = Duration::from_millis(100);
+            server.settings.health_timeout = Duration::from_millis(50);
+            server
+        };
+        let manager = start([checked("s"), checked("other")]);
+        for server in ["s", "other"] {
+            echo(&manager, server).await.expect("it is healthy");
+        }
+        let pids = ["s", "other"].map(|server| pid(&manager, server).expect("it runs"));
+        manager.override_health("s", HealthOverride::ForceHealthy).await.expect("there is such a server");
+        pids.iter().for_each(|pid| signal(*pid, Signal::STOP));
+        while pid(&manager, "other").is_none_or(|pid| pid == pids[1]) {
+            tokio::task::yield_now().await;
+        }
+        echo(&manager, "other").await.expect("it was replaced");
+        assert_eq!(pid(&manager, "s"), Some(pids[0]));
+        signal(pids[0], Signal::CONT);
+        echo(&manager, "s").await.expect("it was not replaced");
+        manager.close().await;
     });
 }
 

@@ -1,23 +1,13 @@
-//! `mcpd log-level`.
+//! `mcpd reload --log-level`: shows or changes the log filter of the running daemon.
 
 use std::process::ExitCode;
 
-use clap::Args;
 use serde::Serialize;
 
-use super::{USAGE, admin_failure, fail, json, print};
 use crate::admin::{self, AdminError};
+use crate::cli::{USAGE, admin_failure, fail, json, print};
 use crate::logging::Filter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
-
-#[derive(Debug, Args)]
-pub(super) struct LogLevel {
-    /// A level, or directives such as `info,mcpd::session=debug`
-    filter: Option<String>,
-    /// Print the filter as JSON
-    #[arg(long)]
-    json: bool,
-}
 
 /// The shape of `--json`.
 #[derive(Serialize)]
@@ -25,13 +15,13 @@ struct Shape {
     filter: String,
 }
 
-pub(super) async fn run(directory: &RuntimeDir, LogLevel { filter, json }: &LogLevel) -> ExitCode {
-    let filter = filter.as_deref();
+/// Sets the filter, if one is given, and prints the filter in effect.
+pub(super) async fn run(directory: &RuntimeDir, filter: Option<&str>, as_json: bool) -> ExitCode {
     if let Some(Err(error)) = filter.map(Filter::parse) {
         return fail(USAGE, error);
     }
     match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
-        Ok(filter) if *json => json::print(&Shape { filter }),
+        Ok(filter) if as_json => json::print(&Shape { filter }),
         Ok(filter) => print(filter + "\n"),
         Err(error @ AdminError::Refused(_)) => fail(USAGE, error),
         Err(error) => admin_failure(&error),

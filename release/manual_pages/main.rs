@@ -1,50 +1,57 @@
-//! `mcpd man`: a manual page for each command, from the text of `--help` and from `pages`.
+//! `manual-pages DIR`: writes a manual page for each command, from the text of `--help` and from `pages`.
+//!
+//! Run it when packaging: `cargo run --locked --features manual-pages --bin manual-pages -- DIR`. It fails if an example is not a
+//! valid command line.
 
 mod pages;
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use clap::{Args, Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use self::pages::{ENVIRONMENT, EXIT_CODES, FILES, OTHER_FILES, examples};
-use super::arguments::Arguments;
-use super::{FAILED, fail, print};
 
-#[derive(Debug, Args)]
-pub(super) struct ManPages {
-    /// Write the page of each command to this directory (`mcpd.1`, …) instead of printing the page of `mcpd`
-    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    directory: Option<PathBuf>,
-}
-
-pub(super) fn run(ManPages { directory }: &ManPages) -> ExitCode {
-    let mut program = Arguments::command().disable_help_subcommand(true);
+fn main() -> Result<(), Box<dyn Error>> {
+    let directory = std::env::args_os().nth(1).map(PathBuf::from).ok_or("usage: manual-pages DIR")?;
+    let mut program = mcpd::command_line().disable_help_subcommand(true);
     program.build();
-    let result = match directory {
-        None => page(&program, None).map(print),
-        Some(directory) => write(&program, directory)
-            .map(|count| print(format!("wrote {count} pages to {}\n", directory.display())))
-            .map_err(|error| io::Error::other(format!("{}: {error}", directory.display()))),
-    };
-    result.unwrap_or_else(|error| fail(FAILED, error))
+    check_examples(&program)?;
+    write(&program, &directory)?;
+    Ok(())
 }
 
-/// Writes all pages and returns their number.
-fn write(program: &Command, directory: &Path) -> io::Result<usize> {
+/// # Errors
+/// If a command of the program has no example, or an example is not a valid command line of its page.
+fn check_examples(program: &Command) -> Result<(), Box<dyn Error>> {
+    for page in program.get_subcommands().filter(|one| !one.is_hide_set()).chain([program]) {
+        if examples(title(page)).is_empty() {
+            return Err(format!("{} has no example", title(page)).into());
+        }
+        for (line, _) in examples(title(page)) {
+            let words = line.trim_start_matches("source <(").trim_end_matches(')').replace('\'', "");
+            let words: Vec<_> = words.split(" > ").next().unwrap_or_default().split(' ').collect();
+            program.clone().try_get_matches_from(&words)?;
+            if page.get_name() != "mcpd" && page.get_name() != words[1] {
+                return Err(format!("{} has an example of another command: {line}", title(page)).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write(program: &Command, directory: &Path) -> io::Result<()> {
     std::fs::create_dir_all(directory)?;
     let mut pending = vec![(program, None)];
-    let mut count = 0;
     while let Some((command, parent)) = pending.pop() {
         let name = title(command);
         std::fs::write(directory.join(format!("{name}.1")), page(command, parent)?)?;
-        count += 1;
         pending.extend(command.get_subcommands().filter(|one| !one.is_hide_set()).map(|one| (one, Some(command))));
     }
-    Ok(count)
+    Ok(())
 }
 
 /// Such as `mcpd-serve`.

@@ -55,7 +55,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("mcpd serve --config servers.toml --runtime-dir /tmp/try", "Runs a second daemon with another file."),
         ],
     ),
-    ("mcpd-start", &[("mcpd start", "Starts the daemon and waits until it accepts connections.")]),
+    (
+        "mcpd-start",
+        &[
+            ("mcpd start", "Starts the daemon and waits until it accepts connections."),
+            ("mcpd start --config servers.toml", "Starts it with another configuration."),
+        ],
+    ),
     ("mcpd-stop", &[("mcpd stop", "Stops the daemon and all servers.")]),
     (
         "mcpd-status",
@@ -90,7 +96,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ),
     ("mcpd-calls", &[("mcpd calls -f --server files", "Shows the calls to one server as they end.")]),
     ("mcpd-logs", &[("mcpd logs files -f", "Shows what a server writes to stderr.")]),
-    ("mcpd-restart", &[("mcpd restart files", "Restarts a server and waits until it is ready.")]),
+    (
+        "mcpd-restart",
+        &[
+            ("mcpd restart files", "Restarts a server and waits until it is ready."),
+            ("mcpd restart --all", "Restarts every enabled server."),
+        ],
+    ),
     (
         "mcpd-disable",
         &[
@@ -99,13 +111,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     ("mcpd-enable", &[("mcpd enable files/write_file", "Shows a disabled tool again.")]),
-    (
-        "mcpd-health",
-        &[
-            ("mcpd health files down", "Makes calls to a server fail at once."),
-            ("mcpd health files auto", "Determines its health by pings again."),
-        ],
-    ),
     (
         "mcpd-add",
         &[
@@ -117,9 +122,14 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     ("mcpd-remove", &[("mcpd remove files", "Removes a server from the configuration.")]),
-    ("mcpd-import", &[("mcpd import --from cursor --dry-run", "Shows which servers of Cursor would be imported.")]),
-    ("mcpd-reload", &[("mcpd reload", "Applies the changed configuration.")]),
-    ("mcpd-log-level", &[("mcpd log-level info,mcpd::session=debug", "Logs sessions in detail.")]),
+    ("mcpd-import", &[("mcpd import cursor --dry-run", "Shows which servers of Cursor would be imported.")]),
+    (
+        "mcpd-reload",
+        &[
+            ("mcpd reload", "Applies the changed configuration."),
+            ("mcpd reload --log-level info,mcpd::session=debug", "Logs sessions in detail, until the daemon ends."),
+        ],
+    ),
     ("mcpd-doctor", &[("mcpd doctor files", "Finds the problems of one server.")]),
     ("mcpd-login", &[("mcpd login tracker", "Logs in to a server in a browser.")]),
     ("mcpd-logout", &[("mcpd logout tracker", "Revokes the login of a server.")]),
@@ -140,7 +150,6 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("mcpd completions fish > ~/.config/fish/completions/mcpd.fish", "Enables completions in every fish."),
         ],
     ),
-    ("mcpd-man", &[("mcpd man ~/.local/share/man/man1", "Installs the pages for this user.")]),
     ("mcpd-demo", &[("mcpd demo", "Runs the demonstration.")]),
     ("mcpd-schema", &[("mcpd schema > mcpd.schema.json", "Saves the schema for an editor.")]),
     ("mcpd-service", &[("mcpd service status", "Shows the state of the systemd units.")]),
@@ -148,40 +157,4 @@ const EXAMPLES: &[(&str, &[Example])] = &[
 
 pub(super) fn examples(title: &str) -> &'static [Example] {
     EXAMPLES.iter().find(|(page, _)| *page == title).map_or(&[], |(_, examples)| examples)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{CommandFactory, Parser};
-
-    use super::*;
-    use crate::cli::arguments::Arguments;
-
-    #[test]
-    fn every_example_is_a_valid_command_of_its_page() {
-        let mut program = Arguments::command();
-        program.build();
-        let titles = program.get_subcommands().map(|command| format!("mcpd-{}", command.get_name()));
-        let mut seen = 0;
-        for title in titles.chain(["mcpd".to_owned()]) {
-            for (line, _) in examples(&title) {
-                seen += 1;
-                let words = line.trim_start_matches("source <(").trim_end_matches(')').replace('\'', "");
-                let words = words.split(" > ").next().unwrap_or_default().split(' ').map(str::to_owned);
-                let words: Vec<_> = words.collect();
-                Arguments::try_parse_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
-                assert!(title == "mcpd" || format!("mcpd-{}", words[1]) == title, "{title}: {line}");
-            }
-        }
-        assert!(seen > 20);
-    }
-
-    #[test]
-    fn every_listed_command_has_an_example() {
-        for command in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
-            let title = format!("mcpd-{}", command.get_name());
-            // A peer of the demonstration, not a command for people.
-            assert!(title == "mcpd-demo-server" || !examples(&title).is_empty(), "{title}");
-        }
-    }
 }

@@ -79,9 +79,6 @@ pub struct AgentReport {
     /// Responses from the agent that match no pending request.
     #[serde(default)]
     pub stray_responses: u64,
-    /// Task notifications from the agent for a server that no longer exists.
-    #[serde(default)]
-    pub stray_notifications: u64,
 }
 
 /// One agent socket.

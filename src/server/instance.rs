@@ -1199,6 +1199,12 @@ impl Instance {
 
     /// The server has sent a request. The server gets an error at once if no agent will answer.
     fn server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
+        if let Some(line) = server_requests::without_task(line, method, params) {
+            if let Ok(Message::Request { id, method, params }) = parse(&line) {
+                self.server_request(&line, &id, &method, params.as_ref());
+            }
+            return;
+        }
         let refused = match server_requests::classify(method, params, self.attribution.scope()) {
             RequestHandling::Ping => {
                 self.wire.try_queue_line(reply::result(id, b"{}"));
@@ -1234,9 +1240,7 @@ impl Instance {
         parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
         let unavailable = |why| server_requests::unavailable(why, &self.config.name);
-        if parsed.capability != ClientCapability::Tasks
-            && let Some(task) = self.tasks.related(request.params)
-        {
+        if let Some(task) = self.tasks.related(request.params) {
             let refused = self.tasks.server_request(&task, request, self.wire.max_message());
             self.report_task(&task);
             return refused.map_err(|refusal| refusal.to_error(request.capability, &self.config.name));
@@ -1249,9 +1253,6 @@ impl Instance {
                 Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"))
             }
             RequestTarget::Agent(recipient) => {
-                // Only the agent of its own instance may be asked about a task: the task was created for that instance.
-                let parsed =
-                    ParsedRequest { task: parsed.task.filter(|_| self.attribution.agent().is_some()), ..parsed };
                 let (line, id) = (line.clone(), request.id.clone());
                 self.server_requests.send(&mut self.wire, &recipient, line, id, AnswerUse::Server, parsed)
             }

@@ -517,7 +517,7 @@ impl<T: Transport> Session<T> {
         match message {
             AgentMessage::Request(request) => self.request(request),
             AgentMessage::Notification(notification) => self.notification(notification),
-            AgentMessage::Response { line, id, result } => server_requests.answered(&line, &id, result.as_ref()),
+            AgentMessage::Response { line, id } => server_requests.answered(&line, &id),
             AgentMessage::Malformed(MessageError::BadResponse { id }) => {
                 server_requests.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
@@ -553,13 +553,12 @@ impl<T: Transport> Session<T> {
             (b"notifications/initialized", _) => {
                 self.agent.set_ready();
                 if self.agent.is_ready() {
-                    self.server_requests.send_early(&self.agent, &mut self.output, &mut self.events);
+                    self.server_requests.send_early(&mut self.output, &mut self.events);
                 }
                 self.announce_list_changes();
             }
             (b"notifications/cancelled", Some(id)) => self.cancelled(line, &id),
             (b"notifications/progress", Some(token)) => self.server_requests.progress(&line, &token),
-            (b"notifications/tasks/status", id) => self.server_requests.task_status(&line, id.as_ref()),
             (USE_FACE, Some(server)) if !self.agent.is_introduced() => {
                 if let Some(server) = string(&server) {
                     self.view.set_face(server.into());

@@ -55,7 +55,6 @@ const PURE: &[&str] = &[
     "session/agent_message",
     "session/declaration",
     "session/batches",
-    "session/client_tasks",
     "session/unanswered",
     "session/initialize_meta",
     "session/notification_queue",

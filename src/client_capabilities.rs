@@ -71,11 +71,6 @@ impl ClientCapabilities {
         if self.raw.is_empty() { Bytes::from_static(b"{}") } else { self.raw.clone() }
     }
 
-    /// The same without the raw object, to save memory.
-    pub(crate) fn bare(self) -> Self {
-        Self { raw: Bytes::new(), ..self }
-    }
-
     fn found_in(raw: Bytes) -> Option<Self> {
         let [sampling, elicitation, roots, extensions] =
             members(&raw, ["sampling", "elicitation", "roots", "extensions"]).ok()?;

@@ -791,8 +791,7 @@ impl<T: Transport> Session<T> {
             }
             ParkableRequest::List { id, kind, era: Era::Legacy, .. } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
-                self.output
-                    .respond_pending(&id, results::list(&id, kind, &view.catalog, self.agent.version_has("tasks")));
+                self.output.respond_pending(&id, results::list(&id, kind, &view.catalog));
             }
             ParkableRequest::Listen { id, filter, face } if is_settled => self.begin_listen(&id, filter, face),
             ParkableRequest::Forward { request, .. } if request.extension.is_some() && is_settled => {
@@ -1489,7 +1488,7 @@ fn read_listen(
 fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
     let mut error = request.unknown();
     let mut routes = view.catalog.routes(ListKind::Tools).filter(|_| request.target_kind == TargetKind::Tool);
-    if let Some((exposed, route)) = routes.find(|(_, route)| request.is_own_name(route))
+    if let Some((exposed, route)) = routes.find(|(_, route)| request.is_own_name(route) && route.is_for(request.era()))
         && let Some(Member { config, .. }) = view.servers.get(route.server)
     {
         let hint = format!(

@@ -15,7 +15,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::elicitations::Elicitations;
 use super::wire::{MAX_SMALL_LINE, Wire};
-use crate::bridge::TaskInputId;
 use crate::client_capabilities::ClientCapability;
 use crate::era::input::{Input, elicitation_to_legacy};
 use crate::era::{self, Era};
@@ -73,8 +72,6 @@ pub(super) enum AnswerUse {
     Server,
     /// A call that is sent again with the answer.
     Call(CallInput),
-    /// A task: the server is sent an update.
-    Task(TaskInputId),
 }
 
 /// An input of a call that is sent again with it.
@@ -100,9 +97,9 @@ pub(in crate::server) struct FromAgent {
     more: mpsc::Receiver<FromAgentMessage>,
 }
 
-/// The answer of an agent, or why there is none, for a call or a task.
+/// The answer of an agent for a call, or why there is none.
 pub(super) struct InputAnswer {
-    pub(super) answer_use: AnswerUse,
+    pub(super) input: CallInput,
     /// The whole response line.
     pub(super) response: Result<Bytes, &'static str>,
 }
@@ -226,12 +223,12 @@ impl ServerRequests {
         self.waits.drain(..)
     }
 
-    /// Sends an agent a request for an input that a modern server requires for a call or a task.
+    /// Sends an agent a request for an input that a modern server requires for a call.
     pub(super) fn send_input(
         &mut self,
         wire: &mut Wire,
         recipient: &Recipient,
-        purpose: AnswerUse,
+        call_input: CallInput,
         Input { method, params, .. }: &Input,
         parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
@@ -247,7 +244,7 @@ impl ServerRequests {
         // The token was read from the server's line, but the token to replace has to be a slice of this line.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
         let progress_token = progress_token::read(meta).unwrap_or_default();
-        self.send(wire, recipient, line, id, purpose, ParsedRequest { progress_token, ..parsed })
+        self.send(wire, recipient, line, id, AnswerUse::Call(call_input), ParsedRequest { progress_token, ..parsed })
     }
 
     /// Sends an agent a request, and restarts the time limits of the agent's calls.
@@ -311,8 +308,8 @@ impl ServerRequests {
             }
             FromAgentMessage::Response(line) => {
                 let OpenRequest { id, answer_use, .. } = self.open.swap_remove(index);
-                if answer_use != AnswerUse::Server {
-                    return Some(InputAnswer { answer_use, response: Ok(line) });
+                if let AnswerUse::Call(input) = answer_use {
+                    return Some(InputAnswer { input, response: Ok(line) });
                 }
                 if !wire.try_queue_line(line) {
                     let why = "the answer was dropped, because the server does not read its input";
@@ -365,18 +362,21 @@ impl ServerRequests {
         let mut answers = Vec::new();
         for OpenRequest { id, answer_use, withdraw, .. } in self.open.extract_if(.., |open| is_over(open)) {
             let _ = withdraw.send(Withdrawal::Reason(reason));
-            if answer_use == AnswerUse::Server {
-                wire.try_queue_line(reply::error(Some(&id), &may_have_arrived_error(code, reason, &self.server)));
-            } else {
-                answers.push(InputAnswer { answer_use, response: Err(reason) });
+            match answer_use {
+                AnswerUse::Server => {
+                    wire.try_queue_line(reply::error(Some(&id), &may_have_arrived_error(code, reason, &self.server)));
+                }
+                AnswerUse::Call(input) => answers.push(InputAnswer { input, response: Err(reason) }),
             }
         }
         answers
     }
 
-    /// Ends requests of this purpose, because their answers are no longer needed.
-    pub(super) fn withdraw(&mut self, is_it: impl Fn(AnswerUse) -> bool, why: &'static str) {
-        for OpenRequest { withdraw, .. } in self.open.extract_if(.., |open| is_it(open.answer_use)) {
+    /// Ends requests for inputs of this call, because their answers are no longer needed.
+    pub(super) fn withdraw_for(&mut self, call: u64, why: &'static str) {
+        let is_for_it =
+            |open: &mut OpenRequest| matches!(open.answer_use, AnswerUse::Call(input) if input.call == call);
+        for OpenRequest { withdraw, .. } in self.open.extract_if(.., is_for_it) {
             let _ = withdraw.send(Withdrawal::Reason(why));
         }
     }

@@ -23,6 +23,7 @@ pub use self::names::Names;
 pub use self::offer::Offer;
 use self::template::Template;
 use crate::config::{CallLimit, Settings};
+use crate::era::Era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
 use crate::policy::{Policy, Uri};
@@ -51,6 +52,16 @@ pub struct Route {
     pub name: Arc<str>,
     /// The time limit of one call.
     pub limit: CallLimit,
+    /// Only legacy agents can call it ([`List::legacy_only`]).
+    pub is_legacy_only: bool,
+}
+
+impl Route {
+    /// Whether agents of this era can use it.
+    #[must_use]
+    pub fn is_for(&self, era: Era) -> bool {
+        era == Era::Legacy || !self.is_legacy_only
+    }
 }
 
 /// Counts of one list of a server: what agents see, and what they do not see.
@@ -90,8 +101,8 @@ pub struct Catalog {
     interfaces: HashMap<Box<str>, usize>,
     templates: Vec<ListedTemplate>,
     lists: PerKind<Bytes>,
-    /// The list of tools for agents that support tasks, if it differs.
-    tools_for_tasks: Option<Bytes>,
+    /// The list of tools for modern agents, if it differs.
+    modern_tools: Option<Bytes>,
     versions: PerKind<u64>,
     cache_hints: PerKind<CacheHint>,
     exposure: Vec<PerKind<Exposure>>,
@@ -111,7 +122,8 @@ impl Catalog {
         build::build(names, naming, sources)
     }
 
-    /// The route of an exposed tool or prompt. `None` if the name is unknown or denied.
+    /// The route of an exposed tool or prompt. `None` if the name is unknown or denied. Agents of one era may not use it
+    /// ([`Route::is_for`]).
     #[must_use]
     pub fn route(&self, kind: ListKind, name: &[u8]) -> Option<&Route> {
         self.routes[kind].get(name)
@@ -147,12 +159,10 @@ impl Catalog {
         &self.lists[kind]
     }
 
-    /// Like [`Self::list`], for a legacy agent that supports tasks. Its tools have `taskSupport`, which modern servers do not send.
-    ///
-    /// Source: MCP 2025-11-25, `basic/utilities/tasks`, "Tool-Level Negotiation".
+    /// Like [`Self::list`], for a modern agent: without tools that only legacy agents can call.
     #[must_use]
-    pub fn list_for_tasks(&self, kind: ListKind) -> &Bytes {
-        self.tools_for_tasks.as_ref().filter(|_| kind == ListKind::Tools).unwrap_or_else(|| self.list(kind))
+    pub fn modern_list(&self, kind: ListKind) -> &Bytes {
+        self.modern_tools.as_ref().filter(|_| kind == ListKind::Tools).unwrap_or_else(|| self.list(kind))
     }
 
     /// A hash of the list of a kind. Equal bytes have equal versions in all catalogs.

@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 use crate::era;
 use crate::extensions::owns;
 use crate::jsonrpc::members::{each, members};
+use crate::jsonrpc::object_edit::without;
+use crate::jsonrpc::splice::applied;
 
 /// Maximum size of the capabilities of an agent in bytes. Larger ones are ignored.
 const MAX_DECLARED: usize = 32 << 10;
@@ -25,8 +27,6 @@ pub enum ClientCapability {
     Url,
     /// `roots/list`.
     Roots,
-    /// `tasks/get`, `tasks/result`, `tasks/cancel` and `tasks/list`. mcpd does not check which of them the agent supports.
-    Tasks,
     /// Requests of extensions. [`ClientCapabilities::declares_method`] decides about the method.
     Extension,
 }
@@ -40,7 +40,6 @@ impl ClientCapability {
             Self::Form => "elicitation",
             Self::Url => "elicitation.url",
             Self::Roots => "roots",
-            Self::Tasks => "tasks",
             Self::Extension => "extensions",
         }
     }
@@ -55,7 +54,6 @@ pub struct ClientCapabilities {
     form: bool,
     url: bool,
     roots: bool,
-    tasks: bool,
     extensions: bool,
 }
 
@@ -73,14 +71,9 @@ impl ClientCapabilities {
         if self.raw.is_empty() { Bytes::from_static(b"{}") } else { self.raw.clone() }
     }
 
-    /// The same without the raw object, to save memory.
-    pub(crate) fn bare(self) -> Self {
-        Self { raw: Bytes::new(), ..self }
-    }
-
     fn found_in(raw: Bytes) -> Option<Self> {
-        let [sampling, elicitation, roots, tasks, extensions] =
-            members(&raw, ["sampling", "elicitation", "roots", "tasks", "extensions"]).ok()?;
+        let [sampling, elicitation, roots, extensions] =
+            members(&raw, ["sampling", "elicitation", "roots", "extensions"]).ok()?;
         let is_object = |raw: &Option<Bytes>| raw.as_ref().is_some_and(|raw| raw.starts_with(b"{"));
         let (form, url) = match &elicitation {
             Some(modes) if is_object(&elicitation) => {
@@ -90,8 +83,8 @@ impl ClientCapabilities {
             }
             _ => (false, false),
         };
-        let [sampling, roots, tasks, extensions] = [sampling, roots, tasks, extensions].map(|raw| is_object(&raw));
-        Some(Self { raw, sampling, form, url, roots, tasks, extensions })
+        let [sampling, roots, extensions] = [sampling, roots, extensions].map(|raw| is_object(&raw));
+        Some(Self { raw, sampling, form, url, roots, extensions })
     }
 
     /// Whether the agent has declared an extension with this method.
@@ -116,34 +109,29 @@ impl ClientCapabilities {
             ClientCapability::Form => self.form,
             ClientCapability::Url => self.url,
             ClientCapability::Roots => self.roots,
-            ClientCapability::Tasks => self.tasks,
             ClientCapability::Extension => self.extensions,
         }
     }
 }
 
-/// The raw object `declared` without what `protocol` does not have.
+/// The raw object `declared` without what `protocol` does not have, and without `tasks`: mcpd forwards no tasks of agents to servers.
 fn known_to(protocol: &str, declared: &Bytes) -> Option<Bytes> {
     let mut all: BTreeMap<String, &RawValue> = serde_json::from_slice(declared).ok()?;
-    let before = all.len();
-    all.retain(|name, _| era::has(protocol, name));
-    if all.len() == before {
-        // Copied, so that it does not keep the whole message in memory.
-        return Some(Bytes::copy_from_slice(declared));
-    }
-    serde_json::to_vec(&all).ok().map(Bytes::from)
+    all.retain(|name, _| name == "tasks" || !era::has(protocol, name));
+    let names: Vec<&str> = all.keys().map(String::as_str).collect();
+    // A copy, so that it does not keep the whole message in memory.
+    Some(applied(declared, &without(declared, &names).ok()?).into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [ClientCapability; 6] = [
+    const ALL: [ClientCapability; 5] = [
         ClientCapability::Sampling,
         ClientCapability::Form,
         ClientCapability::Url,
         ClientCapability::Roots,
-        ClientCapability::Tasks,
         ClientCapability::Extension,
     ];
 
@@ -166,14 +154,21 @@ mod tests {
         use ClientCapability::{Form, Roots, Sampling, Url};
         let all =
             r#"{"x":1.10,"sampling":{},"elicitation":{"url":{},"form":{}},"roots":{"listChanged":true},"tasks":{}}"#;
-        check("2025-11-25", all, &ALL[..5], all);
+        check(
+            "2025-11-25",
+            all,
+            &ALL[..4],
+            r#"{"x":1.10,"sampling":{},"elicitation":{"url":{},"form":{}},"roots":{"listChanged":true}}"#,
+        );
+        let without_tasks = r#"{"sampling":{},"x":1.10}"#;
+        check("2025-11-25", without_tasks, &[Sampling], without_tasks);
         check(
             "2025-06-18",
             all,
             &[Sampling, Form, Url, Roots],
-            r#"{"elicitation":{"url":{},"form":{}},"roots":{"listChanged":true},"sampling":{},"x":1.10}"#,
+            r#"{"x":1.10,"sampling":{},"elicitation":{"url":{},"form":{}},"roots":{"listChanged":true}}"#,
         );
-        let old = r#"{"roots":{"listChanged":true},"sampling":{},"x":1.10}"#;
+        let old = r#"{"x":1.10,"sampling":{},"roots":{"listChanged":true}}"#;
         check("2024-11-05", all, &[Sampling, Roots], old);
         for (elicitation, expected) in [
             (r#"{"elicitation":{}}"#, Form),

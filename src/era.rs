@@ -3,7 +3,7 @@
 //! A version belongs to one of two eras. A legacy connection opens with `initialize`, whose result holds for the whole connection. A
 //! modern request has everything that is needed to read it in its `_meta`.
 //!
-//! Each module below translates one kind of message between the eras. They work on raw bytes, and unknown members pass unchanged.
+//! Most modules below translate one kind of message between the eras. They work on raw bytes, and unknown members pass unchanged.
 //! Source: MCP 2026-07-28, `changelog`.
 
 pub mod error;

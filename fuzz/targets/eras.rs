@@ -1,4 +1,4 @@
-//! Arbitrary params, results, errors and states: translated to the other era they are well-formed, and unrelated members
+//! Arbitrary params, results and errors: translated to the other era they are well-formed, and unrelated members
 //! are unchanged, in the same order.
 
 #![no_main]
@@ -10,7 +10,6 @@ use pure_modules::era::input::{self, RequiredInputs};
 use pure_modules::era::legacy_client_meta::LegacyClientMeta;
 use pure_modules::era::result::{Caching, ToLegacy};
 use pure_modules::era::subscription::Filter;
-use pure_modules::era::task::{self, Detail, Status};
 use pure_modules::era::{notification, request, result};
 use pure_modules::jsonrpc::entries::entries;
 use pure_modules::jsonrpc::json_eq::json_eq_except;
@@ -24,12 +23,11 @@ fuzz_target!(|data: &[u8]| {
     let raw = Bytes::copy_from_slice(data);
     let client_meta =
         LegacyClientMeta { capabilities: raw.clone(), client: Some(Bytes::from_static(b"{}")), level: None };
-    let meta = format!("{{{}}}", client_meta.meta_members(true));
+    let meta = format!("{{{}}}", client_meta.meta_members());
     assert!(entries(&meta.into(), ALL).is_ok(), "what is said of a client is malformed");
 
     requests(&raw);
     results(&raw);
-    tasks(&raw);
     notifications(&raw);
     for method in [&b"resources/read"[..], b"tools/call", b"tools/list"] {
         let legacy: Vec<Change> = error::to_legacy(method, &raw).into_iter().collect();
@@ -45,16 +43,16 @@ fuzz_target!(|data: &[u8]| {
 fn requests(raw: &Bytes) {
     let again = ["_meta", "task", "inputResponses", "requestState"];
     let _ = input::retry_responses(raw);
-    if let Ok(mut changes) = request::to_modern(raw, &LegacyClientMeta::default(), false) {
+    if let Ok(mut changes) = request::to_modern(raw, &LegacyClientMeta::default()) {
         check(raw, &changes, &again);
         let modern = Bytes::from(applied(raw, &changes));
-        let back = request::to_legacy(&modern, false).expect("what was made here can be read");
+        let back = request::to_legacy(&modern).expect("what was made here can be read");
         check(&modern, &back, &again);
         changes.push(request::with_inputs(raw, &[(Bytes::from_static(b"\"k\""), Bytes::from_static(b"{}"))], None));
         check(raw, &changes, &again);
         assert!(request::is_retry(raw, &modern) || raw.windows(6).any(|six| six == b"\"task\"") || !same_keys(raw));
     }
-    if let Ok(changes) = request::to_legacy(raw, false) {
+    if let Ok(changes) = request::to_legacy(raw) {
         check(raw, &changes, &again);
     }
 }
@@ -73,7 +71,6 @@ fn results(raw: &Bytes) {
     let apart = ["resultType", "ttlMs", "cacheScope"];
     match result::to_legacy(raw) {
         Ok(ToLegacy::Complete(changes)) => check(raw, &changes, &apart),
-        Ok(ToLegacy::Task(changes)) => well_formed(raw, &changes),
         Ok(ToLegacy::Required(required)) => assert!(required.inputs.len() <= input::MAX_INPUTS),
         Ok(ToLegacy::Unknown(_) | ToLegacy::Malformed(_)) | Err(_) => {}
     }
@@ -81,35 +78,6 @@ fn results(raw: &Bytes) {
         if let Ok(changes) = result::to_modern(raw, cached) {
             check(raw, &changes, &apart);
         }
-    }
-}
-
-fn tasks(raw: &Bytes) {
-    let apart =
-        ["resultType", "result", "error", "inputRequests", "status", "ttl", "ttlMs", "pollInterval", "pollIntervalMs"];
-    let _ = Status::read(raw);
-    if let Ok(changes) = task::creation_to_legacy(raw) {
-        well_formed(raw, &changes);
-    }
-    if let Ok(changes) = task::creation_to_modern(raw) {
-        well_formed(raw, &changes);
-    }
-    if let Ok(changes) = task::state_to_legacy(raw) {
-        check(raw, &changes, &apart);
-    }
-    for detail in [Detail::None, Detail::Result(raw), Detail::Error(raw), Detail::Inputs(raw)] {
-        if let Ok(changes) = task::state_to_modern(raw, detail) {
-            check(raw, &changes, &apart);
-        }
-    }
-    if let Ok(changes) = task::notification_to_legacy(raw) {
-        check(raw, &changes, &["method", "params"]);
-    }
-    if let Ok(line) = task::notification_of(raw) {
-        assert!(entries(&line, ALL).is_ok(), "what comes out is malformed");
-    }
-    if let Ok(changes) = task::result_to_legacy(raw, &Bytes::from_static(b"\"t\"")) {
-        check(raw, &changes, &["resultType", "ttlMs", "cacheScope", "_meta"]);
     }
 }
 
@@ -123,10 +91,6 @@ fn notifications(raw: &Bytes) {
         let after = Bytes::from(applied(raw, &[change]));
         assert_eq!(notification::subscription(Some(&after)).as_deref(), Some(&b"7"[..]));
     }
-}
-
-fn well_formed(raw: &Bytes, changes: &[Change]) {
-    assert!(entries(&applied(raw, changes).into(), ALL).is_ok(), "what comes out is malformed");
 }
 
 /// The output is well-formed, and its members except `apart` equal the input's.

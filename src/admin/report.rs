@@ -79,9 +79,6 @@ pub struct AgentReport {
     /// Responses from the agent that match no pending request.
     #[serde(default)]
     pub stray_responses: u64,
-    /// Task notifications from the agent for a server that no longer exists.
-    #[serde(default)]
-    pub stray_notifications: u64,
 }
 
 /// One agent socket.
@@ -154,6 +151,10 @@ pub struct ToolReport {
     /// Why agents do not see the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<HiddenReport>,
+    /// Why agents of MCP 2026-07-28 do not see a tool that others see: `task_only`, as it can only be called as a task of a server that
+    /// speaks an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_from_modern: Option<String>,
     /// The server's unchanged definition, as JSON text. Present if the request named the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,

@@ -123,6 +123,7 @@ fn report(server: &str, offered: &OfferedTool<'_>, definition: Option<String>) -
         description,
         tokens: token_estimate::of_bytes(name.unwrap_or(offered.tool).len(), offered.passed_on),
         hidden: offered.exposed_as.err().map(hidden),
+        hidden_from_modern: offered.is_legacy_only.then(|| "task_only".to_owned()),
         definition,
     }
 }

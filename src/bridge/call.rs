@@ -5,18 +5,15 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::legacy_server_task::LegacyServerTask;
 use super::request::BridgedRequest;
-use super::step::{BridgeError, Step, TaskStateReport, TaskStep};
-use super::task_poll::{CANCEL, GET, PollOutcome, TaskRequest, interval};
+use super::step::{BridgeError, Step};
 use super::to_legacy::{CallToLegacy, InputRequiredAnswer, ModernAgent, ServerRequest, Suspension};
-use super::to_modern::{CallToModern, InputResponses, TaskUse, respond_with_error};
+use super::to_modern::{CallToModern, InputResponses};
 use crate::client_capabilities::ClientCapabilities;
 use crate::era::legacy_client_meta::LegacyClientMeta;
-use crate::era::request;
+use crate::era::{error, request};
 use crate::jsonrpc::members::NotAnObject;
 use crate::jsonrpc::splice::Change;
-use crate::task_state::TaskOperation;
 
 /// A call whose agent and server speak different eras.
 #[derive(Debug)]
@@ -31,31 +28,10 @@ enum State {
     PendingAtModernServer(CallToModern),
     /// The legacy agent has to answer the input requests of the modern server.
     AwaitingInputResponses { call: CallToModern, responses: InputResponses },
-    /// A request about a task is pending at the modern server.
-    TaskRequestAtModernServer {
-        task: TaskRequest,
-        /// The pending request is `tasks/cancel`.
-        is_cancel_pending: bool,
-    },
-    /// The task is polled again later.
-    AwaitingNextPoll { task: TaskRequest, next_poll: Instant },
     /// A response of the legacy server is awaited, and its requests are collected.
     PendingAtLegacyServer(CallToLegacy),
     /// The modern agent was answered `input_required` and has to retry the call.
     Suspended { call: CallToLegacy, suspension: Suspension },
-    /// A request about a task is pending at the legacy server.
-    TaskRequestAtLegacyServer(LegacyServerTask),
-}
-
-/// Facts that decide what a response means.
-pub(crate) struct ResponseContext {
-    pub(crate) now: Instant,
-    /// The raw id of the task that the request is about.
-    pub(crate) raw_task_id: Option<Bytes>,
-    /// The server does not know the task, or it has ended.
-    pub(crate) is_task_gone: bool,
-    /// The call may be sent again with support for tasks, if the server requires that.
-    pub(crate) may_resend_as_task: bool,
 }
 
 /// Constructors. Each returns the changes that the other era needs.
@@ -64,23 +40,10 @@ impl BridgedCall {
     pub(crate) fn for_modern_server(
         request: BridgedRequest,
         client_meta: &Arc<LegacyClientMeta>,
-        task: TaskUse,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let call = CallToModern { client_meta: Arc::clone(client_meta), task, input_rounds: 0 };
+        let call = CallToModern { client_meta: Arc::clone(client_meta), input_rounds: 0 };
         let changes = call.changes(request.params())?;
         Ok((Self { request, state: State::PendingAtModernServer(call) }, changes))
-    }
-
-    /// A request of a legacy agent about a task.
-    pub(crate) fn for_task_at_modern_server(
-        request: BridgedRequest,
-        client_meta: &Arc<LegacyClientMeta>,
-        act: TaskOperation,
-    ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let is_cancel_pending = act == TaskOperation::Cancel;
-        let changes = request.task_request_changes(if is_cancel_pending { CANCEL } else { GET }, client_meta)?;
-        let task = TaskRequest { client_meta: Arc::clone(client_meta), act, is_hidden: false };
-        Ok((Self { request, state: State::TaskRequestAtModernServer { task, is_cancel_pending } }, changes))
     }
 
     /// A call of a modern agent.
@@ -88,7 +51,7 @@ impl BridgedCall {
         request: BridgedRequest,
         agent: ModernAgent,
     ) -> Result<(Self, Vec<Change>), NotAnObject> {
-        let changes = request::to_legacy(request.params(), false)?;
+        let changes = request::to_legacy(request.params())?;
         Ok((Self { request, state: State::PendingAtLegacyServer(CallToLegacy::new(agent)) }, changes))
     }
 }
@@ -102,12 +65,9 @@ impl BridgedCall {
     /// Whether no request for this call is pending at the server.
     pub(crate) fn has_no_pending_request(&self) -> bool {
         match &self.state {
-            State::AwaitingInputResponses { .. } | State::AwaitingNextPoll { .. } => true,
+            State::AwaitingInputResponses { .. } => true,
             State::Suspended { suspension, .. } => suspension.response.is_some(),
-            State::PendingAtModernServer(_)
-            | State::TaskRequestAtModernServer { .. }
-            | State::PendingAtLegacyServer(_)
-            | State::TaskRequestAtLegacyServer(_) => false,
+            State::PendingAtModernServer(_) | State::PendingAtLegacyServer(_) => false,
         }
     }
 
@@ -132,45 +92,6 @@ impl BridgedCall {
             State::PendingAtModernServer(call) => call.input_rounds == 0,
             State::PendingAtLegacyServer(_) => true,
             _ => false,
-        }
-    }
-
-    /// The server may create a task for the call, although the agent has not requested one.
-    pub(crate) fn may_create_task(&self) -> bool {
-        match &self.state {
-            State::PendingAtModernServer(call) | State::AwaitingInputResponses { call, .. } => {
-                call.task == TaskUse::Hidden
-            }
-            State::PendingAtLegacyServer(call) | State::Suspended { call, .. } => call.requests_task,
-            State::TaskRequestAtModernServer { .. }
-            | State::AwaitingNextPoll { .. }
-            | State::TaskRequestAtLegacyServer(_) => false,
-        }
-    }
-
-    /// The agent waits for the result of a task that it does not know.
-    pub(crate) fn is_for_hidden_task(&self) -> bool {
-        matches!(&self.state, State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. } if task.is_hidden)
-    }
-
-    /// The legacy agent.
-    pub(crate) fn client_meta(&self) -> Option<Arc<LegacyClientMeta>> {
-        match &self.state {
-            State::PendingAtModernServer(call) | State::AwaitingInputResponses { call, .. } => {
-                Some(Arc::clone(&call.client_meta))
-            }
-            State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. } => {
-                Some(Arc::clone(&task.client_meta))
-            }
-            State::PendingAtLegacyServer(_) | State::Suspended { .. } | State::TaskRequestAtLegacyServer(_) => None,
-        }
-    }
-
-    /// The modern agent.
-    pub(crate) fn modern_agent(&self) -> Option<&ModernAgent> {
-        match &self.state {
-            State::PendingAtLegacyServer(call) | State::Suspended { call, .. } => Some(&call.agent),
-            _ => None,
         }
     }
 
@@ -223,20 +144,12 @@ impl BridgedCall {
             _ => false,
         }
     }
-
-    /// When its task is polled next.
-    pub(crate) fn next_poll(&self) -> Option<Instant> {
-        match &self.state {
-            State::AwaitingNextPoll { next_poll, .. } => Some(*next_poll),
-            _ => None,
-        }
-    }
 }
 
 /// Responses of the server.
 impl BridgedCall {
     /// The server has answered.
-    pub(crate) fn on_response(&mut self, outcome: Result<&Bytes, &Bytes>, context: &ResponseContext) -> Step {
+    pub(crate) fn on_response(&mut self, outcome: Result<&Bytes, &Bytes>) -> Step {
         let Self { request, state } = self;
         match state {
             State::PendingAtModernServer(call) => match outcome {
@@ -249,39 +162,11 @@ impl BridgedCall {
                         Step::RequestInputs(required.inputs)
                     }
                 },
-                Err(raw) => {
-                    let changes = if context.may_resend_as_task { call.resend_as_task(request, raw) } else { None };
-                    changes.map_or_else(|| respond_with_error(request.method(), raw), Step::ResendAsTask)
-                }
-            },
-            State::TaskRequestAtModernServer { task, is_cancel_pending } => match outcome {
-                Ok(raw) => match task.on_state(raw, *is_cancel_pending, context.raw_task_id.as_ref(), context.now) {
-                    PollOutcome::Step(step) => step,
-                    PollOutcome::Again => {
-                        *is_cancel_pending = false;
-                        Step::Task(TaskStep::Poll)
-                    }
-                    PollOutcome::Later { at, inputs } => {
-                        self.state = State::AwaitingNextPoll { task: task.clone(), next_poll: at };
-                        Step::Task(TaskStep::PollLater { at, inputs })
-                    }
-                },
-                Err(raw) => respond_with_error(request.method(), raw),
+                Err(raw) => Step::ForwardResponse(error::to_legacy(request.method(), raw).into_iter().collect()),
             },
             State::PendingAtLegacyServer(call) => call.on_response(request, outcome),
-            State::TaskRequestAtLegacyServer(task) => task.on_response(outcome, context.is_task_gone),
             // The server has no pending request in these states, or its response was cached.
-            State::AwaitingInputResponses { .. } | State::AwaitingNextPoll { .. } | State::Suspended { .. } => {
-                Step::Fail(BridgeError::Malformed)
-            }
-        }
-    }
-
-    /// The instance has recorded the state of a task. `inputs` has the raw `inputRequests` that the task requires, if any.
-    pub(crate) fn state_recorded(&mut self, report: TaskStateReport, inputs: Option<&Bytes>) -> Step {
-        match &mut self.state {
-            State::TaskRequestAtLegacyServer(task) => task.state_recorded(report, inputs),
-            _ => Step::Fail(BridgeError::Malformed),
+            State::AwaitingInputResponses { .. } | State::Suspended { .. } => Step::Fail(BridgeError::Malformed),
         }
     }
 }
@@ -305,68 +190,8 @@ impl BridgedCall {
     }
 }
 
-/// Tasks of a modern server.
-impl BridgedCall {
-    /// The server has made a task of the call, which `result` reports. Returns the time of the next poll; `None` means now.
-    pub(crate) fn poll_hidden_task(&mut self, result: &Bytes, is_working: bool, now: Instant) -> Option<Instant> {
-        let task = TaskRequest { client_meta: self.client_meta()?, act: TaskOperation::Result, is_hidden: true };
-        let poll_at = is_working.then(|| now + interval(result));
-        self.state = match poll_at {
-            Some(next_poll) => State::AwaitingNextPoll { task, next_poll },
-            None => State::TaskRequestAtModernServer { task, is_cancel_pending: false },
-        };
-        poll_at
-    }
-
-    /// A poll was lost and is repeated at this time. `false` if the call does not wait for the result of a task.
-    pub(crate) fn poll_later(&mut self, at: Instant) -> bool {
-        match &mut self.state {
-            State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. }
-                if task.act == TaskOperation::Result =>
-            {
-                self.state = State::AwaitingNextPoll { task: task.clone(), next_poll: at };
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Begins a poll. Returns the agent that the request has to name.
-    pub(crate) fn poll(&mut self) -> Option<Arc<LegacyClientMeta>> {
-        let (State::TaskRequestAtModernServer { task, .. } | State::AwaitingNextPoll { task, .. }) = &self.state else {
-            return None;
-        };
-        let (client_meta, task) = (Arc::clone(&task.client_meta), task.clone());
-        self.state = State::TaskRequestAtModernServer { task, is_cancel_pending: false };
-        Some(client_meta)
-    }
-}
-
 /// Calls of a modern agent.
 impl BridgedCall {
-    /// The server runs this tool only as a task. Returns the changes that request a task.
-    pub(crate) fn create_task(&mut self) -> Option<Vec<Change>> {
-        let State::PendingAtLegacyServer(call) = &mut self.state else { return None };
-        let changes = request::to_legacy(self.request.params(), true).ok()?;
-        call.requests_task = true;
-        Some(changes)
-    }
-
-    /// Records that the request is about the task that the server knows by this id.
-    pub(crate) fn set_task_at_legacy_server(&mut self, id: Bytes) {
-        let is_cancel = *self.request.method() == *b"tasks/cancel";
-        let task = if is_cancel { LegacyServerTask::cancel(id) } else { LegacyServerTask::get(id) };
-        self.state = State::TaskRequestAtLegacyServer(task);
-    }
-
-    /// The server's id of the task that the request is about.
-    pub(crate) fn task_at_legacy_server(&self) -> Option<&Bytes> {
-        match &self.state {
-            State::TaskRequestAtLegacyServer(task) => Some(task.id()),
-            _ => None,
-        }
-    }
-
     /// The server has sent a request for the call. `None` if the agent is not modern, `false` if there are too many requests.
     pub(crate) fn on_server_request(
         &mut self,

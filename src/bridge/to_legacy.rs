@@ -13,12 +13,11 @@ use bytes::Bytes;
 
 use super::input_requests::{PendingInputRequest, take_answered};
 use super::request::BridgedRequest;
-use super::step::{BridgeError, Step, TaskStep};
+use super::step::{BridgeError, Step};
 use crate::client_capabilities::{ClientCapabilities, ClientCapability};
 use crate::era::error::{self, ErrorToModern};
 use crate::era::input::{self, RetryResponses};
-use crate::era::result::{self, Caching};
-use crate::era::task::creation_to_modern;
+use crate::era::result;
 use crate::jsonrpc::members::{NotAnObject, members};
 use crate::jsonrpc::reply::{ErrorObject, INTERNAL_ERROR};
 use crate::printable::excerpt;
@@ -46,8 +45,6 @@ pub(crate) struct ModernAgent {
 #[derive(Debug, Default)]
 pub(super) struct CallToLegacy {
     pub(super) agent: ModernAgent,
-    /// The request asks the server for a task.
-    pub(super) requests_task: bool,
     input_requests: Vec<PendingInputRequest>,
     /// Number of input requests so far, which gives each one its key.
     count: u64,
@@ -182,13 +179,6 @@ impl CallToLegacy {
             return Step::MissingCapability(capability);
         }
         match outcome {
-            Ok(result) if self.requests_task => {
-                match (creation_to_modern(result), result::to_modern(result, Caching::No)) {
-                    (Ok(changes), _) => Step::Task(TaskStep::RecordCreated(changes)),
-                    (Err(NotAnObject), Ok(changes)) => Step::ForwardResponse(changes),
-                    (Err(NotAnObject), Err(NotAnObject)) => Step::Fail(BridgeError::Malformed),
-                }
-            }
             Ok(result) => match result::to_modern(result, request.caching()) {
                 Ok(changes) => Step::ForwardResponse(changes),
                 Err(NotAnObject) => Step::Fail(BridgeError::Malformed),

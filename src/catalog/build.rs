@@ -1,6 +1,6 @@
 //! Builds a catalog: list by list, server by server.
 
-use std::collections::{HashMap, btree_map, hash_map};
+use std::collections::{HashMap, HashSet, btree_map, hash_map};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
@@ -8,9 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::template::Template;
 use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source};
-use crate::jsonrpc::members::members;
-use crate::jsonrpc::object_edit::with_first;
-use crate::jsonrpc::splice::{Change, Edit, splice_into};
+use crate::jsonrpc::splice::{Edit, splice_into};
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
 use crate::policy::is_fit_name;
@@ -23,7 +21,7 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         interfaces: HashMap::new(),
         templates: Vec::new(),
         lists: PerKind::default(),
-        tools_for_tasks: None,
+        modern_tools: None,
         versions: PerKind::default(),
         cache_hints: PerKind::from_fn(|kind| {
             CacheHint::of_all(sources.iter().filter_map(|source| source.lists[kind].keep()))
@@ -31,8 +29,9 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         exposure: vec![PerKind::default(); sources.len()],
     };
     for kind in ListKind::ALL {
-        let mut list = Text::begin(kind, sources.iter().any(|source| source.lists[kind].makes_tasks));
-        for (server, source) in sources.iter().enumerate() {
+        let legacy_only: Vec<HashSet<&str>> = sources.iter().map(|source| source.lists[kind].legacy_only()).collect();
+        let mut list = Text::begin(kind, legacy_only.iter().any(|keys| !keys.is_empty()));
+        for (server, (source, legacy_only)) in sources.iter().zip(&legacy_only).enumerate() {
             let hidden = source.lists[kind].hidden(kind, source.policy);
             for item in &source.lists[kind].items {
                 if is_named(kind) && !is_fit_name(&item.key) {
@@ -44,28 +43,29 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
                 if hidden.contains_key(&*item.key) {
                     catalog.exposure[server][kind].denied += 1;
                 } else if is_named(kind) {
-                    catalog.add_named(kind, (server, source), (name, item), &mut list);
+                    let is_legacy_only = legacy_only.contains(&*item.key);
+                    catalog.add_named(kind, (server, source), (name, item, is_legacy_only), &mut list);
                 } else {
                     catalog.add_resource(kind, (server, source), item, &mut list);
                 }
             }
         }
-        let for_tasks;
-        (catalog.lists[kind], for_tasks) = list.end();
-        catalog.versions[kind] = version(&catalog.lists[kind], for_tasks.as_ref());
+        let modern;
+        (catalog.lists[kind], modern) = list.end();
+        catalog.versions[kind] = version(&catalog.lists[kind], modern.as_ref());
         if kind == ListKind::Tools {
-            catalog.tools_for_tasks = for_tasks;
+            catalog.modern_tools = modern;
         }
     }
     catalog
 }
 
 /// A hash is enough: a server that forges a collision only hides a change of its own list.
-fn version(list: &Bytes, for_tasks: Option<&Bytes>) -> u64 {
+fn version(list: &Bytes, modern: Option<&Bytes>) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(list);
-    if let Some(for_tasks) = for_tasks {
-        hasher.write(for_tasks);
+    if let Some(modern) = modern {
+        hasher.write(modern);
     }
     hasher.finish()
 }
@@ -80,7 +80,7 @@ impl Catalog {
         &mut self,
         kind: ListKind,
         (server, source): (usize, &Source<'_>),
-        (name, item): (Option<Bytes>, &Item),
+        (name, item, is_legacy_only): (Option<Bytes>, &Item, bool),
         list: &mut Text,
     ) {
         let Some(btree_map::Entry::Vacant(vacant)) = name.map(|name| self.routes[kind].entry(name)) else { return };
@@ -96,8 +96,9 @@ impl Catalog {
         {
             self.interfaces.entry(uri).or_insert(server);
         }
-        list.add_renamed(item, vacant.key(), source.lists[kind].makes_tasks);
-        vacant.insert(Route { server, raw_name: item.raw_key.clone(), name: Arc::clone(&item.key), limit });
+        list.add_renamed(item, vacant.key(), is_legacy_only);
+        let (raw_name, name) = (item.raw_key.clone(), Arc::clone(&item.key));
+        vacant.insert(Route { server, raw_name, name, limit, is_legacy_only });
         self.exposure[server][kind].exposed += 1;
     }
 
@@ -131,41 +132,35 @@ impl Catalog {
     }
 }
 
-/// Builds the raw result of a list, and its variant with `taskSupport` for agents that support tasks.
+/// Builds the raw result of a list, and its variant for modern agents.
 struct Text {
-    plain: BytesMut,
-    for_tasks: Option<BytesMut>,
+    all: BytesMut,
+    modern: Option<BytesMut>,
 }
 
 impl Text {
-    fn begin(kind: ListKind, any_makes_tasks: bool) -> Self {
+    fn begin(kind: ListKind, any_is_legacy_only: bool) -> Self {
         let begin = || BytesMut::from(&*format!("{{\"{}\":[", kind.member()));
-        Self { plain: begin(), for_tasks: any_makes_tasks.then(begin) }
+        Self { all: begin(), modern: any_is_legacy_only.then(begin) }
     }
 
     fn add(&mut self, definition: &[u8]) {
-        for text in self.texts() {
+        for text in std::iter::once(&mut self.all).chain(&mut self.modern) {
             separate(text);
             text.put_slice(definition);
         }
     }
 
     /// The characters of an exposed name need no escape in JSON. The server's own name keeps the server's spelling.
-    fn add_renamed(&mut self, item: &Item, name: &Bytes, makes_tasks: bool) {
+    fn add_renamed(&mut self, item: &Item, name: &Bytes, is_legacy_only: bool) {
         let quoted = [b"\"", &name[..], b"\""].concat();
         let is_own = name[..] == *item.key.as_bytes();
         let rename = Edit { part: &item.raw_key, replacement: if is_own { &item.raw_key } else { &quoted } };
-        let may_be_task = makes_tasks.then(|| may_be_task(&item.json)).flatten();
-        let task_support = may_be_task.iter().map(Change::edit);
-        for (text, mut edits) in self.texts().zip([vec![rename], task_support.chain([rename]).collect()]) {
+        let modern = self.modern.as_mut().filter(|_| !is_legacy_only);
+        for text in std::iter::once(&mut self.all).chain(modern) {
             separate(text);
-            splice_into(text, &item.json, &mut edits);
+            splice_into(text, &item.json, &mut [rename]);
         }
-    }
-
-    /// The texts under construction.
-    fn texts(&mut self) -> impl Iterator<Item = &mut BytesMut> {
-        std::iter::once(&mut self.plain).chain(&mut self.for_tasks)
     }
 
     fn end(self) -> (Bytes, Option<Bytes>) {
@@ -173,7 +168,7 @@ impl Text {
             text.put_slice(b"]}");
             text.freeze()
         };
-        (end(self.plain), self.for_tasks.map(end))
+        (end(self.all), self.modern.map(end))
     }
 }
 
@@ -181,10 +176,4 @@ fn separate(list: &mut BytesMut) {
     if list.last() == Some(&b'}') {
         list.put_u8(b',');
     }
-}
-
-/// The change that adds `taskSupport` to a tool without one.
-fn may_be_task(definition: &Bytes) -> Option<Change> {
-    let [task_support] = members(definition, ["execution"]).ok()?;
-    task_support.is_none().then(|| with_first(definition, r#""execution":{"taskSupport":"optional"}"#))
 }

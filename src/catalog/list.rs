@@ -1,6 +1,6 @@
 //! The lists of a server, as received.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,6 +24,17 @@ pub struct Item {
 }
 
 impl Item {
+    /// Whether a tool states that it can only be called as a task.
+    fn requires_task(&self) -> bool {
+        let support = || {
+            let [execution] = members(&self.json, ["execution"]).ok()?;
+            let [support] = members(&execution?, ["taskSupport"]).ok()?;
+            text(&support?)
+        };
+        // Few tools have this member.
+        memchr::memmem::find(&self.json, b"taskSupport").is_some() && support().is_some_and(|it| it[..] == *b"required")
+    }
+
     /// The URI of the user interface that a tool names.
     ///
     /// Source: MCP Apps 2026-01-26, "Resource Discovery".
@@ -61,7 +72,7 @@ pub struct List {
     pub truncated: bool,
     /// How long it may be cached, if the server states it.
     pub cache_hint: Option<CacheHint>,
-    /// For tools: the server declares task support for all its tools at once.
+    /// For tools: the server is legacy and creates tasks for tool calls. Otherwise `taskSupport` of its tools has no meaning.
     pub makes_tasks: bool,
 }
 
@@ -76,6 +87,15 @@ impl List {
             }
         }
         hidden
+    }
+
+    /// The keys of tools that can only be called as tasks of a legacy server, so that only legacy agents can call them. If a key is
+    /// listed several times, one such definition is enough.
+    ///
+    /// Source: MCP 2025-11-25, `basic/utilities/tasks`, "Tool-Level Negotiation".
+    pub(crate) fn legacy_only(&self) -> HashSet<&str> {
+        let tools = self.items.iter().filter(|tool| self.makes_tasks && tool.requires_task());
+        tools.map(|tool| &*tool.key).collect()
     }
 
     /// Whether policy permits every definition of `key`. An unlisted item is checked by its key alone.
@@ -118,4 +138,29 @@ pub fn identity(lists: &Lists) -> Identity {
 #[must_use]
 pub fn is_same(one: &Lists, other: &Lists) -> bool {
     identity(one) == identity(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_that_requires_a_task_is_found() {
+        for (tool, expected) in [
+            (r#"{"name":"a","execution":{"taskSupport":"required"}}"#, true),
+            (r#"{"name":"a","execution":{"taskSupport":"\u0072equired"}}"#, true),
+            (r#"{"name":"a","execution":{"taskSupport":"optional"}}"#, false),
+            (r#"{"name":"a","taskSupport":"required"}"#, false),
+            (r#"{"name":"a","execution":"taskSupport"}"#, false),
+            (r#"{"name":"a","execution":{"taskSupport":7}}"#, false),
+            (r#"{"name":"a"}"#, false),
+        ] {
+            let json = Bytes::from_static(tool.as_bytes());
+            let item = Item { key: "a".into(), raw_key: json.slice(8..11), json, model_bytes: 0 };
+            for makes_tasks in [true, false] {
+                let list = List { items: vec![item.clone()], makes_tasks, ..List::default() };
+                assert_eq!(list.legacy_only().contains("a"), expected && makes_tasks, "{tool}");
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! current lists of its instance.
 
 use super::{Item, List, Lists, Template};
+use crate::era::Era;
 use crate::list_kind::ListKind;
 use crate::policy::{Hidden, Policy};
 
@@ -14,16 +15,17 @@ pub enum Offer {
     Permitted,
     /// Policy would permit it, but it is not listed.
     NotListed,
-    /// Policy hides it.
+    /// Policy hides it, or agents of the era cannot call it.
     Denied,
 }
 
 impl Offer {
-    /// The offer of a tool or prompt. If a name is listed twice, policy must permit both definitions.
+    /// The offer of a tool or prompt to agents of this era. If a name is listed twice, policy must permit both definitions.
     #[must_use]
-    pub fn of_name(policy: &Policy, kind: ListKind, list: &List, name: &str) -> Self {
+    pub fn of_name(policy: &Policy, kind: ListKind, list: &List, name: &str, era: Era) -> Self {
         let is_listed = list.items.iter().any(|item| *item.key == *name);
         match policy.verdict(kind, name, None) {
+            _ if era == Era::Modern && list.legacy_only().contains(name) => Self::Denied,
             _ if is_listed && list.permits(kind, policy, name) => Self::Permitted,
             // Without its definition, a tool cannot be known to be read-only.
             Ok(()) | Err(Hidden::Writes { .. }) if !is_listed => Self::NotListed,
@@ -89,7 +91,22 @@ mod tests {
             (&[], "secret", Offer::Denied),
             (&[("secret", READS)], "secret", Offer::Denied),
         ] {
-            assert_eq!(Offer::of_name(&deny, ListKind::Tools, &list(items), name), expected, "{items:?} {name}");
+            let found = Offer::of_name(&deny, ListKind::Tools, &list(items), name, Era::Modern);
+            assert_eq!(found, expected, "{items:?} {name}");
+        }
+    }
+
+    #[test]
+    fn tool_that_requires_a_task_is_offered_to_legacy_agents_only() {
+        const REQUIRES: &str = r#"{"execution":{"taskSupport":"required"}}"#;
+        let tools = List { makes_tasks: true, ..list(&[("a", REQUIRES), ("b", "{}")]) };
+        for (name, era, expected) in [
+            ("a", Era::Modern, Offer::Denied),
+            ("a", Era::Legacy, Offer::Permitted),
+            ("b", Era::Modern, Offer::Permitted),
+        ] {
+            let policy = Policy::default();
+            assert_eq!(Offer::of_name(&policy, ListKind::Tools, &tools, name, era), expected, "{name} {era:?}");
         }
     }
 

@@ -45,30 +45,29 @@ fn listed(catalog: &Catalog) -> Vec<String> {
 }
 
 #[test]
-fn tools_of_a_server_that_makes_tasks_of_any_say_so_to_who_may_ask_for_some() {
-    let makes_tasks = |server: Server, makes_tasks| {
+fn tool_that_requires_a_task_is_not_listed_for_modern_agents() {
+    let with_task_only = |server: Server, makes_tasks| {
         let mut lists = server.lists.clone();
         let mut list = List { makes_tasks, ..List::clone(&lists[ListKind::Tools]) };
-        let json = Bytes::from_static(br#"{"name":"own","execution":{"taskSupport":"forbidden"}}"#);
-        list.items.push(Item { key: "own".into(), raw_key: json.slice(8..13), json, model_bytes: 0 });
+        let json = Bytes::from_static(br#"{"name":"own","execution":{"taskSupport":"required"}}"#);
+        list.items.insert(0, Item { key: "own".into(), raw_key: json.slice(8..13), json, model_bytes: 0 });
         lists[ListKind::Tools] = Arc::new(list);
         Server { lists, ..server }
     };
-    let servers = [makes_tasks(server("a", &[], &["x"]), true), makes_tasks(server("b", &[], &["y"]), false)];
+    let servers = [with_task_only(server("a", &[], &["x"]), true), with_task_only(server("b", &[], &["y"]), false)];
     let catalog = build(&mut Names::default(), Scheme::Prefixed, &servers);
-    let own = |server: &str| format!(r#"{{"name":"{server}__own","execution":{{"taskSupport":"forbidden"}}}}"#);
-    let tool = |name: &str, extra: &str| format!(r#"{{{extra}"x":1.10,"name":"{name}","z":null,"a":[]}}"#);
-    let list = |extra| {
-        let tools = [tool("a__x", extra), own("a"), tool("b__y", ""), own("b")];
-        format!(r#"{{"tools":[{}]}}"#, tools.join(","))
-    };
-    assert_eq!(&catalog.list(ListKind::Tools)[..], list("").as_bytes());
-    let extra = r#""execution":{"taskSupport":"optional"},"#;
-    assert_eq!(&catalog.list_for_tasks(ListKind::Tools)[..], list(extra).as_bytes());
-    let servers = servers.map(|server| makes_tasks(server, false));
+    assert_eq!(listed(&catalog), ["a__own", "a__x", "b__own", "b__y"]);
+    let own = r#"{"name":"b__own","execution":{"taskSupport":"required"}}"#;
+    let tool = |name: &str| format!(r#"{{"x":1.10,"name":"{name}","z":null,"a":[]}}"#);
+    let modern = format!(r#"{{"tools":[{},{own},{}]}}"#, tool("a__x"), tool("b__y"));
+    assert_eq!(&catalog.modern_list(ListKind::Tools)[..], modern.as_bytes());
+    for (name, expected) in [("a__own", false), ("a__x", true), ("b__own", true)] {
+        let route = catalog.route(ListKind::Tools, name.as_bytes()).expect("listed");
+        assert_eq!((route.is_for(Era::Modern), route.is_for(Era::Legacy)), (expected, true), "{name}");
+    }
     let plain = build(&mut Names::default(), Scheme::Prefixed, &servers[1..]);
-    assert!(plain.tools_for_tasks.is_none() && plain.list_for_tasks(ListKind::Tools) == plain.list(ListKind::Tools));
-    assert_eq!(catalog.list_for_tasks(ListKind::Prompts), catalog.list(ListKind::Prompts));
+    assert!(plain.modern_tools.is_none() && plain.modern_list(ListKind::Tools) == plain.list(ListKind::Tools));
+    assert_eq!(catalog.modern_list(ListKind::Prompts), catalog.list(ListKind::Prompts));
 }
 
 #[test]

@@ -7,7 +7,7 @@ pub(super) mod all;
 mod details;
 mod table;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,6 +26,7 @@ use super::outcome::print_json;
 use super::profile::ProfileArg;
 use super::spinner::with_spinner;
 use super::style::OutputStyle;
+use super::text::one_line;
 use super::tool_names::{self, qualified};
 use super::{FAILED, USAGE, completions, fail, print};
 use crate::admin::report::{StateName, ToolReport, ToolServer, ToolsSummary};
@@ -33,6 +34,8 @@ use crate::admin::{self, AdminError, AdminEvent, FeedItem, ToolsRequest};
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::token_estimate;
 
+/// Why agents of the modern era do not see a tool.
+const TASK_ONLY: &str = "not listed for agents of MCP 2026-07-28: it can only be called as a task";
 /// For the servers of the tools. The list is printed without them if the operator socket is slower.
 const OPERATOR_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -80,7 +83,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
         // Byte for byte as the daemon sent it.
         Ok(raw) if tools.json && tools.selection.is_none() => {
             let code = print_json(&raw);
-            note_missing(&origins(directory, tools.profile.name()).await.servers);
+            note_left_out(&origins(directory, tools.profile.name()).await);
             return code;
         }
         Ok(raw) => parse_list(&raw),
@@ -91,7 +94,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
             let origins = origins(directory, tools.profile.name()).await;
             let code = show(directory, listed, &origins, tools, &selection).await;
             if tools.selection.is_none() {
-                note_missing(&origins.servers);
+                note_left_out(&origins);
             }
             code
         }
@@ -101,6 +104,8 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools) -> ExitCode {
 
 pub(super) struct Origin {
     server: String,
+    /// Agents of the modern era do not see the tool.
+    is_legacy_only: bool,
     /// `SERVER/TOOL`.
     pub(super) qualified: String,
 }
@@ -165,8 +170,12 @@ async fn show(
     print(table::render(&groups, OutputStyle::of_stdout()))
 }
 
-/// Names the servers that have not listed their tools yet.
-fn note_missing(servers: &[ToolServer]) {
+/// Names the tools that some agents do not see, and the servers that have not listed their tools yet.
+fn note_left_out(Origins { by_name, servers }: &Origins) {
+    let legacy_only = by_name.iter().filter(|(_, origin)| origin.is_legacy_only).map(|(name, _)| one_line(name));
+    for name in legacy_only.collect::<BTreeSet<_>>() {
+        print_note!("mcpd: {name} is {TASK_ONLY}");
+    }
     let missing = servers.iter().filter(|server| server.missing);
     let missing: Vec<_> = missing.map(|server| format!("{} ({})", server.name, server.state)).collect();
     if !missing.is_empty() {
@@ -217,7 +226,8 @@ pub(super) async fn origins(directory: &RuntimeDir, profile: &str) -> Origins {
     };
     let origin = |tool: ToolReport| {
         let qualified = qualified(&tool.server, &tool.tool);
-        Some((tool.name?, Origin { server: tool.server, qualified }))
+        let is_legacy_only = tool.hidden_from_modern.is_some();
+        Some((tool.name?, Origin { server: tool.server, is_legacy_only, qualified }))
     };
     Origins { by_name: tools.into_iter().filter_map(origin).collect(), servers }
 }

@@ -58,6 +58,5 @@ pub(super) fn agent(connected: &ConnectedAgent) -> AgentReport {
         calls: connected.status.calls.get(),
         dropped_notifications: connected.status.dropped.get(),
         stray_responses: connected.status.stray_responses.get(),
-        stray_notifications: connected.status.stray_notifications.get(),
     }
 }

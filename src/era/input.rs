@@ -58,11 +58,8 @@ impl RequiredInputs {
     }
 }
 
-/// Reads a raw `inputRequests`, of a result or of the state of a task.
-///
-/// # Errors
-/// What is wrong with them, for a person.
-pub fn inputs(requests: &Bytes) -> Result<Vec<Input>, &'static str> {
+/// Reads a raw `inputRequests`. The error says what is wrong with them, for a person.
+fn inputs(requests: &Bytes) -> Result<Vec<Input>, &'static str> {
     let found = entries(requests, MAX_INPUTS).map_err(|_| "its `inputRequests` is no object")?;
     if found.len() > MAX_INPUTS {
         return Err("it asks for more than 64 things at once");
@@ -96,8 +93,7 @@ pub(super) fn required_without_state<'a>(
 }
 
 /// The members of `inputRequests`.
-#[must_use]
-pub fn requests<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8], Option<&'a Bytes>)>) -> String {
+fn requests<'a>(inputs: impl IntoIterator<Item = (&'a str, &'a [u8], Option<&'a Bytes>)>) -> String {
     let request = |(key, method, params): (&str, &[u8], Option<&Bytes>)| {
         let method = json!(String::from_utf8_lossy(method));
         let params = params.map_or_else(String::new, |raw| format!(r#","params":{}"#, String::from_utf8_lossy(raw)));

@@ -1,6 +1,6 @@
 //! Translation of the params of requests.
 //!
-//! Source: MCP 2026-07-28, `basic`, "`_meta`", and `basic/patterns/mrtr`; MCP 2025-11-25, `basic/utilities/tasks`, "Creating Tasks".
+//! Source: MCP 2026-07-28, `basic`, "`_meta`", and `basic/patterns/mrtr`.
 
 use bytes::Bytes;
 
@@ -20,8 +20,8 @@ const RETRY_MEMBERS: [&str; 2] = ["inputResponses", "requestState"];
 ///
 /// # Errors
 /// If `params` or its `_meta` is no object.
-pub fn to_modern(params: &Bytes, client_meta: &LegacyClientMeta, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
-    let members_of_meta = client_meta.meta_members(makes_task);
+pub fn to_modern(params: &Bytes, client_meta: &LegacyClientMeta) -> Result<Vec<Change>, NotAnObject> {
+    let members_of_meta = client_meta.meta_members();
     let [meta] = members(params, ["_meta"])?;
     let [responses, state] = RETRY_MEMBERS;
     let Some(meta) = meta else {
@@ -36,28 +36,21 @@ pub fn to_modern(params: &Bytes, client_meta: &LegacyClientMeta, makes_task: boo
     Ok(changes)
 }
 
-/// Removes modern members from `params`, and `_meta` if nothing else is in it. The result requests a legacy task if `makes_task` is
-/// set.
+/// Removes modern members from `params`, and `_meta` if nothing else is in it.
 ///
 /// # Errors
 /// If `params` or its `_meta` is no object.
-pub fn to_legacy(params: &Bytes, makes_task: bool) -> Result<Vec<Change>, NotAnObject> {
+pub fn to_legacy(params: &Bytes) -> Result<Vec<Change>, NotAnObject> {
     let [meta] = members(params, ["_meta"])?;
     let [responses, state] = RETRY_MEMBERS;
-    let task = if makes_task { r#""task":{}"# } else { "" };
     match meta.filter(|raw| raw[..] != b"null"[..]).map(|meta| cut(&meta, META_MEMBERS)).transpose()? {
-        Some(meta) if !meta.leaves_any => rest(params, &["_meta", "task", responses, state], task),
+        Some(meta) if !meta.leaves_any => without(params, &["_meta", "task", responses, state]),
         meta => {
-            let mut changes = rest(params, &["task", responses, state], task)?;
+            let mut changes = without(params, &["task", responses, state])?;
             changes.extend(meta.into_iter().flat_map(|meta| meta.changes));
             Ok(changes)
         }
     }
-}
-
-/// Removes these members of `object`, and adds `member` unless it is empty.
-fn rest(object: &Bytes, names: &[&str], member: &str) -> Result<Vec<Change>, NotAnObject> {
-    if member.is_empty() { without(object, names) } else { replace_members(object, names, member) }
 }
 
 /// Adds inputs, each a raw key with a raw result, and the raw state to the `params` of a request that is sent again. The params have

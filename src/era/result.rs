@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::input::RequiredInputs;
-use super::{meta, task};
+use super::meta;
 use crate::jsonrpc::members::{NotAnObject, members, text};
 use crate::jsonrpc::object_edit::{Cut, cut_nested, with_first};
 use crate::jsonrpc::splice::Change;
@@ -21,11 +21,9 @@ pub enum ToLegacy {
     Complete(Vec<Change>),
     /// The server requires inputs first.
     Required(RequiredInputs),
-    /// A task was created. With these changes it is a legacy result.
-    Task(Vec<Change>),
     /// A kind of result that legacy agents do not know: its printable `resultType`.
     Unknown(String),
-    /// The required inputs or the created task are malformed; the reason is for a person.
+    /// The required inputs are malformed; the reason is for a person.
     Malformed(&'static str),
 }
 
@@ -43,10 +41,6 @@ pub fn to_legacy(result: &Bytes) -> Result<ToLegacy, NotAnObject> {
     Ok(match &kind[..] {
         b"complete" => ToLegacy::Complete(changes),
         b"input_required" => RequiredInputs::read(result).map_or_else(ToLegacy::Malformed, ToLegacy::Required),
-        b"task" => match task::creation_to_legacy(result) {
-            Ok(changes) => ToLegacy::Task(changes),
-            Err(NotAnObject) => ToLegacy::Malformed("the task it made has no id"),
-        },
         other => ToLegacy::Unknown(excerpt(&String::from_utf8_lossy(other), MAX_KIND_LEN)),
     })
 }
@@ -121,10 +115,7 @@ mod tests {
         assert_eq!(read(r#"{"resultType":"input_required","requestState":"s"}"#), Ok(ToLegacy::Required(required)));
         let why = "it has neither `inputRequests` nor `requestState`";
         assert_eq!(read(r#"{"resultType":"input_required"}"#), Ok(ToLegacy::Malformed(why)));
-        let made = bytes(r#"{"resultType":"task","taskId":"t","ttlMs":null}"#);
-        let Ok(ToLegacy::Task(changes)) = to_legacy(&made) else { panic!("a task") };
-        assert_eq!(text(&applied(&made, &changes)), r#"{"task":{"taskId":"t","ttl":null}}"#);
-        assert_eq!(read(r#"{"resultType":"task"}"#), Ok(ToLegacy::Malformed("the task it made has no id")));
+        assert_eq!(read(r#"{"resultType":"task","taskId":"t"}"#), Ok(ToLegacy::Unknown("task".to_owned())));
         assert_eq!(read(r#"{"resultType":"a\nb"}"#), Ok(ToLegacy::Unknown("a\\nb".to_owned())));
         assert_eq!(read(r#"{"resultType":7}"#), Ok(ToLegacy::Unknown("7".to_owned())));
         let Ok(ToLegacy::Unknown(shown)) = read(&format!(r#"{{"resultType":"{}"}}"#, "x".repeat(99))) else { panic!() };

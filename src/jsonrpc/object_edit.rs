@@ -76,24 +76,6 @@ pub fn replace_members(object: &Bytes, names: &[&str], members: &str) -> Result<
     Ok(changes)
 }
 
-/// The raw keys of the members `names`, with their quotes, to be replaced by other keys.
-///
-/// # Errors
-/// As for [`super::members::members`].
-pub fn keys<const N: usize>(object: &Bytes, names: [&str; N]) -> Result<[Option<Bytes>; N], NotAnObject> {
-    let mut keys = [const { None }; N];
-    let mut walk = Walk::object(object);
-    while let Some(member) = walk.next()? {
-        match which(member.key, &names) {
-            Key::Other => {}
-            Key::Match(index) if keys[index].is_none() => keys[index] = Some(object.slice_ref(member.key)),
-            Key::Match(_) | Key::Lookalike => return Err(NotAnObject),
-        }
-    }
-    walk.end()?;
-    Ok(keys)
-}
-
 /// Inserts `members`, such as `"a":1,"b":2`, at the beginning of a valid object.
 #[must_use]
 pub fn with_first(object: &Bytes, members: &str) -> Change {

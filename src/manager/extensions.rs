@@ -17,7 +17,7 @@ use crate::server::{Extension, failure_in};
 
 impl View {
     /// The extensions whose methods are routed for agents of this era, with their settings. If several servers declare one, the first
-    /// server's settings apply. The tasks extension is included if a modern server declares it, or a legacy server makes tasks.
+    /// server's settings apply. The tasks extension is included if a modern server declares it.
     #[must_use]
     pub fn extensions(&self, era: Era) -> Map<String, Value> {
         let mut all = Map::new();
@@ -115,11 +115,9 @@ impl Member {
         identity.extensions().iter().filter(|one| reaches(&one.id)).cloned().collect()
     }
 
+    /// Whether the server creates tasks for modern agents. Tasks do not cross eras.
     fn makes_modern_tasks(&self) -> bool {
         let identity = self.handle.published().identity(Era::Modern).cloned();
-        identity.is_some_and(|identity| match identity.era() {
-            Era::Modern => identity.extensions().iter().any(|one| *one.id == *TASKS),
-            Era::Legacy => identity.tasks().of_calls,
-        })
+        identity.is_some_and(|identity| identity.era() == Era::Modern && identity.tasks().declared)
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct OfferedTool<'a> {
     pub(crate) passed_on: usize,
     /// The exposed name, or why there is none.
     pub(crate) exposed_as: Result<&'a str, Unseen<'a>>,
+    /// Only legacy agents see it, because it can only be called as a task.
+    pub(crate) is_legacy_only: bool,
 }
 
 /// Why agents do not see a tool.
@@ -85,11 +87,18 @@ impl ToolGroup<'_> {
     /// Each tool, in the server's order.
     pub(crate) fn tools(&self) -> impl Iterator<Item = OfferedTool<'_>> {
         let hidden = self.seen.map(|seen| self.list.hidden(ListKind::Tools, &seen.config.policy)).unwrap_or_default();
-        let mut before = HashSet::new();
+        let (mut before, legacy_only) = (HashSet::new(), self.list.legacy_only());
         self.list.items.iter().map(move |item| {
             let is_first = before.insert(&item.key);
             let exposed_as = self.exposed_as(&item.key, hidden.get(&*item.key).copied(), is_first);
-            OfferedTool { tool: &item.key, definition: &item.json, passed_on: item.model_bytes, exposed_as }
+            let is_legacy_only = exposed_as.is_ok() && legacy_only.contains(&*item.key);
+            OfferedTool {
+                tool: &item.key,
+                definition: &item.json,
+                passed_on: item.model_bytes,
+                exposed_as,
+                is_legacy_only,
+            }
         })
     }
 

@@ -133,9 +133,9 @@ impl View {
         self.servers.iter().filter(is_it).filter(|member| member.may_list_more())
     }
 
-    /// Whether `target` of `server` is exposed here. `lists` is what the server lists now, which may be newer than what this view
+    /// Whether `target` of `server` is exposed here to agents of `era`. `lists` is what the server lists now, which may be newer than what this view
     /// was built from.
-    pub(crate) fn exposure(&self, server: &str, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
+    pub(crate) fn exposure(&self, server: &str, era: Era, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
         let is_it = |member: &Member| *member.config.name == *server && member.is_enabled();
         let Some(index) = self.servers.iter().position(is_it) else { return Exposure::Hidden };
         let member = &self.servers[index];
@@ -145,7 +145,7 @@ impl View {
         let (leads_here, offer) = match target {
             AccessTarget::Extension { id, items } => {
                 let permitted = id.as_ref().map_or(policy.permits_unknown_methods(), |id| policy.permits_extension(id));
-                let strictest = items.iter().map(|item| self.exposure(server, item, lists)).max();
+                let strictest = items.iter().map(|item| self.exposure(server, era, item, lists)).max();
                 return if permitted { strictest.unwrap_or(Exposure::Exposed) } else { Exposure::Hidden };
             }
             AccessTarget::UnlistedName(name) => return exposed_if(!self.hides_name(member, now, name)),
@@ -161,7 +161,7 @@ impl View {
             AccessTarget::Named { kind, exposed, name } => {
                 let route = self.catalog.route(*kind, exposed);
                 let leads_here = route.map(|route| route.server == index && route.name == *name);
-                (leads_here, Offer::of_name(policy, *kind, &now[*kind], name))
+                (leads_here, Offer::of_name(policy, *kind, &now[*kind], name, era))
             }
             AccessTarget::Uri(uri) => {
                 let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 
 use super::View;
 use crate::catalog::Lists;
+use crate::era::Era;
 use crate::server::messages::call::{AccessTarget, Exposure, ExposureView};
 
 /// Reads the newest view of a profile, or of the face of one server in it.
@@ -36,11 +37,11 @@ impl ExposureView for WatchedView {
         if self.is_gone() { u64::MAX } else { self.newest().version() }
     }
 
-    fn exposure(&self, server: &str, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
+    fn exposure(&self, server: &str, era: Era, target: &AccessTarget, lists: Option<&Lists>) -> Exposure {
         match lists {
             // A server that still releases calls is not being stopped, so the profile has been removed.
             Some(_) if self.is_gone() => Exposure::Hidden,
-            lists => self.newest().exposure(server, target, lists),
+            lists => self.newest().exposure(server, era, target, lists),
         }
     }
 }

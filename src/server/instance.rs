@@ -15,7 +15,7 @@
 //! | [`lists`], [`logging`], [`health_checks`] | the lists, log level and health checks of the server |
 //! | [`server_requests`] | requests of the server to agents |
 //! | [`subscriptions`] | subscriptions to resources, tasks and lists |
-//! | [`tasks`] | every task, of either era |
+//! | [`tasks`] | every task |
 
 mod attribution;
 mod bridged_call;
@@ -70,23 +70,19 @@ use self::subscriptions::ServerSubscriptions;
 pub(super) use self::subscriptions::{NewSubscription, NotificationSupport, Topic};
 use self::suspended_calls::SuspendedCalls;
 pub(super) use self::suspended_calls::{tag, tag_of_retry};
-use self::tasks::{InputRequirement, Lookup, TaskChange, TaskTable, answer_completed, is_gone, polling};
+use self::tasks::{Lookup, TaskTable};
 use self::wire::{MAX_SMALL_LINE, Wire};
 use super::agent_scope::{AgentScope, roots_result};
 use super::fair_share::{MAX_IN_FLIGHT, Vacancies};
 use super::link::Link;
-use super::messages::call::{Call, CallKey, Failure, LoadToken, Origin, RequestKind};
+use super::messages::call::{Call, CallKey, Failure, Origin, RequestKind};
 use super::messages::cancellation::Cancellation;
 use super::messages::server_notification::{
     ExtensionNotification, ModernTaskStatus, ResourceUpdate, ServerNotification,
 };
-use super::messages::tasks::LegacyTaskRequest;
 use super::server_request::{ParsedRequest, may_have_arrived_error};
 use super::stats::Stats;
-use crate::bridge::{
-    self, BridgeError, BridgedCall, EMPTY_MODERN_RESULT, LegacyServerTask, ResponseContext, ServerRequest, Step,
-    TaskStateReport, TaskStep,
-};
+use crate::bridge::{self, BridgeError, BridgedCall, ServerRequest, Step};
 use crate::calls::CallOutcome;
 use crate::catalog::{List, Lists};
 use crate::client_capabilities::ClientCapability;
@@ -102,14 +98,12 @@ use crate::jsonrpc::splice::{Change, Edit, applied, splice};
 use crate::jsonrpc::{Message, MessageError, parse};
 use crate::list_kind::ListKind;
 use crate::server::error::ServerError;
-use crate::task_state::{TaskOperation, TaskState, TaskSupport};
+use crate::task_state::{TaskState, TaskSupport};
 use crate::transport::http::{RequestError, is_busy};
 use crate::transport::{Arrival, Incoming};
 
 /// Why the server gets no answer to a request that it has sent for a call.
 const CALL_HAS_ENDED: &str = "the call that this was for has ended";
-/// The same for a task.
-const TASK_HAS_ENDED: &str = "the task that this was for has ended";
 /// Queued lines for a server that does not read, beyond which it gets no notifications of agents.
 const MAX_NOTIFICATIONS: usize = MAX_IN_FLIGHT;
 /// Why a call fails whose inputs are too large. The text continues the name of the server.
@@ -205,11 +199,6 @@ impl Instance {
     /// The server has declared what it supports of tasks.
     pub(super) fn declare_tasks(&mut self, support: TaskSupport) {
         self.tasks.declare(support);
-    }
-
-    /// Reads the task requirements of the server's tools.
-    pub(super) fn note_tools(&mut self, tools: &List) {
-        self.tasks.note_tools(tools);
     }
 
     /// The client capabilities that are declared to the server.
@@ -313,9 +302,7 @@ impl Instance {
             }
             PendingRequest::Listen { .. } => {
                 let refused = parse_own_id(id).map(|id| self.subscriptions.listen_ended(id, Some(outcome.as_ref())));
-                let refused = refused.unwrap_or_default();
-                self.note_refused(&refused);
-                Effect::refused(refused)
+                Effect::refused(refused.unwrap_or_default())
             }
             PendingRequest::Check => Effect::Checked(self.health.checked()),
             PendingRequest::LogLevel { .. } => {
@@ -326,19 +313,6 @@ impl Instance {
                 self.tasks.disowned(task_key, outcome.as_ref());
                 Effect::Nothing
             }
-            PendingRequest::UpdateTask { task_key, .. } => {
-                if outcome.is_err() {
-                    self.task_inputs_refused(task_key);
-                }
-                Effect::Nothing
-            }
-            PendingRequest::TaskResult { task_id: task } => {
-                let unanswered = self.tasks.result_arrived(&task, outcome.is_ok());
-                self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
-                self.report_task(&task);
-                Effect::Nothing
-            }
-            PendingRequest::ReportTask { report, .. } => self.task_report(report, outcome.as_ref()),
             PendingRequest::Initialize | PendingRequest::Discover => self.stray_response(id, outcome.as_ref()),
         }
     }
@@ -387,15 +361,8 @@ impl Instance {
                 self.fail_with(call, failure, may_have_arrived)
             }
             Some(PendingRequest::Bridged(bridged)) => {
-                let call = match transport_errors::retry_delay(&error) {
-                    Some(pause) => polling::repeat(&mut self.wire, bridged, Instant::now() + pause),
-                    None => Some(bridged),
-                };
-                if let Some(bridged) = call {
-                    let (failure, may_have_arrived) = transport_errors::failure(error);
-                    self.fail_bridged_with(bridged, failure, may_have_arrived);
-                }
-                Effect::Nothing
+                let (failure, may_have_arrived) = transport_errors::failure(error);
+                self.fail_bridged_with(bridged, failure, may_have_arrived)
             }
             Some(pending) => self.request_failed(id.as_bytes(), pending),
             None => {
@@ -418,9 +385,6 @@ impl Instance {
             PendingRequest::Listen { .. } => {
                 parse_own_id(id).into_iter().for_each(|id| drop(self.subscriptions.listen_ended(id, None)));
             }
-            PendingRequest::UpdateTask { task_key, .. } => self.task_inputs_refused(task_key),
-            PendingRequest::TaskResult { task_id } => self.tasks.result_lost(&task_id),
-            PendingRequest::ReportTask { report, .. } => drop(self.tasks.report_ended(report.id())),
             PendingRequest::Call(_)
             | PendingRequest::Bridged(_)
             | PendingRequest::Initialize
@@ -454,8 +418,7 @@ impl Instance {
             return list;
         }
         let mut list = header_params::without_unfit(&mut self.wire, &self.config.name, list);
-        list.makes_tasks = self.wire.era() == Era::Modern && self.tasks.support().declared;
-        self.tasks.note_tools(&list);
+        list.makes_tasks = self.tasks.support().of_calls;
         list
     }
 
@@ -471,7 +434,6 @@ impl Instance {
                 if acknowledged.lists_may_have_changed {
                     self.lists.mark_all_changed();
                 }
-                self.note_refused(&acknowledged.refused);
                 return Effect::TopicsAnswered { accepted: acknowledged.accepted, refused: acknowledged.refused };
             }
             b"notifications/tasks" => return self.modern_task_status(&line, params.as_ref()),
@@ -481,7 +443,6 @@ impl Instance {
             }
             b"notifications/cancelled" => {
                 if let Some(id) = self.server_requests.cancelled_by_server(line, params.as_ref()) {
-                    self.tasks.withdraw(&id);
                     self.wire.bridged_calls_mut().for_each(|bridged| bridged.state.withdraw(&id));
                 }
             }
@@ -662,14 +623,11 @@ impl Instance {
             }
             Some((id, PendingRequest::Bridged(mut bridged))) => {
                 self.withdraw_requests_for(id, &mut bridged);
-                let (abandoned, has_no_request) = (bridged.abandoned(id), bridged.state.has_no_pending_request());
-                (id, self.unbridge(*bridged), abandoned, has_no_request)
+                let (abandoned, has_no_request) = (bridged.call.abandoned(id), bridged.state.has_no_pending_request());
+                (id, bridged.call, abandoned, has_no_request)
             }
             _ => {
                 self.subscriptions.cancel_waiting(key);
-                let deadline = self.request_deadline();
-                let unanswered = self.tasks.drop_created_by(&mut self.wire, key, deadline);
-                self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
                 return self.drop_task_of(key);
             }
         };
@@ -746,14 +704,13 @@ impl Instance {
         if call.requests_task() {
             self.drop_early_tasks();
         }
-        let TaskChange { news, ended_key } = match noted {
-            Ok(noted) => noted,
+        let news = match noted {
+            Ok(news) => news,
             Err(failure) => {
                 self.fail_call(call, failure);
                 return Effect::Nothing;
             }
         };
-        ended_key.into_iter().for_each(|task_key| self.withdraw_task_inputs(task_key));
         let key = call.response_handle.key;
         if let Err(error) = outcome {
             self.stats().errors.add_one();
@@ -788,10 +745,7 @@ impl Instance {
         for pending in self.calls.take_hidden(&mut self.wire, &self.config.name, lists) {
             match pending {
                 PendingRequest::Call(call) => self.end_hidden(call),
-                PendingRequest::Bridged(bridged) => {
-                    let call = self.unbridge(*bridged);
-                    self.end_hidden(call);
-                }
+                PendingRequest::Bridged(bridged) => self.end_hidden(bridged.call),
                 _ => {}
             }
         }
@@ -855,13 +809,9 @@ impl Instance {
 
     /// Begins a call of the other era. Returns whether it was queued.
     fn bridge(&mut self, call: Call) -> bool {
-        match bridging::begin(call, &mut self.tasks, &self.wire, &self.config) {
+        match bridging::begin(call, &self.config) {
             Beginning::Send(call, state, changes) => return self.send_bridged(call, state, &changes),
             Beginning::Resume(retry) => self.resume(*retry),
-            Beginning::Respond(answered) => self.send_answers(answered),
-            Beginning::TooManyTasks(call) => {
-                self.refuse(call, Failure::Overloaded { what: "it has too many tasks that have not ended" });
-            }
             Beginning::Refused => {}
         }
         false
@@ -880,14 +830,6 @@ impl Instance {
         true
     }
 
-    /// A bridged call ends without a response of the server.
-    fn unbridge(&mut self, bridged: PendingBridgedCall) -> PendingCall {
-        if bridged.state.is_for_hidden_task() {
-            self.drop_task_of(bridged.call.response_handle.key);
-        }
-        bridged.call
-    }
-
     /// Fails a bridged call as [`Self::fail_call`] does.
     fn fail_bridged(&mut self, bridged: Box<PendingBridgedCall>, failure: Failure) -> bool {
         let may_have_arrived = !self.wire.retract(bridged.call.line);
@@ -903,8 +845,7 @@ impl Instance {
         may_have_arrived: bool,
     ) -> Effect {
         let may_have_arrived = may_have_arrived || bridged.state.was_sent_before();
-        let call = self.unbridge(*bridged);
-        self.fail_with(call, failure, may_have_arrived)
+        self.fail_with(bridged.call, failure, may_have_arrived)
     }
 
     /// The server has answered a bridged call.
@@ -916,34 +857,13 @@ impl Instance {
                 Err(bridged) => self.fail_bridged_with(bridged, Failure::ResponseTooLarge, true),
             };
         }
-        let raw_task_id = if let RequestKind::LegacyTask(task_request) = &bridged.call.kind {
-            self.tasks.raw_id(&task_request.id)
-        } else {
-            None
-        };
-        let is_awaited = bridged.call.response_handle.to().is_some();
-        let may_resend_as_task = self.tasks.support().declared && self.tasks.have_capacity() && is_awaited;
-        let is_task_gone = is_gone(response.result);
-        let context = ResponseContext { now: Instant::now(), raw_task_id, is_task_gone, may_resend_as_task };
-        let step = bridged.state.on_response(response.result, &context);
+        let step = bridged.state.on_response(response.result);
         self.carry_out(bridged, response, step)
     }
 
     fn carry_out(&mut self, bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>, step: Step) -> Effect {
-        let ServerResponse { result, .. } = response;
         match step {
-            Step::ForwardResponse(changes) => {
-                if result.is_err() && bridged.state.is_for_hidden_task() && !is_gone(result) {
-                    self.drop_task_of(bridged.call.response_handle.key);
-                }
-                self.end_changed(bridged.call, response, &changes)
-            }
-            Step::ForwardTaskResponse { changes, result } => {
-                self.end_changed(bridged.call, ServerResponse { result: Ok(&result), ..response }, &changes)
-            }
-            Step::RespondWith(answer) => {
-                self.end_with(*bridged, ServerResponse { result: answer.as_ref(), ..response })
-            }
+            Step::ForwardResponse(changes) => self.end_changed(bridged.call, response, &changes),
             Step::RequireUrls(result) => {
                 let answer = reply::result(bridged.call.response_handle.id(), &result);
                 self.end_call(bridged.call, answer, response)
@@ -951,110 +871,22 @@ impl Instance {
             Step::MissingCapability(capability) => {
                 let error = era::error::missing_capability(capability.declared_by(), &self.config.name);
                 let error = Bytes::from(json!(error).to_string());
-                self.end_with(*bridged, ServerResponse { result: Err(&error), ..response })
+                let answer = reply::raw_error(bridged.call.response_handle.id(), &error);
+                self.end_call(bridged.call, answer, ServerResponse { result: Err(&error), ..response })
             }
-            Step::Task(step) => self.carry_out_for_task(bridged, response, step),
             Step::RequestInputs(inputs) => {
                 self.collect_inputs(bridged, &inputs);
-                Effect::Nothing
-            }
-            Step::ResendAsTask(changes) => {
-                if let Some(tool) = bridged.state.request().tool() {
-                    self.tasks.remember_task_only(&tool);
-                }
-                self.resend(bridged, &changes);
                 Effect::Nothing
             }
             Step::Fail(error) => {
                 let failure = match error {
                     BridgeError::Malformed => Failure::MalformedResponse,
-                    BridgeError::TooLarge => Failure::ResponseTooLarge,
                     BridgeError::UnknownResult(what) => Failure::UnknownResultType { what },
                     BridgeError::Input(why) => Failure::InputUnavailable { why },
                 };
                 self.fail_bridged_with(bridged, failure, true)
             }
         }
-    }
-
-    fn carry_out_for_task(
-        &mut self,
-        mut bridged: Box<PendingBridgedCall>,
-        response: ServerResponse<'_>,
-        step: TaskStep,
-    ) -> Effect {
-        let ServerResponse { id, result, .. } = response;
-        match step {
-            TaskStep::AnswerCompletedTask => self.complete_task(bridged, response),
-            TaskStep::PollHiddenTask { task, is_working } => {
-                self.poll_hidden_task(bridged, response, &task, is_working)
-            }
-            TaskStep::RecordCreated(changes) => {
-                let created = match (result, bridged.state.modern_agent()) {
-                    (Ok(result), Some(agent)) => {
-                        self.tasks.created_for_profile(&mut self.wire, &bridged.call, id, result, agent)
-                    }
-                    _ => Err(Failure::MalformedResponse),
-                };
-                self.drop_early_tasks();
-                match created {
-                    Ok(()) => self.end_changed(bridged.call, response, &changes),
-                    Err(failure) => self.fail_bridged_with(bridged, failure, true),
-                }
-            }
-            TaskStep::RecordState(seen) => self.task_seen(bridged, response, *seen),
-            TaskStep::RecordCancellation { has_ended } => {
-                if has_ended {
-                    self.end_legacy_task(&bridged);
-                }
-                self.end_with(
-                    *bridged,
-                    ServerResponse { result: Ok(&Bytes::from_static(EMPTY_MODERN_RESULT)), ..response },
-                )
-            }
-            TaskStep::Forget(changes) => {
-                let unanswered = bridged.state.task_at_legacy_server().map(|task| self.tasks.forget_of_profile(task));
-                self.refuse_unanswered(&unanswered.unwrap_or_default(), TASK_HAS_ENDED);
-                self.end_changed(bridged.call, response, &changes)
-            }
-            TaskStep::Poll => {
-                polling::poll(&mut self.wire, bridged);
-                Effect::Nothing
-            }
-            TaskStep::PollLater { at, inputs } => {
-                self.wait_for_poll(bridged, at, inputs.as_ref());
-                Effect::Nothing
-            }
-            TaskStep::RequestResult(raw_id) => {
-                bridged.call.deadline.extend(Instant::now());
-                let params = tasks::about(&raw_id);
-                self.wire.send_bridged(bridged, |_, id| reply::request(id, "tasks/result", &params));
-                Effect::Nothing
-            }
-        }
-    }
-
-    /// Notes the state of a legacy server's task, and answers with it unless more requests to the server are necessary.
-    fn task_seen(
-        &mut self,
-        mut bridged: Box<PendingBridgedCall>,
-        response: ServerResponse<'_>,
-        seen: TaskStateReport,
-    ) -> Effect {
-        let load = bridged.call.response_handle.load_token().cloned();
-        self.note_legacy_task(&seen.task, load);
-        let inputs = self.tasks.inputs_of(&seen.task.id);
-        if inputs.is_none() && seen.requires_input() {
-            self.tasks.request_inputs(&mut self.wire, &seen.task.id);
-        }
-        let step = bridged.state.state_recorded(seen, inputs.as_ref());
-        self.carry_out(bridged, response, step)
-    }
-
-    /// Notes the state of a legacy server's task. Returns whether a profile has the task.
-    fn note_legacy_task(&mut self, state: &TaskState, load: Option<LoadToken>) -> bool {
-        let unanswered = self.tasks.note_of_profile(&mut self.wire, state, load);
-        unanswered.inspect(|unanswered| self.refuse_unanswered(unanswered, TASK_HAS_ENDED)).is_some()
     }
 
     /// Ends a call with the server's line, with these changes.
@@ -1066,25 +898,10 @@ impl Instance {
         self.end_call(call, answer, response)
     }
 
-    /// Ends a call with the raw result or error of `response`.
-    fn end_with(&mut self, bridged: PendingBridgedCall, response: ServerResponse<'_>) -> Effect {
-        let PendingBridgedCall { call, state, .. } = bridged;
-        // No agent knows of this task, so no agent will request it.
-        let hidden = if state.is_for_hidden_task() { self.tasks.created_by(call.response_handle.key) } else { None };
-        let answer = match response.result {
-            Ok(result) => reply::result(call.response_handle.id(), result),
-            Err(error) => reply::raw_error(call.response_handle.id(), error),
-        };
-        let effect = self.end_call(call, answer, response);
-        hidden.into_iter().for_each(|task_key| self.tasks.forget(task_key));
-        effect
-    }
-
     /// Sends a call again that the server has ended.
     fn resend(&mut self, mut bridged: Box<PendingBridgedCall>, changes: &[Change]) {
         if bridged.call.is_hidden(&self.config.name) {
-            let call = self.unbridge(*bridged);
-            return self.end_hidden(call);
+            return self.end_hidden(bridged.call);
         }
         bridged.call.deadline.extend(Instant::now());
         self.wire.send_bridged(bridged, |bridged, id| bridged.line(id, changes));
@@ -1101,9 +918,8 @@ impl Instance {
             return self.fail_inputs(call, INPUTS_TOO_LARGE.to_owned());
         }
         for (index, input) in inputs.iter().enumerate() {
-            let input_id = CallInput { call, index };
             let requested = match to.clone() {
-                Some(to) => self.request_input(&Recipient { session, to }, AnswerUse::Call(input_id), input),
+                Some(to) => self.request_input(&Recipient { session, to }, CallInput { call, index }, input),
                 None => Err("nobody waits for it any more".to_owned()),
             };
             if let Err(why) = requested {
@@ -1114,27 +930,22 @@ impl Instance {
     }
 
     /// Sends the agent a request for an input, unless the configuration has it. `Err` continues the name of the server.
-    fn request_input(&mut self, recipient: &Recipient, purpose: AnswerUse, input: &Input) -> Result<(), String> {
+    fn request_input(&mut self, recipient: &Recipient, call_input: CallInput, input: &Input) -> Result<(), String> {
         let parsed = server_requests::read_input(input)?;
         if parsed.capability != ClientCapability::Roots || !self.has_configured_roots() {
-            let sent = self.server_requests.send_input(&mut self.wire, recipient, purpose, input, parsed);
+            let sent = self.server_requests.send_input(&mut self.wire, recipient, call_input, input, parsed);
             return sent.map_err(|error| error.message);
         }
-        let roots = Bytes::from(roots_result(self.config.roots()));
-        match purpose {
-            AnswerUse::Call(input_id) => set_input_response(&mut self.wire, input_id, roots),
-            AnswerUse::Task(input_id) => drop(self.tasks.set_input_response(&self.wire, input_id, Ok(roots))),
-            AnswerUse::Server => {}
-        }
+        set_input_response(&mut self.wire, call_input, roots_result(self.config.roots()).into());
         Ok(())
     }
 
     /// An agent has sent a response, or progress, for a request of the server.
     pub(super) fn handle_agent_message(&mut self, received: FromAgent) {
-        if let Some(InputAnswer { answer_use, response: Ok(line) }) =
+        if let Some(InputAnswer { input, response: Ok(line) }) =
             self.server_requests.handle_agent_message(&mut self.wire, received)
         {
-            self.input_received(answer_use, bridge::input_response_of(&line));
+            self.input_received(input, bridge::input_response_of(&line));
         }
     }
 
@@ -1146,31 +957,24 @@ impl Instance {
 
     /// Agents will not answer these requests.
     fn requests_ended(&mut self, ended: Vec<InputAnswer>) {
-        for InputAnswer { answer_use, response } in ended {
+        for InputAnswer { input, response } in ended {
             if let Err(why) = response {
-                self.input_received(answer_use, Err(format!("requested input, but {why}")));
+                self.input_received(input, Err(format!("requested input, but {why}")));
             }
         }
     }
 
-    fn input_received(&mut self, purpose: AnswerUse, result: Result<Bytes, String>) {
-        match (purpose, result) {
-            (AnswerUse::Call(input_id), Ok(result)) => {
-                set_input_response(&mut self.wire, input_id, result);
-                if has_space_for_inputs(&self.wire, input_id.call) {
-                    self.resend_if_complete(input_id.call);
+    fn input_received(&mut self, input: CallInput, result: Result<Bytes, String>) {
+        match result {
+            Ok(result) => {
+                set_input_response(&mut self.wire, input, result);
+                if has_space_for_inputs(&self.wire, input.call) {
+                    self.resend_if_complete(input.call);
                 } else {
-                    self.fail_inputs(input_id.call, INPUTS_TOO_LARGE.to_owned());
+                    self.fail_inputs(input.call, INPUTS_TOO_LARGE.to_owned());
                 }
             }
-            (AnswerUse::Call(input_id), Err(why)) => self.fail_inputs(input_id.call, why),
-            (AnswerUse::Task(input_id), result) => {
-                if let Err(why) = self.tasks.set_input_response(&self.wire, input_id, result) {
-                    self.fail_results(input_id.creating_call, &why);
-                }
-                self.send_task_inputs(input_id.creating_call);
-            }
-            (AnswerUse::Server, _) => {}
+            Err(why) => self.fail_inputs(input.call, why),
         }
     }
 
@@ -1191,14 +995,18 @@ impl Instance {
 
     /// The inputs of this call are no longer needed.
     fn withdraw_inputs(&mut self, call: u64) {
-        let is_of_call = |purpose| matches!(purpose, AnswerUse::Call(input_id) if input_id.call == call);
-        self.server_requests.withdraw(is_of_call, CALL_HAS_ENDED);
+        self.server_requests.withdraw_for(call, CALL_HAS_ENDED);
     }
 
     // ── Requests of a legacy server ───────────────────────────────────────────────────────────────────────────────────
 
     /// The server has sent a request. The server gets an error at once if no agent will answer.
     fn server_request(&mut self, line: &Bytes, id: &Bytes, method: &Bytes, params: Option<&Bytes>) {
+        if let Some(line) = server_requests::without_task(line, method, params)
+            && let Ok(Message::Request { id, method, params }) = parse(&line)
+        {
+            return self.server_request(&line, &id, &method, params.as_ref());
+        }
         let refused = match server_requests::classify(method, params, self.attribution.scope()) {
             RequestHandling::Ping => {
                 self.wire.try_queue_line(reply::result(id, b"{}"));
@@ -1234,13 +1042,6 @@ impl Instance {
         parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
         let unavailable = |why| server_requests::unavailable(why, &self.config.name);
-        if parsed.capability != ClientCapability::Tasks
-            && let Some(task) = self.tasks.related(request.params)
-        {
-            let refused = self.tasks.server_request(&task, request, self.wire.max_message());
-            self.report_task(&task);
-            return refused.map_err(|refusal| refusal.to_error(request.capability, &self.config.name));
-        }
         if self.wire.protocol().is_none() {
             return Err(unavailable("the handshake is not over"));
         }
@@ -1249,9 +1050,6 @@ impl Instance {
                 Err(ErrorObject::new(INVALID_REQUEST, "a request with this id is unanswered"))
             }
             RequestTarget::Agent(recipient) => {
-                // Only the agent of its own instance may be asked about a task: the task was created for that instance.
-                let parsed =
-                    ParsedRequest { task: parsed.task.filter(|_| self.attribution.agent().is_some()), ..parsed };
                 let (line, id) = (line.clone(), request.id.clone());
                 self.server_requests.send(&mut self.wire, &recipient, line, id, AnswerUse::Server, parsed)
             }
@@ -1301,16 +1099,9 @@ impl Instance {
 
     /// Answers the server's unanswered requests for this call with an error.
     fn refuse_requests_for(&mut self, bridged: &mut PendingBridgedCall) {
-        let unanswered = bridged.state.take_unanswered();
-        self.refuse_unanswered(&unanswered, CALL_HAS_ENDED);
-    }
-
-    fn refuse_unanswered(&mut self, unanswered: &[Bytes], why: &str) {
-        for id in unanswered {
-            self.wire.try_queue_line(reply::error(
-                Some(id),
-                &may_have_arrived_error(ErrorCode::Died, why, &self.config.name),
-            ));
+        for id in bridged.state.take_unanswered() {
+            let error = may_have_arrived_error(ErrorCode::Died, CALL_HAS_ENDED, &self.config.name);
+            self.wire.try_queue_line(reply::error(Some(&id), &error));
         }
     }
 
@@ -1321,10 +1112,6 @@ impl Instance {
         let RequestKind::LegacyTask(task_request) = &call.kind else { return };
         match self.tasks.look_up(call.response_handle.key.session, task_request) {
             Lookup::Unknown => call.refuse_unknown_task(),
-            Lookup::Completed(completed) => {
-                let act = task_request.operation;
-                answer_completed(completed, *call, act);
-            }
             Lookup::NotCancellable => call.refuse_with(&self.tasks.cancellation_refusal(&self.config.name)),
             Lookup::Forward => {
                 self.call(call);
@@ -1335,20 +1122,9 @@ impl Instance {
     /// A legacy server reports the status of a task.
     fn task_status(&mut self, line: &Bytes, params: Option<&Bytes>) {
         let Some(state) = params.and_then(TaskState::read) else { return self.stats().stray_notifications.add_one() };
-        // A profile may have an ended task with the same id.
-        if !self.tasks.is_open_of_session(&state.id) && self.note_legacy_task(&state, None) {
-            return self.report_task(&state.id);
-        }
-        self.session_task_status(line, state);
-    }
-
-    /// Forwards a status report to the legacy agent. `line` is already in legacy form.
-    fn session_task_status(&mut self, line: &Bytes, state: TaskState) {
         let may_create = self.may_create_tasks();
-        match self.tasks.status(&mut self.wire, line, state, may_create) {
-            Ok(ended) => ended.into_iter().for_each(|task_key| self.withdraw_task_inputs(task_key)),
-            Err(dropped) => self.stats().stray_notifications.add(dropped),
-        }
+        let dropped = self.tasks.status(&mut self.wire, line, state, may_create);
+        self.stats().stray_notifications.add(dropped);
     }
 
     /// A modern server reports the status of a task to clients that listen for it.
@@ -1363,108 +1139,29 @@ impl Instance {
             self.subscriptions.task_ended(&id);
         }
         let line = Bytes::from(applied(line, &without_subscription(params)));
-        if !self.tasks.is_open_of_session(&id) {
-            return self.notify_task_subscribers(id, line, None, ended);
-        }
-        polling::poll_now(&mut self.wire, &id);
-        if let Some((line, state)) = legacy_status(&line) {
-            self.session_task_status(&line, state);
-        }
-        Effect::Nothing
-    }
-
-    /// Sends the status of a task to its subscribers, of this profile if the task belongs to one.
-    fn notify_task_subscribers(&self, id: Bytes, line: Bytes, profile: Option<Arc<str>>, ended: bool) -> Effect {
         let (server, instance_tag) = (self.config.name.clone(), self.suspended.tag());
         let status = ModernTaskStatus { server, instance_tag, id: id.clone(), line };
         let notification = ServerNotification::ModernTaskStatus(Box::new(status));
-        Effect::Notify { notification, recipients: Recipients::TaskSubscribers { id, profile, ended } }
+        Effect::Notify { notification, recipients: Recipients::TaskSubscribers { id, ended } }
     }
 
-    /// An agent of this profile subscribes to a task. Returns whether it may. The state of a legacy server's task is reported at once,
-    /// so that no change is missed.
-    pub(super) fn subscribe_task(&mut self, id: &Bytes, profile: Option<&Arc<str>>) -> bool {
-        if self.wire.era() == Era::Modern {
+    /// An agent subscribes to a task. Returns whether the server can report it.
+    pub(super) fn subscribe_task(&mut self, id: &Bytes) -> bool {
+        let is_modern = self.wire.era() == Era::Modern;
+        if is_modern {
             self.subscriptions.subscribe_task(id);
-            return true;
         }
-        let is_known = profile.is_some_and(|profile| self.tasks.subscribe(profile, id));
-        self.report_task(id);
-        is_known
+        is_modern
     }
 
     /// The last subscriber of a task has gone.
     pub(super) fn unsubscribe_task(&mut self, id: &Bytes) {
-        match self.wire.era() {
-            Era::Modern => self.subscriptions.unsubscribe_task(id),
-            Era::Legacy => self.tasks.unsubscribe(id),
-        }
+        self.subscriptions.unsubscribe_task(id);
     }
 
     /// Updates the subscriptions at a modern server. Returns when to call this again.
     pub(super) fn refresh_subscriptions(&mut self) -> Option<Instant> {
-        if let Some(tasks) = self.tasks.take_subscribed() {
-            self.subscriptions.set_legacy_tasks(tasks);
-        }
         self.subscriptions.refresh(&mut self.wire)
-    }
-
-    fn note_refused(&mut self, refused: &[Topic]) {
-        for topic in refused {
-            if let Topic::Task(id) = topic {
-                self.tasks.subscription_refused(id);
-            }
-        }
-    }
-
-    /// A legacy server's task may have changed. Its state is requested if agents are subscribed to it.
-    fn report_task(&mut self, id: &Bytes) {
-        let deadline = self.request_deadline();
-        self.tasks.request_report(&mut self.wire, id, deadline);
-    }
-
-    /// The server has answered a request for a report.
-    fn task_report(&mut self, mut report: Box<LegacyServerTask>, response: Result<&Bytes, &Bytes>) -> Effect {
-        let id = report.id().clone();
-        let step = match report.on_response(response, is_gone(response)) {
-            Step::Task(TaskStep::RecordState(seen)) => {
-                self.note_legacy_task(&seen.task, None);
-                self.tasks.await_end(&mut self.wire, &id);
-                let inputs = self.tasks.inputs_of(&id);
-                report.state_recorded(*seen, inputs.as_ref())
-            }
-            step => step,
-        };
-        match step {
-            Step::Task(TaskStep::RequestResult(raw_id)) => {
-                let entry = PendingRequest::ReportTask { report, deadline: self.request_deadline() };
-                self.wire.request("tasks/result", &tasks::about(&raw_id), entry);
-                return Effect::Nothing;
-            }
-            Step::Task(TaskStep::Forget(_)) => {
-                let unanswered = self.tasks.forget_of_profile(&id);
-                self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
-                return Effect::refused(vec![Topic::Task(id)]);
-            }
-            Step::RespondWith(Ok(state)) => return self.send_task_report(id, &state),
-            _ => drop(self.tasks.report_ended(&id)),
-        }
-        Effect::Nothing
-    }
-
-    /// Sends agents the modern state of a legacy server's task.
-    fn send_task_report(&mut self, id: Bytes, state: &Bytes) -> Effect {
-        let ended = tasks::has_ended(state);
-        let (profile, is_stale) = (self.tasks.subscribed_profile(&id), self.tasks.report_ended(&id));
-        if ended {
-            self.tasks.unsubscribe(&id);
-        } else if is_stale {
-            self.report_task(&id);
-        }
-        match (profile, era::task::notification_of(state)) {
-            (Some(profile), Ok(line)) => self.notify_task_subscribers(id, line, Some(profile), ended),
-            _ => Effect::Nothing,
-        }
     }
 
     /// Whether a call may be answered with a task that is not known yet.
@@ -1503,122 +1200,8 @@ impl Instance {
     }
 
     fn disown_task(&mut self, task_key: u64) {
-        self.withdraw_task_inputs(task_key);
         let deadline = self.request_deadline();
         self.tasks.disown(&mut self.wire, task_key, deadline);
-    }
-
-    /// A legacy agent has requested a task, and the server has answered with the result: the task has ended.
-    fn complete_task(&mut self, bridged: Box<PendingBridgedCall>, response: ServerResponse<'_>) -> Effect {
-        let Ok(result) = response.result else {
-            return self.fail_bridged_with(bridged, Failure::MalformedResponse, true);
-        };
-        let (call, params) = (&bridged.call, bridged.state.request().params());
-        let completed = self.tasks.complete(&mut self.wire, &mut self.cancelled, call, response.id, params, result);
-        match completed {
-            Ok((answer, news)) => {
-                let answer = reply::result(call.response_handle.id(), &answer);
-                self.count_ended();
-                bridged.call.response_handle.answer_with(answer, CallOutcome::of(Ok(result)), news);
-                Effect::Nothing
-            }
-            Err(failure) => self.fail_bridged_with(bridged, failure, true),
-        }
-    }
-
-    /// The server has made a task of a call whose agent waits for the result. `task` is the result in its legacy form.
-    fn poll_hidden_task(
-        &mut self,
-        mut bridged: Box<PendingBridgedCall>,
-        response: ServerResponse<'_>,
-        task: &Bytes,
-        is_working: bool,
-    ) -> Effect {
-        let task = match self.tasks.await_task(&mut self.wire, &mut self.cancelled, &bridged.call, response.id, task) {
-            Ok(task) => task,
-            Err(failure) => return self.fail_bridged_with(bridged, failure, true),
-        };
-        bridged.call.kind =
-            RequestKind::LegacyTask(Box::new(LegacyTaskRequest { id: task, operation: TaskOperation::Result }));
-        let Ok(result) = response.result else { return Effect::Nothing };
-        match bridged.state.poll_hidden_task(result, is_working, Instant::now()) {
-            Some(at) => self.wait_for_poll(bridged, at, None),
-            None => polling::poll(&mut self.wire, bridged),
-        }
-        Effect::Nothing
-    }
-
-    /// Holds a request for the result of a task until the next poll. The agent is sent requests for these raw `inputRequests`.
-    fn wait_for_poll(&mut self, mut bridged: Box<PendingBridgedCall>, at: Instant, inputs: Option<&Bytes>) {
-        let RequestKind::LegacyTask(task_request) = &bridged.call.kind else { return };
-        let (id, task_key) = (task_request.id.clone(), self.tasks.key_of(&task_request.id));
-        let (session, to) = (bridged.call.response_handle.key.session, bridged.call.response_handle.to().cloned());
-        let (client_meta, is_known) = (bridged.state.client_meta(), !bridged.state.is_for_hidden_task());
-        // Its time limit starts at the next poll.
-        bridged.call.deadline.extend(at);
-        self.wire.expire_by(at);
-        self.wire.register_without_request(bridged);
-        self.wire.extend_results(&id);
-        let (Some(inputs), Some(task_key), Some(to), Some(client_meta)) = (inputs, task_key, to, client_meta) else {
-            return;
-        };
-        match self.tasks.require(task_key, client_meta, inputs, is_known) {
-            Some(InputRequirement::Request(inputs)) => {
-                let recipient = Recipient { session, to };
-                for (input_id, input) in inputs {
-                    if let Err(why) = self.request_input(&recipient, AnswerUse::Task(input_id), &input) {
-                        self.input_received(AnswerUse::Task(input_id), Err(why));
-                    }
-                }
-                self.send_task_inputs(task_key);
-            }
-            Some(InputRequirement::Refused(why)) => self.fail_results(task_key, &why),
-            None => {}
-        }
-    }
-
-    fn send_task_inputs(&mut self, task_key: u64) {
-        let deadline = self.request_deadline();
-        self.tasks.send_inputs(&mut self.wire, task_key, deadline);
-    }
-
-    fn task_inputs_refused(&mut self, task_key: u64) {
-        if self.tasks.inputs_refused(task_key).is_some() {
-            self.fail_results(task_key, "requested input for the task, and did not accept the answer");
-        }
-    }
-
-    /// Fails requests for the result of a task; `why` continues the name of the server.
-    fn fail_results(&mut self, task_key: u64, why: &str) {
-        let Some(id) = self.tasks.id_of(task_key) else { return };
-        for (request, pending) in self.wire.remove_where(|pending| pending.awaits(&id)) {
-            let failure = Failure::InputUnavailable { why: why.to_owned() };
-            let abandoned =
-                pending.call().map(|call| AbandonedCall { creates_task: false, load: None, ..call.abandoned(request) });
-            let may_have_arrived = match pending {
-                PendingRequest::Call(call) => self.fail_call(call, failure),
-                PendingRequest::Bridged(bridged) if bridged.state.has_no_pending_request() => {
-                    self.fail_bridged_with(bridged, failure, true);
-                    false
-                }
-                PendingRequest::Bridged(bridged) => self.fail_bridged(bridged, failure),
-                _ => false,
-            };
-            abandoned.filter(|_| may_have_arrived).into_iter().for_each(|abandoned| self.note_abandoned(abandoned));
-        }
-    }
-
-    /// The task has ended: requests for its inputs are not needed any more.
-    fn withdraw_task_inputs(&mut self, task_key: u64) {
-        let is_of_task = |purpose| matches!(purpose, AnswerUse::Task(input_id) if input_id.creating_call == task_key);
-        self.server_requests.withdraw(is_of_task, TASK_HAS_ENDED);
-    }
-
-    fn end_legacy_task(&mut self, bridged: &PendingBridgedCall) {
-        if let Some(task) = bridged.state.task_at_legacy_server() {
-            let unanswered = self.tasks.end_of_profile(task);
-            self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
-        }
     }
 
     // ── Time ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -1628,11 +1211,9 @@ impl Instance {
         self.suspended.present_due(&mut self.wire, now);
         SuspendedCalls::check_agents(&mut self.wire, now);
         let expired = self.wire.remove_where(|pending| pending.deadline().is_some_and(|at| at <= now));
-        let unanswered = self.tasks.expire(now);
-        self.refuse_unanswered(&unanswered, TASK_HAS_ENDED);
+        self.tasks.expire(now);
         let expired_requests = self.server_requests.expire(&mut self.wire, now);
         self.requests_ended(expired_requests);
-        polling::poll_due(&mut self.wire, now);
         self.subscriptions.expire(now);
         let ends = [self.tasks.next_end(), self.server_requests.next_deadline(), self.subscriptions.next_deadline()];
         self.wire.reset_deadline(ends.into_iter().flatten());
@@ -1651,7 +1232,6 @@ impl Instance {
                     self.subscriptions.listen_ended(id, None);
                 }
                 PendingRequest::LogLevel { .. } => self.logging.answered(&mut self.wire),
-                PendingRequest::UpdateTask { task_key, .. } => self.task_inputs_refused(task_key),
                 // A server that does not confirm a cancellation may still work on the task.
                 PendingRequest::CancelTask { .. }
                 | PendingRequest::Initialize
@@ -1660,9 +1240,7 @@ impl Instance {
                 | PendingRequest::CancellationCheck
                 | PendingRequest::Check
                 | PendingRequest::Subscribe { .. }
-                | PendingRequest::TaskResult { .. }
                 | PendingRequest::Ignored { .. } => {}
-                PendingRequest::ReportTask { report, .. } => drop(self.tasks.report_ended(report.id())),
             }
         }
         effect
@@ -1688,7 +1266,7 @@ impl Instance {
             self.fail_bridged_with(bridged, Failure::TimedOut { after }, true);
         } else {
             self.health.call_timed_out(call.deadline.begun());
-            let abandoned = bridged.abandoned(id);
+            let abandoned = bridged.call.abandoned(id);
             if self.fail_bridged(bridged, Failure::TimedOut { after }) {
                 let why = if is_away { "its agent has not come back" } else { "the call timed out" };
                 self.abandon(abandoned, reply::cancelled(id, why));
@@ -1701,12 +1279,4 @@ impl Instance {
         let reason = "the call that this was for timed out";
         self.end_requests_for(session, RequestEnd { code: ErrorCode::TimedOut, reason });
     }
-}
-
-/// The legacy form of a modern notification about a task, with the state that it reports.
-fn legacy_status(line: &Bytes) -> Option<(Bytes, TaskState)> {
-    let line = Bytes::from(applied(line, &era::task::notification_to_legacy(line).ok()?));
-    let [params] = members(&line, ["params"]).ok()?;
-    let state = TaskState::read(&params?)?;
-    Some((line, state))
 }

@@ -3,15 +3,12 @@
 //! Each request gets exactly one answer: a dropped [`ServerResponseHandle`] sends an error, so a session that ends answers everything.
 //! The server may withdraw its request, or end.
 
-mod tasks;
-
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::tasks::{ClientTaskRequest, TaskContext, TaskNotificationSender};
 use super::messages::cancellation::Cancellation;
 use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
@@ -29,7 +26,6 @@ pub(super) struct ParsedRequest {
     pub(super) progress_token: Option<Bytes>,
     /// The id of a URL elicitation, as text.
     pub(super) elicitation: Option<Bytes>,
-    pub(super) task: Option<ClientTaskRequest>,
 }
 
 impl ParsedRequest {
@@ -39,11 +35,10 @@ impl ParsedRequest {
             b"sampling/createMessage" => ClientCapability::Sampling,
             b"elicitation/create" => ClientCapability::Form,
             b"roots/list" => ClientCapability::Roots,
-            b"tasks/get" | b"tasks/result" | b"tasks/cancel" | b"tasks/list" => ClientCapability::Tasks,
             _ => return None,
         };
         let none = Bytes::from_static(b"{}");
-        let parsed = Self::of(ability, method, params.unwrap_or(&none));
+        let parsed = Self::of(ability, params.unwrap_or(&none));
         Some(parsed.map_err(|what| ErrorObject::new(INVALID_PARAMS, what)))
     }
 
@@ -53,17 +48,12 @@ impl ParsedRequest {
         let meta = meta.map_err(|_| "`params` is no object").map(|found| found.and_then(|[meta]| meta));
         let progress_token = meta.and_then(progress_token::read);
         let progress_token = progress_token.map_err(|what| ErrorObject::new(INVALID_PARAMS, what))?;
-        Ok(Self { capability: ClientCapability::Extension, progress_token, elicitation: None, task: None })
+        Ok(Self { capability: ClientCapability::Extension, progress_token, elicitation: None })
     }
 
-    fn of(ability: ClientCapability, method: &[u8], params: &Bytes) -> Result<Self, &'static str> {
-        let [meta, mode, elicitation, task, task_id] =
-            members(params, ["_meta", "mode", "elicitationId", "task", "taskId"])
-                .map_err(|_| "`params` is no object")?;
-        let task = match ability {
-            ClientCapability::Tasks => Some(ClientTaskRequest::about(method, task_id.as_ref())?),
-            _ => task.filter(|raw| raw[..] != b"null"[..]).map(|_| ClientTaskRequest::Make),
-        };
+    fn of(ability: ClientCapability, params: &Bytes) -> Result<Self, &'static str> {
+        let [meta, mode, elicitation] =
+            members(params, ["_meta", "mode", "elicitationId"]).map_err(|_| "`params` is no object")?;
         let progress_token = progress_token::read(meta)?;
         let capability = match (ability, mode.as_ref().and_then(text).as_deref()) {
             (ClientCapability::Form, Some(b"url")) => ClientCapability::Url,
@@ -72,7 +62,7 @@ impl ParsedRequest {
             (other, _) => other,
         };
         let elicitation = elicitation.as_ref().and_then(text).filter(|_| capability == ClientCapability::Url);
-        Ok(Self { capability, progress_token, elicitation, task })
+        Ok(Self { capability, progress_token, elicitation })
     }
 }
 
@@ -87,8 +77,6 @@ pub struct ForwardedRequest {
     pub progress_token: Option<Bytes>,
     /// The capability that the agent must have declared.
     pub capability: ClientCapability,
-    /// Set if the request is about tasks of the agent, or may become one.
-    pub task: Option<TaskContext>,
     /// Sends the answer to the server.
     pub response_handle: ServerResponseHandle,
     /// Ends when the server withdraws the request; without a value, when the server has ended.
@@ -238,36 +226,14 @@ mod tests {
         );
         check("elicitation/create", Some(r#"{"mode":null}"#), Err("`mode` is neither `form` nor `url`"));
         check("elicitation/create", Some(r#"{"Mode":"url"}"#), Err("`params` is no object"));
-        check("tasks/list", None, Ok((ClientCapability::Tasks, None)));
-        check("tasks/get", None, Err("`taskId` is missing or not a string"));
-        check("tasks/cancel", Some(r#"{"taskId":7}"#), Err("`taskId` is missing or not a string"));
         check(
             "roots/list",
             Some(r#"{"_meta":{"progressToken":{}}}"#),
             Err("`_meta` or its `progressToken` is malformed"),
         );
-        assert!(ParsedRequest::read(b"tools/call", None).is_none());
-    }
-
-    #[test]
-    fn task_action_follows_from_method_and_params() {
-        let found = |method: &str, params: &'static str| {
-            let parsed = ParsedRequest::read(method.as_bytes(), Some(&Bytes::from_static(params.as_bytes())));
-            parsed.expect("a method for agents").expect("well-formed").task
-        };
-        let one = |id: &'static str| Some(ClientTaskRequest::One(Bytes::from_static(id.as_bytes())));
-        for (method, params, expected) in [
-            ("sampling/createMessage", r#"{"task":{"ttl":1}}"#, Some(ClientTaskRequest::Make)),
-            ("elicitation/create", r#"{"task":{}}"#, Some(ClientTaskRequest::Make)),
-            ("sampling/createMessage", r#"{"task":null}"#, None),
-            ("sampling/createMessage", r#"{"taskId":"t"}"#, None),
-            ("tasks/get", r#"{"taskId":"\u0074"}"#, one("t")),
-            ("tasks/result", r#"{"taskId":"t","task":{}}"#, one("t")),
-            ("tasks/cancel", r#"{"taskId":""}"#, one("")),
-            ("tasks/list", r#"{"taskId":"t"}"#, Some(ClientTaskRequest::List)),
-        ] {
-            assert_eq!(found(method, params), expected, "{method} {params}");
-        }
+        assert!(
+            ParsedRequest::read(b"tools/call", None).is_none() && ParsedRequest::read(b"tasks/get", None).is_none()
+        );
     }
 
     #[test]

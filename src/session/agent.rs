@@ -32,8 +32,6 @@ pub struct SessionStatus {
     pub dropped: Arc<Counter>,
     /// Responses without a request.
     pub stray_responses: Counter,
-    /// Task notifications of the agent whose task was made for no running instance.
-    pub stray_notifications: Counter,
 }
 
 /// What an agent has declared.

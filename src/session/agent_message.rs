@@ -30,8 +30,6 @@ pub(super) enum AgentMessage {
         line: Bytes,
         /// Raw JSON.
         id: Bytes,
-        /// Raw JSON; `None` for an error.
-        result: Option<Bytes>,
     },
     Malformed(MessageError),
     /// The message is over the message cap.
@@ -92,9 +90,7 @@ impl From<Incoming> for AgentMessage {
                 let about = about(&method, params.as_ref());
                 Self::Notification(Notification { line, method, about })
             }
-            Incoming::Message { line, message: Message::Response { id, response } } => {
-                Self::Response { line, id, result: response.ok() }
-            }
+            Incoming::Message { line, message: Message::Response { id, .. } } => Self::Response { line, id },
             Incoming::Batch(members) => Self::Batch(members.into_iter().map(Self::from).collect()),
             Incoming::Malformed(malformed) => Self::Malformed(malformed),
             Incoming::TooLarge { id, is_response } => Self::TooLarge { id, is_response },
@@ -160,7 +156,6 @@ fn about(method: &[u8], params: Option<&Bytes>) -> Option<Bytes> {
     let member = match method {
         b"notifications/cancelled" => "requestId",
         b"notifications/progress" => "progressToken",
-        b"notifications/tasks/status" => "taskId",
         USE_FACE => "server",
         _ => return None,
     };
@@ -199,7 +194,6 @@ mod tests {
         for (line, expected) in [
             (r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7"}}"#, Some("\"7\"")),
             (r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7}}"#, Some("7")),
-            (r#"{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"t"}}"#, Some("\"t\"")),
             (r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"requestId":7}}"#, None),
             (r#"{"jsonrpc":"2.0","method":"notifications/progress","params":[7]}"#, None),
             (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, None),

@@ -134,11 +134,6 @@ impl Declaration<'_> {
                 _ => {}
             }
         }
-        if identity.era() == Era::Modern
-            && let Some(tasks) = self.legacy_tasks(member, identity)
-        {
-            keep("tasks", tasks.to_string().as_bytes());
-        }
         if !extensions.is_empty() {
             let declared = identity.extensions();
             let known = declared.iter().filter(|one| extensions.contains_key(&*one.id));
@@ -192,11 +187,9 @@ fn completes(member: &Member, identity: &ServerIdentity) -> bool {
     is_declared && (exposes(ListKind::Prompts) || exposes(ListKind::Resources))
 }
 
-/// Whether tool calls can be tasks.
+/// Whether tool calls of legacy agents can be tasks. Tasks do not cross eras.
 fn makes_tasks(member: &Member, identity: &ServerIdentity) -> bool {
-    let tasks = identity.tasks();
-    let declared = if identity.era() == Era::Modern { tasks.declared } else { tasks.of_calls };
-    declared && member.config.policy.exposes(ListKind::Tools)
+    identity.tasks().of_calls && member.config.policy.exposes(ListKind::Tools)
 }
 
 /// The legacy capability `tasks` for tool calls. mcpd itself answers `tasks/list`.

@@ -517,7 +517,7 @@ impl<T: Transport> Session<T> {
         match message {
             AgentMessage::Request(request) => self.request(request),
             AgentMessage::Notification(notification) => self.notification(notification),
-            AgentMessage::Response { line, id, result } => server_requests.answered(&line, &id, result.as_ref()),
+            AgentMessage::Response { line, id } => server_requests.answered(&line, &id),
             AgentMessage::Malformed(MessageError::BadResponse { id }) => {
                 server_requests.answered_badly(&id, INTERNAL_ERROR, "the answer of the agent is no valid response");
             }
@@ -553,13 +553,12 @@ impl<T: Transport> Session<T> {
             (b"notifications/initialized", _) => {
                 self.agent.set_ready();
                 if self.agent.is_ready() {
-                    self.server_requests.send_early(&self.agent, &mut self.output, &mut self.events);
+                    self.server_requests.send_early(&mut self.output, &mut self.events);
                 }
                 self.announce_list_changes();
             }
             (b"notifications/cancelled", Some(id)) => self.cancelled(line, &id),
             (b"notifications/progress", Some(token)) => self.server_requests.progress(&line, &token),
-            (b"notifications/tasks/status", id) => self.server_requests.task_status(&line, id.as_ref()),
             (USE_FACE, Some(server)) if !self.agent.is_introduced() => {
                 if let Some(server) = string(&server) {
                     self.view.set_face(server.into());
@@ -792,8 +791,7 @@ impl<T: Transport> Session<T> {
             }
             ParkableRequest::List { id, kind, era: Era::Legacy, .. } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
-                self.output
-                    .respond_pending(&id, results::list(&id, kind, &view.catalog, self.agent.version_has("tasks")));
+                self.output.respond_pending(&id, results::list(&id, kind, &view.catalog));
             }
             ParkableRequest::Listen { id, filter, face } if is_settled => self.begin_listen(&id, filter, face),
             ParkableRequest::Forward { request, .. } if request.extension.is_some() && is_settled => {
@@ -1490,7 +1488,7 @@ fn read_listen(
 fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
     let mut error = request.unknown();
     let mut routes = view.catalog.routes(ListKind::Tools).filter(|_| request.target_kind == TargetKind::Tool);
-    if let Some((exposed, route)) = routes.find(|(_, route)| request.is_own_name(route))
+    if let Some((exposed, route)) = routes.find(|(_, route)| request.is_own_name(route) && route.is_for(request.era()))
         && let Some(Member { config, .. }) = view.servers.get(route.server)
     {
         let hint = format!(

@@ -64,19 +64,19 @@ fn route(request: &ExtensionRequest, owners: &[(usize, Arc<str>)], view: &View, 
         || ExtensionRoute::Unknown(TargetKind::Method, Bytes::copy_from_slice(request.method.as_bytes()));
     let unknown_item = || ExtensionRoute::Unknown(TargetKind::Item, item_key(request));
     let extension_at = |index: usize| owners.iter().find(|(owner, _)| *owner == index).map(|(_, id)| Arc::clone(id));
-    if let Some(NamedItems { server, rename, items }) = named_items(request, view) {
+    if let Some(NamedItems { server, rename, items }) = named_items(request, view, era) {
         let id = extension_at(server);
         if id.is_none() && !view.servers.get(server).is_some_and(|member| member.receives_unknown_methods(era)) {
             // The method is declared if another server has it.
             return if owners.is_empty() { unknown_method() } else { unknown_item() };
         }
-        return match needed_items(request, items, server, view) {
+        return match needed_items(request, items, server, view, era) {
             Some(items) => ExtensionRoute::One { server, rename, access: AccessTarget::Extension { id, items } },
             None => unknown_item(),
         };
     }
     match owners {
-        [(server, id)] => match needed_items(request, Vec::new(), *server, view) {
+        [(server, id)] => match needed_items(request, Vec::new(), *server, view, era) {
             Some(items) => {
                 let access = AccessTarget::Extension { id: Some(Arc::clone(id)), items };
                 ExtensionRoute::One { server: *server, rename: None, access }
@@ -93,7 +93,7 @@ fn route(request: &ExtensionRequest, owners: &[(usize, Arc<str>)], view: &View, 
             }
             let servers = owners.iter().filter(|(_, other)| other == id).map(|(server, _)| *server);
             let servers: Vec<_> =
-                servers.filter(|server| needed_items(request, Vec::new(), *server, view).is_some()).collect();
+                servers.filter(|server| needed_items(request, Vec::new(), *server, view, era).is_some()).collect();
             if servers.is_empty() { unknown_item() } else { ExtensionRoute::Merge { servers, id: Arc::clone(id) } }
         }
         [] => unknown_method(),
@@ -102,10 +102,11 @@ fn route(request: &ExtensionRequest, owners: &[(usize, Arc<str>)], view: &View, 
 }
 
 /// The listed items that a request names. If it names items of two servers, the URI decides.
-fn named_items(request: &ExtensionRequest, view: &View) -> Option<NamedItems> {
+fn named_items(request: &ExtensionRequest, view: &View, era: Era) -> Option<NamedItems> {
     let of_uri = request.uri.as_ref().and_then(|uri| view.catalog.server_of(uri));
     let named = |(raw, name): &(Bytes, Bytes), kind: ListKind| {
-        let Route { server, raw_name, name: own, .. } = view.catalog.route(kind, name)?;
+        let route = view.catalog.route(kind, name).filter(|route| route.is_for(era))?;
+        let Route { server, raw_name, name: own, .. } = route;
         let access = AccessTarget::Named { kind, exposed: Bytes::copy_from_slice(name), name: Arc::clone(own) };
         let is_of_server = of_uri.is_none_or(|of_uri| of_uri == *server);
         is_of_server.then(|| (*server, (raw.clone(), raw_name.clone()), access))
@@ -129,6 +130,7 @@ fn needed_items(
     mut items: Vec<AccessTarget>,
     server: usize,
     view: &View,
+    era: Era,
 ) -> Option<Vec<AccessTarget>> {
     if let Some(uri) = &request.uri
         && !items.iter().any(|item| matches!(item, AccessTarget::Uri(_)))
@@ -141,7 +143,7 @@ fn needed_items(
         items.push(AccessTarget::UnlistedName(Bytes::copy_from_slice(name)));
     }
     let member = view.servers.get(server)?;
-    let is_hidden = |item: &AccessTarget| view.exposure(&member.config.name, item, None) == Exposure::Hidden;
+    let is_hidden = |item: &AccessTarget| view.exposure(&member.config.name, era, item, None) == Exposure::Hidden;
     (!items.iter().any(is_hidden)).then_some(items)
 }
 

@@ -283,8 +283,8 @@ impl ForwardableRequest {
     pub fn target<'a>(&self, catalog: &'a Catalog) -> Option<RouteTarget<'a>> {
         match self.target_kind {
             TargetKind::Tool => {
-                let route = catalog.route(ListKind::Tools, &self.exposed_name).map(RouteTarget::Route);
-                route.or_else(|| self.target_of_interface(catalog))
+                let route = catalog.route(ListKind::Tools, &self.exposed_name).filter(|route| route.is_for(self.era()));
+                route.map(RouteTarget::Route).or_else(|| self.target_of_interface(catalog))
             }
             TargetKind::Prompt => catalog.route(ListKind::Prompts, &self.exposed_name).map(RouteTarget::Route),
             TargetKind::Resource => {
@@ -302,8 +302,8 @@ impl ForwardableRequest {
         let [meta] = members(&params?, ["_meta"]).ok()?;
         let uri = interface_in(&meta?).filter(|uri| extensions::of_uri(uri) == Some(UI))?;
         let server = catalog.server_of(&uri)?;
-        let (exposed, route) =
-            catalog.routes(ListKind::Tools).find(|(_, route)| route.server == server && self.is_own_name(route))?;
+        let is_it = |route: &Route| route.server == server && self.is_own_name(route) && route.is_for(self.era());
+        let (exposed, route) = catalog.routes(ListKind::Tools).find(|(_, route)| is_it(route))?;
         Some(RouteTarget::OfInterface(exposed, route))
     }
 

@@ -8,7 +8,7 @@
 //! - `view`: what the agent sees, and the servers that the agent is attached to
 //! - `unanswered`: unanswered calls and parked requests
 //! - `memory_budget`, `quota`: the memory and the other resources that agents use together
-//! - `server_requests`: requests of servers to the agent, and tasks that the agent makes for them
+//! - `server_requests`: requests of servers to the agent
 //! - `subscriptions`: subscribed resources and `subscriptions/listen`
 //! - `task_directory`: tasks of the agent at servers
 //! - `call_record`: the record of each tool call
@@ -20,7 +20,6 @@ mod agent;
 mod agent_message;
 mod batches;
 mod call_record;
-mod client_tasks;
 mod declaration;
 mod dispatcher;
 mod events;

@@ -63,9 +63,8 @@ pub(super) fn merged_list(id: &Bytes, era: Era, member: &[u8], items: &[Bytes], 
 }
 
 /// The response to a legacy request for a list.
-pub(super) fn list(id: &Bytes, kind: ListKind, catalog: &Catalog, has_tasks: bool) -> [Bytes; 3] {
-    let list = if has_tasks { catalog.list_for_tasks(kind) } else { catalog.list(kind) };
-    reply::result_in_parts(id, list)
+pub(super) fn list(id: &Bytes, kind: ListKind, catalog: &Catalog) -> [Bytes; 3] {
+    reply::result_in_parts(id, catalog.list(kind))
 }
 
 /// The response to a modern request for a list.
@@ -73,7 +72,7 @@ pub(super) fn modern_list(id: &Bytes, kind: ListKind, declaration: &Declaration<
     let catalog = &declaration.view.catalog;
     let members = complete_result(Some(catalog.keep(kind)), &declaration.server_info());
     let head = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{members},"#, String::from_utf8_lossy(id));
-    [head.into(), catalog.list(kind).slice(1..), Bytes::from_static(b"}\n")]
+    [head.into(), catalog.modern_list(kind).slice(1..), Bytes::from_static(b"}\n")]
 }
 
 /// An object, without its closing brace, of the members that a modern result has. One with a cache hint may be cached.

@@ -1,10 +1,9 @@
-//! Requests of servers to the agent: sampling, elicitation, roots, and the tasks that the agent makes for them.
+//! Requests of servers to the agent: sampling, elicitation and roots.
 //!
 //! The agent receives them under ids that the session assigns, because two servers may use the same id. Each request has a
 //! [`ServerResponseHandle`], which sends an error if the session drops it, and a channel that ends once the server needs no response.
 //!
-//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`, `progress` and
-//! `tasks`.
+//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation` and `progress`.
 
 use std::sync::Arc;
 
@@ -12,24 +11,18 @@ use bytes::Bytes;
 use futures_util::future::FutureExt;
 
 use super::agent::{AgentInfo, SessionStatus};
-use super::client_tasks::{ClientTask, ClientTasks, NotATaskList, ProgressToken};
 use super::events::{Event, Events};
 use super::output::Output;
-use crate::client_capabilities::ClientCapability;
 use crate::jsonrpc::mcpd_error::ErrorCode;
-use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::{Match, Pending};
-use crate::jsonrpc::reply::{self, ErrorObject, INTERNAL_ERROR};
+use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::jsonrpc::splice::{Edit, splice};
-use crate::server::messages::tasks::{TaskState, unknown_task};
-use crate::server::server_request::{
-    ClientTaskRequest, ForwardedRequest, ServerResponseHandle, TaskContext, TaskNotificationSender, Withdrawal,
-};
+use crate::server::server_request::{ForwardedRequest, ServerResponseHandle, Withdrawal};
 
 /// Maximum number of unanswered requests from all servers to one agent. One more is refused with −31003. It is higher than the limit of one
 /// instance.
 const MAX_REQUESTS: usize = 128;
-/// Longest progress or status notification that is forwarded, in bytes. A longer one is dropped, because nothing limits how many of
+/// Longest progress notification that is forwarded, in bytes. A longer one is dropped, because nothing limits how many of
 /// them wait for a server that does not read.
 const MAX_NOTIFICATION: usize = 64 << 10;
 
@@ -39,8 +32,7 @@ pub(super) struct ServerRequests {
     early: Vec<ForwardedRequest>,
     /// The agent can answer no more.
     is_closed: bool,
-    client_tasks: ClientTasks,
-    /// Counts stray responses and notifications.
+    /// Counts stray responses.
     status: Arc<SessionStatus>,
 }
 
@@ -49,13 +41,11 @@ struct UnansweredRequest {
     response_handle: ServerResponseHandle,
     /// The server's token, raw.
     progress_token: Option<Bytes>,
-    task: Option<TaskContext>,
 }
 
 impl ServerRequests {
     pub(super) fn new(status: Arc<SessionStatus>) -> Self {
-        let (unanswered, early, client_tasks) = (Pending::default(), Vec::new(), ClientTasks::default());
-        Self { unanswered, early, is_closed: false, client_tasks, status }
+        Self { unanswered: Pending::default(), early: Vec::new(), is_closed: false, status }
     }
 
     /// Uses ids from `first` on, because the agent has received requests with lower ones.
@@ -74,8 +64,6 @@ impl ServerRequests {
         self.early.retain_mut(ForwardedRequest::is_pending);
         if !agent.supports(request.capability) {
             request.response_handle.unable(request.capability);
-        } else if let Some(id) = self.foreign_task(&request) {
-            request.response_handle.refuse(&unknown_task(&id));
         } else if agent.protocol_version().is_none() {
             request.response_handle.not_delivered(
                 ErrorCode::Unavailable,
@@ -88,30 +76,19 @@ impl ServerRequests {
         } else if !output.has_room() {
             request.response_handle.not_delivered(ErrorCode::Overloaded, "the agent does not read");
         } else if agent.is_ready() {
-            self.send(request, agent, output, events);
+            self.send(request, output, events);
         } else {
             self.early.push(request);
         }
     }
 
-    /// The id of the task that the request is about, unless the task was made for this instance.
-    fn foreign_task(&self, request: &ForwardedRequest) -> Option<Bytes> {
-        match &request.task {
-            Some(TaskContext { request: ClientTaskRequest::One(id), instance }) => {
-                (!self.client_tasks.is_of(id, instance)).then(|| id.clone())
-            }
-            _ => None,
-        }
-    }
-
     /// Two servers may choose the same id and the same token: the id that the session assigns replaces both.
-    fn send(&mut self, mut request: ForwardedRequest, agent: &AgentInfo, output: &mut Output, events: &mut Events) {
+    fn send(&mut self, mut request: ForwardedRequest, output: &mut Output, events: &mut Events) {
         // It may have waited for the agent to be ready.
         if !request.is_pending() {
             return;
         }
-        let ForwardedRequest { line, id, progress_token, task, response_handle, withdrawn, .. } = request;
-        let task = task.filter(|_| agent.supports(ClientCapability::Tasks));
+        let ForwardedRequest { line, id, progress_token, response_handle, withdrawn, .. } = request;
         self.unanswered.register(|assigned_id| {
             let mut digits = itoa::Buffer::new();
             let replacement = digits.format(assigned_id).as_bytes();
@@ -121,59 +98,23 @@ impl ServerRequests {
             output.send([splice(&line, edits)]);
             events.push(withdrawn.map(move |withdrawal| Event::Withdrawn(assigned_id, withdrawal.ok())));
             let progress_token = progress_token.as_deref().map(Bytes::copy_from_slice);
-            UnansweredRequest { response_handle, progress_token, task }
+            UnansweredRequest { response_handle, progress_token }
         });
     }
 
     /// The agent is ready, and receives what arrived before.
-    pub(super) fn send_early(&mut self, agent: &AgentInfo, output: &mut Output, events: &mut Events) {
+    pub(super) fn send_early(&mut self, output: &mut Output, events: &mut Events) {
         for request in std::mem::take(&mut self.early) {
-            self.send(request, agent, output, events);
+            self.send(request, output, events);
         }
     }
 
-    /// The agent has answered the request with this id, with this raw result or with an error.
-    pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes, result: Option<&Bytes>) {
-        let Some(UnansweredRequest { response_handle, progress_token, task }) = self.take(id) else { return };
-        let narrowed = match (task, result) {
-            (Some(TaskContext { request: ClientTaskRequest::Make, instance }), Some(result)) => {
-                let token =
-                    progress_token.map(|server_token| ProgressToken { sent: Bytes::copy_from_slice(id), server_token });
-                if !self.record_task(result, instance, token) {
-                    let message = "the agent has made a task with an id that a task of another server has";
-                    return response_handle.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
-                }
-                None
-            }
-            (Some(TaskContext { request: ClientTaskRequest::List, instance }), Some(result)) => {
-                match self.client_tasks.narrow(result, &instance) {
-                    Ok(narrowed) => narrowed,
-                    Err(NotATaskList) => {
-                        let message = "the answer of the agent is no list of tasks";
-                        return response_handle.refuse(&ErrorObject::new(INTERNAL_ERROR, message));
-                    }
-                }
-            }
-            _ => None,
-        };
-        let edit = Edit { part: id, replacement: response_handle.id() };
-        let line = match &narrowed {
-            None => splice(line, &mut [edit]),
-            Some(narrowed) => splice(line, &mut [edit, narrowed.edit()]),
-        };
-        response_handle.answer(line);
-    }
-
-    /// Remembers for which instance the agent has made a task, if this result contains one; `false` if another instance has a task
-    /// of the same id.
-    fn record_task(
-        &mut self,
-        result: &Bytes,
-        instance: TaskNotificationSender,
-        progress_token: Option<ProgressToken>,
-    ) -> bool {
-        let task = TaskState::created(result).map(|state| ClientTask { id: state.id, instance, progress_token });
-        task.is_none_or(|task| self.client_tasks.add(task))
+    /// The agent has answered the request with this id.
+    pub(super) fn answered(&mut self, line: &Bytes, id: &Bytes) {
+        if let Some(UnansweredRequest { response_handle, .. }) = self.take(id) {
+            let line = splice(line, &mut [Edit { part: id, replacement: response_handle.id() }]);
+            response_handle.answer(line);
+        }
     }
 
     /// The agent has answered with an invalid response.
@@ -193,7 +134,7 @@ impl ServerRequests {
         }
     }
 
-    /// Forwards the agent's progress notification to the server whose request or task it is about.
+    /// Forwards the agent's progress notification to the server whose request it is about.
     pub(super) fn progress(&mut self, line: &Bytes, token: &Bytes) {
         if line.len() > MAX_NOTIFICATION {
             return;
@@ -202,17 +143,6 @@ impl ServerRequests {
             self.unanswered.get_mut(token)
         {
             response_handle.progress(splice(line, &mut [Edit { part: token, replacement: server_token }]));
-        } else if let Some((instance, server_token)) = self.client_tasks.of_token(token) {
-            instance.send(splice(line, &mut [Edit { part: token, replacement: server_token }]));
-        }
-    }
-
-    /// Forwards the status of a task of the agent's to the server that it was made for.
-    pub(super) fn task_status(&mut self, line: &Bytes, id: Option<&Bytes>) {
-        match id.and_then(text).and_then(|id| self.client_tasks.instance_of(&id)) {
-            Some(instance) if line.len() <= MAX_NOTIFICATION => instance.send(splice(line, &mut [])),
-            Some(_) => {}
-            None => self.status.stray_notifications.add_one(),
         }
     }
 

@@ -17,9 +17,9 @@ use super::task_directory::{TaskTool, exposed_tool};
 use super::task_token::TaskTokens;
 use super::unanswered::UnansweredRequests;
 use super::view::{ListVersions, SessionView};
-use crate::era::meta;
 use crate::era::notification::for_subscription;
 use crate::era::subscription::{Filter, end};
+use crate::era::{Era, meta};
 use crate::jsonrpc::members::members;
 use crate::jsonrpc::reply;
 use crate::jsonrpc::splice::{Change, splice};
@@ -87,7 +87,8 @@ impl ListenedTask {
     /// Whether `update` is about the task, and its tool can still be called.
     fn is_updated_by(&self, update: &ModernTaskStatus, view: &View) -> bool {
         let is_it = self.id == update.id && self.instance_tag == update.instance_tag;
-        is_it && *self.server.name() == update.server && view.catalog.route(ListKind::Tools, &self.tool).is_some()
+        let route = view.catalog.route(ListKind::Tools, &self.tool);
+        is_it && *self.server.name() == update.server && route.is_some_and(|route| route.is_for(Era::Modern))
     }
 }
 

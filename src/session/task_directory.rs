@@ -21,6 +21,7 @@ use super::unanswered::{OnResponse, UnansweredCall, UnansweredRequests};
 use crate::calls::CallOutcome;
 use crate::catalog::Route;
 use crate::config::CallLimit;
+use crate::era::Era;
 use crate::jsonrpc::members::{members, text};
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_PARAMS};
 use crate::jsonrpc::request_line::RequestLine;
@@ -272,7 +273,7 @@ impl TaskDirectory {
 /// The tool that has created this task, if it is exposed.
 pub(super) fn exposed_tool<'a>(task: &TaskTokenContents<'_>, view: &'a View) -> Option<TaskTool<'a>> {
     let index = view.servers.iter().position(|member| *member.config.name == *task.server)?;
-    let is_it = |route: &Route| route.server == index && *route.name == *task.tool;
+    let is_it = |route: &Route| route.server == index && *route.name == *task.tool && route.is_for(Era::Modern);
     let (exposed, _) = view.catalog.routes(ListKind::Tools).find(|(_, route)| is_it(route))?;
     tool_named(Bytes::copy_from_slice(exposed.as_bytes()), view)
 }

@@ -43,11 +43,12 @@ fn shared_instance_receives_all_forwardable_capabilities_but_roots() {
 }
 
 #[test]
-fn session_instance_receives_exactly_what_its_agent_and_version_support() {
+fn session_instance_receives_what_its_agent_and_version_support_except_tasks() {
     let daemon = start(|server| server.line("sharing = \"session\""));
     let own = r#"{"x-vendor":{"n":1.10},"tasks":{},"roots":{"listChanged":true},"elicitation":{}}"#;
-    let gated = r#"{"roots":{"listChanged":true},"x-vendor":{"n":1.10}}"#;
-    for (version, expected) in [("2025-11-25", own), ("2025-03-26", gated)] {
+    let without_tasks = r#"{"x-vendor":{"n":1.10},"roots":{"listChanged":true},"elicitation":{}}"#;
+    let gated = r#"{"x-vendor":{"n":1.10},"roots":{"listChanged":true}}"#;
+    for (version, expected) in [("2025-11-25", without_tasks), ("2025-03-26", gated)] {
         let mut agent = Agent::connect(&daemon);
         agent.send_raw(format!(
             "{{\"jsonrpc\":\"2.0\",\"id\":\"i\",\"method\":\"initialize\",\"params\":{{\"protocolVersion\":\"{version}\",\"capabilities\":{own},\"clientInfo\":{{\"name\":\"a\",\"version\":\"1\"}}}}}}\n"

@@ -21,7 +21,6 @@ mod cli;
 mod client_capabilities;
 mod client_credentials;
 mod client_entries;
-mod client_tasks;
 mod colliding_ids;
 mod command_suggestions;
 mod config_edits;

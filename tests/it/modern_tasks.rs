@@ -137,13 +137,9 @@ fn task_id_is_unambiguous_for_tool_names_with_dots_and_tags() {
 
 #[test]
 fn agents_see_the_task_extension_if_a_server_offers_it() {
-    for (flags, expected) in [
-        ("--era modern --tasks", true),
-        ("--era modern", false),
-        ("--tasks", true),
-        ("--tasks --protocol 2025-06-18", false),
-        ("--bare", false),
-    ] {
+    for (flags, expected) in
+        [("--era modern --tasks", true), ("--era modern", false), ("--tasks", false), ("--bare", false)]
+    {
         for sharing in ["shared", "pool"] {
             let server = Server::named("s").flags(flags).line(format!("sharing = \"{sharing}\""));
             let daemon = Setup::with(server).start();
@@ -163,10 +159,6 @@ fn agent_without_the_task_extension_receives_the_result_directly() {
     let mut plain = wants.clone();
     plain["_meta"] = Value::Object(meta(&json!({})));
     assert_eq!(arguments(&Agent::connect(&daemon).request("tools/call", &plain))["id"], "t");
-    // And a server of the older era is asked for one only where it has to be.
-    let daemon = Setup::with(Server::named("s").flags("--tasks")).start();
-    let answer = ask(&mut Agent::connect(&daemon), "tools/call", &wants);
-    assert_eq!(arguments(&answer)["id"], "t");
 }
 
 /// How many instances `s` has.

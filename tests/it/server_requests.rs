@@ -53,6 +53,36 @@ fn sole_agent_of_a_shared_server_receives_its_request_and_answers() {
 }
 
 #[test]
+fn server_request_for_a_task_of_the_agent_is_answered_without_one() {
+    let requests = json!({"sampling": {"createMessage": {}}, "elicitation": {"create": {}}});
+    let tasks = json!({"list": {}, "cancel": {}, "requests": requests});
+    for sharing in ["shared", "session"] {
+        let daemon = start(|server| server.line(format!("sharing = \"{sharing}\"")));
+        let mut agent = Agent::with_capabilities(&daemon, &json!({"sampling": {}, "elicitation": {}, "tasks": tasks}));
+        for (method, params) in [
+            (SAMPLE, json!({"task": {"ttl": 5000}, "messages": [], "_meta": {"progressToken": "p"}})),
+            (ELICIT, json!({"mode": "form", "task": {}})),
+        ] {
+            let call = start_question(&mut agent, method, &params);
+            let question = agent.expect_request(method);
+            let keys = |params: &Value| params.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+            let expected: Vec<_> = keys(&params).into_iter().filter(|key| key != "task").collect();
+            assert_eq!(keys(&question["params"]), expected, "{sharing}");
+            agent.respond(&question, &json!({"n": 1.5}));
+            assert_eq!(got(&agent.answer(&call))["result"], json!({"n": 1.5}), "{sharing}");
+        }
+        for method in ["tasks/get", "tasks/result", "tasks/cancel", "tasks/list"] {
+            let error = refusal(&mut agent, method, &json!({"taskId": "t"}));
+            assert_eq!(error["code"], -32601, "{sharing} {method}: {error}");
+        }
+        let status = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "t"}});
+        agent.send(&status);
+        agent.expect_quiet();
+        assert!(!daemon.journal("s").iter().any(|line| line.contains("notifications/tasks/status")), "{sharing}");
+    }
+}
+
+#[test]
 fn only_id_and_token_of_a_server_request_are_replaced_and_restored() {
     let daemon = start(|server| server);
     let mut agent = capable_agent(&daemon);

@@ -184,9 +184,6 @@ fn behind_connect_an_agent_listens_on_when_its_tasks_have_gone_with_the_daemon()
     shim.expect_quiet();
 }
 
-/// A server of either era, and the tool whose calls become tasks.
-const ERAS: [(&str, &str); 2] = [("--era modern --tasks", "s__echo"), ("--tasks --task-only build", "s__build")];
-
 /// The next report of the subscription that is not of the task's beginning.
 fn end_of(agent: &mut Agent, subscription: &Value) -> Value {
     loop {
@@ -197,26 +194,23 @@ fn end_of(agent: &mut Agent, subscription: &Value) -> Value {
     }
 }
 
-/// Has the tool make the task `t`.
+/// Has `echo` make the task `t`, which waits for nothing.
 #[track_caller]
-fn made_by(agent: &mut Agent, tool: &str) -> Value {
-    result(&agent.call(tool, &json!({"as_task": true, "id": "t"})))["taskId"].clone()
+fn made_working(agent: &mut Agent) -> Value {
+    result(&agent.call("s__echo", &json!({"as_task": true, "id": "t"})))["taskId"].clone()
 }
 
 /// Case B22.
 #[test]
 fn subscription_reaches_the_instance_that_runs_the_task() {
-    for ((flags, tool), sharing) in
-        ERAS.into_iter().flat_map(|era| ["session", "workspace", "pool"].map(|to| (era, to)))
-    {
+    for sharing in ["session", "workspace", "pool"] {
         let place = Place::new();
         let directories = ["a", "b"].map(|name| {
             let directory = place.path(name);
             std::fs::create_dir_all(&directory).expect("a new directory");
             directory
         });
-        let server = Server::named("s").flags(flags).line(format!("sharing = \"{sharing}\""));
-        let daemon = Setup::with(server).start_in(&place);
+        let daemon = Setup::with(server().line(format!("sharing = \"{sharing}\""))).start_in(&place);
         let [mut one, mut two] = directories.map(|directory| {
             let mut agent = Agent::working_in(&daemon, &directory);
             agent.speak_modern(&capabilities());
@@ -225,24 +219,24 @@ fn subscription_reaches_the_instance_that_runs_the_task() {
         // In a pool, the busy instance is not chosen, and then the one with the task is not.
         let busy = one.start_call("s__sleep", &json!({"ms": 1200}));
         daemon.wait_journal("s", "1200");
-        let second = made_by(&mut two, tool);
+        let second = made_working(&mut two);
         arguments(&one.answer(&busy));
-        let first = made_by(&mut one, tool);
+        let first = made_working(&mut one);
         assert_ne!(first, second, "two instances have a task of the same id");
         let mut agent = connect(&daemon);
         let ids = [&first, &second].map(|task| {
             let (id, granted) = agent.listen(&json!({"taskIds": [task]}));
-            assert_eq!(granted, json!({"taskIds": [task]}), "{flags} {sharing}");
+            assert_eq!(granted, json!({"taskIds": [task]}), "{sharing}");
             id
         });
-        let part = if tool == "s__echo" { "\"taskIds\":[\"t\"]" } else { "\"tasks/result\"" };
         until("both instances are asked", || {
-            (daemon.journal("s").iter().filter(|line| line.contains(part)).count() == 2).then_some(())
+            let listens = |line: &&String| line.contains("\"taskIds\":[\"t\"]");
+            (daemon.journal("s").iter().filter(listens).count() == 2).then_some(())
         });
         for (task, id) in [&first, &second].into_iter().zip(&ids) {
             result(&one.request("tasks/cancel", &json!({ "taskId": task })));
             let params = end_of(&mut agent, id);
-            assert_eq!((&params["taskId"], &params["status"]), (task, &json!("cancelled")), "{flags} {sharing}");
+            assert_eq!((&params["taskId"], &params["status"]), (task, &json!("cancelled")), "{sharing}");
             agent.discard_notifications("notifications/tools/list_changed");
         }
         for quiet in [&mut agent, &mut one, &mut two] {
@@ -255,17 +249,15 @@ fn subscription_reaches_the_instance_that_runs_the_task() {
 
 #[test]
 fn subscriber_of_a_task_receives_nothing_else_of_its_instance() {
-    let server = Server::named("s").flags("--tasks --task-only build").line("sharing = \"session\"");
-    let daemon = Setup::with(server).start();
-    let mut owner = Agent::ready(&daemon);
-    owner.speak_modern(&capabilities());
-    let task = made_by(&mut owner, "s__build");
-    owner.speak_legacy();
+    let daemon = Setup::with(server().line("sharing = \"session\"")).start();
+    let mut owner = connect(&daemon);
+    let task = made_working(&mut owner);
     let mut agent = connect(&daemon);
-    let (id, _) = agent.listen(&json!({"taskIds": [task]}));
-    assert_eq!(agent.subscription_notification(&id, TASK_NOTIFICATION)["status"], "working");
+    agent.listen(&json!({"taskIds": [task]}));
+    wait_listen(&daemon, &["t"], &[]);
     let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"mine"}}"#;
-    let text = format!("{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{{\"content\":[]}}}}\n{log}\n");
+    let text = format!("{log}\n{{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{{\"content\":[]}}}}\n");
+    owner.log_from("error");
     result(&owner.call("s__raw", &json!({"text": text, "answer": false})));
     assert_eq!(owner.expect_notification("notifications/message")["params"]["data"], "mine");
     agent.expect_quiet();
@@ -274,38 +266,19 @@ fn subscriber_of_a_task_receives_nothing_else_of_its_instance() {
 
 #[test]
 fn task_of_a_denied_tool_is_not_reported() {
-    for (flags, tool) in ERAS {
-        let daemon = Setup::with(Server::named("s").flags(flags)).start();
-        let mut other = connect(&daemon);
-        let task = made_by(&mut other, tool);
-        let mut agent = connect(&daemon);
-        let (id, _) = agent.listen(&json!({"taskIds": [task]}));
-        let is_modern = tool == "s__echo";
-        if is_modern {
-            wait_listen(&daemon, &["t"], &[]);
-        } else {
-            assert_eq!(agent.subscription_notification(&id, TASK_NOTIFICATION)["status"], "working");
-        }
-        let exposed = tool.replace("s__", "s/");
-        daemon.client(&["disable", &exposed]).expect_code(0);
-        if is_modern {
-            touch(&mut other, &["t"]);
-            agent.expect_quiet();
-            daemon.client(&["enable", &exposed]).expect_code(0);
-            touch(&mut other, &["t"]);
-            assert_eq!(agent.subscription_notification(&id, TASK_NOTIFICATION)["status"], "working");
-        } else {
-            result(&other.call("s__finish_task", &json!({"id": "t"})));
-            until("the result is requested for the report", || {
-                let requests = daemon.journal("s").iter().filter(|line| line.contains("\"tasks/result\"")).count();
-                (requests == 2).then_some(())
-            });
-            // Its answer follows the answer to that request.
-            result(&other.call("s__cwd", &json!({})));
-            agent.expect_quiet();
-        }
-        agent.disconnect();
-    }
+    let daemon = start();
+    let mut other = connect(&daemon);
+    let task = made_working(&mut other);
+    let mut agent = connect(&daemon);
+    let (id, _) = agent.listen(&json!({"taskIds": [task]}));
+    wait_listen(&daemon, &["t"], &[]);
+    daemon.client(&["disable", "s/echo"]).expect_code(0);
+    touch(&mut other, &["t"]);
+    agent.expect_quiet();
+    daemon.client(&["enable", "s/echo"]).expect_code(0);
+    touch(&mut other, &["t"]);
+    assert_eq!(agent.subscription_notification(&id, TASK_NOTIFICATION)["status"], "working");
+    agent.disconnect();
 }
 
 #[test]

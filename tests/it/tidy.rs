@@ -40,7 +40,6 @@ const PURE: &[&str] = &[
     "server/identity",
     "server/instance/attribution",
     "server/instance/tasks/modern_tasks",
-    "server/instance/tasks/profile_tasks",
     "server/instance/tasks/session_tasks",
     "server/instance/transport_errors",
     "server/lifecycle",
@@ -55,7 +54,6 @@ const PURE: &[&str] = &[
     "session/agent_message",
     "session/declaration",
     "session/batches",
-    "session/client_tasks",
     "session/unanswered",
     "session/initialize_meta",
     "session/notification_queue",
@@ -143,7 +141,7 @@ const WALL_CLOCKS: [&str; 4] =
 fn no_deadline_uses_a_wall_clock() {
     // What has happened is dated by the day's clock, and nothing waits for it.
     // A server may say by the day's clock when it wants to be asked again; how long that is, is worked out once.
-    let dates = ["clock.rs", "bridge/completed_task.rs", "transport/http/body.rs"];
+    let dates = ["clock.rs", "transport/http/body.rs"];
     let waits = |name: &str| !name.starts_with("calls/") && !name.ends_with("/tests.rs") && !dates.contains(&name);
     for (name, text) in sources(&root().join("src")).into_iter().filter(|(name, _)| waits(name)) {
         for clock in WALL_CLOCKS {

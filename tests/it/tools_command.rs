@@ -67,6 +67,24 @@ fn servers_that_have_not_listed_are_named() {
 }
 
 #[test]
+fn tool_that_requires_a_task_is_reported_as_left_out_for_modern_agents() {
+    let daemon = Setup::with(Server::named("s").flags("--tasks --task-only build")).start();
+    let why = "not listed for agents of MCP 2026-07-28: it can only be called as a task";
+    for options in [&[][..], &["--json"]] {
+        let ran = daemon.client(&[&["tools"], options].concat()).expect_code(0);
+        assert_eq!(ran.stderr, format!("mcpd: s__build is {why}\n"), "{ran}");
+    }
+    let all = daemon.client(&["tools", "--all"]).expect_code(0);
+    let is_it = |line: &str| line.contains("s__build") && line.ends_with(why);
+    assert_eq!(all.stdout.lines().filter(|line| is_it(line)).count(), 1, "{all}");
+    let all = daemon.client(&["tools", "--all", "--json"]).expect_code(0).json();
+    for tool in all["tools"].as_array().expect("tools") {
+        let expected = if tool["tool"] == "build" { json!("task_only") } else { Value::Null };
+        assert_eq!(tool["hidden_from_modern"], expected, "{tool}");
+    }
+}
+
+#[test]
 fn tools_are_listed_below_their_servers_with_their_token_costs() {
     let daemon = daemon();
     let expected = "files · 2 tools · ~81 tokens\n  files__read   Reads a file\n  files__write  Writes\n\n\

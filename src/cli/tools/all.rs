@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::table::{Group, Row, Selection, render};
-use super::{Tools, request};
+use super::{TASK_ONLY, Tools, request};
 use crate::admin::ToolsRequest;
 use crate::admin::report::{HiddenReport, StateName, ToolReport, ToolServer, ToolsSummary};
 use crate::cli::style::OutputStyle;
@@ -64,6 +64,7 @@ fn is_selected(selection: &Selection<'_>, tool: &ToolReport) -> bool {
 
 fn group(server: &ToolServer, selected: &[&ToolReport]) -> Group {
     let row = |tool: &&ToolReport| match (&tool.name, &tool.hidden) {
+        (Some(name), _) if tool.hidden_from_modern.is_some() => Row::visible(name, Some(TASK_ONLY), tool.tokens),
         (Some(name), _) => Row::visible(name, tool.description.as_deref(), tool.tokens),
         (None, hidden) => Row::hidden(&tool.tool, hidden_reason(tool, hidden.as_ref()), tool.tokens),
     };

@@ -29,7 +29,7 @@ fn legacy_request_gets_the_members_that_name_its_client() {
         ),
     ] {
         let params = bytes(legacy);
-        let changes = to_modern(&params, &LegacyClientMeta::default(), false).expect("an object");
+        let changes = to_modern(&params, &LegacyClientMeta::default()).expect("an object");
         assert_eq!(text(&applied(&params, &changes)), modern.replace("META", META), "{legacy}");
     }
 }
@@ -47,20 +47,7 @@ fn a_modern_request_keeps_what_legacy_servers_may_know() {
         (r#"{"name":"a"}"#, r#"{"name":"a"}"#),
     ] {
         let params = bytes(&modern.replace("META", META));
-        let changes = to_legacy(&params, false).expect("an object");
-        assert_eq!(text(&applied(&params, &changes)), legacy, "{modern}");
-    }
-}
-
-#[test]
-fn legacy_request_has_a_task_only_if_one_is_requested() {
-    for (modern, legacy) in [
-        (r#"{"_meta":{META}}"#, r#"{"task":{}}"#),
-        (r#"{"name":"a","_meta":{META},"task":{"ttl":5}}"#, r#"{"task":{},"name":"a"}"#),
-        (r#"{"_meta":{META,"a/b":1},"requestState":"s","name":"a"}"#, r#"{"task":{},"_meta":{"a/b":1},"name":"a"}"#),
-    ] {
-        let params = bytes(&modern.replace("META", META));
-        let changes = to_legacy(&params, true).expect("an object");
+        let changes = to_legacy(&params).expect("an object");
         assert_eq!(text(&applied(&params, &changes)), legacy, "{modern}");
     }
 }
@@ -68,8 +55,8 @@ fn legacy_request_has_a_task_only_if_one_is_requested() {
 #[test]
 fn what_cannot_be_read_is_refused() {
     for params in ["[]", "7", r#"{"_meta":7}"#, r#"{"_meta":{},"_meta":{}}"#, r#"{"_Meta":{}}"#] {
-        assert_eq!(to_modern(&bytes(params), &LegacyClientMeta::default(), false), Err(NotAnObject), "{params}");
-        assert_eq!(to_legacy(&bytes(params), false), Err(NotAnObject), "{params}");
+        assert_eq!(to_modern(&bytes(params), &LegacyClientMeta::default()), Err(NotAnObject), "{params}");
+        assert_eq!(to_legacy(&bytes(params)), Err(NotAnObject), "{params}");
     }
 }
 
@@ -92,7 +79,7 @@ fn a_request_is_made_again_with_what_was_answered() {
     }
     for params in ["{}", r#"{"requestState":"old","task":{}}"#] {
         let params = bytes(params);
-        let mut changes = to_modern(&params, &LegacyClientMeta::default(), false).expect("an object");
+        let mut changes = to_modern(&params, &LegacyClientMeta::default()).expect("an object");
         changes.push(with_inputs(&params, &[], Some(&bytes(r#""s""#))));
         assert_eq!(text(&applied(&params, &changes)), format!(r#"{{"_meta":{{{META}}},"requestState":"s"}}"#));
     }
@@ -119,14 +106,13 @@ proptest! {
     fn there_and_back_gives_the_params_again(
         params in members_of(&["name", "arguments", "x"]),
         meta in members_of(&["progressToken", "traceparent", "a/b"]),
-        makes_task: bool,
     ) {
         let meta = if meta.is_empty() { meta } else { format!("\"_meta\":{{{meta}}}") };
         let all: Vec<String> = [params, meta].into_iter().filter(|part| !part.is_empty()).collect();
         let params = bytes(&format!("{{{}}}", all.join(",")));
         let client_meta = LegacyClientMeta { level: Some(LogLevel::Info), ..LegacyClientMeta::default() };
-        let modern = Bytes::from(applied(&params, &to_modern(&params, &client_meta, makes_task).expect("an object")));
-        let back = applied(&modern, &to_legacy(&modern, false).expect("an object"));
+        let modern = Bytes::from(applied(&params, &to_modern(&params, &client_meta).expect("an object")));
+        let back = applied(&modern, &to_legacy(&modern).expect("an object"));
         prop_assert_eq!(text(&back), text(&params));
     }
 }

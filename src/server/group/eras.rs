@@ -3,11 +3,14 @@
 //! A server at a URL with both eras has an instance for each. The first modern call starts the modern instance, which is stopped
 //! when idle. The lists come from the legacy instance, as that one declares the capabilities of agents.
 
+use std::sync::Arc;
+
 use super::Group;
 use super::slots::{InstanceRole, Slot};
-use crate::catalog::is_same;
+use crate::catalog::{List, Lists, is_same};
 use crate::config::EraChoice;
 use crate::era::{Era, Eras};
+use crate::list_kind::ListKind;
 use crate::server::era_cache::{EraPreference, Support, may_split_by_era};
 use crate::server::instance;
 use crate::server::lifecycle::State;
@@ -122,6 +125,17 @@ impl Group {
         {
             self.slots[permanent].running.handle.relist();
         }
+    }
+
+    /// The lists of an instance as they are published. Modern agents have an instance of their own if the server has both eras. Then they
+    /// need no tasks of a legacy instance.
+    pub(super) fn published_lists(&self, lists: &Lists) -> Lists {
+        let mut lists = lists.clone();
+        if lists[ListKind::Tools].makes_tasks && self.may_have_modern_instance() {
+            let tools = List { makes_tasks: false, ..List::clone(&lists[ListKind::Tools]) };
+            lists[ListKind::Tools] = self.publisher.interner.intern(ListKind::Tools, Arc::new(tools));
+        }
+        lists
     }
 
     /// The instance for modern calls, if each era has its own.

@@ -21,8 +21,8 @@ impl Group {
         let (config, cache) = (Arc::clone(&self.desired.config), self.context.cache.clone());
         let Some(cache) = cache.and_then(|directory| ListCacheFile::of(directory, &config)) else { return };
         if let Some(known) = cache.load(Arc::clone(&config.name)).await {
-            self.lists = known.lists.clone();
-            self.publisher.publish_cached(known);
+            self.lists = self.published_lists(&known.lists);
+            self.publisher.publish_cached(Inventory { lists: self.lists.clone(), ..known });
         }
     }
 
@@ -42,7 +42,7 @@ impl Group {
         let permanent_has_no_lists = permanent.is_none_or(|one| one.first_start_ended && !offer_any(&one.lists));
         let source = published.iter().find(offers).filter(|_| permanent_has_no_lists).or(permanent);
         if let Some(source) = source.filter(|one| self.desired.enabled && (one.lists_known || one.first_start_ended)) {
-            self.lists = source.lists.clone();
+            self.lists = self.published_lists(&source.lists);
         }
         let has_listed = source.is_some_and(|one| one.lists_known);
         let identities = self.identities(source);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::pending_call::{AbandonedCall, PendingCall};
+use super::pending_call::PendingCall;
 use crate::bridge::BridgedCall;
 use crate::jsonrpc::splice::Change;
 use crate::server::messages::call::{Call, SessionSender};
@@ -25,24 +25,14 @@ impl PendingBridgedCall {
         Box::new(Self { call, state, absent_agent: None })
     }
 
-    /// The time of its next deadline, poll or check.
+    /// The time of its next deadline or check.
     pub(super) fn next_event(&self) -> Instant {
-        let times = [self.state.next_timer(), self.state.next_poll()];
-        times.into_iter().flatten().fold(self.call.deadline.at(), Instant::min)
+        self.state.next_timer().map_or(self.call.deadline.at(), |at| at.min(self.call.deadline.at()))
     }
 
     /// The line that sends it once more, with the next id.
     pub(super) fn line(&self, id: u64, changes: &[Change]) -> Bytes {
         self.state.request().line().numbered(id, changes)
-    }
-
-    /// Whether the server may make a task of it.
-    pub(super) fn creates_task(&self) -> bool {
-        self.call.requests_task() || self.state.may_create_task()
-    }
-
-    pub(super) fn abandoned(&self, id: u64) -> AbandonedCall {
-        AbandonedCall { creates_task: self.creates_task(), ..self.call.abandoned(id) }
     }
 
     pub(super) fn fits_any_instance(&self) -> bool {

@@ -1,7 +1,5 @@
 //! Effects of a message that the server's task has to carry out.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::health_checks::Callers;
@@ -59,8 +57,6 @@ pub(in crate::server) enum Recipients {
     /// The subscribers of the task with this id.
     TaskSubscribers {
         id: Bytes,
-        /// The profile that the task belongs to; `None` if any agent with the id may use it.
-        profile: Option<Arc<str>>,
         /// No further notification follows.
         ended: bool,
     },

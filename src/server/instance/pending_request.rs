@@ -6,7 +6,6 @@ use bytes::Bytes;
 
 use super::bridged_call::PendingBridgedCall;
 use super::pending_call::PendingCall;
-use crate::bridge::LegacyServerTask;
 use crate::server::listing::Listing;
 
 /// The response of the server to a request.
@@ -45,13 +44,6 @@ pub(in crate::server) enum PendingRequest {
     Listen { acknowledge_by: Option<Instant> },
     /// Cancels a task without an owner.
     CancelTask { task_key: u64, deadline: Instant },
-    /// Sends the server the inputs for an agent's task.
-    UpdateTask { task_key: u64, deadline: Instant },
-    /// `tasks/result` for a modern agent's task with this id, as text. While it is unanswered the server may send requests for the
-    /// task.
-    TaskResult { task_id: Bytes },
-    /// The state or the result of a task, for its subscribers.
-    ReportTask { report: Box<LegacyServerTask>, deadline: Instant },
     /// The response is ignored.
     Ignored { deadline: Instant },
 }
@@ -61,11 +53,9 @@ impl PendingRequest {
     pub(super) fn next_check_at(&self) -> Option<Instant> {
         match self {
             Self::Initialize | Self::Discover | Self::Ping | Self::CancellationCheck | Self::Check => None,
-            Self::TaskResult { .. } => None,
             Self::Page { deadline, .. } | Self::Subscribe { deadline, .. } => Some(*deadline),
             Self::LogLevel { deadline } | Self::Ignored { deadline } => Some(*deadline),
-            Self::CancelTask { deadline, .. } | Self::UpdateTask { deadline, .. } => Some(*deadline),
-            Self::ReportTask { deadline, .. } => Some(*deadline),
+            Self::CancelTask { deadline, .. } => Some(*deadline),
             Self::Listen { acknowledge_by } => *acknowledge_by,
             Self::Call(call) => Some(call.deadline.at()),
             Self::Bridged(bridged) => Some(bridged.next_event()),
@@ -94,22 +84,13 @@ impl PendingRequest {
         }
     }
 
-    /// Whether the server may make a task of it.
+    /// Whether the server may make a task of it, which belongs to a session.
     pub(super) fn creates_task(&self) -> bool {
-        match self {
-            Self::Call(call) => call.requests_task(),
-            Self::Bridged(bridged) => bridged.creates_task(),
-            _ => false,
-        }
+        matches!(self, Self::Call(call) if call.requests_task())
     }
 
     /// Whether it belongs to the handshake.
     pub(super) fn is_handshake_request(&self) -> bool {
         matches!(self, Self::Initialize | Self::Discover)
-    }
-
-    /// Whether it waits for the result of this task.
-    pub(super) fn awaits(&self, task: &[u8]) -> bool {
-        self.call().is_some_and(|call| call.awaits(task))
     }
 }

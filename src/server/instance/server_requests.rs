@@ -1,7 +1,6 @@
 //! Requests of the server to agents: sent to one agent, and ended by its answer, a cancellation or a deadline.
 //!
-//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`,
-//! `basic/utilities/tasks`.
+//! Source: MCP 2025-11-25, `client/sampling`, `client/elicitation`, `client/roots`, `basic/utilities/cancellation`.
 
 mod elicitations;
 
@@ -16,12 +15,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::elicitations::Elicitations;
 use super::wire::{MAX_SMALL_LINE, Wire};
-use crate::bridge::TaskInputId;
 use crate::client_capabilities::ClientCapability;
 use crate::era::input::{Input, elicitation_to_legacy};
 use crate::era::{self, Era};
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::members::{members, text};
+use crate::jsonrpc::object_edit::without;
 use crate::jsonrpc::reply::{self, ErrorObject, INVALID_REQUEST, METHOD_NOT_FOUND};
 use crate::jsonrpc::splice::{applied, splice};
 use crate::printable::one_line;
@@ -31,8 +30,8 @@ use crate::server::messages::call::{SessionSender, ToAgent};
 use crate::server::messages::cancellation::Cancellation;
 use crate::server::messages::server_notification::ServerNotification;
 use crate::server::server_request::{
-    ForwardedRequest, FromAgentMessage, ParsedRequest, ServerResponseHandle, TaskContext, TaskNotificationSender,
-    Withdrawal, may_have_arrived_error, not_delivered,
+    ForwardedRequest, FromAgentMessage, ParsedRequest, ServerResponseHandle, Withdrawal, may_have_arrived_error,
+    not_delivered,
 };
 
 /// Maximum number of unanswered requests of one instance. One more is refused with −31003, and so is a request that exceeds
@@ -50,8 +49,6 @@ pub(in crate::server) struct ServerRequests {
     /// Futures that the server's task has to poll. It passes their output to [`ServerRequests::handle_agent_message`].
     waits: Vec<BoxFuture<'static, FromAgent>>,
     elicitations: Elicitations<SessionSender>,
-    /// The channel for notifications about tasks of agents, once the server has requested a task.
-    task_channel: Option<TaskNotificationSender>,
 }
 
 /// A request that an agent has not answered.
@@ -75,8 +72,6 @@ pub(super) enum AnswerUse {
     Server,
     /// A call that is sent again with the answer.
     Call(CallInput),
-    /// A task: the server is sent an update.
-    Task(TaskInputId),
 }
 
 /// An input of a call that is sent again with it.
@@ -94,16 +89,17 @@ pub(super) struct Recipient {
 }
 
 /// A message of an agent about a request of the server.
-pub(in crate::server) enum FromAgent {
-    /// For the request with this number, with the channel for more messages.
-    Reply(u64, Option<FromAgentMessage>, mpsc::Receiver<FromAgentMessage>),
-    /// A line about a task of the agent.
-    TaskNotification(Option<Bytes>, mpsc::Receiver<Bytes>),
+pub(in crate::server) struct FromAgent {
+    /// The number of the request.
+    number: u64,
+    message: Option<FromAgentMessage>,
+    /// The channel for more messages.
+    more: mpsc::Receiver<FromAgentMessage>,
 }
 
-/// The answer of an agent, or why there is none, for a call or a task.
+/// The answer of an agent for a call, or why there is none.
 pub(super) struct InputAnswer {
-    pub(super) answer_use: AnswerUse,
+    pub(super) input: CallInput,
     /// The whole response line.
     pub(super) response: Result<Bytes, &'static str>,
 }
@@ -150,14 +146,19 @@ pub(super) fn classify(method: &Bytes, params: Option<&Bytes>, scope: &AgentScop
         Some(Ok(_)) if matches!(scope, AgentScope::Nobody) => {
             refused("there are no agents here that could be asked".to_owned())
         }
-        Some(Ok(parsed)) if parsed.capability == ClientCapability::Tasks && !serves_one_agent => {
-            let why =
-                "mcpd has not declared `tasks` here: they are for an agent's own instance (`sharing = \"session\"`)";
-            refused(why.to_owned())
-        }
         Some(Ok(parsed)) => RequestHandling::Forward(parsed),
         Some(Err(error)) => RequestHandling::Refused(error),
     }
+}
+
+/// The request `line` without `task`, if it has that member. mcpd declares no tasks of agents to servers, so it ignores the member
+/// as MCP requires. An agent with support for tasks would answer with one.
+///
+/// Source: MCP 2025-11-25, `basic/utilities/tasks`, "Task Support and Handling".
+pub(super) fn without_task(line: &Bytes, method: &[u8], params: Option<&Bytes>) -> Option<Bytes> {
+    let may_have_task = matches!(method, b"sampling/createMessage" | b"elicitation/create");
+    let changes = params.filter(|_| may_have_task).and_then(|params| without(params, &["task"]).ok())?;
+    (!changes.is_empty()).then(|| applied(line, &changes).into())
 }
 
 /// The error for a request that mcpd forwards to no agent.
@@ -181,29 +182,20 @@ pub(super) fn read_input(Input { method, params, .. }: &Input) -> Result<ParsedR
     let named = one_line(&String::from_utf8_lossy(method));
     match ParsedRequest::read(method, params.as_ref()) {
         None => Err(format!("requires `{named}`, which mcpd does not forward")),
-        // A modern server may not require either (MCP 2026-07-28, `basic/patterns/mrtr`). Besides, the task could be another
-        // server's.
-        Some(Ok(parsed)) if parsed.capability == ClientCapability::Tasks || parsed.task.is_some() => {
-            Err(format!("requires `{named}` of tasks, which mcpd does not forward"))
-        }
         Some(Err(error)) => Err(format!("requires `{named}`, but it is malformed: {}", error.message)),
         Some(Ok(parsed)) => Ok(parsed),
     }
 }
 
-async fn reply_of(number: u64, mut replies: mpsc::Receiver<FromAgentMessage>) -> FromAgent {
-    FromAgent::Reply(number, replies.recv().await, replies)
-}
-
-async fn of_task(mut lines: mpsc::Receiver<Bytes>) -> FromAgent {
-    FromAgent::TaskNotification(lines.recv().await, lines)
+async fn next_message(number: u64, mut replies: mpsc::Receiver<FromAgentMessage>) -> FromAgent {
+    FromAgent { number, message: replies.recv().await, more: replies }
 }
 
 impl ServerRequests {
     /// `timeout` is the time limit for answers of agents.
     pub(super) fn new(server: Arc<str>, timeout: Duration) -> Self {
         let elicitations = Elicitations::default();
-        Self { server, timeout, open: Vec::new(), count: 0, waits: Vec::new(), elicitations, task_channel: None }
+        Self { server, timeout, open: Vec::new(), count: 0, waits: Vec::new(), elicitations }
     }
 
     /// The sessions with unanswered requests.
@@ -231,12 +223,12 @@ impl ServerRequests {
         self.waits.drain(..)
     }
 
-    /// Sends an agent a request for an input that a modern server requires for a call or a task.
+    /// Sends an agent a request for an input that a modern server requires for a call.
     pub(super) fn send_input(
         &mut self,
         wire: &mut Wire,
         recipient: &Recipient,
-        purpose: AnswerUse,
+        call_input: CallInput,
         Input { method, params, .. }: &Input,
         parsed: ParsedRequest,
     ) -> Result<(), ErrorObject> {
@@ -252,7 +244,7 @@ impl ServerRequests {
         // The token was read from the server's line, but the token to replace has to be a slice of this line.
         let meta = params.and_then(|params| members(&params, ["_meta"]).ok()).and_then(|[meta]| meta);
         let progress_token = progress_token::read(meta).unwrap_or_default();
-        self.send(wire, recipient, line, id, purpose, ParsedRequest { progress_token, ..parsed })
+        self.send(wire, recipient, line, id, AnswerUse::Call(call_input), ParsedRequest { progress_token, ..parsed })
     }
 
     /// Sends an agent a request, and restarts the time limits of the agent's calls.
@@ -277,10 +269,9 @@ impl ServerRequests {
         let (response_handle, replies) = ServerResponseHandle::new(&id, &self.server);
         let own_id = response_handle.id().clone();
         let (withdraw, withdrawn) = oneshot::channel();
-        let ParsedRequest { capability, progress_token, elicitation, task } = parsed;
-        let task = task.map(|request| TaskContext { request, instance: self.task_channel() });
+        let ParsedRequest { capability, progress_token, elicitation } = parsed;
         let bytes = line.len();
-        let request = ForwardedRequest { line, id, progress_token, capability, task, response_handle, withdrawn };
+        let request = ForwardedRequest { line, id, progress_token, capability, response_handle, withdrawn };
         if !to.send_request(Box::new(request)) {
             return Err(not_delivered(ErrorCode::Unavailable, "the agent has gone, or does not keep up", &self.server));
         }
@@ -293,56 +284,32 @@ impl ServerRequests {
         let (number, is_for_call) = (self.count, wire.extend_calls(*session));
         let session = *session;
         self.open.push(OpenRequest { number, id: own_id, session, bytes, answer_use, is_for_call, deadline, withdraw });
-        self.waits.push(reply_of(number, replies).boxed());
+        self.waits.push(next_message(number, replies).boxed());
         Ok(())
     }
 
-    fn task_channel(&mut self) -> TaskNotificationSender {
-        let waits = &mut self.waits;
-        let asker = self.task_channel.get_or_insert_with(|| {
-            let (asker, lines) = TaskNotificationSender::new();
-            waits.push(of_task(lines).boxed());
-            asker
-        });
-        asker.clone()
-    }
-
-    /// Forwards a message of an agent to the server. Returns an answer that is for a call or a task.
-    pub(super) fn handle_agent_message(&mut self, wire: &mut Wire, received: FromAgent) -> Option<InputAnswer> {
-        match received {
-            FromAgent::Reply(number, reply, replies) => self.replied(wire, number, reply, replies),
-            FromAgent::TaskNotification(line, lines) => {
-                // This table has a sender, so the channel stays open.
-                wire.try_queue_line(line?);
-                self.waits.push(of_task(lines).boxed());
-                None
-            }
-        }
-    }
-
-    fn replied(
+    /// Forwards a message of an agent to the server. Returns an answer that is for a call.
+    pub(super) fn handle_agent_message(
         &mut self,
         wire: &mut Wire,
-        number: u64,
-        reply: Option<FromAgentMessage>,
-        replies: mpsc::Receiver<FromAgentMessage>,
+        FromAgent { number, message, more }: FromAgent,
     ) -> Option<InputAnswer> {
         let index = self.open.iter().position(|open| open.number == number)?;
         // A person may be typing.
         wire.extend_calls(self.open[index].session);
         // An answer always precedes the end of the channel.
-        match reply? {
+        match message? {
             FromAgentMessage::Progress(line) => {
                 if self.open[index].answer_use == AnswerUse::Server {
                     wire.try_queue_line(line);
                 }
-                self.waits.push(reply_of(number, replies).boxed());
+                self.waits.push(next_message(number, more).boxed());
                 None
             }
             FromAgentMessage::Response(line) => {
                 let OpenRequest { id, answer_use, .. } = self.open.swap_remove(index);
-                if answer_use != AnswerUse::Server {
-                    return Some(InputAnswer { answer_use, response: Ok(line) });
+                if let AnswerUse::Call(input) = answer_use {
+                    return Some(InputAnswer { input, response: Ok(line) });
                 }
                 if !wire.try_queue_line(line) {
                     let why = "the answer was dropped, because the server does not read its input";
@@ -395,18 +362,21 @@ impl ServerRequests {
         let mut answers = Vec::new();
         for OpenRequest { id, answer_use, withdraw, .. } in self.open.extract_if(.., |open| is_over(open)) {
             let _ = withdraw.send(Withdrawal::Reason(reason));
-            if answer_use == AnswerUse::Server {
-                wire.try_queue_line(reply::error(Some(&id), &may_have_arrived_error(code, reason, &self.server)));
-            } else {
-                answers.push(InputAnswer { answer_use, response: Err(reason) });
+            match answer_use {
+                AnswerUse::Server => {
+                    wire.try_queue_line(reply::error(Some(&id), &may_have_arrived_error(code, reason, &self.server)));
+                }
+                AnswerUse::Call(input) => answers.push(InputAnswer { input, response: Err(reason) }),
             }
         }
         answers
     }
 
-    /// Ends requests of this purpose, because their answers are no longer needed.
-    pub(super) fn withdraw(&mut self, is_it: impl Fn(AnswerUse) -> bool, why: &'static str) {
-        for OpenRequest { withdraw, .. } in self.open.extract_if(.., |open| is_it(open.answer_use)) {
+    /// Ends requests for inputs of this call, because their answers are no longer needed.
+    pub(super) fn withdraw_for(&mut self, call: u64, why: &'static str) {
+        let is_for_it =
+            |open: &mut OpenRequest| matches!(open.answer_use, AnswerUse::Call(input) if input.call == call);
+        for OpenRequest { withdraw, .. } in self.open.extract_if(.., is_for_it) {
             let _ = withdraw.send(Withdrawal::Reason(why));
         }
     }

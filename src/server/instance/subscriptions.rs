@@ -10,7 +10,6 @@ mod listen;
 mod listen_state;
 mod resources;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -146,11 +145,6 @@ impl ServerSubscriptions {
     /// The last agent unsubscribes from a task of a modern server.
     pub(super) fn unsubscribe_task(&mut self, id: &Bytes) {
         self.listen_state.remove(&Topic::Task(id.clone()));
-    }
-
-    /// Replaces the tasks of legacy agents that a modern server has to report.
-    pub(super) fn set_legacy_tasks(&mut self, tasks: BTreeMap<Topic, Bytes>) {
-        self.listen_state.set_legacy_tasks(tasks);
     }
 
     /// The server reports that this task has ended: nothing more follows about it.

@@ -1,25 +1,8 @@
 //! Transport errors of requests to a server at a URL.
 
-use std::time::Duration;
-
 use crate::server::error::ServerError;
-use crate::server::lifecycle::MAX_RETRY_AFTER;
 use crate::server::messages::call::Failure;
-use crate::transport::http::{RequestError, is_busy, unprocessed};
-
-/// Delay before a lost poll of a task is repeated.
-const RETRY: Duration = Duration::from_secs(1);
-
-/// The delay before a request without effects may be repeated; `None` if a repetition does not help.
-pub(super) fn retry_delay(error: &RequestError) -> Option<Duration> {
-    match error {
-        RequestError::Interrupted { .. } => Some(RETRY),
-        RequestError::Status { status, retry_after, .. } if is_busy(*status) => {
-            Some(retry_after.unwrap_or_default().clamp(RETRY, MAX_RETRY_AFTER))
-        }
-        _ => None,
-    }
-}
+use crate::transport::http::{RequestError, unprocessed};
 
 /// The failure for the agent, and whether the server may have acted on the call.
 pub(super) fn failure(error: RequestError) -> (Failure, bool) {

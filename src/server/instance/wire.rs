@@ -293,11 +293,6 @@ impl Wire {
         unanswered.filter_map(|(id, pending)| Some((id, pending.call()?)))
     }
 
-    /// The number of calls that may create a task.
-    pub(super) fn creating_calls(&self) -> usize {
-        self.pending.iter().filter(|pending| pending.creates_task()).count()
-    }
-
     /// Every bridged call.
     pub(super) fn bridged_calls(&self) -> impl Iterator<Item = (u64, &PendingBridgedCall)> {
         self.pending.with_ids().filter_map(|(id, pending)| match pending {

@@ -41,11 +41,6 @@ pub struct User {
 }
 
 impl Agent {
-    /// The profile that it is connected to, if it is known.
-    pub(crate) fn profile(&self) -> Option<&Arc<str>> {
-        self.user.as_ref().map(|user| &user.profile)
-    }
-
     /// An agent that has only sent calls.
     pub(crate) fn from_call(session: u64, to: &SessionSender, era: Era) -> Self {
         Self { session, to: to.clone(), level: None, capabilities: Arc::default(), era, user: None }

@@ -61,11 +61,9 @@ impl TaskSubscribers {
         all.into_iter().filter(|id| self.remove(id, session)).collect()
     }
 
-    /// The subscribers of one task; with `profile`, only those of this profile.
-    pub(crate) fn of_task(&self, id: &[u8], profile: Option<&str>) -> impl Iterator<Item = &Agent> {
-        let is_of =
-            move |agent: &&Agent| profile.is_none_or(|profile| agent.profile().is_some_and(|own| **own == *profile));
-        self.0.get(id).into_iter().flat_map(BTreeMap::values).filter(is_of)
+    /// The subscribers of one task.
+    pub(crate) fn of_task(&self, id: &[u8]) -> impl Iterator<Item = &Agent> {
+        self.0.get(id).into_iter().flat_map(BTreeMap::values)
     }
 
     /// Removes a task that has ended or whose subscription the server refuses.
@@ -83,16 +81,14 @@ impl TaskSubscribers {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::agents::User;
     use super::super::call::SessionSender;
     use super::*;
     use crate::era::Era;
     use crate::server::stop_level::StopReceiver;
 
-    fn agent(session: u64, profile: &str) -> Agent {
-        let user = Some(Arc::new(User { profile: Arc::from(profile), uid: 1, is_guest: false }));
+    fn agent(session: u64) -> Agent {
         let (to, _) = SessionSender::channel(Arc::default(), StopReceiver::channel().1);
-        Agent { user, ..Agent::from_call(session, &to, Era::Modern) }
+        Agent::from_call(session, &to, Era::Modern)
     }
 
     #[test]
@@ -100,19 +96,16 @@ mod tests {
         let mut task_subscribers = TaskSubscribers::default();
         let [a, b] = ["a", "b"].map(Bytes::from);
         for (id, session) in [(&a, 1), (&a, 2), (&a, 2), (&b, 2)] {
-            task_subscribers.add(id, agent(session, "default"));
+            task_subscribers.add(id, agent(session));
         }
-        let sessions = |all: &TaskSubscribers, id: &[u8], profile| {
-            all.of_task(id, profile).map(|agent| agent.session).collect::<Vec<_>>()
-        };
-        assert_eq!(sessions(&task_subscribers, b"a", None), [1, 2]);
-        assert_eq!(sessions(&task_subscribers, b"a", Some("default")), [1, 2]);
-        assert!(sessions(&task_subscribers, b"a", Some("other")).is_empty());
-        assert!(sessions(&task_subscribers, b"c", None).is_empty());
+        let sessions =
+            |all: &TaskSubscribers, id: &[u8]| all.of_task(id).map(|agent| agent.session).collect::<Vec<_>>();
+        assert_eq!(sessions(&task_subscribers, b"a"), [1, 2]);
+        assert!(sessions(&task_subscribers, b"c").is_empty());
         assert!(!task_subscribers.remove(&a, 9) && !task_subscribers.remove(&a, 1) && !task_subscribers.remove(&a, 1));
         assert_eq!(task_subscribers.remove_from_all(2), [a.clone(), b]);
         assert!(task_subscribers.is_empty() && !task_subscribers.remove(&a, 2));
-        task_subscribers.add(&a, agent(1, "default"));
+        task_subscribers.add(&a, agent(1));
         task_subscribers.forget(b"a");
         assert!(task_subscribers.is_empty() && task_subscribers.remove_from_all(1).is_empty());
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::handle::ServerHandle;
 pub use crate::task_state::{TaskOperation, TaskState, unknown_task};
 
-/// A request about a task on behalf of a legacy agent. The server may have either era.
+/// A request about a task of a legacy server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegacyTaskRequest {
     /// The task's id, as text.
@@ -16,7 +16,7 @@ pub struct LegacyTaskRequest {
     pub operation: TaskOperation,
 }
 
-/// A request of a modern agent about a task. The server may have either era.
+/// A request about a task of a modern server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModernTaskRequest {
     /// The agent's id of the task.

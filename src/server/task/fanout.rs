@@ -34,7 +34,7 @@ impl ServerTask {
                 None => {}
             },
             SubscriptionChange::Task(TaskSubscriptionChange { id, begins: true, .. }) => {
-                if instance.subscribe_task(&id, agent.profile()) {
+                if instance.subscribe_task(&id) {
                     self.agents.task_subscribers.add(&id, agent);
                 }
             }
@@ -99,9 +99,8 @@ impl ServerTask {
             Recipients::Owner(LogOwner { to: Some(to), .. }) => return send(to),
             Recipients::Owner(LogOwner { session, to: None }) => vec![*session],
             Recipients::ResourceSubscribers(uri) => agents.resource_subscribers.concerned(uri).into_iter().collect(),
-            Recipients::TaskSubscribers { id, profile, ended } => {
-                let subscribers = agents.task_subscribers.of_task(id, profile.as_deref());
-                subscribers.for_each(|agent| send(&agent.to));
+            Recipients::TaskSubscribers { id, ended } => {
+                agents.task_subscribers.of_task(id).for_each(|agent| send(&agent.to));
                 if *ended {
                     agents.task_subscribers.forget(id);
                 }

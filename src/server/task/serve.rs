@@ -72,8 +72,6 @@ impl ServerTask {
             }
         });
         self.publisher.publish_complete_if(!offers_any);
-        let known = self.publisher.known();
-        instance.note_tools(&known.lists[ListKind::Tools]);
         self.release_parked(instance);
         match self.relay(instance, process).await {
             Ok(end) => end,

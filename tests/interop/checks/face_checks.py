@@ -37,7 +37,6 @@ LISTED_ONLY = "what is not listed is answered like what is denied"
 CHECKED = "mcpd reads what it needs for policy and routing"
 BOTH_ERAS = "mcpd speaks both eras"
 ONE_PAGE = "a list has one page"
-SHARED_TASKS = "a shared server does not learn that an agent runs tasks"
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,7 @@ LEGACY = Era(
         "shared": {
             "roots": "a shared server has no roots of an agent",
             "roots: list_changed": "a shared server has no roots of an agent",
-            "tools: list": "a server may list tools that depend on what an agent declares, such as roots and tasks",
-            "tasks of the client: sampling": SHARED_TASKS,
-            "tasks of the client: elicitation": SHARED_TASKS,
+            "tools: list": "a server may list tools that depend on what an agent declares, such as roots",
         },
     },
 )
@@ -107,8 +104,8 @@ MODERN = Era(
         "shared": {},
     },
 )
-# The tools that "tools: list" above is about.
-LOST_TOOLS = {"get-roots-list", "trigger-sampling-request-async", "trigger-elicitation-request-async"}
+# The tool that "tools: list" above is about.
+LOST_TOOLS = {"get-roots-list"}
 # A list of tasks is mcpd's own, since it has those of one agent; only the tasks in it are the server's.
 TASK_LIST_META = re.compile(r'(\{"tasks":\[.*\]),"_meta":\{\}\}')
 # What mcpd says of itself beside the server's name.

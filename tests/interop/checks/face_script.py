@@ -7,13 +7,10 @@ TEXT = "demo://resource/dynamic/text/7"
 TEMPLATE = "demo://resource/dynamic/text/{resourceId}"
 LONG = "trigger-long-running-operation"
 PROMPT = {"type": "ref/prompt", "name": "completable-prompt"}
-STAMP = "2026-01-01T00:00:00.000Z"
-CLIENT_TASK = {"taskId": "of the client", "status": "working", "ttl": 300000, "createdAt": STAMP, "lastUpdatedAt": STAMP, "pollInterval": 1}
 ABLE = {
     "roots": {"listChanged": True},
     "sampling": {"tools": {}, "context": {}},
     "elicitation": {"form": {}, "url": {}},
-    "tasks": {"list": {}, "cancel": {}, "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}},
     "experimental": {"x": {"y": 1.0}},
 }
 ROOTS = [{"uri": "file:///one", "name": "one"}, {"uri": "file:///two", "name": "ä", "_meta": {"x": 1.10}}]
@@ -29,8 +26,6 @@ class Agent:
         self.roots = 1
         self.lists = []
         self._expected = iter(expected)
-        # The outcome of the task that it made last.
-        self._outcome = None
 
     def list(self, client, method, params={}):
         self.lists.append(client.ask_until(next(self._expected, None), method, params))
@@ -41,23 +36,16 @@ class Agent:
             "roots/list": lambda _: {"result": {"roots": ROOTS[: self.roots]}},
             "sampling/createMessage": lambda request: self._sample(request["params"]),
             "elicitation/create": lambda request: self._elicit(request["params"]),
-            "tasks/get": lambda _: {"result": {**CLIENT_TASK, "status": "completed", "statusMessage": "done"}},
-            "tasks/result": lambda _: {"result": self._outcome},
         }
 
     def _sample(self, params):
         if "refuse" in json.dumps(params["messages"]):
             return {"error": {"code": -1, "message": "User rejected", "data": {"x": 1.10}}}
-        return self._as_asked(params, SAMPLE)
+        return {"result": SAMPLE}
 
     def _elicit(self, params):
-        return self._as_asked(params, {"action": "decline"} if params.get("mode") == "url" else FORM)
+        return {"result": {"action": "decline"} if params.get("mode") == "url" else FORM}
 
-    def _as_asked(self, params, outcome):
-        if "task" not in params:
-            return {"result": outcome}
-        self._outcome = outcome
-        return {"result": {"task": CLIENT_TASK}}
 
 
 def settle(client, feature):
@@ -344,16 +332,6 @@ def tasks_of_plain_tools(client, _):
     client.call("echo", {"message": "x"}, task={"ttl": 1})
 
 
-def sampling_as_task(client, _):
-    """tasks of the client: sampling"""
-    client.call("trigger-sampling-request-async", {"prompt": "mark", "maxTokens": 7})
-
-
-def elicitation_as_task(client, _):
-    """tasks of the client: elicitation"""
-    client.call("trigger-elicitation-request-async")
-
-
 def ping(client, _):
     """ping"""
     client.ask("ping")
@@ -452,8 +430,6 @@ FEATURES = [
     cancelled_tasks,
     unknown_tasks,
     tasks_of_plain_tools,
-    sampling_as_task,
-    elicitation_as_task,
     ping,
     unknown_methods,
     other_era,

@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager
 
 import anyio
 from mcp import ClientSession, McpError, StdioServerParameters, stdio_client, types
-from mcp.client.experimental.task_handlers import ExperimentalTaskHandlers
-from mcp.shared.experimental.tasks.in_memory_task_store import InMemoryTaskStore
 
 # The second root appears once the client has announced a change of its roots.
 ROOTS = [types.Root(uri="file:///one", name="one"), types.Root(uri="file:///two", name="two")]
@@ -22,12 +20,7 @@ class Agent:
         self.received = []
         # The params of every request.
         self.requests = []
-        # The ids of the tasks that it has made.
-        self.made = []
-        # Starts what goes on after an answer.
-        self.start = None
         self._roots = 1
-        self._tasks = InMemoryTaskStore()
 
     def callbacks(self, declares):
         """The handlers of server requests, which declare its capabilities."""
@@ -35,7 +28,6 @@ class Agent:
             "sampling": ("sampling_callback", self._sample),
             "elicitation": ("elicitation_callback", self._elicit),
             "roots": ("list_roots_callback", self._list_roots),
-            "tasks": ("experimental_task_handlers", self._task_handlers()),
         }
         return dict(every[capability] for capability in declares)
 
@@ -81,7 +73,7 @@ class Agent:
 
     def forget(self):
         """The notifications and requests so far."""
-        self.received, self.requests, self.made = [], [], []
+        self.received, self.requests = [], []
 
     async def change_roots(self):
         self._roots += 1
@@ -104,38 +96,6 @@ class Agent:
         content = {"name": "Ada", "integer": 7} if params.mode == "form" else None
         return types.ElicitResult(action="accept", content=content)
 
-    def _task_handlers(self):
-        """Whatever it is asked for as a task it answers after a while."""
-
-        def later(answer):
-            async def make(context, params, metadata):
-                task = await self._tasks.create_task(metadata)
-                self.made.append(task.taskId)
-                self.start(finish, task.taskId, answer, context, params)
-                return types.CreateTaskResult(task=task)
-
-            return make
-
-        async def finish(id, answer, context, params):
-            await anyio.sleep(0.1)
-            await self._tasks.store_result(id, await answer(context, params))
-            task = await self._tasks.update_task(id, status="completed")
-            notification = types.TaskStatusNotification(params=types.TaskStatusNotificationParams(**task.model_dump()))
-            await self.session.send_notification(types.ClientNotification(notification))
-
-        async def get(_context, params):
-            return types.GetTaskResult(**(await self._tasks.get_task(params.taskId)).model_dump())
-
-        async def get_result(_context, params):
-            return await self._tasks.get_result(params.taskId)
-
-        return ExperimentalTaskHandlers(
-            get_task=get,
-            get_task_result=get_result,
-            augmented_sampling=later(self._sample),
-            augmented_elicitation=later(self._elicit),
-        )
-
     async def _list_roots(self, _context):
         return types.ListRootsResult(roots=ROOTS[: self._roots])
 
@@ -149,11 +109,10 @@ async def connect(command, prefix, declares=()):
         with open(os.devnull, "w") as log:
             async with stdio_client(launched, errlog=log) as (read, write):
                 async with ClientSession(read, write, message_handler=agent.on_message, **agent.callbacks(declares)) as session:
-                    async with anyio.create_task_group() as later:
-                        agent.session, agent.start = session, later.start_soon
-                        await session.initialize()
-                        yield agent
-                        is_done = True
+                    agent.session = session
+                    await session.initialize()
+                    yield agent
+                    is_done = True
     except* anyio.BrokenResourceError:
         # What a server says while an agent leaves, the SDK has no place for.
         if not is_done:

@@ -4,7 +4,7 @@
 //   modules   the node_modules with the SDK
 //   command   what leads to the server on stdio
 //   prefix    what stands before the server's own names there
-//   declares  names of capabilities that the client has: sampling, elicitation, roots, tasks
+//   declares  names of capabilities that the client has: sampling, elicitation, roots
 
 const assert = require("node:assert");
 const { createRequire } = require("node:module");
@@ -15,7 +15,6 @@ const sdk = createRequire(`${config.modules}/`);
 const { Client } = sdk("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = sdk("@modelcontextprotocol/sdk/client/stdio.js");
 const types = sdk("@modelcontextprotocol/sdk/types.js");
-const { InMemoryTaskStore } = sdk("@modelcontextprotocol/sdk/experimental/tasks");
 
 const DOCUMENT = "demo://resource/static/document/features.md";
 const OTHER = "demo://resource/dynamic/text/7";
@@ -29,11 +28,9 @@ class Agent {
   constructor() {
     this.forget();
     this.roots = 1;
-    const tasks = { requests: { sampling: { createMessage: {} }, elicitation: { create: {} } } };
-    const all = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true }, tasks };
+    const all = { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } };
     const capabilities = Object.fromEntries(config.declares.map((name) => [name, all[name]]));
-    this.taskStore = config.declares.includes("tasks") ? new InMemoryTaskStore() : undefined;
-    this.client = new Client({ name: "features", version: "1" }, { capabilities, taskStore: this.taskStore });
+    this.client = new Client({ name: "features", version: "1" }, { capabilities });
     this.client.fallbackNotificationHandler = async (notification) => this.received.push(notification);
     this.client.onerror = (error) => this.strays.push(String(error));
     for (const name of config.declares) this.answers[name]();
@@ -43,38 +40,26 @@ class Agent {
   forget() {
     this.received = [];
     this.requests = [];
-    this.made = [];
     this.strays = [];
   }
 
   /** For each capability what answers the requests that come with it. */
   answers = {
     sampling: () =>
-      this.client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }, extra) => {
+      this.client.setRequestHandler(types.CreateMessageRequestSchema, ({ params }) => {
         this.requests.push(params);
         const content = { type: "text", text: `sampled: ${params.messages[0].content.text}` };
-        return this.answer(params, { role: "assistant", model: "none", content }, extra);
+        return { role: "assistant", model: "none", content };
       }),
     elicitation: () =>
-      this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }, extra) => {
+      this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }) => {
         this.requests.push(params);
         const content = params.mode === "url" ? {} : { content: { name: "Ada", integer: 7 } };
-        return this.answer(params, { action: "accept", ...content }, extra);
+        return { action: "accept", ...content };
       }),
     roots: () =>
       this.client.setRequestHandler(types.ListRootsRequestSchema, () => ({ roots: ROOTS.slice(0, this.roots) })),
-    // The SDK answers them from its store.
-    tasks: () => {},
   };
-
-  /** Answers with a result: at once, or, if a task is wanted, after a while. */
-  async answer(params, result, { taskStore }) {
-    if (!params.task) return result;
-    const task = await taskStore.createTask(params.task);
-    this.made.push(task.taskId);
-    pause(100).then(() => taskStore.storeTaskResult(task.taskId, "completed", result));
-    return { task };
-  }
 
   connect() {
     const [command, ...args] = config.command;
@@ -245,14 +230,6 @@ const features = {
     return [texts, agent.requests, refusal.code, required.mode, required.url, Boolean(required.elicitationId)];
   },
 
-  async sampling_as_task(agent) {
-    return asTask(agent, "trigger-sampling-request-async", { prompt: "mark", maxTokens: 7 });
-  },
-
-  async elicitation_as_task(agent) {
-    return asTask(agent, "trigger-elicitation-request-async");
-  },
-
   async roots(agent) {
     const one = await agent.texts("get-roots-list");
     agent.roots = 2;
@@ -279,14 +256,6 @@ const features = {
   },
 };
 
-/** What a tool says that has the agent make a task and asks it how that is until it has ended. */
-async function asTask(agent, tool, args) {
-  const text = (await agent.texts(tool, args)).join("\n");
-  assert(text.includes("[COMPLETED]"), text);
-  assert.strictEqual(agent.made.length, 1);
-  return text.replaceAll(agent.made[0], "the task");
-}
-
 async function main() {
   const agent = new Agent();
   await agent.connect();
@@ -299,8 +268,6 @@ async function main() {
     console.log(JSON.stringify(outcome));
   }
   await agent.client.close();
-  // It would wait for the last of its tasks to expire.
-  agent.taskStore?.cleanup();
 }
 
 main();

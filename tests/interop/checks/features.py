@@ -19,7 +19,6 @@ AS_IF_SHARED = (DIRECTLY, SHARED)
 
 # What an agent may declare, and what the daemon is to declare to a shared instance, whoever uses it.
 ALL_CAPABILITIES = ("sampling", "elicitation", "roots")
-WITH_TASKS = (*ALL_CAPABILITIES, "tasks")
 SHARED_CAPABILITIES = ("sampling", "elicitation")
 
 
@@ -186,16 +185,6 @@ async def url_elicitation(agent):
     return [text, agent.requests[0].url, agent.requests[0].elicitationId, refusal]
 
 
-async def sampling_as_task(agent):
-    """makes a task of the sample that it is asked for"""
-    return await _as_task(agent, "trigger-sampling-request-async", {"prompt": "mark", "maxTokens": 7})
-
-
-async def elicitation_as_task(agent):
-    """makes a task of the form that it is asked to fill in"""
-    return await _as_task(agent, "trigger-elicitation-request-async")
-
-
 async def roots(agent):
     """is asked for its roots, and again when they have changed"""
     one = await agent.text("get-roots-list")
@@ -224,22 +213,12 @@ ALL = [
     Feature(sampling, declares=ALL_CAPABILITIES),
     Feature(elicitation, declares=ALL_CAPABILITIES),
     Feature(url_elicitation, declares=ALL_CAPABILITIES),
-    # Only an instance of its own may ask for its tasks; there they are tools of their own.
-    *(Feature(check, NOT_SHARED, declares=WITH_TASKS) for check in [lists, sampling_as_task, elicitation_as_task]),
     Feature(lists, AS_IF_SHARED, declares=SHARED_CAPABILITIES),
     Feature(lists, NOT_SHARED),
     *map(Feature, [tools, resources, subscriptions, prompts, completion, logging, progress, list_changes, tasks]),
     # The last one: a server that was told of it never answers, so that for ever after it may be at this agent's call.
     Feature(cancellation),
 ]
-
-
-async def _as_task(agent, tool, arguments=None):
-    """What a tool says that has the agent make a task and asks it how that is until it has ended."""
-    text = await agent.text(tool, arguments)
-    (made,) = agent.made
-    assert "[COMPLETED]" in text, text
-    return text.replace(made, "the task")
 
 
 async def _have_updates(agent):

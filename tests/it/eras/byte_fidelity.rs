@@ -93,7 +93,7 @@ fn legacy_calls_get_the_members_that_the_modern_era_requires() {
 fn legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
     // Longer than any of the answers without it.
     let software = "x".repeat(1000);
-    let daemon = Setup::with(Era::Modern.server("new").flags(&format!("--tasks --server-name {software}"))).start();
+    let daemon = Setup::with(Era::Modern.server("new").flags(&format!("--server-name {software}"))).start();
     let mut agent = Agent::ready(&daemon);
     let answer = exchange(&mut agent, &call(Era::Modern, OTHER, "lean"));
     let received_line = received_line(&daemon, Era::Modern, "lean");
@@ -118,18 +118,6 @@ fn legacy_agent_is_not_sent_the_server_info_of_each_modern_result() {
         let id = agent.start_call("new__raw", &json!({"text": text, "answer": false}));
         let answer = agent.next_line().expect("an answer");
         assert_eq!(answer.trim_end(), format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{left}}}"#));
-    }
-
-    for arguments in [json!({"as_task": true, "id": "t", "silent": true}), json!({})] {
-        agent.start_request("tools/call", &json!({"name": "new__echo", "arguments": arguments, "task": {}}));
-        let made = agent.next_line().expect("an answer");
-        let id = serde_json::from_str::<Value>(&made).expect("JSON")["result"]["task"]["taskId"].clone();
-        assert!(id.is_string() && made.len() < 1000, "{made}");
-        for act in ["get", "list", "cancel", "result"] {
-            agent.start_request(&format!("tasks/{act}"), &json!({ "taskId": id }));
-            let answer = agent.next_line().expect("an answer");
-            assert!(answer.len() < 1000, "{act}: {answer}");
-        }
     }
 }
 

@@ -9,9 +9,7 @@ mod discovery;
 mod dual;
 mod era_cache;
 mod input_requests;
-mod legacy_tasks;
 mod log_levels;
-mod modern_tasks;
 mod multi_round_trip;
 mod pairs;
 mod refused_subscriptions;
@@ -20,7 +18,7 @@ mod resubscription;
 mod retry_connections;
 mod retry_outcomes;
 mod subscriptions;
-mod task_only_tools;
+mod tasks;
 mod url_elicitation;
 
 use std::rc::Rc;

@@ -288,18 +288,3 @@ fn restarted_server_answers_the_next_call() {
     expect_well(&mut agent);
     assert_eq!((front.calls("die"), &daemon.row("a")["restarts"]), (1, &json!(0)));
 }
-
-#[test]
-fn task_is_awaited_though_its_server_is_busy_now_and_then() {
-    let (front, daemon) = start_with(Answers::Json, "--tasks");
-    let mut agent = Agent::ready(&daemon);
-    let call = json!({"name": "a__echo", "arguments": {"as_task": true, "id": "t"}, "task": {}});
-    assert_eq!(result(&agent.request("tools/call", &call))["task"]["taskId"], "t");
-    front.intercept(|request| (request.rpc() == "tasks/get").then(|| Response::status(503).header("retry-after", "0")));
-    let waiting = agent.start_request("tasks/result", &json!({"taskId": "t"}));
-    until("it was busy twice", || (posts(&front, "tasks/get").len() == 2).then_some(()));
-    front.stop_intercepting();
-    arguments(&agent.call("a__finish_task", &json!({"id": "t", "quiet": true})));
-    assert_eq!(arguments(&agent.answer(&waiting))["id"], "t");
-    assert!(posts(&front, "tasks/get").iter().all(|request| request.header("mcp-name") == Some("t")));
-}

@@ -1,6 +1,6 @@
 //! Tasks of the modern era, for calls that request one by clients that support them.
 
-use serde_json::{Value, from_str, json};
+use serde_json::{Value, json};
 
 use super::modern::{CAPABILITIES, Request};
 use super::server::Server;
@@ -43,13 +43,10 @@ pub(crate) fn tell(server: &mut Server, id: &str) {
     server.subscriptions.task(&mut server.output, id, &members(task, id));
 }
 
-/// Creates a task for a call. Arguments: `id`; `ask` (input requests, or `true` for a default one);
-/// `fail` (end with `isError`); `poll_ms` (the poll interval); `silent`
-/// (report only what the tool `touch` reports); `ignore_cancel`; `deaf` (refuse `tasks/update`).
+/// Creates a task for a call. Arguments: `id`; `ask` (require an input).
 pub(crate) fn create(server: &mut Server, call: &Call) {
     let id = call.arguments["id"].to_string();
-    let asks = call.arguments["ask"] == true || call.arguments["ask"].is_object();
-    let status = if asks { "input_required" } else { "working" };
+    let status = if call.arguments["ask"] == true { "input_required" } else { "working" };
     let task = Task::new(status, call.echo_content());
     let members = members(&task, &id);
     server.tasks.all.insert(id, task);
@@ -65,11 +62,8 @@ pub(crate) fn request(server: &mut Server, request: &Request, params: &Value) {
     let Some(task) = server.tasks.all.get_mut(&id) else {
         return server.output.line(&error(request.id, -32602, "Failed to retrieve task: Task not found", ""));
     };
-    let is_silent = argument(task, "silent") == true;
     let line = match request.method {
         "tasks/get" => request.response(&format!("{{{}}}", members(task, &id))),
-        "tasks/cancel" if argument(task, "ignore_cancel") == true => request.response("{}"),
-        "tasks/update" if argument(task, "deaf") == true => error(request.id, -32603, "it hears nothing", ""),
         "tasks/cancel" => {
             task.end("cancelled", None);
             request.response("{}")
@@ -81,33 +75,25 @@ pub(crate) fn request(server: &mut Server, request: &Request, params: &Value) {
         _ => error(request.id, -32601, "Method not found", ""),
     };
     server.output.line(&line);
-    if request.method != "tasks/get" && !is_silent {
+    if request.method != "tasks/get" {
         tell(server, &id);
     }
-}
-
-/// An argument of the call that created a task.
-fn argument(task: &Task, key: &str) -> Value {
-    from_str::<Value>(task.result()).expect("JSON")["params"]["arguments"][key].clone()
 }
 
 fn members(task: &Task, id: &str) -> String {
     let more = match task.status() {
         "input_required" => {
             let who = json!({"who": {"method": "elicitation/create", "params": {"message": "Who?"}}});
-            let named = argument(task, "ask");
-            format!(r#","inputRequests":{}"#, if named.is_object() { named } else { who })
+            format!(r#","inputRequests":{who}"#)
         }
         "completed" => {
-            let is_error = if argument(task, "fail") == true { r#","isError":true"# } else { "" };
-            format!(r#","result":{{"content":[],"structuredContent":{}{is_error}}}"#, task.result())
+            format!(r#","result":{{"content":[],"structuredContent":{}}}"#, task.result())
         }
         "failed" => r#","error":{"code":-32050,"message":"it broke","data":{"n":1.10}}"#.to_owned(),
         _ => String::new(),
     };
     format!(
-        r#""zeta":1.10,"taskId":{id},"status":{},"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":{}{more}"#,
-        json!(task.status()),
-        argument(task, "poll_ms").as_u64().unwrap_or(50)
+        r#""zeta":1.10,"taskId":{id},"status":{},"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":null,"pollIntervalMs":50{more}"#,
+        json!(task.status())
     )
 }

@@ -221,7 +221,7 @@ impl Server {
                     self.output.line(&modern_tasks::refusal(id));
                 }
                 Some(call) => match &params["task"] {
-                    Value::Null if self.flags.task_only.contains(&call.name) => {
+                    Value::Null if legacy && self.flags.task_only.contains(&call.name) => {
                         self.output.line(&error(id, -32601, "it runs as a task only", ""));
                     }
                     Value::Null => tools::call(self, &call),
@@ -305,9 +305,6 @@ impl Server {
     }
 
     fn answered(&mut self, id: &str, line: &[u8]) {
-        if tasks::answered(self, id, line) {
-            return;
-        }
         if let Some(pending_requests) = self.pending_requests.remove(id)
             && !self.pending_requests.values().any(|other| other.call == pending_requests.call)
         {

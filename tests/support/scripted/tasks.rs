@@ -16,36 +16,18 @@ pub(crate) const TOOLS: [&str; 2] = ["finish_task", "forget_task"];
 pub(crate) struct Tasks {
     pub(crate) all: BTreeMap<String, Task>,
     made: u64,
-    /// Tasks that wait for responses of the client, by request id.
-    pending_inputs: BTreeMap<String, String>,
 }
 
 pub(crate) struct Task {
     status: String,
     ttl: String,
     result: String,
-    /// The kind of its end.
-    end: Ending,
-    /// Requests to the client, sent with `tasks/result`. The task waits for their responses.
-    asks: Vec<Value>,
-    answers: Vec<Value>,
     /// Does not answer `tasks/get`.
     mute: bool,
     /// Refuses cancellation.
     stubborn: bool,
-    /// Refuses `tasks/result` until it has ended.
-    no_wait: bool,
     /// Open `tasks/result` requests.
     waiting: Vec<String>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    Result,
-    /// A result with `isError`.
-    Refusal,
-    /// A JSON-RPC error.
-    Error,
 }
 
 /// The declared capability.
@@ -58,7 +40,7 @@ pub(crate) fn capability(cancels: bool) -> &'static str {
 }
 
 /// Creates a task for a call. Arguments: `id`; `status`; `early` (notify before the response);
-/// `ms` (complete after this time); `end` (`error` or `refusal`); `asks` (requests to the client); `no_wait`;
+/// `ms` (complete after this time);
 /// `delay` (answer after this many ms, even if cancelled).
 pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
     server.tasks.made += 1;
@@ -66,19 +48,13 @@ pub(crate) fn create(server: &mut Server, call: &Call, ttl: &Value) {
         Value::Null => format!("\"task-{}\"", server.tasks.made),
         id => id.to_string(),
     };
-    let asks = call.arguments["asks"].as_array().cloned().unwrap_or_default();
-    let status = if asks.is_empty() { "working" } else { "input_required" };
-    let status = call.arguments["status"].as_str().unwrap_or(status).to_owned();
+    let status = call.arguments["status"].as_str().unwrap_or("working").to_owned();
     let task = Task {
         status,
         ttl: ttl.to_string(),
         result: call.echo_content(),
-        end: Ending::of(&call.arguments["end"]),
-        asks,
-        answers: Vec::new(),
         mute: call.arguments["mute"] == true,
         stubborn: call.arguments["ignore_cancel"] == true,
-        no_wait: call.arguments["no_wait"] == true,
         waiting: Vec::new(),
     };
     let created = format!(r#"{{"task":{},"x-beside":1.0}}"#, task.object(&id));
@@ -113,12 +89,7 @@ pub(crate) fn request(server: &mut Server, method: &str, id: &str, params: &Valu
             server.output.line(&response(id, &object));
         }
         "tasks/result" if task.has_ended() => server.output.line(&task.answer_to(id, &task_id)),
-        "tasks/result" if task.no_wait => server.output.line(&error(id, -32603, "it has not ended", "")),
-        "tasks/result" => {
-            task.waiting.push(id.to_owned());
-            let asks = std::mem::take(&mut task.asks);
-            ask(server, &task_id, &asks);
-        }
+        "tasks/result" => task.waiting.push(id.to_owned()),
         _ => server.output.line(&error(id, -32601, "Method not found", "")),
     }
 }
@@ -138,36 +109,6 @@ pub(crate) fn finish(server: &mut Server, id: &str, status: &str, quiet: bool) {
     }
 }
 
-/// Sends the client these requests for a task.
-fn ask(server: &mut Server, task: &str, requests: &[Value]) {
-    for request in requests {
-        let question = format!("\"task-ask-{}\"", server.fresh());
-        let related = format!(r#""_meta":{{"io.modelcontextprotocol/related-task":{{"taskId":{task}}}}}"#);
-        let params = request["params"].as_object().map(|params| json!(params).to_string()).unwrap_or_default();
-        let rest = params.trim_start_matches('{').trim_end_matches('}').to_owned();
-        let comma = if rest.is_empty() { "" } else { "," };
-        server.output.line(&format!(
-            r#"{{"jsonrpc":"2.0","id":{question},"method":{},"params":{{{rest}{comma}{related}}}}}"#,
-            request["method"]
-        ));
-        server.tasks.pending_inputs.insert(question, task.to_owned());
-    }
-}
-
-/// Handles a response of the client to a task's request. The last response completes the task.
-pub(crate) fn answered(server: &mut Server, question: &str, line: &[u8]) -> bool {
-    let Some(id) = server.tasks.pending_inputs.remove(question) else { return false };
-    let answer: Value = serde_json::from_slice(line).expect("it was read before");
-    let answer = if answer["error"].is_null() { answer["result"].clone() } else { answer["error"].clone() };
-    let Some(task) = server.tasks.all.get_mut(&id) else { return true };
-    task.answers.push(answer);
-    if !task.has_ended() && !server.tasks.pending_inputs.values().any(|other| *other == id) {
-        task.result = json!(task.answers).to_string();
-        finish(server, &id, "completed", false);
-    }
-    true
-}
-
 /// The tools `finish_task` and `forget_task`.
 pub(crate) fn tool(server: &mut Server, call: &Call) {
     let id = call.arguments["id"].to_string();
@@ -175,27 +116,15 @@ pub(crate) fn tool(server: &mut Server, call: &Call) {
         server.tasks.all.remove(&id);
     } else {
         let status = call.arguments["status"].as_str().unwrap_or("completed").to_owned();
-        finish(server, &id, &status, call.arguments["quiet"] == true);
+        finish(server, &id, &status, false);
     }
     server.output.line(&call.echo());
-}
-
-impl Ending {
-    fn of(argument: &Value) -> Self {
-        match argument.as_str() {
-            Some("refusal") => Self::Refusal,
-            Some("error") => Self::Error,
-            _ => Self::Result,
-        }
-    }
 }
 
 impl Task {
     pub(crate) fn new(status: &str, result: String) -> Self {
         let (status, ttl) = (status.to_owned(), "null".to_owned());
-        let (end, asks, answers) = (Ending::Result, Vec::new(), Vec::new());
-        let (mute, stubborn, no_wait, waiting) = (false, false, false, Vec::new());
-        Self { status, ttl, result, end, asks, answers, mute, stubborn, no_wait, waiting }
+        Self { status, ttl, result, mute: false, stubborn: false, waiting: Vec::new() }
     }
 
     pub(crate) fn status(&self) -> &str {
@@ -228,15 +157,7 @@ impl Task {
 
     /// The response to `tasks/result`.
     fn answer_to(&self, request: &str, id: &str) -> String {
-        match self.end {
-            Ending::Error => error(request, -32007, "it broke", r#","data":{"zeta":1.10}"#),
-            Ending::Refusal => response(request, r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#),
-            Ending::Result => response(request, &self.result_of(id)),
-        }
-    }
-
-    fn result_of(&self, id: &str) -> String {
         let related = format!(r#""_meta":{{"io.modelcontextprotocol/related-task":{{"taskId":{id}}}}}"#);
-        format!(r#"{{"content":[],"structuredContent":{},{related}}}"#, self.result)
+        response(request, &format!(r#"{{"content":[],"structuredContent":{},{related}}}"#, self.result))
     }
 }

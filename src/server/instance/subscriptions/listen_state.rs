@@ -39,8 +39,6 @@ pub(super) struct ListenState {
     support: NotificationSupport,
     /// The topics of agents, each with its raw URI or id.
     topics: BTreeMap<Topic, Bytes>,
-    /// The tasks of legacy agents, which do not subscribe themselves, each with its raw id.
-    legacy_tasks: BTreeMap<Topic, Bytes>,
     /// The topics that the server has acknowledged last. mcpd assumes that the server accepts these again.
     known: BTreeSet<Topic>,
     /// Maximum number of new topics in one request, after the server has refused more.
@@ -63,7 +61,6 @@ impl Default for ListenState {
         Self {
             support: NotificationSupport::default(),
             topics: BTreeMap::new(),
-            legacy_tasks: BTreeMap::new(),
             known: BTreeSet::new(),
             max_new: None,
             waiting: Vec::new(),
@@ -138,15 +135,8 @@ impl ListenState {
         self.is_stale |= self.topics.insert(topic, raw.clone()).is_none();
     }
 
-    /// Replaces the tasks of legacy agents. The next request omits those that are gone.
-    pub(super) fn set_legacy_tasks(&mut self, tasks: BTreeMap<Topic, Bytes>) {
-        self.is_stale |= tasks.keys().any(|topic| !self.legacy_tasks.contains_key(topic));
-        self.legacy_tasks = tasks;
-    }
-
     pub(super) fn remove(&mut self, topic: &Topic) {
         self.known.remove(topic);
-        self.legacy_tasks.remove(topic);
         self.is_stale |= self.topics.remove(topic).is_some();
     }
 
@@ -194,7 +184,6 @@ impl ListenState {
     fn filter(&self) -> Filter {
         let NotificationSupport { changes, updates, tasks } = &self.support;
         let mut topics = self.topics.clone();
-        topics.extend(self.legacy_tasks.iter().map(|(topic, raw)| (topic.clone(), raw.clone())));
         let waiting = self.waiting().filter_map(Call::subscription);
         topics.extend(waiting.map(|own| (Topic::Resource(own.uri.clone()), own.raw.clone())));
         let mut more = self.max_new.unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! Tasks of modern agents at a modern server. They belong to no session: an agent with the id of a task may use the task.
+//! Tasks of a modern server. They belong to no session: an agent with the id of a task may use the task.
 //!
 //! Source: extension `io.modelcontextprotocol/tasks`, 2026-07-28.
 
@@ -14,32 +14,27 @@ use crate::task_state::TaskState;
 /// Maximum number of tasks. One more replaces the task that was reported least recently.
 const MAX_TASKS: usize = 1024;
 /// A task without a report for this long counts as ended, whatever its time to live.
-pub(super) const TTL_WITHOUT_REPORT: Duration = Duration::from_secs(60 * 60);
+const TTL_WITHOUT_REPORT: Duration = Duration::from_secs(60 * 60);
 
 /// The modern tasks of one instance, by the server's ids as text.
 #[derive(Debug, Default)]
 pub(super) struct ModernTasks(HashMap<Bytes, ModernTask>);
 
+/// A task that has not ended.
 #[derive(Debug)]
 struct ModernTask {
     /// The call that has created the task, or the first that has reported it.
     key: CallKey,
-    open: OpenTask,
-}
-
-/// The state of a task that has not ended.
-#[derive(Debug)]
-pub(super) struct OpenTask {
     /// When the server forgets the task.
-    pub(super) ends_at: Option<Instant>,
-    pub(super) noted_at: Instant,
+    ends_at: Option<Instant>,
+    noted_at: Instant,
     /// Keeps the instance, if the server has several.
-    pub(super) load: Option<LoadToken>,
+    _load: Option<LoadToken>,
 }
 
-impl OpenTask {
+impl ModernTask {
     /// When the task counts as ended without a report.
-    pub(super) fn until(&self) -> Instant {
+    fn until(&self) -> Instant {
         let silent_at = self.noted_at + TTL_WITHOUT_REPORT;
         self.ends_at.map_or(silent_at, |at| at.min(silent_at))
     }
@@ -60,17 +55,17 @@ impl ModernTasks {
             return None;
         }
         if let Some(task) = self.0.get_mut(&state.id) {
-            task.open.noted_at = now;
-            return Some(task.open.until());
+            task.noted_at = now;
+            return Some(task.until());
         }
         if self.0.len() == MAX_TASKS {
-            let stalest = self.0.iter().min_by_key(|(_, task)| task.open.noted_at).map(|(id, _)| id.clone());
+            let stalest = self.0.iter().min_by_key(|(_, task)| task.noted_at).map(|(id, _)| id.clone());
             stalest.iter().for_each(|id| self.end(id));
         }
         let ends_at = state.ttl.and_then(|ttl| now.checked_add(ttl));
-        let open = OpenTask { ends_at, noted_at: now, load: load.cloned() };
-        let until = open.until();
-        self.0.insert(state.id.clone(), ModernTask { key, open });
+        let task = ModernTask { key, ends_at, noted_at: now, _load: load.cloned() };
+        let until = task.until();
+        self.0.insert(state.id.clone(), task);
         Some(until)
     }
 
@@ -84,11 +79,6 @@ impl ModernTasks {
         self.0.retain(|_, task| task.key != key);
     }
 
-    /// Whether the task with this id is open.
-    pub(super) fn contains(&self, id: &[u8]) -> bool {
-        self.0.contains_key(id)
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -100,12 +90,12 @@ impl ModernTasks {
 
     /// When the next task counts as ended.
     pub(super) fn next_end(&self) -> Option<Instant> {
-        self.0.values().map(|task| task.open.until()).min()
+        self.0.values().map(ModernTask::until).min()
     }
 
     /// Forgets tasks that count as ended `now`.
     pub(super) fn expire(&mut self, now: Instant) {
-        self.0.retain(|_, task| task.open.until() > now);
+        self.0.retain(|_, task| task.until() > now);
     }
 }
 

@@ -1,15 +1,11 @@
 //! Tasks of legacy agents. A task belongs to one session and to the call that has created it. Pure.
 
-mod expiry;
-
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::bridge::{CompletedTask, TaskInputs};
-use crate::era::legacy_client_meta::LegacyClientMeta;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::server::messages::call::{CallKey, LoadToken, SessionSender};
 use crate::server::messages::tasks::TaskState;
@@ -38,15 +34,7 @@ pub(super) struct SessionTask {
     pub(super) to: Option<SessionSender>,
     /// The agent's progress token, raw.
     pub(super) token: Option<Bytes>,
-    pub(super) open: Option<OpenSessionTask>,
-    /// The cached result, if the server has answered without a task.
-    pub(super) completed: Option<Box<CompletedTask>>,
-    /// Inputs that a modern server requires of the agent.
-    pub(super) inputs: TaskInputs,
-    /// The agent that a modern server gets answers from.
-    pub(super) client_meta: Option<Arc<LegacyClientMeta>>,
-    /// A modern server has to report its status.
-    pub(super) is_subscribed: bool,
+    open: Option<OpenSessionTask>,
 }
 
 /// The state of a task that has not ended.
@@ -74,14 +62,10 @@ pub(super) struct SessionTasks {
     all: BTreeMap<u64, SessionTask>,
     by_id: HashMap<Bytes, u64>,
     open: usize,
-    /// Size of cached results.
-    cached_bytes: usize,
     /// Cancelled calls that may create a task: the key of such a task, and the key of the call.
     cancelled: VecDeque<(u64, CallKey)>,
     /// Notifications about tasks that are not known yet.
     early: VecDeque<EarlyNotification>,
-    /// Subscribed tasks were added, or have ended.
-    has_changed: bool,
     life: Arc<()>,
 }
 
@@ -106,13 +90,12 @@ impl SessionTask {
         open: Option<OpenSessionTask>,
     ) -> Self {
         let (id, raw_id) = (state.id.clone(), state.raw_id.clone());
-        let (completed, inputs, client_meta) = (None, TaskInputs::default(), None);
-        Self { id, raw_id, key, to, token, open, completed, inputs, client_meta, is_subscribed: false }
+        Self { id, raw_id, key, to, token, open }
     }
 
-    /// When its cached result expires.
-    fn cached_until(&self) -> Option<Instant> {
-        self.completed.as_ref().map(|completed| completed.until)
+    /// When it counts as ended.
+    fn until(&self) -> Option<Instant> {
+        self.open.as_ref()?.until
     }
 }
 
@@ -154,8 +137,6 @@ impl SessionTasks {
             self.forget(other);
         }
         self.open += usize::from(task.open.is_some());
-        self.has_changed |= task.is_subscribed;
-        self.cached_bytes += task.completed.as_ref().map_or(0, |completed| completed.bytes());
         self.by_id.insert(task.id.clone(), task_key);
         self.all.insert(task_key, task);
         true
@@ -183,7 +164,6 @@ impl SessionTasks {
             && task.open.take().is_some()
         {
             self.open -= 1;
-            self.has_changed |= task.is_subscribed;
         }
     }
 
@@ -192,24 +172,13 @@ impl SessionTasks {
         self.end(task_key);
         if let Some(task) = self.all.remove(&task_key) {
             self.by_id.remove(&task.id);
-            self.cached_bytes -= task.completed.map_or(0, |completed| completed.bytes());
         }
-    }
-
-    pub(super) fn get_mut(&mut self, task_key: u64) -> Option<&mut SessionTask> {
-        self.all.get_mut(&task_key)
-    }
-
-    /// The size of answers of agents that were not sent to the server yet.
-    pub(super) fn answer_bytes(&self) -> usize {
-        self.all_open().map(|task| task.inputs.bytes()).sum()
     }
 
     /// Removes the owner of a task. Returns the raw id if the task is open.
     pub(super) fn disown(&mut self, task_key: u64) -> Option<Bytes> {
         let task = self.all.get_mut(&task_key)?;
         task.to = None;
-        self.has_changed |= task.is_subscribed;
         if let Some(open) = &mut task.open {
             open.load = None;
             return Some(task.raw_id.clone());
@@ -235,16 +204,16 @@ impl SessionTasks {
         any.into_iter().flat_map(BTreeMap::values).filter(|task| task.open.is_some())
     }
 
-    /// The open tasks whose status the server has to report to their owner, if they may have changed since the last time.
-    pub(super) fn take_subscribed(&mut self) -> Option<impl Iterator<Item = &SessionTask>> {
-        let has_changed = std::mem::take(&mut self.has_changed);
-        has_changed.then(|| self.awaited().filter(|task| task.is_subscribed))
+    /// When the next task counts as ended.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        self.all_open().filter_map(SessionTask::until).min()
     }
 
-    /// Stops subscribing to this task, because the server refused.
-    pub(super) fn subscription_refused(&mut self, id: &[u8]) {
-        let task = self.by_id.get(id).and_then(|task_key| self.all.get_mut(task_key));
-        task.into_iter().for_each(|task| task.is_subscribed = false);
+    /// Ends tasks that have expired `now`.
+    pub(super) fn expire(&mut self, now: Instant) {
+        let is_over = |task: &SessionTask| task.until().is_some_and(|until| until <= now);
+        let over: Vec<_> = self.all.iter().filter(|(_, task)| is_over(task)).map(|(task_key, _)| *task_key).collect();
+        over.into_iter().for_each(|task_key| self.end(task_key));
     }
 
     /// Keeps a notification about an unknown task. Returns how many were dropped.

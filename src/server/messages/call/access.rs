@@ -123,8 +123,8 @@ pub trait ExposureView: Debug + Send + Sync {
     /// Changes whenever anything that is exposed changes.
     fn version(&self) -> u64;
 
-    /// Whether `target` of `server` is exposed now. `lists` are the server's present lists.
-    fn exposure(&self, server: &str, target: &AccessTarget, lists: Option<&Lists>) -> Exposure;
+    /// Whether `target` of `server` is exposed now to agents of `era`. `lists` are the server's present lists.
+    fn exposure(&self, server: &str, era: Era, target: &AccessTarget, lists: Option<&Lists>) -> Exposure;
 }
 
 /// The permission of one call to reach its server.
@@ -152,12 +152,13 @@ impl Access {
         if self.view.version() == self.version && self.lists == identity(lists) {
             return Exposure::Exposed;
         }
-        self.view.exposure(server, &self.target, Some(lists))
+        self.view.exposure(server, self.era, &self.target, Some(lists))
     }
 
     /// Whether the listener's policy now hides the target, regardless of the server's lists.
     pub(crate) fn is_hidden(&self, server: &str) -> bool {
-        self.view.version() != self.version && self.view.exposure(server, &self.target, None) == Exposure::Hidden
+        self.view.version() != self.version
+            && self.view.exposure(server, self.era, &self.target, None) == Exposure::Hidden
     }
 
     /// The error for an unknown target.

@@ -140,7 +140,9 @@ impl CallError {
             Failure::MalformedResponse => format!("the response of server `{server}` is invalid"),
             Failure::Status { reason, .. } => format!("server `{server}` gave no result: it {reason}"),
             Failure::UnknownResultType { what } => {
-                format!("server `{server}` answered with `{what}`, which this version of MCP does not have")
+                format!(
+                    "server `{server}` answered with a result of type `{what}`, which the agent's version of MCP does not have"
+                )
             }
             Failure::InputUnavailable { why } => format!("server `{server}` {why}"),
             Failure::TaskIdTaken => format!("server `{server}` has made a task with an id that another task has"),

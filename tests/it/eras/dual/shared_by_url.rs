@@ -48,6 +48,22 @@ fn pair(legacy: bool, modern: bool) -> Vec<(String, String)> {
     all.into_iter().filter(|one| one.2).map(|(purpose, version, _)| (purpose.to_owned(), version.to_owned())).collect()
 }
 
+/// Only the legacy era requires a task of the tool.
+#[test]
+fn tool_that_requires_a_task_of_legacy_agents_is_called_without_one_by_modern_agents() {
+    let place = Place::new();
+    let front = Front::start(&place, "s", "--era dual --tasks --task-only build", Behavior::dual());
+    let daemon = Setup::with(front.server()).start_in(&place);
+    let mut legacy = Agent::ready(&daemon);
+    let created = legacy.request("tools/call", &json!({"name": "s__build", "arguments": {}, "task": {}}));
+    assert!(result(&created)["task"]["taskId"].is_string(), "{created}");
+    let mut modern = Agent::modern(&daemon, &json!({}));
+    until("it is listed", || modern.tools().contains(&"s__build".to_owned()).then_some(()));
+    let answer = modern.call("s__build", &json!({"n": 1.5}));
+    assert!(was_modern(&answer) && arguments(&answer)["n"] == 1.5, "{answer}");
+    assert!(legacy.tools().contains(&"s__build".to_owned()));
+}
+
 /// Case J6.
 #[test]
 fn agents_of_each_era_are_served_natively_at_once() {

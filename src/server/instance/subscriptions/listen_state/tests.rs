@@ -146,22 +146,3 @@ fn stream_has_tasks_until_they_have_ended() {
     silent.add(a, &Bytes::from("\"a\""));
     assert_eq!(request(&mut silent, 1, now).as_deref(), Some(r#"{"toolsListChanged":true}"#));
 }
-
-#[test]
-fn stream_has_the_open_tasks_of_legacy_agents() {
-    let (mut stream, now) = (of(false, true), Instant::now());
-    let tasks = |ids: &[&'static str]| {
-        let topic = |id: &&'static str| (Topic::Task(Bytes::from(*id)), Bytes::from(format!("\"{id}\"")));
-        ids.iter().map(topic).collect::<BTreeMap<_, _>>()
-    };
-    stream.set_legacy_tasks(tasks(&["a", "b"]));
-    assert_eq!(request(&mut stream, 1, now).as_deref(), Some(r#"{"taskIds":["a","b"]}"#));
-    assert!(stream.acknowledged(1, now).is_some());
-    stream.set_legacy_tasks(tasks(&["b"]));
-    assert_eq!(stream.next_action(now), ListenAction::Nothing, "an ended task needs no new request");
-    stream.set_legacy_tasks(tasks(&["b", "c"]));
-    assert_eq!(request(&mut stream, 2, now).as_deref(), Some(r#"{"taskIds":["b","c"]}"#));
-    assert!(stream.acknowledged(2, now).is_some());
-    stream.remove(&Topic::Task("c".into()));
-    assert_eq!(stream.next_action(now), ListenAction::Nothing, "a refused task, too");
-}

@@ -125,32 +125,6 @@ fn early_notifications_are_limited() {
 }
 
 #[test]
-fn cached_results_are_evicted_and_expire() {
-    let (mut tasks, now) = (SessionTasks::default(), Instant::now());
-    let cached = |id: &str, session, seconds| {
-        let ttl = Duration::from_secs(seconds);
-        let completed =
-            CompletedTask::new(id, &Bytes::from("{}"), ttl, now, std::time::SystemTime::UNIX_EPOCH).expect("an object");
-        SessionTask { completed: Some(Box::new(completed)), ..task(id, session, None) }
-    };
-    let size = cached("a", 7, 1).completed.expect("it is cached").bytes();
-    for (task_key, id, session) in [(1, "a", 7), (2, "b", 8), (3, "c", 8)] {
-        tasks.evict_cached(session, size, 3 * size);
-        assert!(tasks.add(task_key, cached(id, session, task_key)));
-    }
-    assert_eq!(tasks.next_end(), Some(now + Duration::from_secs(1)));
-    tasks.evict_cached(8, size, 3 * size);
-    assert!(tasks.of(7, b"a").is_some() && tasks.of(8, b"b").is_none(), "its own goes first");
-    tasks.evict_cached(9, size, 2 * size);
-    assert!(tasks.of(7, b"a").is_none() && tasks.of(8, b"c").is_some(), "or else the oldest");
-    tasks.expire(now + Duration::from_secs(2));
-    assert!(tasks.of(8, b"c").is_some());
-    tasks.expire(now + Duration::from_secs(3));
-    assert!(tasks.of(8, b"c").is_none() && tasks.next_end().is_none() && tasks.cached_bytes == 0);
-    tasks.evict_cached(7, size, 0);
-}
-
-#[test]
 fn tasks_live_as_long_as_their_instance() {
     let tasks = SessionTasks::default();
     let life = tasks.life();

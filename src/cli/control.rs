@@ -156,10 +156,13 @@ async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
     }
 }
 
-/// The shape of `--json`.
+/// The state that the server or tool has reached. The exit code is 1 unless `done`.
 #[derive(Serialize)]
-struct Shape<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JsonReport<'a> {
+    /// Name of the server.
     server: &'a str,
+    /// With `mcpd health`: `up` or `down`, if its health is overridden.
     #[serde(skip_serializing_if = "Option::is_none")]
     health_override: Option<&'static str>,
     #[serde(flatten)]
@@ -195,7 +198,7 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
     }
     match with_spinner(|| activity.clone(), admin::control(&socket, action, server)).await {
         Ok(result) if as_json => {
-            let printed = json::print(&Shape { server, health_override, result: &result });
+            let printed = json::print(&JsonReport { server, health_override, result: &result });
             if result.done { printed } else { ExitCode::from(FAILED) }
         }
         Ok(ControlReport { tool, state, done: true, .. }) => {

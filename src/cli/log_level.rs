@@ -19,9 +19,11 @@ pub(super) struct LogLevel {
     json: bool,
 }
 
-/// The shape of `--json`.
+/// The log filter.
 #[derive(Serialize)]
-struct Shape {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JsonReport {
+    /// The log filter in effect.
     filter: String,
 }
 
@@ -31,7 +33,7 @@ pub(super) async fn run(directory: &RuntimeDir, LogLevel { filter, json }: &LogL
         return fail(USAGE, error);
     }
     match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
-        Ok(filter) if *json => json::print(&Shape { filter }),
+        Ok(filter) if *json => json::print(&JsonReport { filter }),
         Ok(filter) => print(filter + "\n"),
         Err(error @ AdminError::Refused(_)) => fail(USAGE, error),
         Err(error) => admin_failure(&error),

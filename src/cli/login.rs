@@ -4,7 +4,7 @@
 
 mod browser;
 pub(super) mod daemon;
-mod list;
+pub(super) mod list;
 mod paste;
 
 use std::path::PathBuf;

@@ -1,24 +1,23 @@
 //! The report on the resource limits of a server.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::config::{Launch, Limits, ServerConfig};
 use crate::server::Enforcement;
 
 /// Resource limits of each instance of a server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LimitsReport {
     /// Maximum memory, in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_max: Option<usize>,
     /// Maximum number of processes and threads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks_max: Option<usize>,
     /// `enforced` or `not enforced`; absent before the first start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Why they are not enforced, on one line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 

@@ -7,6 +7,7 @@ use crate::server::RemoteTransport;
 
 /// The connection to a server with a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RemoteReport {
     /// Scheme, host and port of the URL. Path and query are omitted, because they may be secret.
     pub origin: String,

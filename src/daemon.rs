@@ -200,15 +200,11 @@ pub async fn run(
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let state = ConfigState::new(loaded.stamps.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
-    let watched = watch::Sender::new(loaded.files.clone());
-    let watcher =
-        config.daemon.watch.then(|| files::run(watched.subscribe(), files.is_empty(), Arc::clone(&signals.reload)));
+    let watcher = config.daemon.watch.then(|| files::run(state.clone(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();
     let reload = Reload {
         environment: Environment::default(),
         files,
-        accepted: loaded.files.clone(),
-        watched,
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),
         manager: manager.clone(),

@@ -2,21 +2,17 @@
 //!
 //! New fields have defaults, so `mcpd status` and the daemon may be of different versions.
 
-mod limits;
-mod remote;
-
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-pub use self::limits::LimitsReport;
-pub use self::remote::RemoteReport;
 use super::view::{Member, View};
 use crate::catalog::Exposure;
+use crate::config::{Launch, Limits, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::lifecycle::{State, StateName};
-use crate::server::{SandboxReport, ServerHandle, ServerSnapshot, UnansweredCounts};
+use crate::server::{Enforcement, RemoteTransport, SandboxReport, ServerHandle, ServerSnapshot, UnansweredCounts};
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -192,6 +188,32 @@ pub struct InstanceReport {
     pub restarts: u64,
 }
 
+/// The connection to a server with a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RemoteReport {
+    /// Scheme, host and port of the URL. Path and query are omitted, because they may be secret.
+    pub origin: String,
+    /// `streamable http` or `http+sse`, while an instance runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
+}
+
+/// Resource limits of each instance of a server.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LimitsReport {
+    /// Maximum memory, in bytes.
+    pub memory_max: Option<usize>,
+    /// Maximum number of processes and threads.
+    pub tasks_max: Option<usize>,
+    /// `enforced` or `not enforced`; absent before the first start.
+    pub state: Option<String>,
+    /// Why they are not enforced, on one line.
+    pub reason: Option<String>,
+}
+
 /// Details of a state.
 struct Condition {
     reason: Option<String>,
@@ -277,7 +299,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         missed_pings: published.unanswered().pings,
         missed_calls: published.unanswered().calls,
         answers: None,
-        remote: remote::of(config, published.remote),
+        remote: remote_of(config, published.remote),
         protocol: published.protocol.map(str::to_owned),
         eras: published.eras.iter().map(|era| era.word().to_owned()).collect(),
         software: published.software.clone(),
@@ -302,7 +324,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.unanswered_discovers,
         sandbox: published.sandbox.clone(),
-        limits: limits::of(config, published.limits.as_ref()),
+        limits: limits_of(config, published.limits.as_ref()),
         update_error: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.as_ref().map(ToString::to_string),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
@@ -317,4 +339,24 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
 
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn remote_of(config: &ServerConfig, transport: Option<RemoteTransport>) -> Option<RemoteReport> {
+    let Ok(Launch::Remote(remote)) = &config.launch else { return None };
+    Some(RemoteReport { origin: remote.shown_origin(), transport: transport.map(|it| it.words().to_owned()) })
+}
+
+/// The limits of a server; `None` if it has none, or has a URL and so no local process.
+fn limits_of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
+    let limits @ Limits { memory_max, tasks_max } = config.settings.limits();
+    if limits == Limits::default() || matches!(config.launch, Ok(Launch::Remote(_))) {
+        return None;
+    }
+    let (state, reason) = match enforcement {
+        None => (None, None),
+        Some(Enforcement::Enforced) => (Some("enforced"), None),
+        Some(Enforcement::NotEnforced(reason)) => (Some("not enforced"), Some(reason.to_string())),
+    };
+    let state = state.map(str::to_owned);
+    Some(LimitsReport { memory_max, tasks_max, state, reason })
 }

@@ -34,7 +34,9 @@ pub(super) struct State {
 impl State {
     /// The files that were read last, valid or not.
     pub(super) fn last_read(&self) -> &[Stamp] {
-        self.rejected.as_ref().map_or(&self.stamps, |rejected| &rejected.stamps)
+        // Without any, reading itself has failed.
+        let rejected = self.rejected.as_ref().filter(|rejected| !rejected.stamps.is_empty());
+        rejected.map_or(&self.stamps, |rejected| &rejected.stamps)
     }
 }
 

@@ -51,7 +51,7 @@ use self::reload::Reload;
 use self::status::ConnectedAgent;
 use crate::admin;
 use crate::admin::report::{AgentReport, ProfileReport, Report};
-use crate::calls;
+use crate::calls::History;
 use crate::config::interpolate::Environment;
 use crate::config::{DaemonConfig, LoadedConfig, size};
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
@@ -76,15 +76,12 @@ const MAX_SESSIONS: usize = 4096;
 const LAST_SERVERS: Duration = Duration::from_secs(5);
 /// Time for sessions to write their last answers, which have a shorter limit of their own.
 const LAST_SESSIONS: Duration = Duration::from_secs(1);
-/// Time for the last calls to be written to their file, which has a shorter limit of its own.
-const LAST_CALLS: Duration = Duration::from_secs(1);
 /// Capacity of the queue of reload requests; further operators wait.
 const RELOAD_QUEUE: usize = 16;
 
 /// The record of calls, and the log.
 struct Logs {
-    calls: calls::Log,
-    reader: calls::Reader,
+    calls: History,
     log: logging::Control,
 }
 
@@ -115,7 +112,7 @@ struct Daemon {
     /// Limits warnings that a peer can cause.
     warnings: Arc<logging::Limiter>,
     operator: admin::Access,
-    calls: calls::Log,
+    calls: History,
     log: logging::Control,
     config: ConfigState,
 }
@@ -186,8 +183,7 @@ pub async fn run(
     let mut lock = directory.lock()?;
     let loaded = Arc::new(loaded);
     let config = &loaded.config;
-    let (calls, reader, keeper) =
-        calls::start(config.daemon.calls.clone()).map_err(failed("start the history of calls"))?;
+    let calls = History::new(config.daemon.calls.clone());
     let logins = process::logins();
     let mut host = server_context(&config.daemon, inherited, cgroups, logins.clone());
     host.sandbox.protected.own.push(directory.path().to_owned());
@@ -200,22 +196,18 @@ pub async fn run(
     let (manager, servers_ended) = Manager::spawn(setup, config.servers.clone(), config.profiles.clone())?;
     let state = ConfigState::new(loaded.stamps.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
-    let watched = watch::Sender::new(loaded.files.clone());
-    let watcher =
-        config.daemon.watch.then(|| files::run(watched.subscribe(), files.is_empty(), Arc::clone(&signals.reload)));
+    let watcher = config.daemon.watch.then(|| files::run(state.clone(), Arc::clone(&signals.reload)));
     let limits = config.daemon.clone();
     let reload = Reload {
         environment: Environment::default(),
         files,
-        accepted: loaded.files.clone(),
-        watched,
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),
         manager: manager.clone(),
         prepare_sockets,
         state: state.clone(),
     };
-    let logs = Logs { calls, reader, log };
+    let logs = Logs { calls: calls.clone(), log };
     let stop = signals.stopping.receiver.clone();
     let stopping = signals.stopping;
     let config = state;
@@ -232,8 +224,8 @@ pub async fn run(
     let ended = daemon.serve(&mut upkeep, requests, servers_ended).await;
     // No session is left to end a call, and no server to begin a renewal.
     let renewals = OptionFuture::from(logins.as_ref().map(Logins::settled));
-    let (called, settled) = join(timeout(LAST_CALLS, keeper.finish()), renewals).await;
-    warn_of_unfinished(called.is_ok(), settled != Some(false));
+    let (has_recorded_calls, settled) = join(calls.finish(), renewals).await;
+    warn_of_unfinished(has_recorded_calls, settled != Some(false));
     // Releases the lock: from here on another daemon may serve the directory.
     drop(upkeep);
     ended
@@ -268,7 +260,7 @@ impl Daemon {
         let (reloads, received_reloads) = mpsc::channel(RELOAD_QUEUE);
         let operator = admin::Access {
             queries,
-            calls: logs.reader,
+            calls: logs.calls.clone(),
             view: manager.view(),
             manager: manager.clone(),
             reloads,

@@ -1,24 +1,23 @@
 //! The `calls` method: sends records of calls to an operator.
 
 use std::io;
+use std::time::Duration;
 
-use futures_util::{SinkExt, StreamExt};
-use tokio::sync::mpsc;
+use futures_util::{FutureExt, SinkExt, StreamExt};
+use tokio::time::sleep;
 
-use super::operator::{Access, Operator, event, refuse, refuse_overload, respond, send, stopping, unknown_server};
+use super::operator::{Access, Operator, event, refuse, refuse_overload, respond, send, unknown_server};
 use super::{AdminEvent, Answer, CallsRequest, CallsSummary};
-use crate::calls::{CallEvent, Filter};
+use crate::calls::{CallEvent, Filter, Subscription};
 
-/// Records between two flushes.
-const BURST: usize = 64;
+/// Pause after each batch, so that following costs little while many calls end.
+const BATCH_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Answers request `id`. With `follow` it returns when the operator sends another message or disconnects.
 pub(super) async fn answer(operator: &mut Operator, id: u64, request: CallsRequest, access: &Access) -> io::Result<()> {
     let CallsRequest { last, server, tool, follow } = request;
     let filter = Filter { server: server.clone(), tool };
-    let Some(history) = access.calls.read(last, filter, follow).await else {
-        return refuse(operator, Some(id), stopping()).await;
-    };
+    let history = access.calls.read(last, filter, follow);
     if follow && history.subscription.is_none() {
         return refuse_overload(operator, id).await;
     }
@@ -39,24 +38,25 @@ pub(super) async fn answer(operator: &mut Operator, id: u64, request: CallsReque
 }
 
 /// Sends new records without a timeout. An operator that stops reading loses records and occupies a subscription.
-async fn follow_calls(operator: &mut Operator, mut subscription: mpsc::Receiver<CallEvent>) -> io::Result<()> {
-    let mut burst = Vec::with_capacity(BURST);
+async fn follow_calls(operator: &mut Operator, mut subscription: Subscription) -> io::Result<()> {
     loop {
-        let count = tokio::select! {
-            count = subscription.recv_many(&mut burst, BURST) => count,
+        let mut next = tokio::select! {
+            next = subscription.next() => next,
             // A follower sends nothing more: this is the end of the connection.
-            _ = operator.next() => 0,
+            _ = operator.next() => None,
         };
-        if count == 0 {
+        if next.is_none() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        for received in burst.drain(..) {
+        while let Some(received) = next {
             let message = match received {
                 CallEvent::Entry(entry) => AdminEvent::Call(Box::new((&*entry).into())),
                 CallEvent::Missed(missed) => AdminEvent::Missed(missed),
             };
             operator.feed(event(message)).await?;
+            next = subscription.next().now_or_never().flatten();
         }
         operator.flush().await?;
+        sleep(BATCH_INTERVAL).await;
     }
 }

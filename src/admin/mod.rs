@@ -32,6 +32,7 @@ mod serve;
 mod tools;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 pub use self::client::{
     AdminError, FeedItem, ServerAction, calls, check, control, log_level, logs, reload, status, tools,
@@ -55,47 +56,40 @@ struct Request {
 }
 
 /// Parameters of all methods.
+#[skip_serializing_none]
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Params {
     /// Version of the client.
     version: String,
     /// With `calls`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     calls: Option<CallsRequest>,
     /// With `log_level`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     filter: Option<String>,
     /// With `logs`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     logs: Option<LogsRequest>,
     /// With `tools`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     tools: Option<ToolsRequest>,
     /// With `reload`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     environment: Option<EnvironmentChanges>,
     /// With `restart`, `enable` and `disable`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     server: Option<String>,
     /// With `disable`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     stop: bool,
     /// With `enable` and `disable`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     tool: Option<String>,
 }
 
 /// Selects call records.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallsRequest {
     /// Maximum number of existing records.
     pub last: usize,
     /// Only this server.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// Only this tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<ToolFilter>,
     /// Also sends records of calls that end later, until the connection closes.
     pub follow: bool,
@@ -109,6 +103,7 @@ pub struct CallsSummary {
 }
 
 /// Selects stderr lines of servers.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogsRequest {
@@ -126,15 +121,14 @@ pub struct LogsRequest {
 pub struct LogsSummary {}
 
 /// Selects tools.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolsRequest {
     /// The profile whose view decides what is hidden. Default: the default profile.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// An exposed name or `SERVER/TOOL`. Only matching tools are sent, with their definitions. An exposed name that no agent
     /// sees matches the hidden tools that could be exposed under it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::channel::Channel;
 use super::report::{ReloadReport, Report};
 use super::{AdminEvent, Answer, DaemonMessage, EnvironmentChanges, Notification, Request, Response};
-use crate::calls;
+use crate::calls::History;
 use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply::{ErrorObject, INVALID_PARAMS};
 use crate::logging::BadFilter;
@@ -50,7 +50,7 @@ pub(crate) struct ReloadRequest {
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     pub(crate) queries: mpsc::Sender<Query>,
-    pub(crate) calls: calls::Reader,
+    pub(crate) calls: History,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) manager: Manager,
     pub(crate) reloads: mpsc::Sender<ReloadRequest>,

@@ -3,12 +3,15 @@
 //! Fields are added, never renamed, so that an `mcpd` can read reports of older and newer daemons.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 pub use crate::manager::report::{InstanceReport, RemoteReport, ServerReport};
 pub use crate::server::lifecycle::StateName;
 
 /// The daemon's state at one moment. Times are in milliseconds, sizes in bytes.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// Version of the daemon that answered.
     pub version: String,
@@ -19,15 +22,14 @@ pub struct Report {
     /// `true` once every first start attempt has ended or the first-list deadline has passed.
     pub settled: bool,
     /// The last configuration read, if it is invalid.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload_refused: Option<RejectedConfigReport>,
     /// Files of the active configuration. A directory's digest covers the names in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileReport>,
-    /// Files whose content has changed since. The client fills this in, because a disk may hang.
+    /// Files whose content has changed since. The command fills this in, because a disk may hang.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files_changed: Vec<String>,
-    /// Runtime directories of other daemons of the same user. The client fills this in.
+    /// Runtime directories of other daemons of the same user. The command fills this in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_daemons: Vec<String>,
     /// Configured servers, in file order.
@@ -39,35 +41,34 @@ pub struct Report {
 }
 
 /// A configuration file, as it was read.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FileReport {
     /// Absolute path.
     pub path: String,
     /// SHA-256 of the content, in hexadecimal; absent if the file did not exist.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
 }
 
 /// One connected agent.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AgentReport {
     /// Connection number, counted since the daemon started.
     pub session: u64,
     /// Profile of the socket.
     pub profile: String,
     /// Process id at connect time, if the kernel reported it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
     /// User id at connect time.
     pub uid: u32,
     /// `name version` from its `clientInfo`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The server whose face it uses; absent for an agent that uses the aggregate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// Negotiated protocol version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Time since it connected.
     pub connected_ms: u64,
@@ -83,6 +84,7 @@ pub struct AgentReport {
 
 /// One agent socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProfileReport {
     /// Profile name; `default` for `mcp.sock`.
     pub name: String,
@@ -102,23 +104,26 @@ pub struct ProfileReport {
 }
 
 /// A quota of the agents of a profile.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct QuotaReport {
     /// Its key: `max_agents`, `max_calls`, `rate` or `max_bytes`.
     pub key: String,
     /// The guest whose agents have it. Absent if all agents of the profile have it together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// The configured limit.
     pub limit: usize,
     /// What is in use now. Absent for `rate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<usize>,
     /// Connections and calls that were refused, and connections that were closed, since the profile exists.
     pub refused: u64,
 }
 
 /// One line that a server wrote to stderr.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LineReport {
     /// When the daemon read it: RFC 3339, in UTC, with milliseconds.
     pub time: String,
@@ -126,42 +131,41 @@ pub struct LineReport {
     pub server: String,
     /// Process id of the instance.
     pub pid: u32,
-    /// As in [`InstanceReport`]: tells several instances of a server apart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// As in `instances` of `mcpd status`: identifies one of several instances.
     pub purpose: Option<String>,
     /// The unchanged text. A line over 64 KiB is cut there and ends with `…`.
     pub text: String,
 }
 
 /// One tool that a server lists, visible to agents of the profile or not.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ToolReport {
     /// Configured name of the server.
     pub server: String,
     /// The server's name for the tool.
     pub tool: String,
     /// Exposed name, if agents see the tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Unchanged description, cut at 500 characters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Estimated number of model tokens that the tool costs an agent that sees it.
     pub tokens: usize,
     /// Why agents do not see the tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<HiddenReport>,
     /// Why agents of MCP 2026-07-28 do not see a tool that others see: `task_only`, as it can only be called as a task of a server that
     /// speaks an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_from_modern: Option<String>,
     /// The server's unchanged definition, as JSON text. Present if the request named the tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<String>,
 }
 
 /// Why agents do not see a tool.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct HiddenReport {
     /// One of:
     ///
@@ -174,15 +178,14 @@ pub struct HiddenReport {
     /// - `nameless`: no exposed name is available
     pub why: String,
     /// The pattern that decides.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     /// The configuration table with that pattern, for example `servers.files`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<String>,
 }
 
 /// Follows the tools of a `tools` request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ToolsSummary {
     /// The profile that the tools were compared with.
     pub profile: String,
@@ -192,10 +195,11 @@ pub struct ToolsSummary {
 
 /// A server whose tools were reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ToolServer {
     /// Configured name.
     pub name: String,
-    /// As in [`ServerReport`].
+    /// As in `mcpd status`.
     pub state: StateName,
     /// The list was cut at a limit or because its cursor never ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -206,16 +210,16 @@ pub struct ToolServer {
 }
 
 /// Outcome of `restart`, `enable`, `disable` or `health`.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ControlReport {
     /// The server's name for the tool, if the request named one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// State of the server as in [`ServerReport`], or of its worst instance; `removed` if it is no longer configured. For a tool
+    /// State of the server as in `mcpd status`, or of its worst instance; `removed` if it is no longer configured. For a tool
     /// `enabled` or `disabled`.
     pub state: StateName,
     /// Why the request failed, on one line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether the requested state was reached.
     pub done: bool,
@@ -223,6 +227,7 @@ pub struct ControlReport {
 
 /// Effect of a reload on each server. Names are in configuration order.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReloadReport {
     /// Unchanged, with their running processes.
     #[serde(rename = "kept")]
@@ -249,10 +254,11 @@ pub struct ReloadReport {
 
 /// A server that did not become ready with its new settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReloadFailure {
     /// Configured name.
     pub name: String,
-    /// Stable code of the reason.
+    /// Stable code of the reason, as in `mcpd status`. A reload also has `superseded` and `timeout`.
     #[serde(default)]
     pub code: String,
     /// The reason, on one line.
@@ -266,6 +272,7 @@ pub struct ReloadFailure {
 
 /// A configuration that was read and rejected. Nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct RejectedConfigReport {
     /// When it was read: RFC 3339, in UTC, with milliseconds.
     pub time: String,
@@ -274,7 +281,7 @@ pub struct RejectedConfigReport {
     /// Files of this configuration, as they were read. An unusable file has no digest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileReport>,
-    /// Files whose content has changed since. The client fills this in, as [`Report::files_changed`].
+    /// Files whose content has changed since. The command fills this in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files_changed: Vec<String>,
 }

@@ -18,13 +18,14 @@ use crate::printable;
 /// Entries in the queue of the thread. Further ones are counted, but not written.
 const QUEUE_LEN: usize = 4096;
 /// Pause after a batch, so that the next batch has several entries: waking the thread costs more than writing one.
-const BATCH_INTERVAL: Duration = Duration::from_millis(10);
+const BATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// Time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(60);
 /// Time limit for the last entries when the daemon stops.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Handle of the writing thread.
+#[derive(Debug)]
 pub(super) struct FileWriter {
     entries: mpsc::SyncSender<Arc<Entry>>,
     finished: oneshot::Receiver<()>,
@@ -53,13 +54,8 @@ pub(super) fn start(path: PathBuf, max_bytes: usize) -> Option<FileWriter> {
 impl FileWriter {
     pub(super) fn push(&self, entry: &Arc<Entry>) {
         if self.entries.try_send(Arc::clone(entry)).is_err() {
-            self.add_missed(1);
+            self.unwritten.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    /// Counts entries that were lost before they reached the file.
-    pub(super) fn add_missed(&self, count: u64) {
-        self.unwritten.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Number of entries missing in the file.
@@ -67,11 +63,12 @@ impl FileWriter {
         self.unwritten.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything is written, for a limited time.
-    pub(super) async fn finish(self) {
+    /// Waits until everything is written, for a limited time. Returns whether it is.
+    pub(super) async fn finish(self) -> bool {
         let Self { entries, finished, unwritten: _ } = self;
         drop(entries);
-        let _ = tokio::time::timeout(FINISH_TIMEOUT, finished).await;
+        // The thread never sends: it drops its end.
+        tokio::time::timeout(FINISH_TIMEOUT, finished).await.is_ok()
     }
 }
 

@@ -1,27 +1,41 @@
-//! The task that owns the history. It answers requests and sends later entries to subscribers.
+//! The newest calls, in memory. Subscribers and the file receive each call as soon as it ends.
+#![expect(clippy::disallowed_types, reason = "sessions write and operators read; nothing waits while it is locked")]
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 
 use super::file::{self, FileWriter};
-use super::ring::NEVER;
-use super::subscriber::{CallEvent, Subscriber};
-use super::{Entry, HistoryRequest, Log, MAX_QUEUED_REQUESTS, Reader};
-use crate::clock::WallClockAnchor;
+use super::{CompletedCall, Entry, Filter};
 use crate::config::CallHistory;
-use crate::deadline_timer::DeadlineTimer;
 
 /// Subscribers at once. A further request gets entries without a subscription.
 const MAX_SUBSCRIBERS: usize = 32;
-/// Pause after a batch for a subscriber or the file. A quarter of a full ring ends it early.
-const BATCH_INTERVAL: Duration = Duration::from_millis(100);
+/// Entries that a subscriber may be behind. Beyond that it misses the oldest ones, and receives their number.
+const QUEUE_LEN: usize = 1024;
 
-/// The answer to a [`HistoryRequest`].
+/// Where calls are recorded, and where operators read them; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct History(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    max_entries: usize,
+    state: Mutex<State>,
+    subscribers: broadcast::Sender<Arc<Entry>>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// At most `max_entries`, oldest first.
+    entries: VecDeque<Arc<Entry>>,
+    file: Option<FileWriter>,
+}
+
+/// What an operator has requested.
 #[derive(Debug)]
 pub struct HistoryResponse {
     /// Oldest first.
@@ -29,143 +43,94 @@ pub struct HistoryResponse {
     /// Entries missing in the file, because it could not be written or too many calls ended at once.
     pub unwritten: u64,
     /// Later entries, if requested and if the limit of subscribers is not reached.
-    pub subscription: Option<mpsc::Receiver<CallEvent>>,
+    pub subscription: Option<Subscription>,
 }
 
-/// The running history task. It ends when this is dropped; [`RunningHistory::finish`] waits for that.
+/// Receives the calls that end.
 #[derive(Debug)]
-pub struct RunningHistory {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+pub struct Subscription {
+    filter: Filter,
+    entries: broadcast::Receiver<Arc<Entry>>,
 }
 
-impl RunningHistory {
-    /// Ends the task after it has written what is left in the ring, within a bounded time.
-    pub async fn finish(self) {
-        drop(self.stop);
-        // A panic of the task was reported when it happened.
-        let _ = self.task.await;
-    }
-}
-
-struct History {
-    log: Log,
-    requests: mpsc::Receiver<HistoryRequest>,
-    /// At most `max_entries`, oldest first.
-    entries: VecDeque<Arc<Entry>>,
-    max_entries: usize,
-    subscribers: Vec<Subscriber>,
-    file: Option<FileWriter>,
-    timer: DeadlineTimer,
-    resting: bool,
-}
-
-/// Starts the history task.
-///
-/// # Errors
-/// If the system cannot create a timer.
-pub fn start(config: CallHistory) -> io::Result<(Log, Reader, RunningHistory)> {
-    let log = Log::new(config.history);
-    let (request_sender, requests) = mpsc::channel(MAX_QUEUED_REQUESTS);
-    let history = History {
-        log: log.clone(),
-        requests,
-        entries: VecDeque::new(),
-        max_entries: config.history,
-        subscribers: Vec::new(),
-        file: config.file.and_then(|path| file::start(path, config.max_file)),
-        timer: DeadlineTimer::new()?,
-        resting: false,
-    };
-    let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(history.run(stopped));
-    Ok((log, Reader(request_sender), RunningHistory { stop, task }))
+/// What a subscriber receives.
+#[derive(Debug)]
+pub enum CallEvent {
+    /// The next entry.
+    Entry(Arc<Entry>),
+    /// The number of entries missed before the next one.
+    Missed(u64),
 }
 
 impl History {
-    async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
-        loop {
-            let is_watched = self.file.is_some() || !self.subscribers.is_empty();
-            self.log.wake_at(match self.resting {
-                _ if !is_watched => NEVER,
-                true => self.log.capacity() / 4,
-                false => 1,
-            });
-            tokio::select! {
-                () = self.log.woken() => self.take_batch(),
-                () = self.timer.elapsed() => self.take_batch(),
-                Some(request) = self.requests.recv() => self.answer(request),
-                _ = &mut stopped => break,
-            }
-        }
-        self.take_all();
-        if let Some(file) = self.file.take() {
-            file.finish().await;
-        }
+    /// An empty history, with its file if one is configured.
+    #[must_use]
+    pub fn new(config: CallHistory) -> Self {
+        let file = config.file.and_then(|path| file::start(path, config.max_file));
+        let state = Mutex::new(State { entries: VecDeque::new(), file });
+        Self(Arc::new(Parts { max_entries: config.history, state, subscribers: broadcast::Sender::new(QUEUE_LEN) }))
     }
 
-    /// Takes all entries. Pauses afterwards if there were any, or if a subscriber has not received its count of missed entries.
-    fn take_batch(&mut self) {
-        self.resting = self.take_all();
-        for subscriber in &mut self.subscribers {
-            self.resting |= !subscriber.send_missed();
+    pub(crate) fn push(&self, record: CompletedCall) {
+        let time = SystemTime::now().checked_sub(record.ended.since(record.began)).unwrap_or(SystemTime::UNIX_EPOCH);
+        let entry = Arc::new(Entry { time, record });
+        // Fails if there is no subscriber.
+        let _ = self.0.subscribers.send(Arc::clone(&entry));
+        let mut state = self.lock();
+        state.file.iter().for_each(|file| file.push(&entry));
+        if state.entries.len() >= self.0.max_entries {
+            state.entries.pop_front();
         }
-        self.timer.set(self.resting.then(|| Instant::now() + BATCH_INTERVAL));
+        state.entries.push_back(entry);
     }
 
-    /// Takes all entries from the ring. Returns whether there were any.
-    fn take_all(&mut self) -> bool {
-        let lost = self.log.take_overwritten();
-        if lost > 0 {
-            self.subscribers.iter_mut().for_each(|subscriber| subscriber.add_missed(lost));
-            self.file.iter().for_each(|file| file.add_missed(lost));
-        }
-        let anchor = WallClockAnchor::now();
-        let mut taken = 0;
-        // At most one full ring, however fast it is refilled.
-        while taken < self.log.capacity()
-            && let Some(record) = self.log.pop()
-        {
-            taken += 1;
-            self.take(Arc::new(Entry { time: anchor.time_of(record.began), record }));
-        }
-        taken > 0
-    }
-
-    fn take(&mut self, entry: Arc<Entry>) {
-        if let Some(file) = &self.file {
-            file.push(&entry);
-        }
-        self.subscribers.retain_mut(|subscriber| subscriber.send(&entry));
-        if self.entries.len() >= self.max_entries {
-            self.entries.pop_front();
-        }
-        self.entries.push_back(entry);
-    }
-
-    fn answer(&mut self, request: HistoryRequest) {
-        // The response includes every call that ended before the request.
-        self.take_all();
-        let HistoryRequest { last, filter, follow, response } = request;
-        let admitted = self.entries.iter().rev().filter(|entry| filter.admits(&entry.record));
+    /// The last entries that `filter` admits, oldest first, at most `last`. With `follow` also a subscription to later entries.
+    #[must_use]
+    pub fn read(&self, last: usize, filter: Filter, follow: bool) -> HistoryResponse {
+        let state = self.lock();
+        let admitted = state.entries.iter().rev().filter(|entry| filter.admits(&entry.record));
         let mut entries: Vec<_> = admitted.take(last).cloned().collect();
         entries.reverse();
-        self.subscribers.retain(|subscriber| !subscriber.is_closed());
-        let subscription = (follow && self.subscribers.len() < MAX_SUBSCRIBERS).then(|| {
-            let (subscriber, subscription) = Subscriber::new(filter);
-            self.subscribers.push(subscriber);
-            subscription
-        });
-        let unwritten = self.file.as_ref().map_or(0, FileWriter::unwritten);
-        // The reader may have disconnected.
-        let _ = response.send(HistoryResponse { entries, unwritten, subscription });
+        let unwritten = state.file.as_ref().map_or(0, FileWriter::unwritten);
+        let follows = follow && self.0.subscribers.receiver_count() < MAX_SUBSCRIBERS;
+        let subscription = follows.then(|| Subscription { filter, entries: self.0.subscribers.subscribe() });
+        HistoryResponse { entries, unwritten, subscription }
+    }
+
+    /// Waits until the file has every entry, for a limited time. Returns whether it has.
+    pub async fn finish(&self) -> bool {
+        let file = self.lock().file.take();
+        match file {
+            Some(file) => file.finish().await,
+            None => true,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere cannot leave a half-written value here.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Subscription {
+    /// The next event; `None` once the history is gone. Cancel safe.
+    pub async fn next(&mut self) -> Option<CallEvent> {
+        loop {
+            match self.entries.recv().await {
+                Ok(entry) if self.filter.admits(&entry.record) => return Some(CallEvent::Entry(entry)),
+                Ok(_) => {}
+                Err(RecvError::Lagged(missed)) => return Some(CallEvent::Missed(missed)),
+                Err(RecvError::Closed) => return None,
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::subscriber::EVENT_QUEUE_LEN;
-    use super::super::{CallOutcome, Caller, CompletedCall, Filter, Moment};
+    use futures_util::FutureExt;
+
+    use super::super::{CallOutcome, Caller, Moment};
     use super::*;
 
     fn record(server: &str) -> CompletedCall {
@@ -183,88 +148,48 @@ mod tests {
         }
     }
 
-    fn start_with(history: usize) -> (Log, Reader, RunningHistory) {
-        start(CallHistory { history, ..CallHistory::default() }).expect("a timer")
+    fn history(entries: usize) -> History {
+        History::new(CallHistory { history: entries, ..CallHistory::default() })
     }
 
-    #[tokio::test(flavor = "current_thread")]
-    async fn history_has_exactly_the_newest_entries() {
-        let (log, reader, running) = start_with(1500);
-        (0..5000).for_each(|_| log.push(record("a")));
-        let response = reader.read(usize::MAX, Filter::default(), false).await.expect("it runs");
-        assert_eq!((response.entries.len(), response.unwritten), (1500, 0));
-        running.finish().await;
-        assert!(reader.read(1, Filter::default(), false).await.is_none());
+    #[test]
+    fn history_has_exactly_the_newest_entries() {
+        let history = history(1500);
+        (0..5000).for_each(|_| history.push(record("a")));
+        let found = history.read(usize::MAX, Filter::default(), false);
+        assert_eq!((found.entries.len(), found.unwritten), (1500, 0));
+        assert_eq!(history.read(7, Filter::default(), false).entries.len(), 7);
     }
 
-    /// The number of entries that a subscriber received, and the number that it was notified to have missed.
-    fn received(subscription: &mut mpsc::Receiver<CallEvent>) -> (u64, u64) {
-        std::iter::from_fn(|| subscription.try_recv().ok()).fold((0, 0), |(entries, missed), event| match event {
-            CallEvent::Entry(_) => (entries + 1, missed),
-            CallEvent::Missed(more) => (entries, missed + more),
+    /// The entries that are there, and the number that the subscriber is notified to have missed.
+    fn received(subscription: &mut Subscription) -> (usize, u64) {
+        std::iter::from_fn(|| subscription.next().now_or_never().flatten()).fold((0, 0), |(entries, missed), event| {
+            match event {
+                CallEvent::Entry(_) => (entries + 1, missed),
+                CallEvent::Missed(more) => (entries, missed + more),
+            }
         })
     }
 
-    #[tokio::test(flavor = "current_thread")]
-    async fn slow_subscriber_receives_the_number_of_missed_entries() {
-        let (log, reader, _keeping) = start_with(10);
-        let mut subscription = reader
-            .read(0, Filter { server: Some("a".into()), tool: None }, true)
-            .await
-            .and_then(|response| response.subscription)
-            .expect("a place");
-        // The subscriber does not read, and its queue is full after this many.
-        for _ in 0..2 {
-            (0..EVENT_QUEUE_LEN / 2 + 3).for_each(|_| log.push(record("a")));
-            log.push(record("b"));
-            reader.read(0, Filter::default(), false).await.expect("it runs");
-        }
-        assert_eq!(received(&mut subscription), (EVENT_QUEUE_LEN as u64, 0));
-        // More at once than the ring holds.
-        let more = log.capacity() as u64 + 9;
-        (0..more).for_each(|_| log.push(record("a")));
-        let (mut entries, mut missed) = (0, 0);
-        while entries + missed < more + 6 {
-            // No later entry arrives that could carry the number.
-            match subscription.recv().await.expect("it runs") {
-                CallEvent::Entry(_) => entries += 1,
-                CallEvent::Missed(lost) => missed += lost,
-            }
-        }
-        assert_eq!((entries + missed, received(&mut subscription)), (more + 6, (0, 0)));
-        assert!(missed >= 6 + 9, "{missed}");
+    #[test]
+    fn slow_subscriber_receives_the_number_of_missed_entries() {
+        let history = history(10);
+        let filter = Filter { server: Some("a".into()), tool: None };
+        let mut subscription = history.read(0, filter, true).subscription.expect("a place");
+        history.push(record("a"));
+        history.push(record("b"));
+        assert_eq!(received(&mut subscription), (1, 0));
+        (0..QUEUE_LEN + 9).for_each(|_| history.push(record("a")));
+        assert_eq!(received(&mut subscription), (QUEUE_LEN, 9));
     }
 
-    #[tokio::test(flavor = "current_thread")]
-    async fn subscribers_are_limited_until_one_leaves() {
-        let (_log, reader, _keeping) = start_with(10);
-        let mut subscriptions = Vec::new();
-        for _ in 0..MAX_SUBSCRIBERS {
-            subscriptions.push(
-                reader
-                    .read(0, Filter::default(), true)
-                    .await
-                    .and_then(|response| response.subscription)
-                    .expect("a place"),
-            );
-        }
-        let subscribe = || async { reader.read(0, Filter::default(), true).await.expect("it runs").subscription };
-        assert!(subscribe().await.is_none());
+    #[test]
+    fn subscribers_are_limited_until_one_leaves() {
+        let history = history(10);
+        let subscribe = || history.read(0, Filter::default(), true).subscription;
+        let mut subscriptions: Vec<_> = (0..MAX_SUBSCRIBERS).map(|_| subscribe().expect("a place")).collect();
+        assert!(subscribe().is_none());
         subscriptions.pop();
-        assert!(subscribe().await.is_some());
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn subscriber_receives_every_burst() {
-        let (log, reader, _keeping) = start_with(10);
-        let mut subscription =
-            reader.read(0, Filter::default(), true).await.and_then(|response| response.subscription).expect("a place");
-        // The first entry arrives at once, the rest after the pause, and the next burst at once again.
-        for burst in [1, 700, 1] {
-            (0..burst).for_each(|_| log.push(record("a")));
-            for _ in 0..burst {
-                assert!(matches!(subscription.recv().await, Some(CallEvent::Entry(_))));
-            }
-        }
+        assert!(subscribe().is_some());
     }
 }

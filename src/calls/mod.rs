@@ -1,11 +1,11 @@
 //! The history of calls: one entry for each call that ended, in bounded memory and, if configured, in a file.
 //!
 //! ```text
-//! session ── CompletedCall ─► ring (drops the oldest if full) ─► history task ─► requests, subscribers
-//!                                                               └─► queue ─► file thread ─► file, file.1
+//! session ── CompletedCall ─► history ─┬─► queue ─► subscribers
+//!                                      └─► queue ─► file thread ─► file, file.1
 //! ```
 //!
-//! The end of a call wakes no task unless there is a subscriber or a file. Then the history task takes entries in batches.
+//! The end of a call wakes no task unless there is a subscriber or a file. These take entries in batches.
 //!
 //! Must not touch: sessions, servers, and messages except for the bytes that show how a call ended.
 
@@ -14,26 +14,17 @@ mod filter;
 mod history;
 mod outcome;
 pub mod report;
-mod ring;
 pub(crate) mod span;
-mod subscriber;
 pub(crate) mod text;
 mod trace;
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use tokio::sync::{mpsc, oneshot};
-
 pub use self::filter::{Filter, ToolFilter};
-pub use self::history::{HistoryResponse, start};
+pub use self::history::{CallEvent, History, Subscription};
 pub use self::outcome::CallOutcome;
-pub use self::ring::Log;
-pub use self::subscriber::CallEvent;
 pub use crate::clock::Moment;
-
-/// Requests in the queue of the history task. The sender of a further one waits.
-const MAX_QUEUED_REQUESTS: usize = 16;
 
 /// The agent behind a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,30 +67,8 @@ pub struct CompletedCall {
 /// An entry of the history.
 #[derive(Debug)]
 pub struct Entry {
-    /// Time of day when the call began, computed when the entry was taken from the ring.
+    /// Time of day when the call began, by the clock when it ended.
     pub time: SystemTime,
     /// The call.
     pub record: CompletedCall,
-}
-
-/// Reads the history; cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Reader(mpsc::Sender<HistoryRequest>);
-
-#[derive(Debug)]
-struct HistoryRequest {
-    last: usize,
-    filter: Filter,
-    follow: bool,
-    response: oneshot::Sender<HistoryResponse>,
-}
-
-impl Reader {
-    /// Returns the last entries that `filter` admits, oldest first, at most `last`. With `follow` it also subscribes to later
-    /// entries. `None` if the daemon is stopping.
-    pub async fn read(&self, last: usize, filter: Filter, follow: bool) -> Option<HistoryResponse> {
-        let (response, received) = oneshot::channel();
-        self.0.send(HistoryRequest { last, filter, follow, response }).await.ok()?;
-        received.await.ok()
-    }
 }

@@ -5,28 +5,28 @@
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::{Entry, text};
 
 /// One call that has ended.
+#[skip_serializing_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CallReport {
     /// When it began: RFC 3339, in UTC, to the millisecond.
     pub time: String,
     /// Number of the agent's connection, counted since the daemon started.
     pub session: u64,
     /// Process id of the agent at connect time, if the kernel reported it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
     /// User id of the agent at connect time.
     pub uid: u32,
     /// `name version` of the agent's `clientInfo`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// Profile of the socket that the agent connected to.
     pub profile: String,
     /// The server it was routed to; absent if there is no such tool for the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The server's own name for the tool. Without a server, the name that the agent sent.
     pub tool: String,
@@ -34,7 +34,6 @@ pub struct CallReport {
     /// `too_large`, `malformed` or `unknown_tool`.
     pub outcome: String,
     /// The code of a server's own error.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<i64>,
     /// From the agent's request to the answer, in milliseconds to the microsecond, waiting included.
     pub duration_ms: f64,
@@ -43,7 +42,6 @@ pub struct CallReport {
     /// Size of the answer; 0 if there was none.
     pub reply_bytes: usize,
     /// Its arguments as the agent spelled them, cut to a bounded length; only if its server has `log_arguments`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
 }
 

@@ -87,11 +87,15 @@ pub(super) fn run(add: &Add, directory: Option<RuntimeDir>) -> ExitCode {
     add_server(add, &line, directory).unwrap_or_else(|code| code)
 }
 
-/// The `--json` report.
+/// The new server.
 #[derive(Serialize)]
-struct JsonReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JsonReport<'a> {
+    /// Name of the server.
     name: &'a str,
+    /// The configuration that was written.
     file: &'a Path,
+    /// Files to which secrets were moved.
     secrets: Vec<PathBuf>,
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 use tokio::time::timeout;
 
 use super::changed_files;
@@ -108,28 +109,42 @@ struct Findings<'a> {
     refusal: Option<&'a ConfigError>,
 }
 
+/// An error or a warning.
+#[skip_serializing_none]
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonFinding<'a> {
+    /// `error` or `warning`.
     level: &'static str,
+    /// What is wrong.
     message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What is at the place.
     label: Option<&'a str>,
+    /// The configuration file.
     file: &'a Path,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Counted from 1; absent for a file that cannot be read.
     line: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Counted from 1, in characters; absent for a file that cannot be read.
     column: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What to write instead.
     help: Option<String>,
 }
 
+/// Errors and warnings of the configuration.
 #[derive(Serialize)]
-struct JsonReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JsonReport<'a> {
+    /// Number of servers.
     servers: usize,
+    /// Number of servers that cannot start.
     unstartable: usize,
+    /// Number of errors.
     errors: usize,
+    /// Number of warnings.
     warnings: usize,
+    /// Names of servers that have not listed what they offer yet.
     unknown: &'a [&'a str],
+    /// In the order of files and lines.
     diagnostics: Vec<JsonFinding<'a>>,
 }
 

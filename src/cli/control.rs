@@ -173,9 +173,11 @@ async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
     }
 }
 
-/// The shape of `--json`.
+/// The state that the server or tool has reached. The exit code is 1 unless `done`.
 #[derive(Serialize)]
-struct Shape<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JsonReport<'a> {
+    /// Name of the server.
     server: &'a str,
     #[serde(flatten)]
     result: &'a ControlReport,
@@ -214,7 +216,7 @@ async fn show(
 ) -> ExitCode {
     match result {
         Ok(result) if command.prints_json() => {
-            let printed = json::print(&Shape { server, result: &result });
+            let printed = json::print(&JsonReport { server, result: &result });
             if result.done { printed } else { ExitCode::from(FAILED) }
         }
         Ok(ControlReport { tool, state, done: true, .. }) => {

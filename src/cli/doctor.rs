@@ -8,7 +8,7 @@ mod configuration;
 mod daemon;
 mod denials;
 mod finding;
-mod page;
+pub(super) mod page;
 pub(super) mod probe;
 mod process;
 mod program;

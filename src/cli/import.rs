@@ -5,7 +5,7 @@
 
 mod client_files;
 pub(super) mod diff;
-mod json_report;
+pub(super) mod json_report;
 pub(super) mod prompt;
 pub(super) mod write;
 

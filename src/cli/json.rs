@@ -1,4 +1,7 @@
-//! `--json` output: objects whose shapes docs/json.md documents. Each begins with the version of its shape.
+//! `--json` output: objects whose shapes docs/internals/json.md documents. Each begins with the version of its shape.
+
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 

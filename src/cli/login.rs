@@ -4,7 +4,7 @@
 
 mod browser;
 pub(super) mod daemon;
-mod list;
+pub(super) mod list;
 mod paste;
 
 use std::path::PathBuf;
@@ -21,7 +21,6 @@ use super::spinner::with_spinner;
 use super::style::OutputStyle;
 use super::text::{join_limited, one_line};
 use super::{FAILED, USAGE, completions, connect_print, fail, print, try_print};
-use crate::config::interpolate::Sources;
 use crate::config::{self, Config, Launch, OAuth, Remote};
 use crate::duration;
 use crate::net::client::Clients;
@@ -202,7 +201,7 @@ impl LoginContext {
                 return Err(ExitCode::from(USAGE));
             }
         };
-        let Some(directory) = oauth::directory(|name| probe.sources.var(name).map(PathBuf::from)) else {
+        let Some(directory) = oauth::directory(&probe.sources) else {
             return Err(fail(USAGE, "set XDG_STATE_HOME or HOME to an absolute path: logins are stored below it"));
         };
         Ok(Self { probe, config, directory, clients: Clients::default() })

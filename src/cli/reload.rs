@@ -1,6 +1,6 @@
 //! `mcpd reload`: applies the changed configuration, or changes the log filter of the running daemon.
 
-mod log_filter;
+pub(super) mod log_filter;
 mod refresh;
 
 use std::process::ExitCode;

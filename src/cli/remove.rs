@@ -27,11 +27,15 @@ pub(super) struct Remove {
     options: EditOptions,
 }
 
-/// The `--json` report of one server.
+/// One removed server.
 #[derive(Serialize)]
-struct JsonReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JsonReport<'a> {
+    /// Name of the server.
     name: &'a str,
+    /// The configuration that was written.
     file: &'a Path,
+    /// Secret files of the server, which remain.
     secrets: &'a [PathBuf],
 }
 

@@ -7,7 +7,7 @@ mod manager;
 mod path;
 mod probe;
 mod rollback;
-mod status;
+pub(super) mod status;
 mod uninstall;
 mod units;
 

@@ -1,7 +1,7 @@
 //! `mcpd top`: call rates, errors and latency by server and tool.
 
 mod feed;
-mod model;
+pub(super) mod model;
 mod view;
 mod window;
 

@@ -25,6 +25,7 @@ pub struct Sandbox {
 
 /// What a server may do with other processes and with files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxLevel {
     /// Whatever the user may.

@@ -1,9 +1,10 @@
 //! The configuration in force, and the reason why a later one was rejected.
 //!
-//! The reload task writes it and the daemon reads it for reports.
-#![expect(clippy::disallowed_types, reason = "two tasks exchange values that are only replaced and copied")]
+//! The reload task writes it. The daemon reads it for reports, and the watch of the files compares with it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use tokio::sync::watch;
 
 use crate::clock::Moment;
 use crate::config::Stamp;
@@ -25,41 +26,49 @@ impl RejectedConfig {
 }
 
 #[derive(Debug)]
-struct State {
+pub(super) struct State {
     rejected: Option<RejectedConfig>,
     stamps: Vec<Stamp>,
 }
 
+impl State {
+    /// The files that were read last, valid or not.
+    pub(super) fn last_read(&self) -> &[Stamp] {
+        // Without any, reading itself has failed.
+        let rejected = self.rejected.as_ref().filter(|rejected| !rejected.stamps.is_empty());
+        rejected.map_or(&self.stamps, |rejected| &rejected.stamps)
+    }
+}
+
 /// Cheap to clone; each clone shares the same state.
 #[derive(Debug, Clone)]
-pub(super) struct ConfigState(Arc<Mutex<State>>);
+pub(super) struct ConfigState(Arc<watch::Sender<State>>);
 
 impl ConfigState {
     /// `stamps` are those of the configuration at start.
     pub(super) fn new(stamps: Vec<Stamp>) -> Self {
-        Self(Arc::new(Mutex::new(State { rejected: None, stamps })))
+        Self(Arc::new(watch::Sender::new(State { rejected: None, stamps })))
     }
 
     pub(super) fn reject(&self, rejected: RejectedConfig) {
-        self.lock().rejected = Some(rejected);
+        self.0.send_modify(|state| state.rejected = Some(rejected));
     }
 
     /// Puts the configuration of these files in force.
     pub(super) fn accept(&self, stamps: Vec<Stamp>) {
-        *self.lock() = State { rejected: None, stamps };
+        self.0.send_replace(State { rejected: None, stamps });
     }
 
     pub(super) fn rejected(&self) -> Option<RejectedConfig> {
-        self.lock().rejected.clone()
+        self.0.borrow().rejected.clone()
     }
 
     /// The files of the configuration in force, as they were read.
     pub(super) fn stamps(&self) -> Vec<Stamp> {
-        self.lock().stamps.clone()
+        self.0.borrow().stamps.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere cannot leave a half-written value here.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn watch(&self) -> watch::Receiver<State> {
+        self.0.subscribe()
     }
 }

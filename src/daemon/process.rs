@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit};
 
+use crate::config::interpolate::{Process, Sources};
 use crate::oauth::{self, Logins};
 use crate::server::{self, ProcessAttributes};
 
@@ -24,14 +25,12 @@ pub(super) fn prepare() -> io::Result<ProcessAttributes> {
 
 /// Where the daemon keeps what it can do without: `$XDG_CACHE_HOME/mcpd`, or under `~/.cache`.
 pub(crate) fn cache_directory() -> Option<PathBuf> {
-    let directory = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = directory("XDG_CACHE_HOME").or_else(|| Some(directory("HOME")?.join(".cache")))?;
-    Some(cache.join("mcpd/tools"))
+    Some(Process.base_directory("XDG_CACHE_HOME", ".cache")?.join("mcpd/tools"))
 }
 
 /// The logins that this process, and `mcpd login` in the same environment, keep.
 pub(crate) fn logins() -> Option<Logins> {
-    oauth::directory(|name| std::env::var_os(name).map(PathBuf::from)).map(Logins::new)
+    oauth::directory(&Process).map(Logins::new)
 }
 
 /// Where the process works, if that can be known; it may be anybody's by then.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
 use super::agent_sockets::PrepareSockets;
@@ -19,7 +19,7 @@ use super::pattern_check::PatternCheck;
 use crate::admin::report::{ReloadFailure, ReloadReport};
 use crate::admin::{ReloadAnswer, ReloadRequest};
 use crate::config::interpolate::{Environment, Sources};
-use crate::config::{self, DaemonConfig, Launch, LoadedConfig, Profile, ServerConfig};
+use crate::config::{self, DaemonConfig, Launch, Profile, ServerConfig};
 use crate::manager::{Changes, DesiredState, Manager, ManagerError, ServerFailure, ViewConfig};
 
 /// Configurations that may be waiting for their servers at once. At the limit the next one is read later. The queue of
@@ -30,10 +30,6 @@ pub(super) const MAX_PENDING: usize = 32;
 pub(super) struct Reload {
     /// Files named at start; empty for the default files.
     pub(super) files: Vec<PathBuf>,
-    /// Files of the last valid configuration.
-    pub(super) accepted: Vec<PathBuf>,
-    /// The same, and those of a rejected configuration since: a change of any of them may make it valid.
-    pub(super) watched: watch::Sender<Vec<PathBuf>>,
     /// Variables that the configuration in force was read with.
     pub(super) environment: Environment,
     /// The `[daemon]` table at start.
@@ -104,13 +100,8 @@ impl Reload {
         // A file may be on a disk that has gone away.
         let loaded = spawn_blocking(move || config::load(&files, &sources)).await;
         let loaded = loaded.map_err(|error| RejectedConfig::now(error.to_string(), Vec::new()))?;
-        let loaded = loaded.map_err(|error| {
-            self.watch(self.accepted.iter().chain(error.tried()).cloned().collect());
-            RejectedConfig::now(error.render(false), error.stamps().to_vec())
-        })?;
-        let LoadedConfig { config, files, .. } = &loaded;
-        self.accepted.clone_from(files);
-        self.watch(files.clone());
+        let loaded = loaded.map_err(|error| RejectedConfig::now(error.render(false), error.stamps().to_vec()))?;
+        let config = &loaded.config;
         let mut warnings: Vec<_> = loaded.warnings.iter().map(|warning| warning.render(false)).collect();
         let naming = config.daemon.naming.clone();
         if (DaemonConfig { naming: self.daemon.naming.clone(), ..config.daemon.clone() }) != self.daemon {
@@ -151,14 +142,6 @@ impl Reload {
         unmatched.iter().for_each(|warning| tracing::warn!("{warning}"));
         warnings.extend(unmatched);
         answer(answers, &Ok(report(changes, warnings)));
-    }
-
-    fn watch(&self, files: Vec<PathBuf>) {
-        self.watched.send_if_modified(|watched| {
-            let is_different = *watched != files;
-            *watched = files;
-            is_different
-        });
     }
 }
 

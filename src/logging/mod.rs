@@ -1,11 +1,10 @@
 //! The daemon's log: its filter, format and output.
 //!
-//! [`filter`] (pure) checks filters; [`output`], [`journal`] and [`file`] write the log; [`Control`] changes the filter while the
+//! [`filter`] (pure) checks filters; [`output`] and [`file`] write the log; [`Control`] changes the filter while the
 //! daemon runs; [`Limiter`] limits repeated warnings. Log entries themselves are not changed here.
 
 mod file;
 mod filter;
-mod journal;
 mod limiter;
 mod output;
 

@@ -1,4 +1,4 @@
-//! Writes the log to stderr, or to the journal if stderr leads there.
+//! Writes the log to stderr. If stderr is the journal, each entry is one line that begins with its priority.
 //!
 //! A separate thread writes it. If the queue is full, lines are dropped, so a blocked reader does not block the daemon.
 
@@ -8,14 +8,16 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
 
 use tracing::field::Field;
+use tracing::{Event, Level, Subscriber};
 use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::field::MakeExt;
-use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::format::{Format as EventFormat, Full, Writer, debug_fn};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::Layered;
+use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
 
 use super::LogFile;
-use super::journal::{self, Journal};
 use crate::printable;
 
 /// Maximum number of lines in the queue. Further lines are dropped and counted.
@@ -38,34 +40,29 @@ pub struct Flush(#[expect(dead_code, reason = "it works by being dropped")] Work
 
 type FilterLayer = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
 
-/// Without a format, the journal if stderr is the journal, otherwise text. `file`: the size-limited file that stderr is redirected to.
+/// Without a format, lines for the journal if stderr is the journal, otherwise text. `file`: the size-limited file that stderr is redirected to.
 pub(super) fn open(
     format: Option<Format>,
     file: Option<LogFile>,
 ) -> (Box<dyn Layer<FilterLayer> + Send + Sync>, Flush) {
-    let journal = if format.is_none() { journal() } else { None };
     let lines = tracing_subscriber::fmt::layer();
-    let (lines, flush) = match (journal, format) {
-        (Some(journal), _) => {
-            let (writer, flush) = own_thread(journal);
-            let entries = lines.fmt_fields(journal::Fields).event_format(journal::Entries);
-            (entries.with_writer(writer).boxed(), flush)
+    let (lines, flush) = match format {
+        None if is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()) => {
+            let (writer, flush) = own_thread(io::stderr());
+            let lines = lines.fmt_fields(debug_fn(one_line_field).delimited(" ")).event_format(JournalLine::default());
+            (lines.with_writer(writer).boxed(), flush)
         }
-        (None, Some(Format::Json)) => {
+        Some(Format::Json) => {
             let (writer, flush) = own_thread(JsonLines(stderr(file)));
             (lines.json().with_span_list(false).with_writer(writer).boxed(), flush)
         }
-        (None, None | Some(Format::Human)) => {
+        None | Some(Format::Human) => {
             let (writer, flush) = own_thread(stderr(file));
             let lines = lines.fmt_fields(debug_fn(field).delimited(" "));
             (lines.with_ansi(io::stderr().is_terminal()).with_target(false).with_writer(writer).boxed(), flush)
         }
     };
     (lines, Flush(flush))
-}
-
-fn journal() -> Option<Journal> {
-    is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()).then(|| Journal::open(journal::SOCKET).ok()).flatten()
 }
 
 fn stderr(file: Option<LogFile>) -> Box<dyn Write + Send> {
@@ -76,9 +73,43 @@ fn stderr(file: Option<LogFile>) -> Box<dyn Write + Send> {
 /// indented so that they cannot look like another entry.
 fn field(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let value = printable::lines(&format!("{value:?}")).replace('\n', CONTINUATION);
+    write_field(to, field, &value)
+}
+
+fn one_line_field(to: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    write_field(to, field, &printable::one_line(&format!("{value:?}")))
+}
+
+fn write_field(to: &mut Writer<'_>, field: &Field, value: &str) -> fmt::Result {
     match field.name() {
         "message" => write!(to, "{value}"),
         name => write!(to, "{name}={value}"),
+    }
+}
+
+/// One entry of the journal, which adds the time. It reads the priority from the beginning of the line (sd-daemon(3)).
+struct JournalLine(EventFormat<Full, ()>);
+
+impl Default for JournalLine {
+    fn default() -> Self {
+        Self(EventFormat::default().without_time().with_level(false).with_target(false).with_ansi(false))
+    }
+}
+
+impl<S, N> FormatEvent<S, N> for JournalLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let priority = match *event.metadata().level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            _ => 7,
+        };
+        write!(to, "<{priority}>")?;
+        self.0.format_event(context, to, event)
     }
 }
 
@@ -144,7 +175,27 @@ fn device_and_inode(text: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Seek};
+
+    use tracing_subscriber::layer::SubscriberExt;
+
     use super::*;
+
+    #[test]
+    fn entry_of_the_journal_is_one_line_with_its_priority() {
+        let file = Arc::new(tempfile::tempfile().expect("a temporary file"));
+        let layer =
+            tracing_subscriber::fmt::layer().event_format(JournalLine::default()).with_writer(Arc::clone(&file));
+        let layer = layer.fmt_fields(debug_fn(one_line_field).delimited(" "));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let span = tracing::debug_span!("mcp.call", outcome = tracing::field::Empty);
+            span.record("outcome", "ok");
+            span.in_scope(|| tracing::warn!(count = 3, "a\nb\u{202e}"));
+        });
+        let mut text = String::new();
+        (&*file).rewind().and_then(|()| (&*file).read_to_string(&mut text)).expect("text");
+        assert_eq!(text, "<4>mcp.call{outcome=\"ok\"}: a\\nb\\u{202e} count=3\n");
+    }
 
     #[test]
     fn journal_is_recognized_by_device_and_inode() {

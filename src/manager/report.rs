@@ -2,20 +2,17 @@
 //!
 //! New fields have defaults, so `mcpd status` and the daemon may be of different versions.
 
-mod limits;
-mod remote;
-
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
-pub use self::limits::LimitsReport;
-pub use self::remote::RemoteReport;
 use super::view::{Member, View};
 use crate::catalog::Exposure;
+use crate::config::{Launch, Limits, ServerConfig};
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::lifecycle::{State, StateName};
-use crate::server::{SandboxReport, ServerHandle, ServerSnapshot, UnansweredCounts};
+use crate::server::{Enforcement, RemoteTransport, SandboxReport, ServerHandle, ServerSnapshot, UnansweredCounts};
 
 /// Maximum number of stderr lines in the report of a server that is not ready.
 const STDERR_LINES: usize = 20;
@@ -24,7 +21,9 @@ const STDERR_LINE: usize = 4 << 10;
 const STDERR_BYTES: usize = 32 << 10;
 
 /// One configured server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ServerReport {
     /// Its configured name.
     pub name: String,
@@ -34,25 +33,33 @@ pub struct ServerReport {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
     /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// A stable code for `reason`; without a reason, for `last_error`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// A stable code for `reason`; without a reason, for `last_error`. Texts may change, codes do not. More may be added:
+    ///
+    /// - start of a program: `command_not_found`, `command_line` (arguments in `command`), `cannot_execute`, `execution_failed`,
+    ///   `no_working_directory`, `unusable_value`, `system`
+    /// - sandbox: `sandbox_unenforceable` (the kernel cannot enforce it, and the server stays down), `sandbox_path` (a path in it does
+    ///   not exist, or would open a protected directory), `sandbox_failed` (the system refused it this time)
+    /// - end of a program: `exited`, `signaled`, `out_of_memory`, `task_limit`, `ended`, `stream_closed`, `guard_lost`, `guard_silent`
+    /// - first request: `initialize_timeout`, `discover_timeout`, `start_timeout`, `initialize_error`, `not_a_server`,
+    ///   `malformed_initialize`, `invalid_response`, `unsupported_version`, `modern_only`, `no_modern_era`, `has_both_eras`
+    /// - connection to a URL: `connection_refused`, `network_unreachable`, `name_lookup`, `proxy`, `unreachable`
+    /// - certificates: `certificate_self_signed`, `certificate_unknown_issuer`, `certificate_wrong_name`, `certificate_expired`,
+    ///   `certificate_not_yet_valid`, `certificate_invalid`, `no_certificate_authorities`, `ca_file`
+    /// - HTTP: `http_unauthorized`, `http_forbidden`, `http_not_found`, `http_method_not_allowed`, `http_status`, `session_ended`,
+    ///   `event_stream_closed`, `protocol_violation`, `login_needed`
+    /// - running server: `unanswered` (pings or calls), `stopped`, `starting`, `list_failed`
+    /// - fault of mcpd or of the system: `internal`
     pub code: Option<String>,
     /// Until the next start attempt, while in backoff.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_in_ms: Option<u64>,
     /// Process id of the running instance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Process id of the guard of the running instance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard_pid: Option<u32>,
     /// Since the running instance was ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
     /// Since the running instance was last checked: it sent a message, or left a ping or a call unanswered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_ms: Option<u64>,
     /// Consecutive unanswered pings at that time.
     #[serde(default)]
@@ -60,25 +67,21 @@ pub struct ServerReport {
     /// Consecutive calls without any message that had timed out at that time. Calls that time out together count once.
     #[serde(default)]
     pub missed_calls: u32,
-    /// Whether every running instance answered [`Manager::check`](super::Manager::check); `None` without a check. A silent instance with
-    /// calls in flight does not count.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// With `--check`: whether every running instance answered. Absent if none runs. A silent instance with calls in flight does not count.
     pub answers: Option<bool>,
-    /// Where it is reached, if it has a URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Connection to a server with a URL.
     pub remote: Option<RemoteReport>,
-    /// Protocol version it negotiated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Protocol version in use; `2026-07-28` without a handshake.
     pub protocol: Option<String>,
     /// The eras of MCP that mcpd uses with it: `legacy`, `modern`, or both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub eras: Vec<String>,
     /// `name version` it introduced itself with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<String>,
-    /// Tools that agents see.
+    /// Tools that agents see under the server's own table; profiles narrow it. If agents have instances of their own, this and the
+    /// next numbers describe the known list.
     pub tools_exposed: usize,
-    /// Estimated size of these tools in model tokens ([`crate::token_estimate`]).
+    /// Estimated size of these tools in model tokens, for each agent.
     #[serde(default)]
     pub tokens: usize,
     /// Tools that policy hides.
@@ -129,16 +132,12 @@ pub struct ServerReport {
     #[serde(default)]
     pub silent_starts: u64,
     /// The sandbox of its processes, once it has been started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxReport>,
     /// Resource limits of each instance, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsReport>,
     /// Why the last change of its configuration failed. It runs with the former configuration until the next change.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_error: Option<String>,
     /// The latest failure, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Its instances, where there may be several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,38 +148,33 @@ pub struct ServerReport {
 }
 
 /// One of several instances of a server.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct InstanceReport {
     /// Its purpose: `listing`, `session N`, `pool N`, or a directory.
     pub purpose: String,
     /// The state of its process.
     pub state: StateName,
     /// Why it is in backoff or failed, on one line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// A stable code for `reason`; without a reason, for `last_error`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Its process id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
     /// Process id of its guard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guard_pid: Option<u32>,
-    /// As that of a server.
+    /// As for a server.
     #[serde(default)]
     pub missed_pings: u32,
-    /// As that of a server.
+    /// As for a server.
     #[serde(default)]
     pub missed_calls: u32,
-    /// As that of a server.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// As for a server.
     pub answers: Option<bool>,
     /// Protocol version in use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
     /// Since it was ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uptime_ms: Option<u64>,
     /// Calls since it was created.
     pub calls: u64,
@@ -190,6 +184,32 @@ pub struct InstanceReport {
     pub errors: u64,
     /// Processes started for it after the first.
     pub restarts: u64,
+}
+
+/// The connection to a server with a URL.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RemoteReport {
+    /// Scheme, host and port of the URL. Path and query are omitted, because they may be secret.
+    pub origin: String,
+    /// `streamable http` or `http+sse`, while an instance runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
+}
+
+/// Resource limits of each instance of a server.
+#[skip_serializing_none]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LimitsReport {
+    /// Maximum memory, in bytes.
+    pub memory_max: Option<usize>,
+    /// Maximum number of processes and threads.
+    pub tasks_max: Option<usize>,
+    /// `enforced` or `not enforced`; absent before the first start.
+    pub state: Option<String>,
+    /// Why they are not enforced, on one line.
+    pub reason: Option<String>,
 }
 
 /// Details of a state.
@@ -276,7 +296,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         missed_pings: published.unanswered().pings,
         missed_calls: published.unanswered().calls,
         answers: None,
-        remote: remote::of(config, published.remote),
+        remote: remote_of(config, published.remote),
         protocol: published.protocol.map(str::to_owned),
         eras: published.eras.iter().map(|era| era.word().to_owned()).collect(),
         software: published.software.clone(),
@@ -301,7 +321,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         stray_notifications: totals.stray_notifications,
         silent_starts: totals.unanswered_discovers,
         sandbox: published.sandbox.clone(),
-        limits: limits::of(config, published.limits.as_ref()),
+        limits: limits_of(config, published.limits.as_ref()),
         update_error: refused.as_ref().map(ToString::to_string),
         last_error: published.last_error.as_ref().map(ToString::to_string),
         instances: handle.instances().iter().flat_map(|all| all.iter().map(instance)).collect(),
@@ -316,4 +336,24 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
 
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn remote_of(config: &ServerConfig, transport: Option<RemoteTransport>) -> Option<RemoteReport> {
+    let Ok(Launch::Remote(remote)) = &config.launch else { return None };
+    Some(RemoteReport { origin: remote.shown_origin(), transport: transport.map(|it| it.words().to_owned()) })
+}
+
+/// The limits of a server; `None` if it has none, or has a URL and so no local process.
+fn limits_of(config: &ServerConfig, enforcement: Option<&Enforcement>) -> Option<LimitsReport> {
+    let limits @ Limits { memory_max, tasks_max } = config.settings.limits();
+    if limits == Limits::default() || matches!(config.launch, Ok(Launch::Remote(_))) {
+        return None;
+    }
+    let (state, reason) = match enforcement {
+        None => (None, None),
+        Some(Enforcement::Enforced) => (Some("enforced"), None),
+        Some(Enforcement::NotEnforced(reason)) => (Some("not enforced"), Some(reason.to_string())),
+    };
+    let state = state.map(str::to_owned);
+    Some(LimitsReport { memory_max, tasks_max, state, reason })
 }

@@ -4,6 +4,7 @@
 
 use http::header::{HeaderMap, WWW_AUTHENTICATE};
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 /// The error code for missing scopes.
 const INSUFFICIENT: &str = "insufficient_scope";
@@ -11,16 +12,14 @@ const INSUFFICIENT: &str = "insufficient_scope";
 const MAX_VALUE_LEN: usize = 4096;
 
 /// What a server requires of a refused request.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Challenge {
     /// The URL of its metadata.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) resource_metadata: Option<String>,
     /// The required scopes, separated by spaces.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scope: Option<String>,
     /// The error code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use http::header::HeaderValue;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use super::challenge::Challenge;
 use super::client_registration::ClientRegistration;
@@ -17,28 +18,27 @@ const MARGIN: u64 = 60;
 const MARGIN_DIVISOR: u64 = 5;
 
 /// The stored record of one server's login. Without `Debug`: it contains secrets.
+#[skip_serializing_none]
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LoginRecord {
     /// The server's URL. The record is never used for another one.
     pub(super) url: String,
     /// The challenge of a request without a valid token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) challenge: Option<Challenge>,
     /// Scopes that a valid token lacked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) missing: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) grant: Option<Grant>,
 }
 
 /// A consent or client credentials, with the token obtained.
+#[skip_serializing_none]
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Grant {
     pub(super) issuer: String,
     /// The `resource` of the token.
     pub(super) resource: String,
     pub(super) token_endpoint: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) revocation_endpoint: Option<String>,
     pub(super) registration: ClientRegistration,
     /// Whether it was obtained with client credentials, without a person's consent.
@@ -49,15 +49,12 @@ pub(super) struct Grant {
     pub(super) is_public: bool,
     pub(super) scopes: Vec<String>,
     pub(super) access_token: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) refresh_token: Option<String>,
     /// In seconds since 1970.
     pub(super) obtained_at: u64,
     /// In seconds since 1970, if the token ends by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) expires_at: Option<u64>,
     /// Why no token can be obtained from it any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) over: Option<String>,
 }
 

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
 use super::record::LoginRecord;
+use crate::config::interpolate::Sources;
 use crate::disk::{on_disk, replace_private};
 
 /// Largest file that is read, in bytes: tokens have a few KiB.
@@ -26,13 +27,10 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(45);
 /// Interval of attempts to lock. A blocking wait would occupy a helper thread that the change itself may need.
 const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The directory of logins with these variables: `$XDG_STATE_HOME/mcpd/logins`, else in `~/.local/state`. Source: XDG
-/// Base Directory Specification.
+/// The directory of logins: `$XDG_STATE_HOME/mcpd/logins`, else in `~/.local/state`.
 #[must_use]
-pub(crate) fn directory(var: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let directory = |name| var(name).filter(|path| path.is_absolute());
-    let state = directory("XDG_STATE_HOME").or_else(|| Some(directory("HOME")?.join(".local/state")))?;
-    Some(state.join("mcpd/logins"))
+pub(crate) fn directory(sources: &dyn Sources) -> Option<PathBuf> {
+    Some(sources.base_directory("XDG_STATE_HOME", ".local/state")?.join("mcpd/logins"))
 }
 
 /// The file of one server's login.
@@ -180,17 +178,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::config::interpolate::table::Table;
 
     #[test]
     fn directory_follows_the_xdg_specification() {
-        for (variables, expected) in [
-            (&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")][..], Some("/s/mcpd/logins")),
-            (&[("XDG_STATE_HOME", "s"), ("HOME", "/h")], Some("/h/.local/state/mcpd/logins")),
-            (&[("HOME", "h")], None),
+        for (rows, expected) in [
+            (&[("XDG_STATE_HOME", "/s"), ("~", "/h")][..], Some("/s/mcpd/logins")),
+            (&[("XDG_STATE_HOME", "s"), ("~", "/h")], Some("/h/.local/state/mcpd/logins")),
             (&[], None),
         ] {
-            let var = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into());
-            assert_eq!(directory(var), expected.map(PathBuf::from), "{variables:?}");
+            assert_eq!(directory(&Table::from_rows(rows)), expected.map(PathBuf::from), "{rows:?}");
         }
     }
 

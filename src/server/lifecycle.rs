@@ -124,28 +124,29 @@ impl State {
 
 /// The name of a server's state in reports, logs and the output of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StateName {
-    /// [`State::Starting`].
+    /// Its process is being started, or has not answered the first request.
     Starting,
-    /// [`State::Ready`].
+    /// It answers.
     Ready,
     /// It has no instance until a call starts one.
     Idle,
-    /// [`State::Unresponsive`].
+    /// It runs and does not answer.
     Unresponsive,
-    /// [`State::Backoff`].
+    /// It has failed and is started again after a pause.
     Backoff,
-    /// [`State::Stopping`].
+    /// Its process is being stopped.
     Stopping,
-    /// [`State::Stopped`].
+    /// It has no process.
     Stopped,
-    /// [`State::Failed`].
+    /// It has failed and is not started again.
     Failed,
-    /// [`State::NeedsLogin`].
+    /// It requires a login: `mcpd login`.
     NeedsLogin,
-    /// The operator has disabled it. A server that is still being stopped is [`StateName::Stopping`].
+    /// The operator has disabled it. A server that is still being stopped is `stopping`.
     Disabled,
     /// The operator has enabled it. Only tools have this state.
     Enabled,

@@ -64,6 +64,7 @@ pub(crate) struct FileRules {
 
 /// A kind of access that a sandbox takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RestrictedAccess {
     /// Memory, environment and open files of other processes.
@@ -82,6 +83,7 @@ pub enum RestrictedAccess {
 
 /// What prevents the enforcement of a sandbox or of a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Obstacle {
     /// The kernel has no Landlock, or it is disabled.
@@ -98,15 +100,16 @@ pub enum Obstacle {
 
 /// What is enforced for a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SandboxReport {
     /// The configured level.
     pub level: SandboxLevel,
     /// What is taken away from the server.
     pub enforced: Vec<RestrictedAccess>,
-    /// What the level promises and the running kernel cannot enforce.
+    /// What the level promises and the running kernel cannot enforce. Absent if everything is enforced.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub not_enforced: Vec<RestrictedAccess>,
-    /// Why not.
+    /// Why not. Absent if everything is enforced.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<Obstacle>,
 }

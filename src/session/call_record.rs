@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Span;
 
 use super::forwardable_request::ForwardableRequest;
-use crate::calls::{CallOutcome, Caller, CompletedCall, Log, Moment, span, text};
+use crate::calls::{CallOutcome, Caller, CompletedCall, History, Moment, span, text};
 use crate::logging::Limiter;
 use crate::server::ServerHandle;
 use crate::server::messages::call::TargetKind;
@@ -26,7 +26,7 @@ struct TraceDetails {
 }
 
 pub(super) struct CallRecorder {
-    log: Log,
+    history: History,
     warnings: Arc<Limiter>,
     caller: Arc<Caller>,
 }
@@ -53,8 +53,8 @@ impl CallRecord {
 }
 
 impl CallRecorder {
-    pub(super) fn new(log: Log, warnings: Arc<Limiter>, caller: Caller) -> Self {
-        Self { log, warnings, caller: Arc::new(caller) }
+    pub(super) fn new(history: History, warnings: Arc<Limiter>, caller: Caller) -> Self {
+        Self { history, warnings, caller: Arc::new(caller) }
     }
 
     pub(super) fn set_client(&mut self, client: Option<String>) {
@@ -92,7 +92,7 @@ impl CallRecorder {
             trace.arguments
         });
         let (caller, server) = (Arc::clone(&self.caller), server.map(|server| Arc::clone(server.name())));
-        self.log.push(CompletedCall {
+        self.history.push(CompletedCall {
             began,
             ended,
             caller,

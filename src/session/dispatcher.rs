@@ -38,7 +38,7 @@ use super::task_token::{TaskTokenContents, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
 use super::unanswered::{OnResponse, ParkableRequest, UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
-use crate::calls::{CallOutcome, Caller, Log};
+use crate::calls::{CallOutcome, Caller, History};
 use crate::catalog::identity;
 use crate::client_capabilities::ClientCapability;
 use crate::config::CallLimit;
@@ -104,7 +104,7 @@ pub(crate) struct Setup {
     pub(crate) line_timeout: Duration,
     /// Maximum time that list requests of the agent are parked for instances of this agent whose lists are not cached.
     pub(crate) first_list_wait: Duration,
-    pub(crate) history: Log,
+    pub(crate) history: History,
     /// Signals that the daemon begins to stop.
     pub(crate) stopping: StopReceiver,
     /// Signals that the daemon has stopped its servers.

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 use unicode_width::UnicodeWidthStr;
 
 use super::finding::{Finding, Group, Verdict, count};
@@ -133,29 +134,43 @@ fn summary(warnings: usize, problems: usize) -> String {
     }
 }
 
+/// All checks.
 #[derive(Serialize)]
-struct JsonReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct JsonReport<'a> {
+    /// Version of this `mcpd`.
     version: &'static str,
+    /// Number of problems.
     problems: usize,
+    /// Number of warnings.
     warnings: usize,
+    /// In the order of the printed report.
     findings: Vec<JsonFinding<'a>>,
 }
 
+/// One check.
+#[skip_serializing_none]
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonFinding<'a> {
+    /// Title of the group.
     group: &'static str,
+    /// `ok`, `warning` or `problem`.
     level: &'static str,
+    /// What was checked.
     about: &'a str,
+    /// What was found.
     found: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// For a server that is down, as in `mcpd status`.
     code: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What to do; absent if the level is `ok`.
     advice: Option<&'a str>,
+    /// Quoted text, such as the last stderr lines of a server.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     lines: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// For a server, `FILE:LINE` of its definition.
     place: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// For a server, its name in that file.
     title: Option<&'a str>,
 }
 

@@ -4,44 +4,63 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use crate::cli::json;
 use crate::config::import::{ForeignServer, Outcome, SecretFile};
 
+/// Servers of other clients' files, and what happened to each.
 #[derive(Serialize)]
-pub(super) struct JsonReport<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct JsonReport<'a> {
+    /// mcpd's configuration.
     file: &'a Path,
     /// Whether `file` was written.
     pub(super) written: bool,
+    /// Files that were read.
     sources: Vec<Source<'a>>,
+    /// Files to which secrets were moved.
     secrets: Vec<Secret>,
 }
 
 /// A client's file, or a file that was named on the command line.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Source<'a> {
+    /// Path of the file.
     pub(super) file: &'a Path,
+    /// The client that uses the file.
     pub(super) client: &'a str,
+    /// Servers in the file.
     pub(super) servers: Vec<ServerReport>,
 }
 
+/// One server of a client's file.
+#[skip_serializing_none]
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ServerReport {
+    /// Its name in the client's file.
     title: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The project directory to which the client's file limits the server; absent for all projects.
     project: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The working directory that is written.
     cwd: Option<String>,
+    /// `added` (with `--dry-run`: would be added), `known` (it exists already), `differs` (another server has its name) or `impossible`.
     outcome: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Its name in mcpd.
     name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why it is `impossible`.
     reason: Option<String>,
 }
 
+/// The file of one secret.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Secret {
+    /// Server and variable.
     of: String,
+    /// Path of the file.
     file: PathBuf,
 }
 

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use super::LoginContext;
 use crate::cli::style::{Cell, Column, OutputStyle, Tone};
@@ -11,40 +12,54 @@ use crate::cli::{json, print};
 use crate::config::Remote;
 use crate::oauth::{Login, LoginStatus};
 
-/// The `--json` report.
+/// Servers with a URL, and their logins.
 #[derive(Serialize)]
-struct JsonReport {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct JsonReport {
+    /// One entry for each server with a `url`, in the order of the configuration.
     logins: Vec<Row>,
 }
 
+/// The login at one server.
+#[skip_serializing_none]
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Row {
+    /// Name of the server.
     server: String,
+    /// State of the login.
     login: LoginState,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Why the login is not `good`.
     reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `authorization_code` if a person has agreed; `client_credentials` if mcpd has its own login.
     grant: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The authorization server.
     issuer: Option<String>,
+    /// Granted scopes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     scopes: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Time until the token expires.
     expires_in_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Whether mcpd then renews it by itself.
     renews: Option<bool>,
 }
 
+/// State of a login.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum LoginState {
+    /// The login is valid.
     Good,
+    /// The server has refused access without a login.
     Needed,
+    /// The login has ended: log in again, or correct the configuration.
     Over,
-    /// There is no login, and the server has not required one.
+    /// Nobody has logged in, and the server has not required a login.
     None,
     /// The configuration has credentials, such as an `Authorization` header.
     Configured,
+    /// The state is not known.
     Unknown,
 }
 

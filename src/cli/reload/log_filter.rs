@@ -9,9 +9,11 @@ use crate::cli::{USAGE, admin_failure, fail, json, print};
 use crate::logging::Filter;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 
-/// The shape of `--json`.
+/// The log filter.
 #[derive(Serialize)]
-struct Shape {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JsonReport {
+    /// The log filter in effect.
     filter: String,
 }
 
@@ -21,7 +23,7 @@ pub(super) async fn run(directory: &RuntimeDir, filter: Option<&str>, as_json: b
         return fail(USAGE, error);
     }
     match admin::log_level(&directory.socket(ADMIN_SOCKET), filter).await {
-        Ok(filter) if as_json => json::print(&Shape { filter }),
+        Ok(filter) if as_json => json::print(&JsonReport { filter }),
         Ok(filter) => print(filter + "\n"),
         Err(error @ AdminError::Refused(_)) => fail(USAGE, error),
         Err(error) => admin_failure(&error),

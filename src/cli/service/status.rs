@@ -5,6 +5,7 @@ use std::fs;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use super::files::{Change, ours};
 use super::linger;
@@ -19,32 +20,34 @@ use crate::config::interpolate::Process;
 use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 use crate::systemctl::{SERVICE, SOCKET};
 
-/// The `--json` report.
+/// The unit that runs mcpd.
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
-struct Report {
-    /// The unit's path; `None` if systemd has no unit.
-    #[serde(skip_serializing_if = "Option::is_none")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct JsonReport {
+    /// Path of the unit, if systemd knows one.
     unit: Option<String>,
-    /// `UnitFileState` in systemd.
+    /// systemd's word for whether the unit is enabled (`UnitFileState`).
     enabled: String,
+    /// systemd's word for whether the socket unit is enabled.
     socket_enabled: String,
-    /// `ActiveState` in systemd.
+    /// systemd's word for the state of the unit (`ActiveState`).
     active: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When that state began.
     since: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Process id of the daemon.
     pid: Option<u32>,
     /// The daemon's status text.
     status: String,
+    /// Number of restarts by systemd.
     restarts: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Whether the unit runs while the user is not logged in.
     lingers: Option<bool>,
-    /// The version of the running daemon.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Version of the running daemon.
     version: Option<String>,
     /// The `PATH` in the unit's file of variables.
-    #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
+    /// What to do, as text.
     hints: Vec<String>,
 }
 
@@ -53,7 +56,7 @@ pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
         Ok(manager) => manager,
         Err(why) => return fail(FAILED, why),
     };
-    let report = Report::of(directory, &manager).await;
+    let report = JsonReport::of(directory, &manager).await;
     let printed = if as_json { json::print(&report) } else { print(report.text()) };
     match report.pid {
         _ if printed != ExitCode::SUCCESS => printed,
@@ -63,7 +66,7 @@ pub(super) async fn run(directory: &RuntimeDir, as_json: bool) -> ExitCode {
     }
 }
 
-impl Report {
+impl JsonReport {
     async fn of(directory: &RuntimeDir, manager: &Manager<'_>) -> Self {
         let properties =
             "FragmentPath,UnitFileState,ActiveState,ActiveEnterTimestamp,MainPID,StatusText,NRestarts,NeedDaemonReload";
@@ -149,7 +152,7 @@ async fn outdated(variables: &BTreeMap<String, String>) -> Vec<String> {
     hints
 }
 
-async fn hints(report: &Report, manager: &Manager<'_>, daemon: Option<u32>, reload: &str) -> Vec<String> {
+async fn hints(report: &JsonReport, manager: &Manager<'_>, daemon: Option<u32>, reload: &str) -> Vec<String> {
     let install = "run `mcpd service install`";
     if report.unit.is_none() {
         return vec![format!("mcpd is not installed as a unit for this user: {install}")];

@@ -15,10 +15,15 @@ use crate::cli::{admin_failure, json, print};
 use crate::server::login_needed;
 use crate::sockets::RuntimeDir;
 
+/// Every tool, with what hides it from agents.
 #[derive(Serialize)]
-struct Shape<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct JsonReport<'a> {
+    /// The profile whose view it is.
     profile: &'a str,
+    /// Configured servers, in file order.
     servers: &'a [ToolServer],
+    /// Every tool of these servers, visible or not.
     tools: Vec<&'a ToolReport>,
 }
 
@@ -46,7 +51,7 @@ pub(super) async fn run(directory: &RuntimeDir, tools: &Tools, selection: &Selec
         return selection.unknown("there is no server or tool", known, &servers);
     }
     if tools.json {
-        return json::print(&Shape { profile: &profile, servers: &servers, tools: selected });
+        return json::print(&JsonReport { profile: &profile, servers: &servers, tools: selected });
     }
     let is_shown = |server: &&ToolServer| {
         tools.selection.is_none()

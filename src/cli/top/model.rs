@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use super::window::{Call, CallStats, CallWindow, group_stats, milliseconds};
 use crate::admin::report::{Report, StateName};
@@ -32,60 +33,80 @@ pub(super) struct TimeRange {
     pub(super) now: i64,
 }
 
-/// One snapshot. Times are in milliseconds, sizes in bytes.
+/// One snapshot.
 #[derive(Debug, Serialize)]
-pub(super) struct TopModel {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::cli) struct TopModel {
     /// Version of the daemon.
     pub(super) version: String,
+    /// Time since the daemon started.
     pub(super) uptime_ms: u64,
-    /// The time that the calls below cover. It is shorter than requested if older calls are unknown.
+    /// The period of the counted calls: a minute, or less if older calls are unknown.
     pub(super) window_ms: u64,
+    /// Calls per second.
     pub(super) calls_per_s: f64,
     /// Calls that are not answered yet.
     pub(super) in_flight: u64,
-    /// Calls that ended too fast to be reported.
+    /// Calls that ended too fast to be reported. They are not counted.
     pub(super) missed: u64,
     #[serde(flatten)]
     pub(super) stats: CallStats,
+    /// Servers in the order of `--sort`.
     pub(super) servers: Vec<ServerRow>,
+    /// At most 50 tools, the one with the most calls first.
     pub(super) tools: Vec<ToolRow>,
+    /// At most 50 calls, the slowest first.
     pub(super) slowest: Vec<CallRow>,
+    /// At most 50 calls, the latest first.
     pub(super) last: Vec<CallRow>,
 }
 
+/// Calls of one server.
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ServerRow {
     /// Absent for calls of tools that do not exist.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     /// As in `mcpd status`; absent for a server that is no longer configured.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<StateName>,
+    /// Calls that are not answered yet.
     pub(super) in_flight: u64,
+    /// Calls per second.
     pub(super) calls_per_s: f64,
     #[serde(flatten)]
     pub(super) stats: CallStats,
 }
 
+/// Calls of one tool.
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ToolRow {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Absent for a tool that does not exist.
     pub(super) server: Option<String>,
+    /// The server's own name for the tool. Without a server, the name that the agent sent.
     pub(super) tool: String,
     #[serde(flatten)]
     pub(super) stats: CallStats,
 }
 
+/// One call that has ended.
+#[skip_serializing_none]
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct CallRow {
     /// Time since it ended.
     pub(super) ended_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `name version` of the agent.
     pub(super) client: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Absent for a tool that does not exist.
     pub(super) server: Option<String>,
+    /// The server's own name for the tool. Without a server, the name that the agent sent.
     pub(super) tool: String,
+    /// As in `mcpd calls`.
     pub(super) outcome: String,
+    /// From the request to the answer, waiting included.
     pub(super) duration_ms: f64,
 }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use crate::calls::report::CallReport;
 
@@ -47,16 +48,21 @@ pub(super) struct CallWindow {
 }
 
 /// Statistics of a group of calls.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct CallStats {
+    /// Calls that ended.
     pub(super) calls: usize,
+    /// Calls that ended neither `ok` nor `cancelled`.
     pub(super) errors: usize,
+    /// Size of requests and answers.
     pub(super) bytes: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// 50th percentile of the duration.
     pub(super) p50_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// 95th percentile of the duration.
     pub(super) p95_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// 99th percentile of the duration.
     pub(super) p99_ms: Option<f64>,
 }
 

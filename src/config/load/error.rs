@@ -17,8 +17,6 @@ const SHOWN: usize = MAX_PROBLEMS - 1;
 pub struct ConfigError {
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// All files, readable or not, in the order they were read.
-    pub(super) tried: Vec<PathBuf>,
     pub(super) stamps: Vec<Stamp>,
 }
 
@@ -32,12 +30,6 @@ impl ConfigError {
     /// The files that could not be read.
     pub fn unreadable(&self) -> impl Iterator<Item = (&Path, &io::Error)> {
         self.unreadable.iter().map(|(path, error)| (path.as_path(), error))
-    }
-
-    /// The files of the configuration, including unreadable ones. A change to any of them may fix it.
-    #[must_use]
-    pub fn tried(&self) -> &[PathBuf] {
-        &self.tried
     }
 
     /// The digests of the files. An unreadable file has no digest.

@@ -92,7 +92,6 @@ impl<'a> Loading<'a> {
 
     /// Adds a file on top, unless it was read before. `from` is the `include` that names it.
     fn take(&mut self, path: &Path, read: io::Result<FileText>, from: Option<&Location>) {
-        self.failed.tried.push(path.to_owned());
         let file =
             match read.and_then(|file| permission_error(file.permissions, self.sources.user()).map_or(Ok(file), Err)) {
                 Ok(file) => file,

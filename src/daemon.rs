@@ -34,7 +34,7 @@ use futures_util::future::{OptionFuture, join};
 use rustix::net::SendFlags;
 use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet, yield_now};
 use tokio::time::timeout;
 
@@ -60,7 +60,7 @@ use crate::list_kind::ListKind;
 use crate::logging;
 use crate::manager;
 use crate::manager::report::millis;
-use crate::manager::{Manager, ServedProfile, Setup, View};
+use crate::manager::{Manager, Member, ServedProfile, Setup, View};
 use crate::server::{
     Cgroups, GuardProgram, Logins, ProcessAttributes, ReaperHandle, ServerContext, StartPermits, StopChannel,
     StopLevel, User,
@@ -201,14 +201,16 @@ pub async fn run(
     let state = ConfigState::new(loaded.stamps.clone());
     let (prepare_sockets, sockets_to_prepare) = mpsc::channel(reload::MAX_PENDING + 1);
     let watched = watch::Sender::new(loaded.files.clone());
+    let files_changed = Arc::new(Notify::new());
     let watcher =
-        config.daemon.watch.then(|| files::run(watched.subscribe(), files.is_empty(), Arc::clone(&signals.reload)));
+        config.daemon.watch.then(|| files::run(watched.subscribe(), files.is_empty(), Arc::clone(&files_changed)));
     let limits = config.daemon.clone();
     let reload = Reload {
         environment: Environment::default(),
         files,
         accepted: loaded.files.clone(),
         watched,
+        files_changed,
         daemon: config.daemon.clone(),
         patterns: PatternCheck::new(loaded, &manager),
         manager: manager.clone(),
@@ -216,9 +218,7 @@ pub async fn run(
         state: state.clone(),
     };
     let logs = Logs { calls, reader, log };
-    let stop = signals.stopping.receiver.clone();
-    let stopping = signals.stopping;
-    let config = state;
+    let (stop, stopping, config) = (signals.stopping.receiver.clone(), signals.stopping, state);
     let parts =
         Parts { agents, operator_listener, manager, limits, task_token_key, logs, config, stopping, descendants };
     let (daemon, requests) = Daemon::new(parts);
@@ -585,7 +585,7 @@ impl Daemon {
 
     /// Whether every server's first start attempt has ended, or `first_list_wait` is over.
     fn has_settled(&self, view: &View) -> bool {
-        let attempted = || view.servers.iter().all(|member| member.handle.published().first_start_ended);
+        let attempted = || view.servers.iter().all(Member::has_attempted_start);
         view.settled && (self.started.elapsed() >= self.limits.first_list_wait || attempted())
     }
 

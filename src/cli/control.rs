@@ -8,6 +8,7 @@ use clap_complete::{ArgValueCandidates, ArgValueCompleter};
 use serde::Serialize;
 
 use super::completions;
+use super::keep::{Keep, WrittenToggle};
 use super::spinner::with_spinner;
 use super::text::{one_line, with_override};
 use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
@@ -28,7 +29,9 @@ pub(super) enum ControlCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Hide a server or one of its tools from agents, until you enable it or restart the daemon
+    /// Hide a server or one of its tools from agents, until you enable it or the daemon stops
+    ///
+    /// With `--keep`, a server is also stopped: it gets `enabled = false`. A tool is added to `deny` of its server.
     Disable {
         /// A server, as printed by `mcpd status`, or a tool: SERVER/TOOL or its exposed name
         #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
@@ -36,6 +39,8 @@ pub(super) enum ControlCommand {
         /// Stop the server, too
         #[arg(long)]
         stop: bool,
+        #[command(flatten)]
+        keep: Keep,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -45,6 +50,8 @@ pub(super) enum ControlCommand {
         /// A server, as printed by `mcpd status`, or a tool: SERVER/TOOL or its exposed name
         #[arg(value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
         target: String,
+        #[command(flatten)]
+        keep: Keep,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -90,15 +97,23 @@ struct ControlRequest<'a> {
 }
 
 impl ControlCommand {
+    /// The option `--keep`, if it is given.
+    fn keep(&self) -> Option<&Keep> {
+        match self {
+            Self::Disable { keep, .. } | Self::Enable { keep, .. } => Some(keep).filter(|keep| keep.keep),
+            Self::Restart { .. } | Self::Health { .. } => None,
+        }
+    }
+
     /// `qualified` is the `SERVER/TOOL` form of a target that is an exposed name.
     fn request<'a>(&'a self, qualified: Option<&'a str>) -> ControlRequest<'a> {
         match self {
             Self::Restart { server, json } => ControlRequest { action: ServerAction::Restart, server, as_json: *json },
-            Self::Disable { target, stop, json } => {
-                let of_server = if *stop { Toggle::Stop } else { Toggle::Disable };
+            Self::Disable { target, stop, keep, json } => {
+                let of_server = if *stop || keep.keep { Toggle::Stop } else { Toggle::Disable };
                 toggle(qualified.unwrap_or(target), of_server, Toggle::DisableTool, *json)
             }
-            Self::Enable { target, json } => {
+            Self::Enable { target, json, .. } => {
                 toggle(qualified.unwrap_or(target), Toggle::Enable, Toggle::EnableTool, *json)
             }
             Self::Health { server, health, json } => {
@@ -147,8 +162,19 @@ async fn note_changed_files(socket: &Path) {
     }
 }
 
+/// Prints how long a decision without `--keep` holds.
+fn note_temporary(command: &ControlCommand, temporary: bool) {
+    let until = match command {
+        ControlCommand::Disable { .. } if temporary => "until you enable it or the daemon stops",
+        ControlCommand::Enable { .. } if temporary => "until you disable it or the daemon stops",
+        _ => return,
+    };
+    print_note!("note: {until}; `--keep` makes it permanent");
+}
+
 /// Prints why agents still do not see an enabled tool.
-async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
+async fn note_still_hidden(directory: &RuntimeDir, command: &ControlCommand, server: &str, tool: Option<&str>) {
+    let (ControlCommand::Enable { .. }, Some(tool)) = (command, tool) else { return };
     let name = tool_names::qualified(server, tool);
     let Ok((found, _)) = tool_names::find(directory, None, &name).await else { return };
     if let Some((report, hidden)) = found.iter().find_map(|report| Some((report, report.hidden.as_ref()?))) {
@@ -164,6 +190,19 @@ struct Shape<'a> {
     health_override: Option<&'static str>,
     #[serde(flatten)]
     result: &'a ControlReport,
+    /// The file that has the decision, with `--keep`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a Path>,
+}
+
+/// What the command does while it waits.
+fn activity(action: &ServerAction, server: &str) -> String {
+    match action {
+        ServerAction::Restart => format!("restarting {server}"),
+        ServerAction::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
+        ServerAction::Toggle(_) => format!("disabling {server}"),
+        ServerAction::OverrideHealth(_) => format!("setting the health of {server}"),
+    }
 }
 
 pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> ExitCode {
@@ -183,27 +222,33 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
     let ControlRequest { action, server, as_json } = command.request(qualified.as_deref());
     let health_override =
         if let ServerAction::OverrideHealth(health_override) = action { health_override.word() } else { None };
-    let activity = match &action {
-        ServerAction::Restart => format!("restarting {server}"),
-        ServerAction::Toggle(Toggle::Enable | Toggle::EnableTool(_)) => format!("enabling {server}"),
-        ServerAction::Toggle(_) => format!("disabling {server}"),
-        ServerAction::OverrideHealth(_) => format!("setting the health of {server}"),
-    };
+    let activity = activity(&action, server);
     let socket = directory.socket(ADMIN_SOCKET);
     if let ServerAction::Restart = action {
         note_changed_files(&socket).await;
     }
-    match with_spinner(|| activity.clone(), admin::control(&socket, action, server)).await {
+    let written = match (command.keep(), &action) {
+        (Some(keep), ServerAction::Toggle(toggle)) => keep.write(directory, server, toggle).await.map(Some),
+        _ => Ok(None),
+    };
+    let (file, known) = match written {
+        Ok(written) => written.map(|WrittenToggle { file, result }| (file, result)).unzip(),
+        Err(code) => return code,
+    };
+    let result = match known.flatten() {
+        Some(result) => Ok(result),
+        None => with_spinner(|| activity.clone(), admin::control(&socket, action, server)).await,
+    };
+    match result {
         Ok(result) if as_json => {
-            let printed = json::print(&Shape { server, health_override, result: &result });
+            let printed = json::print(&Shape { server, health_override, result: &result, file: file.as_deref() });
             if result.done { printed } else { ExitCode::from(FAILED) }
         }
-        Ok(ControlReport { tool, state, done: true, .. }) => {
+        Ok(ControlReport { tool, state, done: true, temporary, .. }) => {
             let suffix = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
             let printed = print(format!("{server}{suffix}: {}\n", with_override(state, health_override)));
-            if let (ControlCommand::Enable { .. }, Some(tool)) = (command, &tool) {
-                note_still_hidden(directory, server, tool).await;
-            }
+            note_temporary(command, temporary);
+            note_still_hidden(directory, command, server, tool.as_deref()).await;
             printed
         }
         Ok(ControlReport { state, reason, .. }) => {

@@ -10,7 +10,7 @@ use super::tips::with_tip;
 
 /// Commands that are in no group are listed in the last.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Set up", &["demo", "import", "add", "remove", "check", "service", "connect", "login", "logout"]),
+    ("Set up", &["demo", "import", "add", "edit", "remove", "check", "service", "connect", "login", "logout"]),
     ("Inspect", &["status", "top", "tools", "calls", "logs", "doctor"]),
     ("Control", &["start", "stop", "call", "restart", "enable", "disable", "health", "reload", "log-level"]),
     ("Other", &["serve"]),

@@ -20,9 +20,11 @@ mod connect_print;
 mod control;
 mod demo;
 mod doctor;
+mod edit;
 mod help;
 mod import;
 mod json;
+mod keep;
 mod local_time;
 mod log_level;
 mod login;
@@ -58,7 +60,6 @@ use std::time::Duration;
 
 use self::arguments::{Arguments, Command};
 use self::outcome::{FAILED, NOT_RUNNING, RESTART, USAGE, admin_failure, connect_failure, fail, print, try_print};
-use self::reload::Scope;
 use crate::sockets::{RuntimeDir, SocketError};
 
 /// Parses the arguments and runs the command.
@@ -91,11 +92,10 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Logs(logs) => run_in(directory, async |directory| logs::run(directory, logs).await),
         Command::Control(command) => run_in(directory, async |directory| control::run(directory, &command).await),
         Command::Add(add) => add::run(&add, directory.ok()),
+        Command::Edit(edit) => edit::run(edit, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
-        Command::Reload(reload) => {
-            run_in(directory, async |directory| reload::run(directory, reload, Scope::All).await)
-        }
+        Command::Reload(reload) => run_in(directory, async |directory| reload::run(directory, reload).await),
         Command::LogLevel(level) => run_in(directory, async |directory| log_level::run(directory, &level).await),
         Command::Doctor(doctor) => block_on(doctor::run(&doctor, given, directory.ok())),
         Command::Login(login) => block_on(login::run(&login, given, directory.ok())),

@@ -34,6 +34,8 @@ pub(super) struct Reload {
     pub(super) accepted: Vec<PathBuf>,
     /// The same, and those of a rejected configuration since: a change of any of them may make it valid.
     pub(super) watched: watch::Sender<Vec<PathBuf>>,
+    /// A watched file may have changed.
+    pub(super) files_changed: Arc<Notify>,
     /// Variables that the configuration in force was read with.
     pub(super) environment: Environment,
     /// The `[daemon]` table at start.
@@ -59,11 +61,13 @@ struct ReloadOutcome {
 }
 
 impl Reload {
-    /// Reloads on each signal and request. Those that arrive together cause one reload.
+    /// Reloads on each signal, request and change of a file. Those that arrive together cause one reload. A change that an earlier reload has
+    /// read already causes none.
     pub(super) async fn run(mut self, signals: Arc<Notify>, mut requests: mpsc::Receiver<ReloadRequest>) {
         let mut pending = FuturesUnordered::new();
         loop {
             let mut received: Vec<ReloadRequest> = Vec::new();
+            let mut is_change_alone = false;
             let has_room = pending.len() < MAX_PENDING;
             tokio::select! {
                 Some(finished) = pending.next() => {
@@ -75,6 +79,7 @@ impl Reload {
                     continue;
                 }
                 () = signals.notified(), if has_room => {}
+                () = self.files_changed.notified(), if has_room => is_change_alone = true,
                 Some(first) = requests.recv(), if has_room => received.push(first),
             }
             received.extend(std::iter::from_fn(|| requests.try_recv().ok()));
@@ -84,8 +89,10 @@ impl Reload {
                 changes.extend(environment.unwrap_or_default().0);
                 answers.push(answer);
             }
-            match self.read(changes).await {
-                Ok(order) => pending.push(wait_in_force(order, answers)),
+            is_change_alone &= answers.is_empty();
+            match self.read(changes, is_change_alone).await {
+                Ok(Some(order)) => pending.push(wait_in_force(order, answers)),
+                Ok(None) => {}
                 Err(rejected) => {
                     tracing::error!("not reloaded, nothing has changed: {}", rejected.reason);
                     let result = Err(rejected.reason.clone());
@@ -96,8 +103,13 @@ impl Reload {
         }
     }
 
-    /// Reads the configuration and, if it is valid, orders the manager to apply it.
-    async fn read(&mut self, changes: BTreeMap<String, Option<String>>) -> Result<Pending, RejectedConfig> {
+    /// Reads the configuration and, if it is valid, orders the manager to apply it. With `unless_known`, files that are as in the
+    /// configuration in force change nothing.
+    async fn read(
+        &mut self,
+        changes: BTreeMap<String, Option<String>>,
+        unless_known: bool,
+    ) -> Result<Option<Pending>, RejectedConfig> {
         let files = self.files.clone();
         let environment = if changes.is_empty() { self.environment.clone() } else { self.environment.with(changes) };
         let sources = environment.clone();
@@ -111,6 +123,9 @@ impl Reload {
         let LoadedConfig { config, files, .. } = &loaded;
         self.accepted.clone_from(files);
         self.watch(files.clone());
+        if unless_known && self.state.rejected().is_none() && self.state.stamps() == loaded.stamps {
+            return Ok(None);
+        }
         let mut warnings: Vec<_> = loaded.warnings.iter().map(|warning| warning.render(false)).collect();
         let naming = config.daemon.naming.clone();
         if (DaemonConfig { naming: self.daemon.naming.clone(), ..config.daemon.clone() }) != self.daemon {
@@ -132,7 +147,7 @@ impl Reload {
         self.patterns.replace(Arc::new(loaded));
         self.environment = environment;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-        Ok(Pending { warnings, done, prepare_sockets: self.prepare_sockets.clone() })
+        Ok(Some(Pending { warnings, done, prepare_sockets: self.prepare_sockets.clone() }))
     }
 
     /// Logs the outcome of a configuration and answers its operators.

@@ -33,6 +33,9 @@ pub struct ServerReport {
     /// Whether the server is disabled, and so hidden from agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+    /// Whether its configuration has `enabled = false`. If the server is not disabled, an operator has enabled it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled_in_configuration: bool,
     /// `up` or `down`, if an operator has overridden its health.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_override: Option<String>,
@@ -269,6 +272,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         name: handle.name().to_string(),
         state: member.state_name(&published),
         disabled: !member.is_enabled(),
+        disabled_in_configuration: !config.settings.enabled,
         health_override: health_override.word().map(str::to_owned),
         reason,
         code,

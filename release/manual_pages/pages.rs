@@ -121,6 +121,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             ("mcpd add search https://example.org/mcp", "Adds a server at a URL."),
         ],
     ),
+    ("mcpd-edit", &[("mcpd edit", "Edits the configuration, and applies it.")]),
     ("mcpd-remove", &[("mcpd remove files", "Removes a server from the configuration.")]),
     ("mcpd-import", &[("mcpd import cursor --dry-run", "Shows which servers of Cursor would be imported.")]),
     (

@@ -45,9 +45,9 @@ pub(super) async fn answer(
         }
     };
     match wait(operator, limit, outcome).await? {
-        Ok(ServerOutcome { tool, state, reason, done }) => {
+        Ok(ServerOutcome { tool, state, reason, done, temporary }) => {
             let tool = tool.map(|tool| tool.to_string());
-            let report = ControlReport { tool, state, reason, done };
+            let report = ControlReport { tool, state, reason, done, temporary };
             respond(operator, Some(id), Answer::Server(report)).await
         }
         Err(ManagerError::Closed) => refuse(operator, Some(id), stopping()).await,

@@ -223,6 +223,9 @@ pub struct ControlReport {
     pub reason: Option<String>,
     /// Whether the requested state was reached.
     pub done: bool,
+    /// Whether the server or tool is enabled or disabled only until the daemon stops, because the configuration says otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub temporary: bool,
 }
 
 /// Effect of a reload on each server. Names are in configuration order.

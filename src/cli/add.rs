@@ -12,6 +12,7 @@ use serde::Serialize;
 use self::corrections::{is_escaped, misplaced_options, url_without_scheme, without_query};
 use super::config_edit::{EditOptions, secrets_directory};
 use super::import::{prompt, write};
+use super::reload::Scope;
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config;
 use crate::config::command_line::{Spelling, command_line, is_url, without_secrets};
@@ -143,7 +144,14 @@ fn add_server(add: &Add, line: &[String], directory: Option<RuntimeDir>) -> Resu
         relative_path_note(add),
     ];
     notes.into_iter().flatten().for_each(|note| print_note!("{note}"));
-    printed.map(|()| options.next_step(directory, &[name]))
+    printed.map(|()| {
+        let code = options.apply(directory, &[&path], Scope::Servers(&[name]));
+        if code != ExitCode::SUCCESS {
+            let path = path.display();
+            print_note!("mcpd: {name} stays in {path}: `mcpd edit` corrects it, `mcpd remove {name}` takes it out");
+        }
+        code
+    })
 }
 
 /// The warning that the server's command does not exist.

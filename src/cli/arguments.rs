@@ -73,6 +73,11 @@ pub(super) enum Command {
     Control(super::control::ControlCommand),
     /// Add a server to the configuration; the rest of the file stays as it is
     Add(super::add::Add),
+    /// Edit the configuration in your editor; it is saved only if it is valid, and applied
+    ///
+    /// The editor is $VISUAL, else $EDITOR, with its options; without both, `sensible-editor`, `nano` or `vi`. If there are mistakes, they
+    /// are shown at their lines as comments, which are never saved.
+    Edit(super::edit::Edit),
     /// Remove a server from the configuration; the rest of the file stays as it is
     #[command(aliases = ["rm", "delete"])]
     Remove(super::remove::Remove),

@@ -1,19 +1,25 @@
-//! Options and steps of the commands that edit the configuration: `add`, `remove` and `import`.
+//! Options and steps of the commands that edit the configuration: `add`, `remove`, `import` and `edit`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
-use super::reload::{self, Reload, Scope};
-use super::{USAGE, block_on, fail};
+use super::reload::{self, Scope};
+use super::text::join_limited;
+use super::{FAILED, USAGE, block_on, fail};
+use crate::admin::report::Report;
+use crate::admin::{self, AdminError};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{EditError, Overlay};
 use crate::config::import::{Content, SecretFile, reference};
 use crate::config::interpolate::{Process, Sources};
 use crate::config::{self, LoadedConfig};
 use crate::known_clients::shell_word;
-use crate::sockets::RuntimeDir;
+use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
+
+/// Maximum number of files of another configuration that are named.
+const MAX_FILES: usize = 3;
 
 /// How to keep a client from starting its own copies of the servers that mcpd runs.
 pub(super) const OLD_ENTRIES: &str = "In the client's own configuration, remove the servers that mcpd runs now. Otherwise the client starts its own copies.";
@@ -24,10 +30,10 @@ pub(super) struct EditOptions {
     /// Configuration file of mcpd to write to [default: $XDG_CONFIG_HOME/mcpd/config.toml, else ~/.config/mcpd/config.toml]
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Then make the running daemon reload its configuration
+    /// Do not apply the change to the running daemon
     #[arg(long)]
-    pub(super) reload: bool,
-    /// Print the result as JSON; with `--reload`, the result of the reload as a second object
+    pub(super) no_reload: bool,
+    /// Print the result as JSON, and the result of the reload as a second object
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -80,20 +86,66 @@ impl EditOptions {
             .map_err(|error| format!("not added: the configuration would not be valid\n{error}"))
     }
 
-    /// Reloads a running daemon if `--reload` is given, else prints how to. The exit code covers the servers `names`.
-    pub(super) fn next_step(&self, directory: Option<RuntimeDir>, names: &[&str]) -> ExitCode {
-        match directory.filter(RuntimeDir::is_served) {
-            Some(directory) if self.reload => {
-                let reload = Reload { environment: false, json: self.json };
-                block_on(reload::run(&directory, reload, Scope::Servers(names)))
-            }
-            Some(_) => {
-                print_note!("mcpd: run `mcpd reload` to apply the change to the running daemon");
-                ExitCode::SUCCESS
-            }
-            None => ExitCode::SUCCESS,
+    /// Applies the change of the files at `paths` to a running daemon that reads them, or prints what will apply it. The exit code covers
+    /// the servers in `scope`.
+    pub(super) fn apply(&self, directory: Option<RuntimeDir>, paths: &[&Path], scope: Scope<'_>) -> ExitCode {
+        let Some(directory) = directory.filter(RuntimeDir::is_served) else {
+            note_no_daemon(self.config.as_deref());
+            return ExitCode::SUCCESS;
+        };
+        if self.no_reload {
+            print_note!("mcpd: run `mcpd reload` to apply the change to the running daemon");
+            return ExitCode::SUCCESS;
         }
+        block_on(async {
+            match reads_any(&directory, paths).await {
+                Ok(true) => reload::apply(&directory, scope, self.json).await,
+                Ok(false) => ExitCode::SUCCESS,
+                Err(error) => fail(FAILED, format!("the change is written, but not applied: {error}")),
+            }
+        })
     }
+}
+
+/// Prints what applies a change if no daemon runs. `config`: the file that the user named.
+pub(super) fn note_no_daemon(config: Option<&Path>) {
+    match config.filter(|path| config::default_path(&Process).is_none_or(|default| !is_same(path, &default))) {
+        Some(path) => {
+            let path = shell_word(&path.to_string_lossy());
+            print_note!("mcpd: no daemon runs: `mcpd serve --config {path}` applies the change");
+        }
+        None => print_note!(
+            "mcpd: no daemon runs: `mcpd start` applies the change, and so does the next client that runs `mcpd connect`"
+        ),
+    }
+}
+
+/// Whether the daemon reads one of the files at `paths`. If not, prints which files it reads.
+///
+/// # Errors
+/// If the daemon does not answer.
+pub(super) async fn reads_any(directory: &RuntimeDir, paths: &[&Path]) -> Result<bool, AdminError> {
+    let Report { files, reload_refused, .. } = admin::status(&directory.socket(ADMIN_SOCKET)).await?;
+    let refused = reload_refused.map(|refused| refused.files).unwrap_or_default();
+    let files: Vec<_> = files.iter().chain(&refused).map(|file| PathBuf::from(&file.path)).collect();
+    // A directory of layers is one of the files.
+    let is_read = |path: &&Path| {
+        files.iter().any(|file| is_same(file, path) || path.parent().is_some_and(|parent| is_same(file, parent)))
+    };
+    let reads = paths.iter().any(is_read);
+    if !reads {
+        let written: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+        let read: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
+        let (written, read) = (join_limited(&written, MAX_FILES), join_limited(&read, MAX_FILES));
+        print_note!("mcpd: the running daemon does not read {written}, so it is not reloaded; it reads {read}");
+    }
+    Ok(reads)
+}
+
+/// Whether both paths lead to the same file, which need not exist.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
+    whole(one) == whole(other)
 }
 
 /// The directory for secrets that are moved out of the configuration at `path`: beside the path as given, even if that is a

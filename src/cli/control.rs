@@ -9,6 +9,7 @@ use futures_util::{StreamExt, stream};
 use serde::Serialize;
 
 use super::completions;
+use super::keep::{Keep, WrittenToggle};
 use super::spinner::with_spinner;
 use super::text::one_line;
 use super::{FAILED, USAGE, admin_failure, changed_files, fail, json, print, tool_names, tools};
@@ -34,7 +35,9 @@ pub(super) enum ControlCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Hide servers or single tools from agents, until you enable them or restart the daemon
+    /// Hide servers or single tools from agents, until you enable them or the daemon stops
+    ///
+    /// With `--keep`, a server is also stopped: it gets `enabled = false`. A tool is added to `deny` of its server.
     Disable {
         /// Servers, as printed by `mcpd status`, or tools: SERVER/TOOL or the exposed name
         #[arg(required = true, value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
@@ -42,6 +45,8 @@ pub(super) enum ControlCommand {
         /// Stop the servers, too
         #[arg(long)]
         stop: bool,
+        #[command(flatten)]
+        keep: Keep,
         /// Print each result as JSON
         #[arg(long)]
         json: bool,
@@ -51,6 +56,8 @@ pub(super) enum ControlCommand {
         /// Servers, as printed by `mcpd status`, or tools: SERVER/TOOL or the exposed name
         #[arg(required = true, value_name = "SERVER[/TOOL]", add = ArgValueCompleter::new(completions::servers_or_their_tools))]
         targets: Vec<String>,
+        #[command(flatten)]
+        keep: Keep,
         /// Print each result as JSON
         #[arg(long)]
         json: bool,
@@ -58,6 +65,14 @@ pub(super) enum ControlCommand {
 }
 
 impl ControlCommand {
+    /// The option `--keep`, if it is given.
+    fn keep(&self) -> Option<&Keep> {
+        match self {
+            Self::Disable { keep, .. } | Self::Enable { keep, .. } => Some(keep).filter(|keep| keep.keep),
+            Self::Restart { .. } => None,
+        }
+    }
+
     fn prints_json(&self) -> bool {
         match self {
             Self::Restart { json, .. } | Self::Disable { json, .. } | Self::Enable { json, .. } => *json,
@@ -89,8 +104,8 @@ impl ControlCommand {
             Self::Restart { servers, .. } => {
                 orders.extend(servers.iter().cloned().map(|server| Order { action: ServerAction::Restart, server }));
             }
-            Self::Disable { targets, stop, .. } => {
-                let of_server = if *stop { Toggle::Stop } else { Toggle::Disable };
+            Self::Disable { targets, stop, keep, .. } => {
+                let of_server = if *stop || keep.keep { Toggle::Stop } else { Toggle::Disable };
                 for target in targets {
                     orders.push(Order::toggle(directory, target, &of_server, Toggle::DisableTool).await?);
                 }
@@ -133,6 +148,18 @@ impl Order {
         };
         Ok(Self { action: ServerAction::Toggle(toggle), server: server.to_owned() })
     }
+
+    async fn carry_out(&self, socket: &Path) -> Result<ControlReport, AdminError> {
+        admin::control(socket, self.action.clone(), &self.server).await
+    }
+
+    /// Writes the decision into the configuration. The error is the exit code of a failure that is printed already.
+    async fn write(&self, directory: &RuntimeDir, keep: &Keep) -> Result<WrittenToggle, ExitCode> {
+        match &self.action {
+            ServerAction::Toggle(toggle) => keep.write(directory, &self.server, toggle).await,
+            ServerAction::Restart => Err(fail(USAGE, "a restart is not kept")),
+        }
+    }
 }
 
 /// The `SERVER/TOOL` form of `target` if it is the exposed name of a tool. Anything else is left to the daemon.
@@ -164,8 +191,19 @@ async fn note_changed_files(socket: &Path) {
     }
 }
 
+/// Prints how long a decision without `--keep` holds.
+fn note_temporary(command: &ControlCommand, temporary: bool) {
+    let until = match command {
+        ControlCommand::Disable { .. } if temporary => "until you enable it or the daemon stops",
+        ControlCommand::Enable { .. } if temporary => "until you disable it or the daemon stops",
+        _ => return,
+    };
+    print_note!("note: {until}; `--keep` makes it permanent");
+}
+
 /// Prints why agents still do not see an enabled tool.
-async fn note_still_hidden(directory: &RuntimeDir, server: &str, tool: &str) {
+async fn note_still_hidden(directory: &RuntimeDir, command: &ControlCommand, server: &str, tool: Option<&str>) {
+    let (ControlCommand::Enable { .. }, Some(tool)) = (command, tool) else { return };
     let name = tool_names::qualified(server, tool);
     let Ok((found, _)) = tool_names::find(directory, None, &name).await else { return };
     if let Some((report, hidden)) = found.iter().find_map(|report| Some((report, report.hidden.as_ref()?))) {
@@ -181,6 +219,9 @@ pub(super) struct JsonReport<'a> {
     server: &'a str,
     #[serde(flatten)]
     result: &'a ControlReport,
+    /// The file that has the decision, with `--keep`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a Path>,
 }
 
 pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> ExitCode {
@@ -192,14 +233,26 @@ pub(super) async fn run(directory: &RuntimeDir, command: &ControlCommand) -> Exi
     if let ControlCommand::Restart { .. } = command {
         note_changed_files(&socket).await;
     }
-    let results = orders.iter().map(|Order { action, server }| admin::control(&socket, action.clone(), server));
-    let mut results = stream::iter(results).buffered(MAX_AT_ONCE);
+    let mut results = stream::iter(orders.iter().map(|order| order.carry_out(&socket))).buffered(MAX_AT_ONCE);
     let mut code = ExitCode::SUCCESS;
-    for Order { server, .. } in &orders {
-        let activity = || format!("{} {server}", command.activity());
-        let Some(result) = with_spinner(activity, results.next()).await else { break };
+    for order in &orders {
+        let activity = || format!("{} {}", command.activity(), order.server);
+        let (result, file) = match command.keep() {
+            None => match with_spinner(activity, results.next()).await {
+                Some(result) => (result, None),
+                None => break,
+            },
+            Some(keep) => match order.write(directory, keep).await {
+                Ok(WrittenToggle { file, result: Some(result) }) => (Ok(result), Some(file)),
+                Ok(WrittenToggle { file, result: None }) => (with_spinner(activity, order.carry_out(&socket)).await, Some(file)),
+                Err(failure) => {
+                    code = if code == ExitCode::SUCCESS { failure } else { code };
+                    continue;
+                }
+            },
+        };
         let is_running = !matches!(result, Err(AdminError::NotRunning(_)));
-        let printed = show(directory, command, server, result).await;
+        let printed = show(directory, command, &order.server, result, file.as_deref()).await;
         code = if code == ExitCode::SUCCESS { printed } else { code };
         if !is_running {
             break;
@@ -213,18 +266,18 @@ async fn show(
     command: &ControlCommand,
     server: &str,
     result: Result<ControlReport, AdminError>,
+    file: Option<&Path>,
 ) -> ExitCode {
     match result {
         Ok(result) if command.prints_json() => {
-            let printed = json::print(&JsonReport { server, result: &result });
+            let printed = json::print(&JsonReport { server, result: &result, file });
             if result.done { printed } else { ExitCode::from(FAILED) }
         }
-        Ok(ControlReport { tool, state, done: true, .. }) => {
+        Ok(ControlReport { tool, state, done: true, temporary, .. }) => {
             let suffix = tool.as_ref().map(|tool| format!("/{}", one_line(tool))).unwrap_or_default();
             let printed = print(format!("{server}{suffix}: {state}\n"));
-            if let (ControlCommand::Enable { .. }, Some(tool)) = (command, &tool) {
-                note_still_hidden(directory, server, tool).await;
-            }
+            note_temporary(command, temporary);
+            note_still_hidden(directory, command, server, tool.as_deref()).await;
             printed
         }
         Ok(ControlReport { state, reason, .. }) => {

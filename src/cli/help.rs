@@ -14,8 +14,8 @@ use super::tips::with_tip;
 const GROUPS: [(&str, &[&str], &[&str]); 3] = [
     (
         "Set up",
-        &["import", "add", "remove", "connect"],
-        &["check", "service", "login", "logout", "demo", "completions", "schema"],
+        &["import", "add", "edit", "connect"],
+        &["remove", "check", "service", "login", "logout", "demo", "completions", "schema"],
     ),
     ("Look", &["status", "tools", "call", "logs", "doctor"], &["calls", "top"]),
     ("Control", &["start", "stop", "restart"], &["reload", "enable", "disable", "serve"]),

@@ -22,6 +22,7 @@ use self::json_report::{JsonReport, ServerReport, Source};
 use super::completions;
 use super::config_edit::{EditOptions, OLD_ENTRIES, secrets_directory};
 use super::outcome::{print_note, print_styled_note};
+use super::reload::Scope;
 use super::style::OutputStyle;
 use super::text::one_line;
 use super::{FAILED, USAGE, fail, try_print};
@@ -77,10 +78,7 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
         if options.json {
             report.print()?;
         }
-        // An earlier command may have added servers that the daemon does not run yet.
-        let is_reloaded = options.reload && !import.dry_run;
-        let next = if is_reloaded { options.next_step(directory, &[]) } else { ExitCode::SUCCESS };
-        return Ok(if next == ExitCode::SUCCESS { code } else { next });
+        return Ok(code);
     }
     options.check(&file, &text, &files).map_err(|error| fail(FAILED, error))?;
     if !options.json {
@@ -102,13 +100,12 @@ fn import_servers(import: &Import, directory: Option<RuntimeDir>) -> Result<Exit
         prompt::fill_in(&mut files).map_err(|error| fail(FAILED, error))?;
     }
     let unanswered = write::all(file, &text, files).map_err(|error| fail(FAILED, error))?;
-    let is_served = directory.as_ref().is_some_and(RuntimeDir::is_served);
-    print_note(format_args!("{}", summary(added, &path, &unanswered, is_served)));
+    print_note(format_args!("{}", summary(added, &path, &unanswered)));
     report.written = true;
     if options.json {
         report.print()?;
     }
-    let next = options.next_step(directory, &report.added());
+    let next = options.apply(directory, &[&path], Scope::Servers(&report.added()));
     Ok(if next == ExitCode::SUCCESS { code } else { next })
 }
 
@@ -182,8 +179,8 @@ fn secret_lines(files: &[SecretFile]) -> String {
     })
 }
 
-/// The result, and the next steps. `is_served`: a daemon runs.
-fn summary(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool) -> String {
+/// The result, and the next steps.
+fn summary(added: usize, path: &Path, unanswered: &[SecretFile]) -> String {
     let servers = if added == 1 { "server is" } else { "servers are" };
     let mut text = format!("mcpd: {added} {servers} added to {}\n", path.display());
     for file in unanswered {
@@ -193,13 +190,8 @@ fn summary(added: usize, path: &Path, unanswered: &[SecretFile], is_served: bool
             "mcpd: {of} is missing: write it to {file} with mode 0600. The server that needs it fails until you do"
         );
     }
-    let start = if is_served {
-        ""
-    } else {
-        "  `mcpd start` starts the daemon; so does the next client that runs `mcpd connect`\n"
-    };
     text + &format!(
-        "next:\n  `mcpd check` checks the configuration\n{start}  `mcpd connect --print CLIENT` prints the entry for a client\n  \
+        "next:\n  `mcpd check` checks the configuration\n  `mcpd connect --print CLIENT` prints the entry for a client\n  \
          {OLD_ENTRIES}\n"
     )
 }

@@ -20,9 +20,11 @@ mod connect_print;
 mod control;
 mod demo;
 mod doctor;
+mod edit;
 mod help;
 mod import;
 mod json;
+mod keep;
 mod local_time;
 mod login;
 mod logout;
@@ -91,6 +93,7 @@ fn run(command: Command, given: Option<PathBuf>, directory: Result<RuntimeDir, S
         Command::Logs(logs) => run_in(directory, async |directory| logs::run(directory, logs).await),
         Command::Control(command) => run_in(directory, async |directory| control::run(directory, &command).await),
         Command::Add(add) => add::run(&add, directory.ok()),
+        Command::Edit(edit) => edit::run(edit, directory.ok()),
         Command::Remove(remove) => remove::run(&remove, directory.ok()),
         Command::Import(import) => import::run(&import, directory.ok()),
         Command::Reload(reload) => run_in(directory, async |directory| reload::run_command(directory, reload).await),

@@ -1,5 +1,6 @@
 //! `mcpd reload`: applies the changed configuration, or changes the log filter of the running daemon.
 
+mod after_edit;
 pub(super) mod log_filter;
 mod refresh;
 
@@ -7,6 +8,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+pub(super) use self::after_edit::{apply, others_failed};
 use self::refresh::Refresh;
 use super::spinner::with_spinner;
 use super::text::{one_line, searched_paths, split_searched_path};
@@ -42,7 +44,7 @@ pub(super) struct Reload {
 pub(super) async fn run_command(directory: &RuntimeDir, Arguments { log_level, reload }: Arguments) -> ExitCode {
     match log_level {
         Some(filter) => log_filter::run(directory, filter.as_deref(), reload.json).await,
-        None => run(directory, reload, Scope::All).await,
+        None => run(directory, reload).await,
     }
 }
 
@@ -54,7 +56,7 @@ pub(super) enum Scope<'a> {
     Servers(&'a [&'a str]),
 }
 
-pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Reload, scope: Scope<'_>) -> ExitCode {
+pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Reload) -> ExitCode {
     let refresh = match environment {
         false => None,
         true => match Refresh::begin(directory).await {
@@ -91,20 +93,15 @@ pub(super) async fn run(directory: &RuntimeDir, Reload { environment, json }: Re
     if let Some(refresh) = refresh.filter(|_| !json) {
         let _ = print(refresh.summary());
     }
-    let printed = if json { json::print(&report) } else { print(summary(&report, scope)) };
-    let others: Vec<_> =
-        report.failed.iter().filter(|failed| !scope.includes(failed)).map(|failed| &*failed.name).collect();
-    if !others.is_empty() {
-        print_note!("mcpd: also new or changed, and not started: {}; `mcpd status` shows why", others.join(", "));
-    }
-    if others.len() == report.failed.len() { printed } else { ExitCode::from(FAILED) }
+    let printed = if json { json::print(&report) } else { print(summary(&report, Scope::All)) };
+    if report.failed.is_empty() { printed } else { ExitCode::from(FAILED) }
 }
 
 impl Scope<'_> {
-    fn includes(self, failed: &ReloadFailure) -> bool {
+    fn includes(self, server: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Servers(names) => names.contains(&&*failed.name),
+            Self::Servers(names) => names.contains(&server),
         }
     }
 }
@@ -112,6 +109,7 @@ impl Scope<'_> {
 fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
     let ReloadReport { unchanged, updated, added, changed, removed, failed, still_down, .. } = report;
     let unchanged: Vec<_> = unchanged.iter().filter(|name| !updated.contains(name)).cloned().collect();
+    let unchanged = if matches!(scope, Scope::All) { unchanged } else { Vec::new() };
     let lines = [
         ("kept", &unchanged, ""),
         ("updated", updated, " (not restarted)"),
@@ -122,16 +120,23 @@ fn summary(report: &ReloadReport, scope: Scope<'_>) -> String {
     let mut text: String = (lines.iter().filter(|(_, names, _)| !names.is_empty()))
         .map(|(change, names, note)| format!("{change:13}{}{note}\n", names.join(", ")))
         .collect();
-    let failed: Vec<_> = failed.iter().filter(|failed| scope.includes(failed)).collect();
-    for ReloadFailure { name, reason, runs_on, stderr, .. } in &failed {
+    let failed: Vec<_> = failed.iter().filter(|failed| scope.includes(&failed.name)).collect();
+    for ReloadFailure { name, code, reason, runs_on, stderr } in &failed {
         let note = if *runs_on { " (its previous definition keeps running)" } else { "" };
         text += &format!("{:13}{name}: {}{note}\n", "not started", one_line(split_searched_path(reason).0));
         stderr.iter().for_each(|line| text += &format!("    {}\n", one_line(line)));
+        let remedy = match &**code {
+            "login_needed" => "login",
+            _ if stderr.is_empty() => "doctor",
+            _ => "logs",
+        };
+        text += &format!("    → mcpd {remedy} {name}\n");
     }
     let paths = searched_paths(failed.iter().map(|failed| &*failed.reason), "the daemon");
     paths.iter().for_each(|path| text += &format!("{path}\n"));
+    let still_down: Vec<_> = still_down.iter().filter(|name| scope.includes(name)).map(String::as_str).collect();
     if !still_down.is_empty() {
         text += &format!("{:13}{}: `mcpd status` shows why\n", "still down", still_down.join(", "));
     }
-    if text.is_empty() { "no server is configured\n".to_owned() } else { text }
+    if text.is_empty() && matches!(scope, Scope::All) { "no server is configured\n".to_owned() } else { text }
 }

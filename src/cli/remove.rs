@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::completions;
 use super::config_edit::{EditOptions, secrets_directory};
+use super::reload::Scope;
 use super::{FAILED, USAGE, fail, json, try_print};
 use crate::config::edit::file::ConfigFile;
 use crate::config::edit::{self, EditError, Overlay};
@@ -64,7 +65,8 @@ fn remove_servers(Remove { names, options }: &Remove, directory: Option<RuntimeD
         }
     }
     let names: Vec<_> = removed.iter().map(|(name, _)| *name).collect();
-    Ok(options.next_step(directory, &names))
+    let paths: Vec<_> = removed.iter().map(|(_, path)| path.as_path()).collect();
+    Ok(options.apply(directory, &paths, Scope::Servers(&names)))
 }
 
 /// Removes all servers or none. Returns each server with the file that had it.

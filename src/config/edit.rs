@@ -1,17 +1,20 @@
-//! Adds a server to the text of a configuration, or removes one.
+//! Adds a server to the text of a configuration, removes one, or changes a key of one.
 //!
-//! [`add`] appends a table and leaves the other text unchanged. [`remove`] edits the parsed document and keeps comments and order. Adding and
+//! [`add`] appends a table and leaves the other text unchanged. The other functions edit the parsed document and keep comments and order. Adding and
 //! removing a server restores the original text.
 //!
-//! `serialize` writes values, `removal` removes a server, `file` reads and writes files, `overlay` presents edited files to the loader
+//! `serialize` writes values, `removal` removes a server, `change` changes keys, `file` reads and writes files, `overlay` presents edited files to the loader
 //! before they are written.
 
+mod change;
 pub(crate) mod file;
 mod overlay;
 mod removal;
 mod serialize;
 #[cfg(test)]
 mod tests;
+
+use toml_edit::DocumentMut;
 
 pub(crate) use self::overlay::Overlay;
 pub(super) use self::serialize::toml_key;
@@ -92,14 +95,40 @@ pub(crate) fn add(text: &str, name: &str, settings: &[(&str, Setting)]) -> Resul
 /// # Errors
 /// [`EditError::Syntax`], [`EditError::Unknown`].
 pub(crate) fn remove(text: &str, name: &str) -> Result<String, EditError> {
+    rewrite(text, name, |document| removal::remove(document, name))
+}
+
+/// Sets `enabled` of the server `name`. Removes `enabled = false` instead of writing the default, unless the line has a comment.
+///
+/// # Errors
+/// [`EditError::Syntax`], [`EditError::Unknown`].
+pub(crate) fn set_enabled(text: &str, name: &str, enabled: bool) -> Result<String, EditError> {
+    rewrite(text, name, |document| change::table(document, name).map(|table| change::set_enabled(table, enabled)))
+}
+
+/// Adds the pattern of exactly this tool to `deny` of the server `name`, or removes it.
+///
+/// # Errors
+/// [`EditError::Syntax`], [`EditError::Unknown`].
+pub(crate) fn set_denied(text: &str, name: &str, tool: &str, denied: bool) -> Result<String, EditError> {
+    rewrite(text, name, |document| change::table(document, name).map(|table| change::set_denied(table, tool, denied)))
+}
+
+/// Edits the document, which has the server `name`. All line ends become those of the last line.
+fn rewrite(text: &str, name: &str, edit: impl FnOnce(&mut DocumentMut) -> Option<()>) -> Result<String, EditError> {
     let (mark, text) = without_mark(text);
     let root = parse(text)?;
     let known = servers(&root).iter().map(|server| &*server.key);
     if !known.clone().any(|server| server == name) {
         return Err(EditError::Unknown { name: name.to_owned(), nearest: nearest(name, known).map(str::to_owned) });
     }
-    let result = removal::without(text, name).ok_or(EditError::Syntax)?;
-    Ok(format!("{mark}{result}"))
+    let mut document: DocumentMut = text.replace("\r\n", "\n").parse().map_err(|_| EditError::Syntax)?;
+    edit(&mut document).ok_or(EditError::Syntax)?;
+    let mut result = document.to_string();
+    if !text.ends_with('\n') && result.ends_with('\n') {
+        result.pop();
+    }
+    Ok(mark.to_owned() + &result.replace('\n', line_end(text)))
 }
 
 /// Splits off all byte order marks. The parser skips the first one only at the beginning of its text.

@@ -53,6 +53,10 @@ macro_rules! settings {
 }
 
 settings! {
+    /// Whether the server runs. With `false`, it is not started and agents do not see it; `mcpd enable` overrides this until the
+    /// daemon stops.
+    enabled: bool = true, FLAG.live().server_only();
+
     /// Who shares an instance: `shared` (all agents), `session` (each agent has its own), `workspace` (agents in the same
     /// directory) or `pool` (all agents, with more instances while all are busy).
     sharing: Sharing = Sharing::Shared, choice::<Sharing>();

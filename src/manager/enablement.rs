@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::config::ServerConfig;
 use crate::server::ServerHandle;
 
 /// An order to enable or disable a server or one of its tools.
@@ -19,7 +20,8 @@ pub enum Toggle {
     DisableTool(String),
 }
 
-/// Whether agents see a server, and whether it runs.
+/// Whether agents see a server, and whether it runs. The configuration decides until an operator does; the operator's decision holds until the
+/// daemon stops or the configured `enabled` changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enablement {
     /// Agents see its lists.
@@ -31,6 +33,11 @@ pub enum Enablement {
 }
 
 impl Enablement {
+    /// What the configuration says.
+    pub(super) fn configured(config: &ServerConfig) -> Self {
+        if config.settings.enabled { Self::Enabled } else { Self::Stopped }
+    }
+
     /// Whether agents see the server.
     pub(super) fn is_enabled(self) -> bool {
         self == Self::Enabled

@@ -32,6 +32,9 @@ pub struct ServerReport {
     /// Whether the server is disabled, and so hidden from agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
+    /// Whether its configuration has `enabled = false`. If the server is not disabled, an operator has enabled it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled_in_configuration: bool,
     /// Why it is unresponsive, in backoff or failed, or needs a login, on one line.
     pub reason: Option<String>,
     /// A stable code for `reason`; without a reason, for `last_error`. Texts may change, codes do not. More may be added:
@@ -286,6 +289,7 @@ fn server(member: &Member, exposure: PerKind<Exposure>) -> ServerReport {
         name: handle.name().to_string(),
         state: member.state_name(&published),
         disabled: !member.is_enabled(),
+        disabled_in_configuration: !config.settings.enabled,
         reason,
         code,
         retry_in_ms,

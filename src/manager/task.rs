@@ -75,18 +75,18 @@ impl ManagerTask {
             served: watch::Sender::new([].into()),
             setup,
         };
-        task.servers =
-            servers.into_iter().map(|config| task.start_one(Arc::new(config), Enablement::Enabled)).collect();
+        task.servers = servers.into_iter().map(|config| task.start_one(Arc::new(config))).collect();
         task.publish(false);
         task.serve_profiles();
         task
     }
 
-    pub(super) fn start_one(&self, config: Arc<ServerConfig>, enablement: Enablement) -> Entry {
+    pub(super) fn start_one(&self, config: Arc<ServerConfig>) -> Entry {
+        let enablement = Enablement::configured(&config);
         let record = SharedState::new(Arc::clone(&config.name));
         let waits_for = self.predecessors(&config);
         let running = self.start_running(Arc::clone(&config), enablement.runs() && waits_for.is_empty(), record);
-        Entry { waits_for, ..Entry::new(running, config, enablement) }
+        Entry { waits_for, ..Entry::new(running, config) }
     }
 
     pub(super) fn start_running(&self, config: Arc<ServerConfig>, enabled: bool, record: SharedState) -> Running {
@@ -193,8 +193,18 @@ impl ManagerTask {
 }
 
 impl Entry {
-    pub(super) fn new(running: Running, config: Arc<ServerConfig>, enablement: Enablement) -> Self {
+    pub(super) fn new(running: Running, config: Arc<ServerConfig>) -> Self {
+        let enablement = Enablement::configured(&config);
         Self { running, config, enablement, due: 0, refused: None, waits_for: Vec::new() }
+    }
+
+    /// The enablement under `config`, a changed configuration of this server: the operator's, unless the configured one has changed.
+    pub(super) fn enablement_under(&self, config: &ServerConfig) -> Enablement {
+        if self.config.settings.enabled == config.settings.enabled {
+            self.enablement
+        } else {
+            Enablement::configured(config)
+        }
     }
 
     /// The server as part of a view, with the configuration and lists of that view.

@@ -227,10 +227,19 @@ impl Member {
         }
     }
 
-    /// The server has sent its lists, or they are cached, or its first start has ended.
+    /// The operator's decision differs from the configuration. It ends with the daemon.
+    pub(super) fn is_overridden(&self) -> bool {
+        self.is_enabled() != self.config.settings.enabled
+    }
+
+    /// Its first start has ended, or it is not started.
+    pub(crate) fn has_attempted_start(&self) -> bool {
+        !self.enablement.runs() || self.handle.published().first_start_ended
+    }
+
+    /// The server has sent its lists, or they are cached, or its first start has ended, or it is not started.
     pub(super) fn lists_are_known(&self) -> bool {
-        let published = self.handle.published();
-        published.first_start_ended || published.lists_known
+        self.has_attempted_start() || self.handle.published().lists_known
     }
 
     /// Whether the server may list more than this view contains: it has not listed yet, or this view is outdated.

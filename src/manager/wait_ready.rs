@@ -24,6 +24,8 @@ pub(crate) struct ServerOutcome {
     pub(crate) reason: Option<String>,
     /// Whether the requested state was reached.
     pub(crate) done: bool,
+    /// Whether the state ends with the daemon, because the configuration says otherwise.
+    pub(crate) temporary: bool,
 }
 
 impl Manager {
@@ -61,7 +63,7 @@ impl Manager {
         let in_time = toggled.is_ok();
         if let Some(tool) = toggled.unwrap_or(Ok(None))? {
             let state = if is_on { StateName::Enabled } else { StateName::Disabled };
-            return Ok(ServerOutcome { tool: Some(tool), state, reason: None, done: true });
+            return Ok(ServerOutcome { tool: Some(tool), state, reason: None, done: true, temporary: !is_on });
         }
         Ok(self.became(server, is_on, in_time))
     }
@@ -69,9 +71,16 @@ impl Manager {
     fn became(&self, server: &str, should_run: bool, in_time: bool) -> ServerOutcome {
         let view = self.view.borrow();
         let Some(member) = find(&view, server) else {
-            return ServerOutcome { tool: None, state: StateName::Removed, reason: None, done: false };
+            return ServerOutcome {
+                tool: None,
+                state: StateName::Removed,
+                reason: None,
+                done: false,
+                temporary: false,
+            };
         };
-        let is_hidden = !should_run && member.enablement == Enablement::Disabled;
+        // A server that the configuration disables is stopped in the background.
+        let is_hidden = !should_run && (in_time || member.enablement == Enablement::Disabled) && !member.is_enabled();
         let (state, mut reason) = if is_hidden { (StateName::Disabled, None) } else { state(member) };
         let done = match state {
             StateName::Ready | StateName::Idle => should_run,
@@ -87,7 +96,7 @@ impl Manager {
                 _ => None,
             };
         }
-        ServerOutcome { tool: None, state, reason, done }
+        ServerOutcome { tool: None, state, reason, done, temporary: member.is_overridden() }
     }
 }
 

@@ -49,16 +49,16 @@ fn add_accepts_the_forms_that_people_type_and_prints_what_it_wrote() {
 #[test]
 fn option_of_add_behind_the_command_is_passed_to_it_with_a_note() {
     for (typed, note) in [
-        (&["x", "npx", "pkg", "--reload"][..], Some(("`--reload`", "mcpd add --reload x npx pkg"))),
+        (&["x", "npx", "pkg", "--no-reload"][..], Some(("`--no-reload`", "mcpd add --no-reload x npx pkg"))),
         (
             &["--lazy", "x", "npx", "--cwd", "/", "--json"],
             Some(("`--cwd` and `--json`", "mcpd add --cwd / --json --lazy x npx")),
         ),
         (&["x", "npx", "--env", "T=canary", "pkg"], Some(("`--env`", "mcpd add --env 'T=…' x npx pkg"))),
-        (&["x", "--", "npx", "pkg", "--reload"], None),
+        (&["x", "--", "npx", "pkg", "--no-reload"], None),
         (&["x", "npx", "pkg", "--flag"], None),
         (&["x", "npx", "pkg", "--config", "f"], None),
-        (&["x", "npx pkg --reload"], None),
+        (&["x", "npx pkg --no-reload"], None),
     ] {
         let place = Place::new();
         let ran = place.mcpd(&[&["add"], typed].concat()).expect_code(0);

@@ -9,7 +9,11 @@ const CHANGED: &str = "notifications/tools/list_changed";
 
 fn says(daemon: &Daemon, args: &[&str], expected: &str) {
     let ran = daemon.client(args).expect_code(0);
-    assert_eq!((&*ran.stdout, &*ran.stderr), (expected, ""));
+    let note = match expected.ends_with(": disabled\n") {
+        true => "note: until you enable it or the daemon stops; `--keep` makes it permanent\n",
+        false => "",
+    };
+    assert_eq!((&*ran.stdout, &*ran.stderr), (expected, note));
 }
 
 /// What is answered to a tool, a prompt and a resource, each without its own name.

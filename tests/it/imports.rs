@@ -140,7 +140,7 @@ fn preview_shows_the_project_and_the_working_directory_that_is_written() {
 #[test]
 fn next_steps_of_an_import_start_the_daemon_if_none_runs() {
     let place = Place::new();
-    let start = "`mcpd start` starts the daemon";
+    let start = "`mcpd start` applies the change";
     let import = |place: &Place, name: &str| {
         place.write("home/.claude.json", json!({ "mcpServers": { (name): { "command": name } } }).to_string());
         place.client(&["import", "--yes"]).expect_code(0).stderr
@@ -149,7 +149,7 @@ fn next_steps_of_an_import_start_the_daemon_if_none_runs() {
     assert!(output.contains(start), "{output}");
     let _daemon = Setup::new().start_in(&place);
     let output = import(&place, "two");
-    assert!(!output.contains(start) && output.contains("`mcpd reload`"), "{output}");
+    assert!(!output.contains(start) && output.contains("the running daemon does not read"), "{output}");
 }
 
 #[test]
@@ -208,15 +208,15 @@ fn file_of_ours_keeps_every_byte_its_mode_and_its_link() {
 }
 
 #[test]
-fn running_daemon_applies_imported_servers_on_reload() {
+fn running_daemon_applies_imported_servers_at_once_or_on_reload() {
     let place = Place::new();
     let shims = Shims::new(&place);
     let daemon = shims.on_path(Setup::new().without_config()).start_in(&place);
     place.write(".mcp.json", r#"{"mcpServers": {"a": {"command": "npx", "args": ["a-server"]}}}"#);
-    let ran = place.client(&["import", "--yes"]).expect_code(0);
+    let ran = place.client(&["import", "--yes", "--no-reload"]).expect_code(0);
     assert!(ran.stderr.contains("mcpd reload"), "{ran}");
     place.write(".mcp.json", r#"{"mcpServers": {"b": {"command": "npx", "args": ["b-server"]}}}"#);
-    let ran = place.client(&["import", "--yes", "--reload"]).expect_code(0);
+    let ran = place.client(&["import", "--yes"]).expect_code(0);
     assert!(ran.stdout.contains("added        a, b"), "{ran}");
     for server in ["a", "b"] {
         daemon.wait_row(server, "is ready", |row| row["state"] == "ready");

@@ -186,7 +186,7 @@ mod tests {
         let line: Vec<_> = shlex::split(line).expect("a command line");
         let command = line.iter().rposition(|word| word == "npx").map(|at| line.len() - at).expect("a command");
         let takes_value = |option: &str| match option {
-            "--reload" | "--json" => Some(false),
+            "--no-reload" | "--json" => Some(false),
             "--ca-file" | "--env" | "--header" => Some(true),
             _ => None,
         };
@@ -197,21 +197,21 @@ mod tests {
     fn options_after_the_command_are_found_and_moved_before_the_name() {
         for (line, expected) in [
             ("mcpd add x npx -y pkg", None),
-            ("mcpd add x npx --reload", Some(("--reload", "mcpd add --reload x npx"))),
+            ("mcpd add x npx --no-reload", Some(("--no-reload", "mcpd add --no-reload x npx"))),
             ("mcpd add --lazy x npx -y pkg --json", Some(("--json", "mcpd add --json --lazy x npx -y pkg"))),
             ("mcpd add x npx --ca-file a.toml b", Some(("--ca-file", "mcpd add --ca-file a.toml x npx b"))),
             ("mcpd add x npx --ca-file=a.toml", Some(("--ca-file", "mcpd add --ca-file=a.toml x npx"))),
             ("mcpd add x npx --ca-file", Some(("--ca-file", "mcpd add --ca-file x npx"))),
-            ("mcpd add x npx --reload=1", None),
-            ("mcpd add x -- npx --reload", None),
-            ("mcpd add x npx -- --reload", None),
+            ("mcpd add x npx --no-reload=1", None),
+            ("mcpd add x -- npx --no-reload", None),
+            ("mcpd add x npx -- --no-reload", None),
             (
-                "mcpd --runtime-dir /d add x npx --reload",
-                Some(("--reload", "mcpd --runtime-dir /d add --reload x npx")),
+                "mcpd --runtime-dir /d add x npx --no-reload",
+                Some(("--no-reload", "mcpd --runtime-dir /d add --no-reload x npx")),
             ),
             (
-                "mcpd add x npx --env T=canary --reload --header 'A: canary'",
-                Some(("--env --reload --header", "mcpd add --env 'T=…' --reload --header 'A:…' x npx")),
+                "mcpd add x npx --env T=canary --no-reload --header 'A: canary'",
+                Some(("--env --no-reload --header", "mcpd add --env 'T=…' --no-reload --header 'A:…' x npx")),
             ),
             ("mcpd add x npx --env=T=canary", Some(("--env", "mcpd add '--env=T=…' x npx"))),
         ] {

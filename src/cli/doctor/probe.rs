@@ -167,7 +167,7 @@ impl DaemonProbe {
     /// The part of the configuration that defines the server `name`.
     pub(super) fn definition(&self, name: &str) -> String {
         match self.place(name) {
-            Some(Definition { title, location: place, is_native: false }) => format!("`{title}` at {place}"),
+            Some(Definition { title, location: place, is_native: false, .. }) => format!("`{title}` at {place}"),
             _ => format!("[servers.{name}]"),
         }
     }

@@ -56,7 +56,11 @@ fn check_server(probe: &DaemonProbe, ServerCheck { report, trial }: &ServerCheck
     let name = &*report.name;
     if report.disabled {
         let enable = probe.mcpd(&format!("enable {name}"));
-        return vec![Finding::fine(name, format!("is disabled until {enable} or a restart of the daemon"))];
+        let found = match report.disabled_in_configuration {
+            true => format!("is disabled by the configuration (`enabled = false`); {enable} starts it"),
+            false => format!("is disabled until {enable} or a restart of the daemon"),
+        };
+        return vec![Finding::fine(name, found)];
     }
     match report.state {
         StateName::NeedsLogin => return vec![locked(probe, report)],

@@ -36,9 +36,9 @@ pub(super) async fn run(
     let manager = Manager::start_with(Setup { host, ..Setup::default() }, configs)?;
     let begin = Instant::now();
     let handles: Vec<_> = manager.view().borrow().servers.iter().map(|member| member.handle.clone()).collect();
-    let waits = handles.iter().map(async |handle| {
-        let _ =
-            timeout_at((begin + TRIAL_TIMEOUT).into(), handle.wait_for(|published| published.first_start_ended)).await;
+    let waits = handles.iter().zip(servers).map(async |(handle, server)| {
+        let has_ended = handle.wait_for(|published| published.first_start_ended || !server.settings.enabled);
+        let _ = timeout_at((begin + TRIAL_TIMEOUT).into(), has_ended).await;
         begin.elapsed()
     });
     let took = join_all(waits).await;

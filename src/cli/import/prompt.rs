@@ -23,6 +23,14 @@ pub(in crate::cli) fn confirm(question: &str) -> io::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Asks a yes/no question; no answer means yes, and the end of the input means no.
+pub(in crate::cli) fn confirm_default(question: &str) -> io::Result<bool> {
+    write(&format!("{question} [Y/n] "))?;
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    Ok(answer.ends_with('\n') && matches!(answer.trim().to_ascii_lowercase().as_str(), "" | "y" | "yes"))
+}
+
 /// Asks for the content of every secret file that has none. After an empty answer the file has to be written by hand.
 pub(super) fn fill_in(files: &mut [SecretFile]) -> io::Result<()> {
     for file in files {

@@ -12,7 +12,7 @@ use crate::sockets::{ADMIN_SOCKET, RuntimeDir};
 /// The log filter.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct JsonReport {
+pub(in crate::cli) struct JsonReport {
     /// The log filter in effect.
     filter: String,
 }

@@ -45,6 +45,7 @@ fn sandboxes(servers: &[ServerReport]) -> Vec<String> {
 fn of_server(server: &ServerReport) -> Vec<String> {
     let name = &server.name;
     let mut all = Vec::new();
+    all.extend(enablement(server));
     all.extend(unanswered(server));
     let past = server.last_error.as_ref().filter(|_| !server.disabled && !is_down(server));
     all.extend(past.map(|error| format!("{name}: last error: {error}")));
@@ -66,6 +67,16 @@ fn of_server(server: &ServerReport) -> Vec<String> {
         all.push(format!("{name}: {}", shadowed_resources(shadowed)));
     }
     all
+}
+
+/// That the configuration disables a server.
+fn enablement(server: &ServerReport) -> Option<String> {
+    let name = &server.name;
+    let note = match server.disabled {
+        true => format!("{name}: disabled by the configuration (`enabled = false`)"),
+        false => format!("{name}: enabled until the daemon stops; the configuration has `enabled = false`"),
+    };
+    server.disabled_in_configuration.then_some(note)
 }
 
 /// Messages that a server, or each of its instances, has not answered since its last message.

@@ -53,6 +53,16 @@ impl ConfigFile {
         &self.path
     }
 
+    /// Whether it exists.
+    pub(crate) fn exists(&self) -> bool {
+        self.was.is_some()
+    }
+
+    /// Whether `path` leads to it.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        target(path).is_ok_and(|path| path == self.path)
+    }
+
     /// Its text. Empty if it does not exist.
     pub(crate) fn text(&self) -> &str {
         self.was.as_deref().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Removal of a server from TOML text.
+//! Removal of a server from a document.
 //!
 //! `toml_edit` keeps the comments and the order of everything else. Comments directly above and below the removed tables go
 //! with them, and so does one blank line. Comments behind a blank line stay.
@@ -13,12 +13,8 @@ struct Header {
     is_removed: bool,
 }
 
-/// Removes the server `name` from `text`. `None` if `text` is not TOML, or has no such server.
-///
-/// All line ends become those of the last line.
-pub(super) fn without(text: &str, name: &str) -> Option<String> {
-    let is_crlf = text.rfind('\n').is_some_and(|at| text[..at].ends_with('\r'));
-    let mut document: DocumentMut = text.replace("\r\n", "\n").parse().ok()?;
+/// Removes the server `name`. `None` if there is no such server.
+pub(super) fn remove(document: &mut DocumentMut, name: &str) -> Option<()> {
     let mut headers = Vec::new();
     document.iter_mut().for_each(|(_, item)| each_header(item, &mut |table| headers.push(Header::of(table))));
     headers.sort_by_key(|header| header.position);
@@ -39,7 +35,7 @@ pub(super) fn without(text: &str, name: &str) -> Option<String> {
             match headers.get(index) {
                 Some(next) => {
                     let above = joined(&headers[start].above, &next.above, at_start, false);
-                    set_above(&mut document, next.position, &above);
+                    set_above(document, next.position, &above);
                 }
                 None => {
                     let trailing = document.trailing().as_str().unwrap_or_default();
@@ -49,11 +45,7 @@ pub(super) fn without(text: &str, name: &str) -> Option<String> {
             }
         }
     }
-    let mut result = document.to_string();
-    if !text.ends_with('\n') && result.ends_with('\n') {
-        result.pop();
-    }
-    Some(if is_crlf { result.replace('\n', "\r\n") } else { result })
+    Some(())
 }
 
 impl Header {

@@ -171,3 +171,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn changed_keys_preserve_comments_and_layout() {
+    for (before, after) in [
+        ("[servers.x]\ncommand = 'y'", "[servers.x]\ncommand = 'y'\nenabled = false"),
+        ("[servers.x]\r\ncommand = 'y' # c\r\n", "[servers.x]\r\ncommand = 'y' # c\r\nenabled = false\r\n"),
+        ("[servers.x]\ncommand = 'y'\n# c\n[a]\n", "[servers.x]\ncommand = 'y'\nenabled = false\n# c\n[a]\n"),
+        ("[servers]\nx = { command = 'y' }\n", "[servers]\nx = { command = 'y' , enabled = false }\n"),
+        ("[servers]\nx.command = 'y'\n", "[servers]\nx.command = 'y'\nx.enabled = false\n"),
+        ("[servers.x]\nenabled = true # c\n", "[servers.x]\nenabled = false # c\n"),
+    ] {
+        assert_eq!(set_enabled(before, "x", false).as_deref(), Ok(after));
+        assert_eq!(set_enabled(after, "x", false).as_deref(), Ok(after));
+        assert_eq!(set_enabled(after, "x", true).as_deref(), Ok(before));
+    }
+    for (before, after) in [
+        ("[servers.x]\n", "[servers.x]\ndeny = [\"t\"]\n"),
+        ("[servers.x]\ndeny = ['a'] # c\n", "[servers.x]\ndeny = ['a', \"t\"] # c\n"),
+        ("[servers.x]\ndeny = [\n  'a', # c\n  'b',\n]\n", "[servers.x]\ndeny = [\n  'a', # c\n  'b',\n  \"t\",\n]\n"),
+        ("[servers.x]\ndeny = [\n  'a'\n]\n", "[servers.x]\ndeny = [\n  'a',\n  \"t\"\n]\n"),
+    ] {
+        assert_eq!(set_denied(before, "x", "t", true).as_deref(), Ok(after));
+        assert_eq!(set_denied(after, "x", "t", true).as_deref(), Ok(after));
+        assert_eq!(set_denied(after, "x", "u", false).as_deref(), Ok(after));
+        let parsed = |text: &str| text.parse::<DocumentMut>().expect("TOML").to_string();
+        assert_eq!(set_denied(after, "x", "t", false).map(|text| parsed(&text)).as_deref(), Ok(before));
+    }
+    assert_eq!(
+        set_denied("[servers.x]\ndeny = ['t', 'u']\n", "x", "t", false).as_deref(),
+        Ok("[servers.x]\ndeny = ['u']\n")
+    );
+    assert_eq!(set_denied("[servers.x]\n", "x", "a[*", true).as_deref(), Ok("[servers.x]\ndeny = [\"a[[][*]\"]\n"));
+    assert!(matches!(set_enabled("", "x", true), Err(EditError::Unknown { .. })));
+}

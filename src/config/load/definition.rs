@@ -1,5 +1,7 @@
 //! The file and line that define a server, and its name there.
 
+use std::path::PathBuf;
+
 use super::super::read::Format;
 use super::{LoadedConfig, parse};
 
@@ -8,6 +10,8 @@ use super::{LoadedConfig, parse};
 pub(crate) struct Definition {
     /// The server's name in the file. mcpd changes names of other clients that are not valid.
     pub(crate) title: String,
+    /// The file.
+    pub(crate) file: PathBuf,
     /// `FILE:LINE`.
     pub(crate) location: String,
     /// Whether the file has mcpd's own format, with tables such as `[servers.files]`.
@@ -15,6 +19,12 @@ pub(crate) struct Definition {
 }
 
 impl LoadedConfig {
+    /// `FILE:LINE` of the `enabled` in force for `server`, if a file has one.
+    pub(crate) fn enabled_at(&self, server: &str) -> Option<String> {
+        let layer = self.layers.servers.iter().find(|layer| *layer.name.value == *server)?;
+        Some(layer.rules.settings.get("enabled")?.location.line())
+    }
+
     /// The definition of `server`; `None` if there is no such server.
     pub(crate) fn definition(&self, server: &str) -> Option<Definition> {
         let layer = self.layers.servers.iter().find(|layer| *layer.name.value == *server)?;
@@ -25,6 +35,6 @@ impl LoadedConfig {
             Err(_) => written.trim_matches(['"', '\'']).to_owned(),
         };
         let is_native = parse(&location.file.path, &location.file.text).0 == Format::Native;
-        Some(Definition { title, location: location.line(), is_native })
+        Some(Definition { title, file: location.file.path.clone(), location: location.line(), is_native })
     }
 }

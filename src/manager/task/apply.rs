@@ -25,7 +25,6 @@ use super::replacement::{Replacement, wait_limit};
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
 use crate::manager::changes::{Changes, DesiredState, ViewConfig};
-use crate::manager::enablement::Enablement;
 use crate::manager::orders::{OutcomeSender, check_names};
 use crate::server::{Running, ServerHandle, StopLevel};
 
@@ -114,7 +113,7 @@ impl ManagerTask {
         for config in servers {
             let name = Arc::clone(&config.name);
             match self.servers.iter().find(|entry| entry.config.name == config.name) {
-                Some(entry) if entry.config.runs_like(config) => {
+                Some(entry) if entry.continues_under(config) => {
                     if !entry.config.serves_like(config) {
                         changes.updated.push(Arc::clone(&name));
                     }
@@ -172,8 +171,9 @@ impl ManagerTask {
             let config = entry.as_ref().map_or_else(|| Arc::clone(&config), |entry| entry.with_disabled_tools(&config));
             let entry = match (entry, take()) {
                 (None, Some(one)) => self.place(one, config),
-                (None, None) => self.start_one(config, Enablement::Enabled),
+                (None, None) => self.start_one(config),
                 (Some(mut entry), Some(one)) => {
+                    entry.enablement = entry.enablement_under(&config);
                     (entry.config, entry.refused) = (Arc::new(entry.config.with_live_settings(&config)), None);
                     self.put_in_place(&mut entry, one, now);
                     entry
@@ -245,6 +245,11 @@ impl ManagerTask {
 }
 
 impl Entry {
+    /// Whether the server goes on as it is under `config`: with the same process, or without one.
+    fn continues_under(&self, config: &ServerConfig) -> bool {
+        self.config.runs_like(config) && self.enablement_under(config) == self.enablement
+    }
+
     /// `config` with the tools that are disabled at run time.
     fn with_disabled_tools(&self, config: &Arc<ServerConfig>) -> Arc<ServerConfig> {
         let policy = config.policy.clone().without(self.config.policy.switched_off().clone());
@@ -253,9 +258,10 @@ impl Entry {
 
     /// Reconfigures the server within its own task. A new instance starts when the servers in `waits_for` have ended.
     fn reconfigured(mut self, config: Arc<ServerConfig>, waits_for: Vec<ServerHandle>) -> Self {
-        let same = self.config.runs_like(&config);
+        let continues = self.continues_under(&config);
+        self.enablement = self.enablement_under(&config);
         (self.config, self.refused) = (config, None);
-        if !same {
+        if !continues {
             self.wait_for(waits_for);
             self.due = self.running.control.reconfigure(Arc::clone(&self.config));
         }

@@ -29,6 +29,7 @@ impl ManagerTask {
         let tool = match toggle {
             Toggle::Enable => entry.set_enablement(Enablement::Enabled),
             Toggle::Disable if entry.enablement == Enablement::Stopped => None,
+            Toggle::Disable if !entry.config.settings.enabled => entry.set_enablement(Enablement::Stopped),
             Toggle::Disable => entry.set_enablement(Enablement::Disabled),
             Toggle::Stop => entry.set_enablement(Enablement::Stopped),
             Toggle::EnableTool(tool) => Some(entry.switch(&namings, tool, true)?),

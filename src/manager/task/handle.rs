@@ -6,7 +6,6 @@ use globset::Glob;
 
 use super::{Entry, ManagerTask};
 use crate::config::ServerConfig;
-use crate::manager::enablement::Enablement;
 use crate::manager::error::ManagerError;
 use crate::manager::orders::{Order, check_names};
 use crate::server::{HealthOverride, ServerHandle, StopLevel};
@@ -46,7 +45,7 @@ impl ManagerTask {
 
     fn connect(&mut self, config: ServerConfig) -> Result<ServerHandle, ManagerError> {
         check_names(self.servers.iter().map(|entry| &entry.config.name).chain([&config.name]))?;
-        let entry = self.start_one(Arc::new(config), Enablement::Enabled);
+        let entry = self.start_one(Arc::new(config));
         let handle = entry.running.handle.clone();
         self.servers.push(entry);
         self.publish(false);

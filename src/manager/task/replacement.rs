@@ -73,12 +73,13 @@ impl Entry {
         self.enablement.runs() && matches!(published.state, State::Ready { .. } | State::Unresponsive { .. })
     }
 
-    /// Whether `config` needs a replacement with a task of its own. That is so if the server is ready and may run beside its
+    /// Whether `config` needs a replacement with a task of its own. That is so if the server is ready, stays enabled and may run beside its
     /// replacement, or if its sharing mode changes. Otherwise the server's own task is reconfigured.
     pub(super) fn needs_replacement(&self, config: &ServerConfig) -> bool {
         let settings = &config.settings;
         let is_other_task = self.config.settings.sharing != settings.sharing;
-        is_other_task || (self.is_up() && settings.replace == Replace::StartFirst)
+        let runs_on = self.is_up() && self.enablement_under(config).runs();
+        is_other_task || (runs_on && settings.replace == Replace::StartFirst)
     }
 }
 
@@ -101,7 +102,7 @@ impl ManagerTask {
     /// The entry of a new server whose replacement is `one`.
     pub(super) fn place(&self, one: Replacement, config: Arc<ServerConfig>) -> Entry {
         let waits_for = if one.enabled { Vec::new() } else { self.leaving(&config.name) };
-        let mut entry = Entry::new(one.running, config, Enablement::Enabled);
+        let mut entry = Entry::new(one.running, config);
         entry.wait_for(waits_for);
         entry
     }
@@ -111,7 +112,8 @@ impl ManagerTask {
         let before = self.servers.iter().find(|entry| entry.config.name == config.name);
         let waits =
             !self.predecessors(config).is_empty() || before.is_some() && config.settings.replace == Replace::StopFirst;
-        let enabled = before.is_none_or(|entry| entry.enablement.runs()) && !waits;
+        let enablement = before.map_or_else(|| Enablement::configured(config), |entry| entry.enablement_under(config));
+        let enabled = enablement.runs() && !waits;
         let record =
             before.map_or_else(|| SharedState::new(Arc::clone(&config.name)), |entry| entry.running.shared.clone());
         let running = self.start_running(Arc::clone(config), enabled, record);

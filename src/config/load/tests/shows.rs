@@ -167,6 +167,7 @@ sharing = "shared"
 call_timeout = "8s"
 roots = ["/r"]
 log_arguments = true
+enabled = false
 instructions = "Ask \"first\"."
 agent = true
 [servers.b]

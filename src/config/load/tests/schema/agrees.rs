@@ -79,6 +79,7 @@ const REFUSED_OF_SERVER: &[&str] = &[
     "prompts = { denny = [] }",
     "resources = ['x']",
     "log_arguments = 1",
+    "enabled = 'no'",
     "instructions = 1",
     "naming = '{tool}'",
     "headers = {}",

@@ -23,8 +23,6 @@ use crate::transport::Incoming;
 pub(super) enum AgentMessage {
     Request(Request),
     Notification(Notification),
-    /// Its members are no batches.
-    Batch(Vec<Self>),
     Response {
         /// Without its newline.
         line: Bytes,
@@ -95,7 +93,6 @@ impl From<Incoming> for AgentMessage {
             Incoming::Message { line, message: Message::Response { id, response } } => {
                 Self::Response { line, id, result: response.ok() }
             }
-            Incoming::Batch(members) => Self::Batch(members.into_iter().map(Self::from).collect()),
             Incoming::Malformed(malformed) => Self::Malformed(malformed),
             Incoming::TooLarge { id, is_response } => Self::TooLarge { id, is_response },
         }
@@ -207,15 +204,5 @@ mod tests {
             let AgentMessage::Notification(notification) = parse(line) else { panic!("{line}") };
             assert_eq!(notification.about.as_deref(), expected.map(str::as_bytes), "{line}");
         }
-    }
-
-    #[test]
-    fn members_of_a_batch_are_parsed_alike() {
-        let batch = parse(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},7]"#);
-        let AgentMessage::Batch(members) = batch else { panic!("{batch:?}") };
-        assert!(matches!(
-            members[..],
-            [AgentMessage::Request(_), AgentMessage::Notification(_), AgentMessage::Malformed(_)]
-        ));
     }
 }

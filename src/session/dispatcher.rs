@@ -46,7 +46,6 @@ use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
 use crate::extensions::SKILLS;
-use crate::jsonrpc::batch::MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::reply::{
@@ -166,7 +165,6 @@ struct Drain {
 enum Wakeup {
     /// There is a [`Session::command`].
     Command,
-    Batch(Vec<AgentMessage>),
     Event(Event),
     Done,
 }
@@ -247,7 +245,6 @@ impl<T: Transport> Session<T> {
         loop {
             match poll_fn(|cx| self.poll_wakeup(cx)).await? {
                 Wakeup::Command => self.send_command().await,
-                Wakeup::Batch(members) => self.receive_batch(members).await,
                 Wakeup::Event(Event::ViewChanged(view)) => {
                     if self.view.rewatch_if_shown(view, &mut self.events) {
                         self.view_changed().await;
@@ -362,12 +359,7 @@ impl<T: Transport> Session<T> {
     fn receive_all(&mut self, first: AgentMessage) -> Option<Wakeup> {
         let mut message = first;
         for count in 1.. {
-            match message {
-                AgentMessage::Batch(members) if self.agent.version_has(era::BATCHES) => {
-                    return Some(Wakeup::Batch(members));
-                }
-                single => self.receive(single),
-            }
+            self.receive(message);
             if self.command.is_some() {
                 return Some(Wakeup::Command);
             }
@@ -435,7 +427,7 @@ impl<T: Transport> Session<T> {
             self.recorder.end(record, Some(&server), CallOutcome::ShuttingDown, line.len());
             // A request that several servers answer is answered once.
             if !matches!(on_response, OnResponse::Subrequest) || self.unanswered.fan_outs_mut().remove(&id).is_some() {
-                self.output.respond_pending(&id, [line]);
+                self.output.send([line]);
             }
             server.cancel(key, None).await;
         }
@@ -448,7 +440,6 @@ impl<T: Transport> Session<T> {
         let last = async {
             self.refuse_unread().await?;
             self.subscriptions.end_listens(&mut self.output);
-            self.output.flush_batches();
             while !self.output.is_empty() {
                 poll_fn(|cx| self.output.poll_write(cx, &mut self.transport)).await?;
             }
@@ -462,12 +453,7 @@ impl<T: Transport> Session<T> {
         self.drain.refusal.get_or_insert_with(stopping);
         self.transport.stop_receiving()?;
         while let Some(message) = poll_fn(|cx| self.transport.poll_message(cx)).await? {
-            match message {
-                AgentMessage::Batch(members) if self.agent.version_has(era::BATCHES) => {
-                    self.receive_batch(members).await
-                }
-                single => self.receive(single),
-            }
+            self.receive(message);
             self.command = None;
         }
         Ok(())
@@ -476,7 +462,7 @@ impl<T: Transport> Session<T> {
     /// Writes an error to an agent that has read everything else, without waiting.
     async fn write_last(&mut self, error: &ErrorObject) {
         if self.output.is_empty() {
-            self.output.respond_current_error(None, error);
+            self.output.respond_error(None, error);
             poll_fn(|cx| Poll::Ready(self.output.poll_write(cx, &mut self.transport).is_ready())).await;
         }
     }
@@ -490,28 +476,6 @@ impl<T: Transport> Session<T> {
 
     // Messages of the agent.
 
-    /// Handles each member as if it had come alone.
-    async fn receive_batch(&mut self, members: Vec<AgentMessage>) {
-        if members.is_empty() {
-            return self.output.refuse(None, INVALID_REQUEST, "a batch without a member");
-        }
-        self.output.begin_batch();
-        for member in members {
-            let id = match &member {
-                AgentMessage::Request(Request { id, .. }) => Some(id.clone()),
-                _ => None,
-            };
-            let id = id.filter(|id| !self.is_unanswered(id));
-            self.receive(member);
-            self.send_command().await;
-            if let Some(id) = id.filter(|id| self.is_unanswered(id)) {
-                self.output.expect_in_batch(&id);
-            }
-        }
-        self.output.end_batch();
-    }
-
-    /// Handles a message, or a batch that the agent must not send.
     fn receive(&mut self, message: AgentMessage) {
         let (output, server_requests) = (&mut self.output, &mut self.server_requests);
         match message {
@@ -526,13 +490,8 @@ impl<T: Transport> Session<T> {
                 server_requests.answered_badly(&id, code, "the answer of the agent is over the message cap");
             }
             AgentMessage::Malformed(MessageError::NotJson) => output.refuse(None, PARSE_ERROR, "not JSON"),
-            AgentMessage::Malformed(MessageError::Batch) | AgentMessage::Batch(_) => {
-                let why = if self.agent.version_has(era::BATCHES) {
-                    format!("a batch has at most {MAX_BATCH} members")
-                } else {
-                    "batches are not supported in this version of MCP".to_owned()
-                };
-                output.refuse(None, INVALID_REQUEST, why);
+            AgentMessage::Malformed(MessageError::Batch) => {
+                output.refuse(None, INVALID_REQUEST, "batches are not supported");
             }
             AgentMessage::Malformed(MessageError::ErrorWithoutId { .. }) => {
                 output.refuse(None, INVALID_REQUEST, "an error without the id of a request");
@@ -543,7 +502,7 @@ impl<T: Transport> Session<T> {
             AgentMessage::TooLarge { id, .. } => {
                 let message = format!("the message is over the cap of {} bytes", output.max_message());
                 let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::NotSent);
-                output.respond_current_error(id.as_ref(), &error);
+                output.respond_error(id.as_ref(), &error);
             }
         }
     }
@@ -606,7 +565,6 @@ impl<T: Transport> Session<T> {
             let cancellation = Cancellation { line, request: id.clone() };
             self.command = Some(ServerCommand::Cancel(server, key, cancellation));
         }
-        self.output.stop_awaiting(id);
     }
 
     fn record_cancelled(&self, parked: &ParkableRequest) {
@@ -620,7 +578,7 @@ impl<T: Transport> Session<T> {
     fn request(&mut self, request: Request) {
         let id = request.id.clone();
         if let Err(error) = self.handle(request) {
-            self.output.respond_current_error(Some(&id), &error);
+            self.output.respond_error(Some(&id), &error);
         }
     }
 
@@ -651,13 +609,13 @@ impl<T: Transport> Session<T> {
                 return Err(ErrorObject::new(INVALID_REQUEST, INITIALIZING));
             }
             Method::Initialize => return Err(ErrorObject::new(INVALID_REQUEST, "already initialized")),
-            Method::Ping => self.output.respond_current(&id, b"{}"),
+            Method::Ping => self.output.respond(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
             Method::Discover => self.answer_handshake(&id, era::MODERN, face, None),
             Method::SetLevel => {
                 self.agent.set_level(params).map_err(invalid)?;
                 self.command = Some(ServerCommand::AgentChanged);
-                self.output.respond_current(&id, b"{}");
+                self.output.respond(&id, b"{}");
             }
             Method::ListTasks => self.list_tasks(&id, params)?,
             Method::List(kind) => {
@@ -741,7 +699,7 @@ impl<T: Transport> Session<T> {
     fn begin_listen(&mut self, id: &Bytes, filter: Filter, face: Option<Arc<str>>) {
         let view = &self.view.modern(face.as_ref());
         if self.is_full() {
-            return self.output.respond_pending_error(id, &overloaded(TOO_MANY));
+            return self.output.respond_error(Some(id), &overloaded(TOO_MANY));
         }
         let tokens = self.tasks.tokens();
         match self.subscriptions.listen((id, face), filter, tokens, view, &mut self.unanswered, &mut self.output) {
@@ -751,7 +709,7 @@ impl<T: Transport> Session<T> {
                 }
                 self.change_subscriptions(changes);
             }
-            Err(TooMany) => self.output.respond_pending_error(id, &overloaded(TOO_MANY_SUBSCRIPTIONS)),
+            Err(TooMany) => self.output.respond_error(Some(id), &overloaded(TOO_MANY_SUBSCRIPTIONS)),
         }
     }
 
@@ -783,17 +741,16 @@ impl<T: Transport> Session<T> {
                     Era::Legacy => results::initialize(&declaration),
                     Era::Modern => results::discover(&declaration),
                 };
-                self.output.respond_pending(&id, [reply::result(&id, result.as_bytes())]);
+                self.output.send([reply::result(&id, result.as_bytes())]);
             }
             ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
                 let identity = self.view.identity(&view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
-                self.output.respond_pending(&id, results::modern_list(&id, kind, &declaration));
+                self.output.send(results::modern_list(&id, kind, &declaration));
             }
             ParkableRequest::List { id, kind, era: Era::Legacy, .. } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
-                self.output
-                    .respond_pending(&id, results::list(&id, kind, &view.catalog, self.agent.version_has("tasks")));
+                self.output.send(results::list(&id, kind, &view.catalog, self.agent.version_has("tasks")));
             }
             ParkableRequest::Listen { id, filter, face } if is_settled => self.begin_listen(&id, filter, face),
             ParkableRequest::Forward { request, .. } if request.extension.is_some() && is_settled => {
@@ -896,7 +853,7 @@ impl<T: Transport> Session<T> {
                 );
                 self.end_unforwarded(&request, &invalid(message), CallOutcome::UnknownTool);
             }
-            ExtensionRoute::Invalid(why) => self.output.respond_pending_error(&request.id, &invalid(why)),
+            ExtensionRoute::Invalid(why) => self.output.respond_error(Some(&request.id), &invalid(why)),
         }
     }
 
@@ -906,7 +863,7 @@ impl<T: Transport> Session<T> {
         let permit = match self.unanswered.permit(request.line.len(), began) {
             Ok(permit) => permit,
             Err(reached) => {
-                return self.output.respond_pending_error(&request.id, &reached.to_object(Delivery::NotSent));
+                return self.output.respond_error(Some(&request.id), &reached.to_object(Delivery::NotSent));
             }
         };
         self.agent.count_call();
@@ -995,7 +952,7 @@ impl<T: Transport> Session<T> {
                 self.merged_line(fan_out)
             }
         };
-        self.output.respond_pending(&id, [line]);
+        self.output.send([line]);
     }
 
     fn first_line(&self, fan_out: FanOut) -> Bytes {
@@ -1114,9 +1071,8 @@ impl<T: Transport> Session<T> {
 
     /// Sends a request to a server, unless the agent has too much unanswered.
     fn send(&mut self, request: ForwardableRequest, to: Destination<'_>, view: &View) {
-        let id = request.id.clone();
         if let Err(line) = self.send_call(request, to, view, None) {
-            self.output.respond_pending(&id, [line]);
+            self.output.send([line]);
         }
     }
 
@@ -1237,7 +1193,7 @@ impl<T: Transport> Session<T> {
     fn end_unforwarded(&mut self, request: &ForwardableRequest, error: &ErrorObject, outcome: CallOutcome) {
         let line = reply::error(Some(&request.id), error);
         self.recorder.record_unforwarded(request, outcome, line.len());
-        self.output.respond_pending(&request.id, [line]);
+        self.output.send([line]);
     }
 
     /// Answers a request that is parked, or would have to be, with an error.
@@ -1246,7 +1202,7 @@ impl<T: Transport> Session<T> {
             ParkableRequest::Forward { request, .. } => self.end_unforwarded(request, error, outcome),
             ParkableRequest::List { id, .. }
             | ParkableRequest::Handshake { id, .. }
-            | ParkableRequest::Listen { id, .. } => self.output.respond_pending_error(id, error),
+            | ParkableRequest::Listen { id, .. } => self.output.respond_error(Some(id), error),
         }
     }
 
@@ -1344,7 +1300,7 @@ impl<T: Transport> Session<T> {
         if is_subrequest {
             return self.subrequest_answered(&id, key, &line);
         }
-        self.output.respond_pending(&id, [line]);
+        self.output.send([line]);
     }
 
     fn server_notification(&mut self, notification: ServerNotification) {

@@ -179,7 +179,7 @@ impl Subscriptions {
     /// Ends every `subscriptions/listen` with its response.
     pub(super) fn end_listens(&mut self, output: &mut Output) {
         for ListenRequest { id, .. } in std::mem::take(&mut self.requests) {
-            output.respond_pending(&id, [reply::result(&id, end(&id).as_bytes())]);
+            output.send([reply::result(&id, end(&id).as_bytes())]);
         }
     }
 

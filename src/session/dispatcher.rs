@@ -22,7 +22,7 @@ use super::call_record::CallRecorder;
 use super::declaration::Declaration;
 use super::events::{Event, Events};
 use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
-use super::fan_out::{Combination, FanOut, MergedList, Next};
+use super::fan_out::{FanOut, MergedList, Next};
 use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
 use super::initialize_meta::{InitializeMeta, USE_FACE};
 use super::memory_budget::MemoryUse;
@@ -31,15 +31,14 @@ use super::output::Output;
 use super::quota::{AgentQuota, RequestBytes};
 use super::results;
 use super::server_requests::ServerRequests;
-use super::skills;
 use super::subscriptions::{Subscriptions, TooMany};
 use super::task_directory::{PageContext, TaskDirectory, TaskTool};
 use super::task_token::{TaskTokenContents, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
-use super::unanswered::{OnResponse, ParkableRequest, UnansweredCall, UnansweredRequests};
+use super::unanswered::{OnResponse, ParkableRequest, SkillRequest, UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, Log};
-use crate::catalog::identity;
+use crate::catalog::{identity, visible_response};
 use crate::client_capabilities::ClientCapability;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
@@ -50,6 +49,7 @@ use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_dae
 use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
+    RESOURCE_NOT_FOUND,
 };
 use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::splice::{Edit, splice};
@@ -559,7 +559,7 @@ impl<T: Transport> Session<T> {
         let changes = self.subscriptions.unlisten(id, &self.unanswered);
         self.change_subscriptions(changes);
         if self.unanswered.fan_outs_mut().remove(id).is_some() {
-            self.cancel_subrequests(id, Some(&line));
+            self.cancel_subrequests(id, &line);
         } else if let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             let cancellation = Cancellation { line, request: id.clone() };
@@ -743,6 +743,12 @@ impl<T: Transport> Session<T> {
                 };
                 self.output.send([reply::result(&id, result.as_bytes())]);
             }
+            ParkableRequest::List { id, kind, era, .. }
+                if is_settled && kind == ListKind::Skills && view.owners(SKILLS, era).is_empty() =>
+            {
+                let error = TargetKind::Method.unknown(kind.method().as_bytes(), era);
+                self.output.respond_error(Some(&id), &error);
+            }
             ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
                 let identity = self.view.identity(&view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
@@ -777,22 +783,18 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Forwards a request, or parks it for a server that may still list its name, at most until `until`. Skills can have URIs of any scheme,
-    /// but only `skill://` certainly is theirs, so other URIs are skills if no server lists them.
+    /// Forwards a request, or parks it for a server that may still list its name, at most until `until`. A URI that no server lists may be of
+    /// an unlisted skill.
     fn forward(&mut self, request: ForwardableRequest, until: Instant, view: &View, permit: Option<RequestBytes>) {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
-        }
-        let mut skill = skills::route(&request, view, self.view.listed_skills());
-        if let Some(route) = skill.take_if(|_| skills::is_about_skill(&request)) {
-            return self.follow(request, route, view);
         }
         let name =
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
         let may_come = until > Instant::now()
             && candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
-        if !may_come && let Some(route) = skill {
+        if !may_come && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view) {
             return self.follow(request, route, view);
         }
         let Some(first) = candidates.first().map(|member| &member.handle) else {
@@ -817,7 +819,7 @@ impl<T: Transport> Session<T> {
 
     /// Forwards a request of an extension.
     fn forward_extension(&mut self, request: ForwardableRequest, view: &View) {
-        match skills::route(&request, view, self.view.listed_skills()).or_else(|| ExtensionRoute::of(&request, view)) {
+        match ExtensionRoute::of(&request, view) {
             Some(route) => self.follow(request, route, view),
             None => self.unknown(&request),
         }
@@ -836,10 +838,7 @@ impl<T: Transport> Session<T> {
                 let to = Destination { member, server, tool: None, rename, access, time_limits, kind };
                 self.send(request, to, view);
             }
-            ExtensionRoute::Merge { servers, id } => self.fan_out(request, Combination::Merge { id }, &servers, view),
-            ExtensionRoute::FirstSuccess { servers, uri, id, error_kind } => {
-                self.fan_out(request, Combination::FirstSuccess { uri, id, error_kind }, &servers, view);
-            }
+            ExtensionRoute::Merge { servers, extension } => self.fan_out(request, extension, &servers, view),
             ExtensionRoute::Unknown(kind, key) => {
                 (request.target_kind, request.exposed_name) = (kind, key);
                 self.unknown(&request);
@@ -857,8 +856,8 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Sends a request to several servers, which answer it together. It counts as one call.
-    fn fan_out(&mut self, request: ForwardableRequest, combination: Combination, servers: &[usize], view: &View) {
+    /// Sends a request for a list of an extension to several servers. It counts as one call.
+    fn fan_out(&mut self, request: ForwardableRequest, extension: Arc<str>, servers: &[usize], view: &View) {
         let began = Instant::now();
         let permit = match self.unanswered.permit(request.line.len(), began) {
             Ok(permit) => permit,
@@ -872,12 +871,12 @@ impl<T: Transport> Session<T> {
             // The others do not wait for a server that is down.
             let subrequest = match member.failure() {
                 Some(failure) if servers.len() > 1 => Err(failed_part(&request, member, failure)),
-                _ => self.send_subrequest(&request, &combination, began, None, member, view),
+                _ => self.send_subrequest(&request, &extension, began, None, member, view),
             };
             sent.push((Arc::clone(&member.config.name), subrequest));
         }
         let (id, max_message) = (request.id.clone(), self.output.max_message());
-        let fan_out = FanOut::new(request, combination, began, sent, max_message, permit);
+        let fan_out = FanOut::new(request, extension, began, sent, max_message, permit);
         self.unanswered.fan_outs_mut().add(fan_out);
         let next = self.unanswered.fan_outs_mut().take_if_complete(&id);
         self.advance_fan_out(next);
@@ -887,7 +886,7 @@ impl<T: Transport> Session<T> {
     fn send_subrequest(
         &mut self,
         request: &ForwardableRequest,
-        combination: &Combination,
+        extension: &Arc<str>,
         began: Instant,
         cursor: Option<&Bytes>,
         member: &Member,
@@ -895,20 +894,15 @@ impl<T: Transport> Session<T> {
     ) -> Result<CallKey, Bytes> {
         let subrequest =
             request.subrequest(cursor).map_err(|error| reply::error(Some(&request.id), &error.to_object()))?;
-        let settings = &member.config.settings;
-        let time_limits = match combination {
-            // Like lists that mcpd itself requests, so that a slow server delays the others a little only. All pages together have this time.
-            Combination::Merge { .. } => {
-                let after = settings.handshake_timeout;
-                let total = after.saturating_sub(began.elapsed());
-                if total.is_zero() {
-                    return Err(failed_part(request, member, Failure::TimedOut { after }));
-                }
-                CallLimit { progress_timeout: total, total }
-            }
-            Combination::FirstSuccess { .. } => settings.request_limit(),
-        };
-        let (server, access) = (&member.handle, Some(FanOut::access(combination)));
+        // Like lists that mcpd itself requests, so that a slow server delays the others a little only. All pages together have this time.
+        let after = member.config.settings.handshake_timeout;
+        let total = after.saturating_sub(began.elapsed());
+        if total.is_zero() {
+            return Err(failed_part(request, member, Failure::TimedOut { after }));
+        }
+        let time_limits = CallLimit { progress_timeout: total, total };
+        let access = Some(AccessTarget::Extension { id: Some(Arc::clone(extension)), items: Vec::new() });
+        let server = &member.handle;
         let to =
             Destination { member, server, tool: None, rename: None, access, time_limits, kind: RequestKind::Plain };
         self.send_call(subrequest, to, view, Some(OnResponse::Subrequest))
@@ -925,13 +919,11 @@ impl<T: Transport> Session<T> {
             match next {
                 Next::Wait => return,
                 Next::Complete(fan_out) => return self.answer_fan_out(fan_out),
-                Next::Page { request, combination, server, cursor, began } => {
+                Next::Page { request, extension, server, cursor, began } => {
                     let view = self.view.of(request.era(), request.face.as_ref());
                     let member = view.servers.iter().find(|member| member.config.name == server);
-                    let sent = match member.filter(|member| is_owner(&request, &combination, member)) {
-                        Some(member) => {
-                            self.send_subrequest(&request, &combination, began, Some(&cursor), member, &view)
-                        }
+                    let sent = match member.filter(|member| is_owner(&request, &extension, member)) {
+                        Some(member) => self.send_subrequest(&request, &extension, began, Some(&cursor), member, &view),
                         None => Err(reply::error(Some(&request.id), &request.unknown())),
                     };
                     next = self.unanswered.fan_outs_mut().page_sent(&request.id, &server, sent);
@@ -940,66 +932,32 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Answers a request that several servers have answered.
+    /// Answers a request for a list that every server has answered.
     fn answer_fan_out(&mut self, fan_out: FanOut) {
-        // Calls to further servers are of no use any more.
-        let id = fan_out.request.id.clone();
-        self.cancel_subrequests(&id, None);
-        let line = match &fan_out.combination {
-            Combination::FirstSuccess { .. } => self.first_line(fan_out),
-            Combination::Merge { .. } => {
-                fan_out.failed().for_each(|server| self.recorder.warn_of_incomplete_list(server));
-                self.merged_line(fan_out)
+        fan_out.failed().for_each(|server| self.recorder.warn_of_incomplete_list(server));
+        let (request, extension) = (fan_out.request.clone(), Arc::clone(&fan_out.extension));
+        let line = match fan_out.merge() {
+            Ok(MergedList { member, items, ttl }) => {
+                let view = self.view.of(request.era(), request.face.as_ref());
+                // Policy may have changed since the servers were sent the request.
+                let is_current = |server: &Arc<str>| {
+                    let member = view.servers.iter().find(|member| member.config.name == *server);
+                    member.is_some_and(|member| is_owner(&request, &extension, member))
+                };
+                let current = items.into_iter().filter(|(server, _)| is_current(server));
+                let items: Vec<Bytes> = current.flat_map(|(_, items)| items).collect();
+                results::merged_list(&request.id, request.era(), &member, &items, ttl)
             }
+            Err(line) => line.unwrap_or_else(|| reply::error(Some(&request.id), &request.unknown())),
         };
         self.output.send([line]);
     }
 
-    fn first_line(&self, fan_out: FanOut) -> Bytes {
-        let (request, combination) = (fan_out.request.clone(), fan_out.combination.clone());
-        let visible = match fan_out.first_success() {
-            Ok((server, line)) if request.extension.is_some() => {
-                let view = self.view.of(request.era(), request.face.as_ref());
-                skills::visible_result(&line, &server, &view)
-            }
-            Ok((_, line)) | Err(Some(line)) => Some(line),
-            Err(None) => None,
-        };
-        visible.unwrap_or_else(|| {
-            let Combination::FirstSuccess { uri, error_kind, .. } = combination else { return Bytes::new() };
-            reply::error(Some(&request.id), &error_kind.unknown(uri.as_bytes(), request.era()))
-        })
-    }
-
-    fn merged_line(&mut self, fan_out: FanOut) -> Bytes {
-        let (request, combination) = (fan_out.request.clone(), fan_out.combination.clone());
-        let is_skills = fan_out.is_of(SKILLS);
-        let view = self.view.of(request.era(), request.face.as_ref());
-        let MergedList { member, mut items, ttl } = match fan_out.merge() {
-            Ok(list) => list,
-            Err(line) => return line.unwrap_or_else(|| reply::error(Some(&request.id), &request.unknown())),
-        };
-        // Policy may have changed since the servers were sent the request.
-        let is_current = |member: &&Member| is_owner(&request, &combination, member);
-        let current: Vec<_> = view.servers.iter().filter(is_current).map(|member| &member.config.name).collect();
-        items.retain(|(server, _)| current.contains(&server));
-        if is_skills {
-            let skills = skills::visible_skills(items, &view);
-            if view.face_member().is_none() {
-                self.view.set_listed_skills(skills.iter().map(|skill| (&skill.uri[..], &skill.server)).collect());
-            }
-            items = skills.into_iter().map(|skill| (skill.server, skill.entry)).collect();
-        }
-        let items: Vec<Bytes> = items.into_iter().map(|(_, item)| item).collect();
-        results::merged_list(&request.id, request.era(), &member, &items, ttl)
-    }
-
-    /// Cancels the calls for a request that several servers answer. `cancellation` is the agent's.
-    fn cancel_subrequests(&mut self, id: &Bytes, cancellation: Option<&Bytes>) {
+    /// Cancels the calls for a request that several servers answer. `line` is the agent's cancellation.
+    fn cancel_subrequests(&mut self, id: &Bytes, line: &Bytes) {
         while let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
-            let words = cancellation.map(|line| Cancellation { line: line.clone(), request: id.clone() });
-            server.cancel_soon(key, words);
+            server.cancel_soon(key, Some(Cancellation { line: line.clone(), request: id.clone() }));
         }
     }
 
@@ -1098,6 +1056,7 @@ impl<T: Transport> Session<T> {
             return Err(line);
         }
         let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
+        let is_of_skills = access.as_ref().is_some_and(|access| access.is_of(SKILLS));
         let access = access.map(|target| self.access(&request, target, member, view));
         let key = self.unanswered.next_key();
         if !is_subrequest {
@@ -1110,6 +1069,11 @@ impl<T: Transport> Session<T> {
             // Copied, so that a small name does not keep a large line in memory.
             RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
             _ if request.method == ForwardedMethod::CompleteArgument => OnResponse::Completion(request.era()),
+            _ if is_of_skills => {
+                let unknown = reply::error(Some(&request.id), &request.unknown_skill());
+                let (era, face) = (request.era(), request.face.clone());
+                OnResponse::Skill(Box::new(SkillRequest { era, face, unknown }))
+            }
             _ => {
                 let replacement = self.tasks.tokens().id_replacement(&request, server.name(), own_name);
                 replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
@@ -1270,6 +1234,7 @@ impl<T: Transport> Session<T> {
                 let refusal = no_subscriptions(call.server.name());
                 (reply::error(Some(&id), &refusal), CallOutcome::Error { code: Some(refusal.code.into()) })
             }
+            OnResponse::Skill(sent) => (self.visible_skill(sent, call.server.name(), line), outcome),
             _ => (line, outcome),
         };
         let early = task.map_or_else(|| Ok(Vec::new()), |task| self.tasks.apply_response(&call, *task));
@@ -1301,6 +1266,22 @@ impl<T: Transport> Session<T> {
             return self.subrequest_answered(&id, key, &line);
         }
         self.output.send([line]);
+    }
+
+    /// The response of a server with rules on skills, without what policy hides. An unknown skill gets the same bytes as a denied one.
+    fn visible_skill(&self, sent: &SkillRequest, server: &str, line: Bytes) -> Bytes {
+        let view = self.view.of(sent.era, sent.face.as_ref());
+        let member = view.servers.iter().find(|member| *member.config.name == *server);
+        match (member, error_in(&line)) {
+            (Some(Member { config, .. }), None) => {
+                visible_response(&line, &config.policy).unwrap_or(sent.unknown.clone())
+            }
+            (Some(Member { config, .. }), Some(error)) if config.policy.narrows_skills() && means_unknown(&error) => {
+                sent.unknown.clone()
+            }
+            (Some(_), Some(_)) => line,
+            (None, _) => sent.unknown.clone(),
+        }
     }
 
     fn server_notification(&mut self, notification: ServerNotification) {
@@ -1458,11 +1439,10 @@ fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
     error
 }
 
-/// Whether the server exposes the extension with the method of a request that several servers answer.
-fn is_owner(request: &ForwardableRequest, combination: &Combination, member: &Member) -> bool {
-    let (Combination::Merge { id } | Combination::FirstSuccess { id, .. }) = combination;
+/// Whether the server exposes this extension with the method of a request that several servers answer.
+fn is_owner(request: &ForwardableRequest, extension: &str, member: &Member) -> bool {
     let method = request.extension.as_ref().map(|extension| &*extension.method);
-    method.is_some_and(|method| member.owner(method, request.era()).is_some_and(|owner| owner == *id))
+    method.is_some_and(|method| member.owner(method, request.era()).is_some_and(|owner| *owner == *extension))
 }
 
 /// The response line of a server that has not received its part of a request.
@@ -1470,6 +1450,12 @@ fn failed_part(request: &ForwardableRequest, member: &Member, failure: Failure) 
     let server = Arc::clone(&member.config.name);
     let error = CallError { server, failure, may_have_arrived: false }.to_object();
     reply::error(Some(&request.id), &error)
+}
+
+/// Whether a raw error means that the server does not have the requested item.
+fn means_unknown(error: &Bytes) -> bool {
+    let error = serde_json::from_slice::<ErrorObject>(error);
+    error.is_ok_and(|error| matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND))
 }
 
 fn invalid(why: impl Into<String>) -> ErrorObject {

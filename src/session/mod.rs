@@ -34,7 +34,6 @@ mod quota;
 mod resource_subscriptions;
 mod results;
 mod server_requests;
-mod skills;
 mod subscriptions;
 mod task_directory;
 mod task_pages;

@@ -246,7 +246,7 @@ fn includes(filter: &Filter, kind: ListKind) -> bool {
     match kind {
         ListKind::Tools => filter.tools,
         ListKind::Prompts => filter.prompts,
-        ListKind::Resources | ListKind::Templates => filter.resources,
+        ListKind::Resources | ListKind::Templates | ListKind::Skills => filter.resources,
     }
 }
 

@@ -63,7 +63,6 @@ const PURE: &[&str] = &[
     "session/extension_route",
     "session/forwardable_request",
     "session/fan_out",
-    "session/skills",
     "session/task_pages",
     "session/task_token",
     "session/tasks",

@@ -135,9 +135,10 @@ impl Request {
             known => match (ForwardedMethod::named(known), ListKind::from_method(known)) {
                 (Some(routed), _) => ForwardableRequest::read(routed, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::Malformed, Method::Forward),
-                (None, Some(kind)) => Method::List(kind),
-                (None, None) if !era::may_be_extension_request(&name) => Method::Unknown,
-                (None, None) => ForwardableRequest::read_extension(&name, line, &id, params.as_ref(), Moment::now())
+                // Skills are of an extension, which the server of a face may lack.
+                (None, Some(kind)) if kind != ListKind::Skills => Method::List(kind),
+                _ if !era::may_be_extension_request(&name) => Method::Unknown,
+                _ => ForwardableRequest::read_extension(&name, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::Malformed, Method::Forward),
             },
         };

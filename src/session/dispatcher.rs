@@ -743,12 +743,6 @@ impl<T: Transport> Session<T> {
                 };
                 self.output.send([reply::result(&id, result.as_bytes())]);
             }
-            ParkableRequest::List { id, kind, era, .. }
-                if is_settled && kind == ListKind::Skills && view.owners(SKILLS, era).is_empty() =>
-            {
-                let error = TargetKind::Method.unknown(kind.method().as_bytes(), era);
-                self.output.respond_error(Some(&id), &error);
-            }
             ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
                 let identity = self.view.identity(&view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
@@ -817,11 +811,20 @@ impl<T: Transport> Session<T> {
         self.end_parked(&parked, &error, outcome);
     }
 
-    /// Forwards a request of an extension.
+    /// Forwards a request of an extension, or answers it if it is for the list of skills.
     fn forward_extension(&mut self, request: ForwardableRequest, view: &View) {
-        match ExtensionRoute::of(&request, view) {
-            Some(route) => self.follow(request, route, view),
-            None => self.unknown(&request),
+        let is_list = |extension: &ExtensionRequest| *extension.method == *ListKind::Skills.method();
+        let list = request.extension.as_ref().filter(|extension| is_list(extension));
+        match list.filter(|_| !view.owners(SKILLS, request.era()).is_empty()) {
+            Some(list) if list.has_cursor => self.output.respond_error(Some(&request.id), &invalid(UNKNOWN_CURSOR)),
+            Some(_) => {
+                let era = request.era();
+                self.route(ParkableRequest::List { id: request.id, kind: ListKind::Skills, era, face: request.face });
+            }
+            None => match ExtensionRoute::of(&request, view) {
+                Some(route) => self.follow(request, route, view),
+                None => self.unknown(&request),
+            },
         }
     }
 

@@ -405,3 +405,23 @@ fn extension_of_the_same_name_does_not_have_the_methods_of_skills() {
     assert_eq!(listed(&mut agent), ["skill://git/SKILL.md"]);
     assert_eq!(code(&agent.request("skills/get", &json!({"uri": "skill://payroll/SKILL.md"}))), -32602);
 }
+
+#[test]
+fn list_of_a_server_without_the_extension_is_an_unknown_method() {
+    for era in Era::BOTH {
+        let daemon = Setup::with(era.server("plain")).start();
+        let direct = era.agent_at_face(&daemon, "plain").request("no/such", &json!({}));
+        let listed = era.agent_at_face(&daemon, "plain").request("skills/list", &json!({}));
+        let names_it = |answer: &Value| answer["error"].to_string().replace("skills/list", "no/such");
+        assert_eq!(names_it(&listed), names_it(&direct), "the server of a face answers itself");
+        assert_eq!(code(&era.agent(&daemon, &json!({})).request("skills/list", &json!({}))), -32601);
+    }
+}
+
+#[test]
+fn list_of_skills_has_one_page() {
+    let daemon = start(Era::Legacy, "");
+    for era in Era::BOTH {
+        assert_eq!(code(&era.agent(&daemon, &json!({})).request("skills/list", &json!({"cursor": "c"}))), -32602);
+    }
+}

@@ -18,9 +18,9 @@ use crate::server::listing::{Listing, Next, Pace};
 /// Delay before a failed list is fetched again.
 const RETRY: Duration = Duration::from_secs(10);
 /// Delay before a list of skills is fetched again, unless the server states a longer one: the skills extension has no notification of changes.
-const SKILLS_REFRESH: Duration = Duration::from_mins(1);
+const SKILLS_REFRESH: Duration = Duration::from_secs(60);
 /// Longest delay that a server can state.
-const MAX_SKILLS_REFRESH: Duration = Duration::from_hours(24);
+const MAX_SKILLS_REFRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The lists of one instance.
 #[derive(Debug)]

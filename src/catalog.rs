@@ -1,7 +1,7 @@
 //! What is exposed after policy, and the route of each exposed name.
 //!
 //! One immutable [`Catalog`] is built for each agent socket. Lists and routes come from the same tables. So a name is callable on a
-//! socket if and only if it is listed there, and a URI is readable if it is listed or matches a listed template.
+//! socket if and only if it is listed there, and a URI is readable if it is listed, belongs to a listed skill or matches a listed template.
 //!
 //! Pure: no I/O and no clock.
 
@@ -10,6 +10,7 @@ mod cache_hint;
 mod list;
 mod names;
 mod offer;
+mod skills;
 mod template;
 
 use std::collections::{BTreeMap, HashMap};
@@ -21,6 +22,7 @@ pub use self::cache_hint::CacheHint;
 pub use self::list::{Identity, Item, List, Lists, identity, interface_in, is_same, offer_any};
 pub use self::names::Names;
 pub use self::offer::Offer;
+pub use self::skills::visible_response;
 use self::template::Template;
 use crate::config::{CallLimit, Settings};
 use crate::era::Era;
@@ -73,7 +75,7 @@ pub struct Exposure {
     pub denied: usize,
     /// Not listed, because its name is too long or has invisible characters.
     pub unfit: usize,
-    /// Not listed, because an earlier server lists the same URI.
+    /// Not listed, because the URI belongs to another server.
     pub shadowed: usize,
     /// The estimated tokens of the listed definitions. Only for tools.
     pub tokens: usize,
@@ -86,8 +88,6 @@ struct ListedTemplate {
     template: Template,
     /// The index of its server.
     server: usize,
-    /// Which of the URIs that match it are exposed.
-    policy: Policy,
 }
 
 /// Everything that one agent socket exposes.
@@ -100,6 +100,10 @@ pub struct Catalog {
     /// The server of each user interface that a listed tool names. Servers need not list these resources.
     interfaces: HashMap<Box<str>, usize>,
     templates: Vec<ListedTemplate>,
+    /// The server of each listed skill, by the URI of the skill's directory.
+    skills: HashMap<Box<str>, usize>,
+    /// The policy of each server, for URIs that are not listed themselves.
+    policies: Vec<Policy>,
     lists: PerKind<Bytes>,
     /// The list of tools for modern agents, if it differs.
     modern_tools: Option<Bytes>,
@@ -134,15 +138,16 @@ impl Catalog {
         self.routes[kind].iter().map(|(name, route)| (std::str::from_utf8(name).unwrap_or_default(), route))
     }
 
-    /// The index of the server that a resource is read from. The server that lists it comes first, then one with a matching template,
-    /// then one with a tool that names it as its UI resource. `None` if the URI is unknown or denied.
+    /// The index of the server that a resource is read from. The server that lists it comes first, then the one with the
+    /// skill that it belongs to, then one with a matching template, then one with a tool that names it as its UI resource. `None` if the URI is unknown or denied.
     #[must_use]
     pub fn server_of(&self, uri: &str) -> Option<usize> {
         let readings = Uri::new(uri);
         let of_template = |is_it: &dyn Fn(&Template) -> bool| {
             let found = self.templates.iter().filter(|listed| is_it(&listed.template));
             // Policy permitted the text of a template when it was listed.
-            let mut permitted = found.filter(|listed| *listed.text == *uri || listed.policy.permits_uri(&readings));
+            let mut permitted =
+                found.filter(|listed| *listed.text == *uri || self.policies[listed.server].permits_uri(&readings));
             permitted.next().map(|listed| listed.server)
         };
         // A completion names a template itself. A template of another server may match it too.
@@ -150,7 +155,14 @@ impl Catalog {
         let listed = || parsed.as_ref().and_then(|parsed| of_template(&|template| template == parsed));
         let matching = || of_template(&|template| template.matches(uri));
         let named = || self.interfaces.get(uri).copied();
-        self.resources.get(uri).copied().or_else(listed).or_else(matching).or_else(named)
+        let in_skill = || self.server_of_skill(uri);
+        self.resources.get(uri).copied().or_else(in_skill).or_else(listed).or_else(matching).or_else(named)
+    }
+
+    /// The index of the server with the listed skill that a URI belongs to. `None` if there is none, or policy hides the URI.
+    fn server_of_skill(&self, uri: &str) -> Option<usize> {
+        let server = *skills::directories(uri).find_map(|directory| self.skills.get(directory))?;
+        self.policies[server].permits(ListKind::Skills, uri, None).then_some(server)
     }
 
     /// The raw result of the method that lists `kind`.

@@ -128,14 +128,10 @@ const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_LEGA
 /// The version offered to servers, and to an agent that proposes an unknown version.
 pub const NEWEST_LEGACY: &str = "2025-11-25";
 
-/// JSON-RPC batches, which have no name in the protocol.
-pub const BATCHES: &str = "batches";
-
-/// The first and the last version that has a method, notification or capability, or [`BATCHES`]. `None` if every version has it.
+/// The first and the last version that has a method, notification or capability. `None` if every version has it.
 /// Fields are not gated, because a peer ignores fields that it does not know.
 fn bounds(name: &[u8]) -> Option<(&'static str, &'static str)> {
     Some(match name {
-        b"batches" => ("2025-03-26", "2025-03-26"),
         b"completions" => ("2025-03-26", MODERN),
         b"elicitation" => ("2025-06-18", MODERN),
         b"tasks" => ("2025-11-25", NEWEST_LEGACY),
@@ -262,8 +258,7 @@ pub fn supported(version: &str) -> Option<&'static str> {
     if version == MODERN { Some(MODERN) } else { known(version) }
 }
 
-/// Whether `protocol` has the method, notification or capability `name`, or [`BATCHES`], so that it may be sent to a peer with this
-/// version.
+/// Whether `protocol` has the method, notification or capability `name`, so that it may be sent to a peer with this version.
 #[must_use]
 pub fn has(protocol: &str, name: impl AsRef<[u8]>) -> bool {
     // Versions are dates, so their text sorts by time.
@@ -313,7 +308,6 @@ mod tests {
             ("roots/list", [true, true, true, true]),
             ("notifications/progress", [true, true, true, true]),
             ("notifications/resources/updated", [true, true, true, true]),
-            (BATCHES, [false, true, false, false]),
             ("completions", [false, true, true, true]),
             ("elicitation/create", [false, false, true, true]),
             ("elicitation", [false, false, true, true]),
@@ -341,7 +335,6 @@ mod tests {
             ("resources/subscribe", false),
             ("tasks", false),
             ("tasks/result", false),
-            (BATCHES, false),
         ] {
             assert_eq!(has(MODERN, name), expected, "{name}");
         }

@@ -16,12 +16,7 @@ pub const DIRECTORY_READ: &str = "resources/directory/read";
 /// Their messages have the same form in both eras, apart from members that every result of the modern era has. So a server of one
 /// era can serve agents of the other.
 const KNOWN: [Descriptor; 2] = [
-    Descriptor {
-        id: SKILLS,
-        scheme: "skill",
-        methods: &[DIRECTORY_READ],
-        cached_methods: &["skills/list", "skills/get"],
-    },
+    Descriptor { id: SKILLS, scheme: "skill", methods: &[DIRECTORY_READ], cached_methods: &["skills/get"] },
     Descriptor { id: UI, scheme: "ui", methods: &[], cached_methods: &[] },
 ];
 

@@ -1,6 +1,6 @@
-//! The four kinds of lists that servers offer, with the names that MCP gives to each. Pure.
+//! The kinds of lists that servers offer, with the names that MCP gives to each. Pure.
 //!
-//! Source: MCP 2025-11-25, `server/tools`, `server/prompts`, `server/resources`.
+//! Source: MCP 2025-11-25, `server/tools`, `server/prompts`, `server/resources`; the skills extension (SEP-2640), "Listing Skills".
 
 use std::ops::{Index, IndexMut};
 
@@ -15,11 +15,13 @@ pub enum ListKind {
     Resources,
     /// `resources/templates/list`.
     Templates,
+    /// `skills/list`, of an extension.
+    Skills,
 }
 
 impl ListKind {
-    /// In the order in which a server is queried.
-    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+    /// In the order in which a server is queried, and a catalog is built.
+    pub const ALL: [Self; 5] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates, Self::Skills];
 
     /// The method that requests the list.
     #[must_use]
@@ -29,6 +31,7 @@ impl ListKind {
             Self::Prompts => "prompts/list",
             Self::Resources => "resources/list",
             Self::Templates => "resources/templates/list",
+            Self::Skills => "skills/list",
         }
     }
 
@@ -46,6 +49,7 @@ impl ListKind {
             Self::Prompts => "prompts",
             Self::Resources => "resources",
             Self::Templates => "resourceTemplates",
+            Self::Skills => "skills",
         }
     }
 
@@ -54,25 +58,25 @@ impl ListKind {
     pub fn key(self) -> &'static str {
         match self {
             Self::Tools | Self::Prompts => "name",
-            Self::Resources => "uri",
+            Self::Resources | Self::Skills => "uri",
             Self::Templates => "uriTemplate",
         }
     }
 
-    /// The notification that the list has changed.
+    /// The notification that the list has changed. The skills extension has none of its own, but the files of skills are resources.
     #[must_use]
     pub fn change_notification(self) -> &'static str {
         match self {
             Self::Tools => "notifications/tools/list_changed",
             Self::Prompts => "notifications/prompts/list_changed",
-            Self::Resources | Self::Templates => "notifications/resources/list_changed",
+            Self::Resources | Self::Templates | Self::Skills => "notifications/resources/list_changed",
         }
     }
 }
 
 /// A value for each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct PerKind<T>([T; 4]);
+pub struct PerKind<T>([T; 5]);
 
 impl<T> PerKind<T> {
     /// Calls `make` for each kind.

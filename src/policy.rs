@@ -30,10 +30,8 @@ pub const MAX_NAME_LEN: usize = 128;
 /// The rules of one server. `deny` wins over `allow`; by default everything is exposed. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Resource rules also apply to resource templates.
+    /// Resource rules also apply to resource templates and to skills.
     rules: PerKind<Rules>,
-    /// Rules on the URIs of skills. Resource rules apply to them, too.
-    skills: Rules,
     /// For each table with rules, the ids of the extensions that its `expose` names; `None` if it has no `expose`. An extension is exposed
     /// only if every entry contains its id; `None` contains none.
     extensions: Vec<Option<BTreeSet<Arc<str>>>>,
@@ -63,31 +61,24 @@ impl Policy {
         Self::default().with(ListKind::Tools, allow, deny)
     }
 
-    /// Replaces the patterns of `kind`: on names of tools and prompts, or on URIs and templates.
+    /// Replaces the patterns of `kind`: on names of tools and prompts, or on URIs and templates. A pattern on skills is the URI of a skill's
+    /// directory or of its `SKILL.md`, and applies to everything in the directory. It hides no other extension.
     ///
     /// # Errors
     /// As [`Policy::new`].
     pub fn with(mut self, kind: ListKind, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
-        let compile = if ruling(kind) == ListKind::Resources { Patterns::of_uris } else { Patterns::of };
+        let compile = |globs: &[Glob]| match kind {
+            ListKind::Tools | ListKind::Prompts => Patterns::of(globs),
+            ListKind::Resources | ListKind::Templates => Patterns::of_uris(globs),
+            ListKind::Skills => Patterns::of_uris(&within(globs)?),
+        };
         let deny = (!deny.is_empty()).then(|| compile(deny)).transpose()?;
         let rules = &mut self.rules[ruling(kind)];
         rules.allow = allow.map(compile).transpose()?.into_iter().collect();
         rules.deny = deny.into_iter().collect();
-        if !rules.allow.is_empty() || !rules.deny.is_empty() {
+        if kind != ListKind::Skills && rules.has_patterns() {
             self.restrict_extensions();
         }
-        Ok(self)
-    }
-
-    /// Replaces the patterns on skills. Each pattern is the URI of a skill's directory or of its `SKILL.md`, and applies to everything in
-    /// the directory. Other extensions are not affected.
-    ///
-    /// # Errors
-    /// As [`Policy::new`].
-    pub fn with_skills(mut self, allow: Option<&[Glob]>, deny: &[Glob]) -> Result<Self, globset::Error> {
-        let compile = |globs: &[Glob]| Patterns::of_uris(&within(globs)?);
-        self.skills.allow = allow.map(compile).transpose()?.into_iter().collect();
-        self.skills.deny = (!deny.is_empty()).then(|| compile(deny)).transpose()?.into_iter().collect();
         Ok(self)
     }
 
@@ -116,8 +107,6 @@ impl Policy {
             rules.allow.extend(more.allow.iter().cloned());
             rules.deny.extend(more.deny.iter().cloned());
         }
-        self.skills.allow.extend(other.skills.allow.iter().cloned());
-        self.skills.deny.extend(other.skills.deny.iter().cloned());
         self.extensions.extend(other.extensions.iter().cloned());
         self.read_only = self.read_only.or_else(|| other.read_only.clone());
         self.off.extend(other.off.iter().cloned());
@@ -139,7 +128,6 @@ impl Policy {
             allow.iter_mut().chain(deny).for_each(|patterns| state(&mut patterns.table));
         };
         ListKind::ALL.into_iter().for_each(|kind| state_all(&mut self.rules[kind]));
-        state_all(&mut self.skills);
         self
     }
 
@@ -154,7 +142,6 @@ impl Policy {
     pub(crate) fn has_same_rules(&self, other: &Self) -> bool {
         let is_same = |kind: ListKind| self.rules[kind].is_same(&other.rules[kind]);
         ListKind::ALL.into_iter().all(is_same)
-            && self.skills.is_same(&other.skills)
             && self.extensions == other.extensions
             && self.read_only.is_some() == other.read_only.is_some()
     }
@@ -178,10 +165,10 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Hides every kind except `kinds`. Resources include resource templates.
+    /// Hides every kind except `kinds`, and every extension. Resources include resource templates.
     #[must_use]
     pub fn exposing(mut self, kinds: &[ListKind]) -> Self {
-        for kind in ListKind::ALL {
+        for kind in ListKind::ALL.into_iter().filter(|kind| *kind != ListKind::Skills) {
             let is_exposed = kinds.iter().any(|exposed| ruling(*exposed) == ruling(kind));
             self.rules[kind].hidden = (!is_exposed).then(Arc::default);
         }
@@ -213,16 +200,7 @@ impl Policy {
 
     /// Whether unknown methods are forwarded: only if no rule exists that they could bypass.
     pub(crate) fn permits_unknown_methods(&self) -> bool {
-        self.extensions.is_empty() && self.off.is_empty() && self.skills.allow.is_empty() && self.skills.deny.is_empty()
-    }
-
-    /// Whether a skill with this URI, or a file of a skill, is exposed.
-    #[must_use]
-    pub fn permits_skill(&self, uri: &str) -> bool {
-        let readings = Uri::new(uri);
-        self.permits_extension(extensions::SKILLS)
-            && self.permits_uri(&readings)
-            && self.skills.verdict_on_uri(&readings).is_ok()
+        self.extensions.is_empty() && self.off.is_empty() && !self.rules[ListKind::Skills].has_patterns()
     }
 
     /// Whether the unlisted UI resource at this URI is exposed.
@@ -234,13 +212,15 @@ impl Policy {
 
     /// Whether some skills are hidden.
     pub(crate) fn narrows_skills(&self) -> bool {
-        let has_patterns = |rules: &Rules| !rules.allow.is_empty() || !rules.deny.is_empty();
-        has_patterns(&self.skills) || has_patterns(&self.rules[ListKind::Resources])
+        [ListKind::Skills, ListKind::Resources].iter().any(|kind| self.rules[*kind].has_patterns())
     }
 
     /// Whether items of this kind are exposed at all.
     pub(crate) fn exposes(&self, kind: ListKind) -> bool {
-        self.rules[ruling(kind)].hidden.is_none()
+        match kind {
+            ListKind::Skills => self.permits_extension(extensions::SKILLS),
+            _ => self.rules[ruling(kind)].hidden.is_none(),
+        }
     }
 
     /// Whether [`Policy::verdict`] permits the item with the name or URI `key`.
@@ -256,7 +236,8 @@ impl Policy {
 
     /// Resources with the scheme of an extension are exposed with the extension, even if `expose` does not name resources.
     fn verdict_on_uri(&self, uri: &Uri<'_>) -> Result<(), Hidden<'_>> {
-        let (rules, extension) = (&self.rules[ListKind::Resources], extensions::of_uri(uri.text()));
+        let [rules, skills] = [ListKind::Resources, ListKind::Skills].map(|kind| &self.rules[kind]);
+        let extension = extensions::of_uri(uri.text());
         if let Some(table) = &rules.hidden
             && !extension.is_some_and(|id| self.permits_extension(id))
         {
@@ -264,9 +245,19 @@ impl Policy {
         }
         rules.verdict_on_uri(uri)?;
         match extension {
-            Some(extensions::SKILLS) if !uri.is_template() => self.skills.verdict_on_uri(uri),
-            _ => self.skills.denial_of_uri(uri).map_or(Ok(()), Err),
+            Some(extensions::SKILLS) if !uri.is_template() => skills.verdict_on_uri(uri),
+            _ => skills.denial_of_uri(uri).map_or(Ok(()), Err),
         }
+    }
+
+    /// Resource rules also apply to skills and their files.
+    fn verdict_on_skill(&self, uri: &Uri<'_>) -> Result<(), Hidden<'_>> {
+        if !self.permits_extension(extensions::SKILLS) {
+            // Several tables may hide it together.
+            return Err(Hidden::ListKind { table: "" });
+        }
+        self.verdict_on_uri(uri)?;
+        self.rules[ListKind::Skills].verdict_on_uri(uri)
     }
 
     /// Whether the item `key` (a name on the server, a URI, a URI template) is exposed. `read_only` reads the `definition` of a tool;
@@ -279,6 +270,7 @@ impl Policy {
         match kind {
             ListKind::Resources => return self.verdict_on_uri(&Uri::new(key)),
             ListKind::Templates => return self.verdict_on_uri(&Uri::template(key)),
+            ListKind::Skills => return self.verdict_on_skill(&Uri::new(key)),
             ListKind::Tools | ListKind::Prompts => {}
         }
         if let Some(table) = &rules.hidden {
@@ -309,6 +301,10 @@ impl Rules {
         self.hidden.is_some() == other.hidden.is_some()
             && are_same(&self.allow, &other.allow)
             && are_same(&self.deny, &other.deny)
+    }
+
+    fn has_patterns(&self) -> bool {
+        !self.allow.is_empty() || !self.deny.is_empty()
     }
 
     fn verdict(&self, key: &str) -> Result<(), Hidden<'_>> {

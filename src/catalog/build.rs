@@ -7,11 +7,11 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::template::Template;
-use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source};
+use super::{CacheHint, Catalog, Item, ListedTemplate, Names, Route, Source, skills};
 use crate::jsonrpc::splice::{Edit, splice_into};
 use crate::list_kind::{ListKind, PerKind};
 use crate::naming::Naming;
-use crate::policy::is_fit_name;
+use crate::policy::{Policy, is_fit_name};
 use crate::token_estimate;
 
 pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) -> Catalog {
@@ -20,6 +20,8 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
         resources: HashMap::new(),
         interfaces: HashMap::new(),
         templates: Vec::new(),
+        skills: HashMap::new(),
+        policies: sources.iter().map(|source| source.policy.clone()).collect(),
         lists: PerKind::default(),
         modern_tools: None,
         versions: PerKind::default(),
@@ -45,8 +47,10 @@ pub(super) fn build(names: &mut Names, naming: &Naming, sources: &[Source<'_>]) 
                 } else if is_named(kind) {
                     let is_legacy_only = legacy_only.contains(&*item.key);
                     catalog.add_named(kind, (server, source), (name, item, is_legacy_only), &mut list);
+                } else if kind == ListKind::Skills {
+                    catalog.add_skill((server, source.policy), item, &mut list);
                 } else {
-                    catalog.add_resource(kind, (server, source), item, &mut list);
+                    catalog.add_resource(kind, server, item, &mut list);
                 }
             }
         }
@@ -103,13 +107,12 @@ impl Catalog {
     }
 
     /// URIs are not renamed, so the first server with a URI gets it.
-    fn add_resource(&mut self, kind: ListKind, (server, source): (usize, &Source<'_>), item: &Item, list: &mut Text) {
+    fn add_resource(&mut self, kind: ListKind, server: usize, item: &Item, list: &mut Text) {
         let owner = if kind == ListKind::Templates {
             let template = Template::parse(&item.key);
             let known = self.templates.iter().find(|other| other.template == template).map(|other| other.server);
             if known.is_none() {
-                let (text, policy) = (Arc::clone(&item.key), source.policy.clone());
-                self.templates.push(ListedTemplate { text, template, server, policy });
+                self.templates.push(ListedTemplate { text: Arc::clone(&item.key), template, server });
             }
             known
         } else {
@@ -128,6 +131,26 @@ impl Catalog {
                 exposure.exposed += 1;
             }
             Some(owner) => exposure.shadowed += usize::from(owner != server),
+        }
+    }
+
+    /// A skill belongs to the server that lists its URI as a resource, or else to the first one that lists it or a skill around it.
+    fn add_skill(&mut self, (server, policy): (usize, &Policy), item: &Item, list: &mut Text) {
+        let around = || skills::directories(&item.key).find_map(|directory| self.skills.get(directory));
+        let owner = self.resources.get(&item.key).or_else(around).copied();
+        let exposure = &mut self.exposure[server][ListKind::Skills];
+        if owner.is_some_and(|owner| owner != server) {
+            exposure.shadowed += 1;
+            return;
+        }
+        let hash_map::Entry::Vacant(vacant) = self.skills.entry(skills::directory(&item.key).into()) else { return };
+        match skills::visible_entry(&item.json, policy) {
+            Some(entry) => {
+                vacant.insert(server);
+                list.add(&entry);
+                exposure.exposed += 1;
+            }
+            None => exposure.denied += 1,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A catalog covers all servers of a listener as of its last build. A server's task uses this module to check a parked call against the
 //! current lists of its instance.
 
-use super::{Item, List, Lists, Template};
+use super::{Item, List, Lists, Template, skills};
 use crate::era::Era;
 use crate::list_kind::ListKind;
 use crate::policy::{Hidden, Policy};
@@ -33,7 +33,7 @@ impl Offer {
         }
     }
 
-    /// The offer of a listed resource, of a URI that matches a template, or of a template.
+    /// The offer of a listed resource, of a URI that belongs to a skill or matches a template, or of a template.
     #[must_use]
     pub fn of_uri(policy: &Policy, lists: &Lists, uri: &str) -> Self {
         let templates = &lists[ListKind::Templates].items;
@@ -54,7 +54,12 @@ impl Offer {
                 tools.items.iter().filter(names_it).filter(|tool| tools.permits(ListKind::Tools, policy, &tool.key));
             policy.permits_interface(uri) && tools.next().is_some()
         };
-        let is_listed = is_resource || templates.iter().any(|item| has_template(&item.key)) || is_interface();
+        let permits_skill = |uri: &str| policy.permits(ListKind::Skills, uri, None);
+        let has_file = |skill: &str| skills::directories(uri).any(|directory| directory == skills::directory(skill));
+        let mut listed = lists[ListKind::Skills].items.iter().map(|item| &*item.key);
+        let in_skill = permits_skill(uri) && listed.any(|skill| has_file(skill) && permits_skill(skill));
+        let is_listed =
+            is_resource || in_skill || templates.iter().any(|item| has_template(&item.key)) || is_interface();
         if is_listed { Self::Permitted } else { Self::NotListed }
     }
 }

@@ -106,6 +106,8 @@ fn kinds(kind: ListKind) -> &'static [ListKind] {
         ListKind::Tools => &[ListKind::Tools],
         ListKind::Prompts => &[ListKind::Prompts],
         ListKind::Resources | ListKind::Templates => &[ListKind::Resources, ListKind::Templates],
+        // Servers need not list their skills.
+        ListKind::Skills => &[],
     }
 }
 
@@ -113,7 +115,7 @@ fn keys(lists: &Lists, kind: ListKind) -> impl Iterator<Item = (ListKind, &str)>
     let of_kind = |kind: &ListKind| lists[*kind].items.iter().map(|item| (*kind, &*item.key)).collect::<Vec<_>>();
     let keys = kinds(kind).iter().flat_map(of_kind);
     // An invalid name is hidden regardless of patterns.
-    keys.filter(|(kind, key)| matches!(kind, ListKind::Resources | ListKind::Templates) || is_fit_name(key))
+    keys.filter(|(kind, key)| !matches!(kind, ListKind::Tools | ListKind::Prompts) || is_fit_name(key))
 }
 
 fn word(kind: ListKind) -> &'static str {
@@ -121,5 +123,6 @@ fn word(kind: ListKind) -> &'static str {
         ListKind::Tools => "tools",
         ListKind::Prompts => "prompts",
         ListKind::Resources | ListKind::Templates => "resources",
+        ListKind::Skills => "skills",
     }
 }

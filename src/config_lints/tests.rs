@@ -13,8 +13,8 @@ use crate::config;
 use crate::config::interpolate::table::Table;
 use crate::list_kind::ListKind;
 
-/// Names of tools, of prompts, of resources, and of templates.
-type ServerLists<'a> = [&'a [&'a str]; 4];
+/// Names of tools, of prompts, of resources, of templates, and of skills.
+type ServerLists<'a> = [&'a [&'a str]; 5];
 
 fn lists(offered: ServerLists<'_>) -> Lists {
     let item = |kind: ListKind, key: &str| {
@@ -73,7 +73,7 @@ fn check_in(rows: &[(&str, &str)], text: &str, known: &[(&str, ServerLists<'_>)]
     }
 }
 
-const NOTHING: ServerLists<'static> = [&[], &[], &[], &[]];
+const NOTHING: ServerLists<'static> = [&[], &[], &[], &[], &[]];
 
 #[test]
 fn a_sound_configuration_is_left_alone() {
@@ -81,7 +81,7 @@ fn a_sound_configuration_is_left_alone() {
     check(
         "[servers.a]\ncommand = 'x'\nargs = ['-y', '${SET}']\nenv = { T = '${file:~/key}', U = 'plain' }\ndeny = ['w*']\n\
          [servers.b]\ncommand = 'x'\nenv = { Authorization = 'Bearer ${file:~/key}' }",
-        &[("a", [&["write", "read"], &[], &[], &[]])],
+        &[("a", [&["write", "read"], &[], &[], &[], &[]])],
         &[],
     );
 }
@@ -193,7 +193,8 @@ fn secret_in_an_argument_is_reported() {
 
 #[test]
 fn pattern_without_a_match_is_reported_with_the_available_names() {
-    let offered: ServerLists<'_> = [&["read_file", "write_file"], &["review"], &["file:///a/b"], &["wiki://{page}"]];
+    let offered: ServerLists<'_> =
+        [&["read_file", "write_file"], &["review"], &["file:///a/b"], &["wiki://{page}"], &["skill://git/SKILL.md"]];
     let known = &[("a", offered)][..];
     let server = |rest: &str| format!("[servers.a]\ncommand = 'x'\n{rest}");
     for (rest, expected) in [
@@ -209,6 +210,7 @@ fn pattern_without_a_match_is_reported_with_the_available_names() {
         ("prompts.deny = ['a__review']", Some("3:17 `a__review` matches none of the prompts… | write `review`: …")),
         ("prompts.deny = ['review', 'read_file']", Some("3:27 `read_file` matches none of the prompts of `a`…")),
         ("resources.deny = ['file:///a/*', 'wiki://*', 'FILE:///a/../a/b']", None),
+        ("skills.deny = ['skill://unlisted']", None),
         ("resources.deny = ['file:///a/../b']", Some("3:19 `file:///a/../b` matches none of the resources…")),
     ] {
         check(&server(rest), known, &expected.into_iter().collect::<Vec<_>>());
@@ -217,13 +219,13 @@ fn pattern_without_a_match_is_reported_with_the_available_names() {
     }
     let defaults = "[defaults]\ntool_timeouts = { 'slow' = '9m', 'read_*' = '9m' }\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n";
     check(defaults, known, &[]);
-    let both = &[("a", offered), ("b", [&["slower"], &[], &[], &[]])][..];
+    let both = &[("a", offered), ("b", [&["slower"], &[], &[], &[], &[]])][..];
     check(defaults, both, &["2:28 `slow` matches none of the tools of `a` and `b` | did you mean `slower`?"]);
 }
 
 #[test]
 fn patterns_of_profiles_are_checked_against_their_servers() {
-    let known = &[("a", [&["read", "write"][..], &["p"], &[], &[]]), ("b", [&["list"], &[], &[], &[]])][..];
+    let known = &[("a", [&["read", "write"][..], &["p"], &[], &[], &[]]), ("b", [&["list"], &[], &[], &[], &[]])][..];
     let text = |rest: &str| format!("[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n[profiles.p]\n{rest}\n");
     for (rest, expected) in [
         ("deny = ['*/read', 'b/l*', 'a/*']\nprompts.deny = ['a/p']", None),
@@ -243,9 +245,9 @@ fn patterns_of_profiles_are_checked_against_their_servers() {
 #[test]
 fn changed_names_are_reported() {
     let two = |head: &str| format!("[daemon]\n{head}\n[servers.a]\ncommand = 'x'\n[servers.b]\ncommand = 'x'\n");
-    let echo: ServerLists<'_> = [&["echo", "other"], &[], &["u:1"], &[]];
-    let same = &[("a", [&["echo"][..], &[], &["u:1"], &[]]), ("b", echo)][..];
-    check(&two(""), &[("a", echo), ("b", [&["echo"], &[], &[], &[]])], &[]);
+    let echo: ServerLists<'_> = [&["echo", "other"], &[], &["u:1"], &[], &[]];
+    let same = &[("a", [&["echo"][..], &[], &["u:1"], &[], &[]]), ("b", echo)][..];
+    check(&two(""), &[("a", echo), ("b", [&["echo"], &[], &[], &[], &[]])], &[]);
     check(
         &two("naming = '{tool}'"),
         same,
@@ -256,10 +258,10 @@ fn changed_names_are_reported() {
     let odd: &[&str] = &[&long, "a.b", "fine"];
     check(
         &two(""),
-        &[("b", [odd, &[], &[], &[]])],
+        &[("b", [odd, &[], &[], &[], &[]])],
         &["5:10 names of `b` are longer than 53 characters, or have others… | agents see `b__a_b_…` and `b__xxx…`: …"],
     );
-    check(&two("max_name_length = 128"), &[("b", [&[&long], &[], &[], &[]])], &[]);
+    check(&two("max_name_length = 128"), &[("b", [&[&long], &[], &[], &[], &[]])], &[]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::members::NotAnObject;
-use super::scan::{NotJson, Walk};
+use super::scan::Walk;
 
 /// The members of `object` in order: each raw key with its quotes, and its raw value. Both are slices of `object`. Stops after
 /// `most` + 1 members.
@@ -22,24 +22,18 @@ pub fn entries(object: &Bytes, most: usize) -> Result<Vec<(Bytes, Bytes)>, NotAn
     Ok(found)
 }
 
-/// The raw elements of `array` in order. Stops after `most` + 1 elements.
-pub(super) fn parts(array: &[u8], most: usize) -> Result<Vec<&[u8]>, NotJson> {
-    let (mut walk, mut parts) = (Walk::array(array), Vec::new());
-    while let Some(part) = walk.next()? {
-        parts.push(part.value);
-        if parts.len() > most {
-            return Ok(parts);
-        }
-    }
-    walk.end()?;
-    Ok(parts)
-}
-
 /// The elements of `array` as its slices. `None` if it is not one well-formed array, or has more than `most`.
 #[must_use]
 pub fn elements(array: &Bytes, most: usize) -> Option<Vec<Bytes>> {
-    let parts = parts(array, most).ok().filter(|parts| parts.len() <= most)?;
-    Some(parts.into_iter().map(|part| array.slice_ref(part)).collect())
+    let (mut walk, mut found) = (Walk::array(array), Vec::new());
+    while let Some(element) = walk.next().ok()? {
+        if found.len() == most {
+            return None;
+        }
+        found.push(array.slice_ref(element.value));
+    }
+    walk.end().ok()?;
+    Some(found)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub enum Message {
 pub enum MessageError {
     /// Not JSON, or not UTF-8.
     NotJson,
-    /// A JSON array: see [`super::batch`].
+    /// A JSON array: a batch (JSON-RPC 2.0, "Batch"). Only MCP 2025-03-26 had batches, and mcpd supports none.
     Batch,
     /// A malformed response: with both result and error, neither, or a malformed error.
     BadResponse {

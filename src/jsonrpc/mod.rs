@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0 as lines of raw bytes.
 //!
-//! - Framing: [`codec`]. Envelope: [`message`], [`batch`], [`oversize`].
+//! - Framing: [`codec`]. Envelope: [`message`], [`oversize`].
 //! - Reading: [`scan`] walks over JSON text, [`members`] and [`entries`] find members of objects, [`json_eq`] compares values.
 //! - Writing: [`splice`] replaces fields in place, [`object_edit`] edits members, [`reply`] and [`mcpd_error`] build mcpd's answers.
 //! - [`pending`] is the table of unanswered requests.
@@ -9,7 +9,6 @@
 //!
 //! Pure functions of bytes. The only MCP knowledge is its error codes, the only use of tokio the codec's traits.
 
-pub mod batch;
 pub mod codec;
 pub mod entries;
 pub mod json_eq;

@@ -156,7 +156,7 @@ impl View {
             AccessTarget::Skill(uri) => {
                 let Ok(uri) = std::str::from_utf8(uri) else { return Exposure::Hidden };
                 let leads_here = self.catalog.server_of(uri).is_none_or(|owner| owner == index);
-                return exposed_if(leads_here && policy.permits_skill(uri));
+                return exposed_if(leads_here && policy.permits(ListKind::Skills, uri, None));
             }
             AccessTarget::Named { kind, exposed, name } => {
                 let route = self.catalog.route(*kind, exposed);

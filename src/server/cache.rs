@@ -29,7 +29,7 @@ const MAX_FILE: u64 = 16 << 20;
 /// At this number of files the oldest one is removed.
 const MAX_FILES: usize = 1000;
 /// Rises with each change of the file's format.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The lists and identities of a server.
 #[derive(Debug, Default)]
@@ -57,6 +57,8 @@ struct CacheContent<'a> {
     resources: Vec<&'a RawValue>,
     #[serde(borrow, rename = "resourceTemplates")]
     templates: Vec<&'a RawValue>,
+    #[serde(borrow)]
+    skills: Vec<&'a RawValue>,
     #[serde(borrow)]
     identities: Vec<CachedIdentity<'a>>,
     /// [`crate::catalog::List::makes_tasks`] of its tools.
@@ -118,7 +120,7 @@ impl ListCacheFile {
         let makes_tasks = file.makes_tasks;
         let mut identities = Identities::default();
         file.identities.into_iter().filter_map(CachedIdentity::restore).for_each(|one| identities.insert(one));
-        // The file has the form of one `list` result with the items of all four kinds, so each list is parsed and checked like a
+        // The file has the form of one `list` result with the items of all kinds, so each list is parsed and checked like a
         // page.
         let text = Bytes::from(text);
         let lists = ListKind::ALL.map(|kind| match Listing::of(kind).page(&text).ok()? {
@@ -158,6 +160,7 @@ impl ListCacheFile {
             prompts: raw(ListKind::Prompts),
             resources: raw(ListKind::Resources),
             templates: raw(ListKind::Templates),
+            skills: raw(ListKind::Skills),
             identities: identities.iter().filter_map(|one| cached(one)).collect(),
             makes_tasks: lists[ListKind::Tools].makes_tasks,
         };

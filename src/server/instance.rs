@@ -270,7 +270,7 @@ impl Instance {
             Incoming::Malformed(MessageError::BadResponse { id }) => {
                 self.unusable_response(&id, Failure::MalformedResponse)
             }
-            Incoming::TooLarge { .. } | Incoming::Malformed(_) | Incoming::Batch(_) => {
+            Incoming::TooLarge { .. } | Incoming::Malformed(_) => {
                 self.stats().skipped_lines.add_one();
                 Effect::Nothing
             }

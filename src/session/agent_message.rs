@@ -23,8 +23,6 @@ use crate::transport::Incoming;
 pub(super) enum AgentMessage {
     Request(Request),
     Notification(Notification),
-    /// Its members are no batches.
-    Batch(Vec<Self>),
     Response {
         /// Without its newline.
         line: Bytes,
@@ -91,7 +89,6 @@ impl From<Incoming> for AgentMessage {
                 Self::Notification(Notification { line, method, about })
             }
             Incoming::Message { line, message: Message::Response { id, .. } } => Self::Response { line, id },
-            Incoming::Batch(members) => Self::Batch(members.into_iter().map(Self::from).collect()),
             Incoming::Malformed(malformed) => Self::Malformed(malformed),
             Incoming::TooLarge { id, is_response } => Self::TooLarge { id, is_response },
         }
@@ -134,9 +131,10 @@ impl Request {
             known => match (ForwardedMethod::named(known), ListKind::from_method(known)) {
                 (Some(routed), _) => ForwardableRequest::read(routed, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::Malformed, Method::Forward),
-                (None, Some(kind)) => Method::List(kind),
-                (None, None) if !era::may_be_extension_request(&name) => Method::Unknown,
-                (None, None) => ForwardableRequest::read_extension(&name, line, &id, params.as_ref(), Moment::now())
+                // Skills are of an extension, which the server of a face may lack.
+                (None, Some(kind)) if kind != ListKind::Skills => Method::List(kind),
+                _ if !era::may_be_extension_request(&name) => Method::Unknown,
+                _ => ForwardableRequest::read_extension(&name, line, &id, params.as_ref(), Moment::now())
                     .map_or_else(Method::Malformed, Method::Forward),
             },
         };
@@ -201,15 +199,5 @@ mod tests {
             let AgentMessage::Notification(notification) = parse(line) else { panic!("{line}") };
             assert_eq!(notification.about.as_deref(), expected.map(str::as_bytes), "{line}");
         }
-    }
-
-    #[test]
-    fn members_of_a_batch_are_parsed_alike() {
-        let batch = parse(r#"[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},7]"#);
-        let AgentMessage::Batch(members) = batch else { panic!("{batch:?}") };
-        assert!(matches!(
-            members[..],
-            [AgentMessage::Request(_), AgentMessage::Notification(_), AgentMessage::Malformed(_)]
-        ));
     }
 }

@@ -22,7 +22,7 @@ use super::call_record::CallRecorder;
 use super::declaration::Declaration;
 use super::events::{Event, Events};
 use super::extension_route::{ExtensionRoute, UNKNOWN_CURSOR};
-use super::fan_out::{Combination, FanOut, MergedList, Next};
+use super::fan_out::{FanOut, MergedList, Next};
 use super::forwardable_request::{ExtensionRequest, ForwardableRequest, ForwardedMethod, RouteTarget};
 use super::initialize_meta::{InitializeMeta, USE_FACE};
 use super::memory_budget::MemoryUse;
@@ -31,26 +31,25 @@ use super::output::Output;
 use super::quota::{AgentQuota, RequestBytes};
 use super::results;
 use super::server_requests::ServerRequests;
-use super::skills;
 use super::subscriptions::{Subscriptions, TooMany};
 use super::task_directory::{PageContext, TaskDirectory, TaskTool};
 use super::task_token::{TaskTokenContents, TaskTokenKey, TaskTokens};
 use super::transport::{LineTransport, PeerIdentity, Transport};
-use super::unanswered::{OnResponse, ParkableRequest, UnansweredCall, UnansweredRequests};
+use super::unanswered::{OnResponse, ParkableRequest, SkillRequest, UnansweredCall, UnansweredRequests};
 use super::view::SessionView;
 use crate::calls::{CallOutcome, Caller, History};
-use crate::catalog::identity;
+use crate::catalog::{identity, visible_response};
 use crate::client_capabilities::ClientCapability;
 use crate::config::CallLimit;
 use crate::era::subscription::Filter;
 use crate::era::task::missing_task_support;
 use crate::era::{self, Era};
 use crate::extensions::SKILLS;
-use crate::jsonrpc::batch::MAX_BATCH;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode, is_refusal_of_stopping_daemon};
 use crate::jsonrpc::members::{members, string, text};
 use crate::jsonrpc::reply::{
     self, ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
+    RESOURCE_NOT_FOUND,
 };
 use crate::jsonrpc::request_line::{Rename, RequestLine};
 use crate::jsonrpc::splice::{Edit, splice};
@@ -166,7 +165,6 @@ struct Drain {
 enum Wakeup {
     /// There is a [`Session::command`].
     Command,
-    Batch(Vec<AgentMessage>),
     Event(Event),
     Done,
 }
@@ -247,7 +245,6 @@ impl<T: Transport> Session<T> {
         loop {
             match poll_fn(|cx| self.poll_wakeup(cx)).await? {
                 Wakeup::Command => self.send_command().await,
-                Wakeup::Batch(members) => self.receive_batch(members).await,
                 Wakeup::Event(Event::ViewChanged(view)) => {
                     if self.view.rewatch_if_shown(view, &mut self.events) {
                         self.view_changed().await;
@@ -362,12 +359,7 @@ impl<T: Transport> Session<T> {
     fn receive_all(&mut self, first: AgentMessage) -> Option<Wakeup> {
         let mut message = first;
         for count in 1.. {
-            match message {
-                AgentMessage::Batch(members) if self.agent.version_has(era::BATCHES) => {
-                    return Some(Wakeup::Batch(members));
-                }
-                single => self.receive(single),
-            }
+            self.receive(message);
             if self.command.is_some() {
                 return Some(Wakeup::Command);
             }
@@ -435,7 +427,7 @@ impl<T: Transport> Session<T> {
             self.recorder.end(record, Some(&server), CallOutcome::ShuttingDown, line.len());
             // A request that several servers answer is answered once.
             if !matches!(on_response, OnResponse::Subrequest) || self.unanswered.fan_outs_mut().remove(&id).is_some() {
-                self.output.respond_pending(&id, [line]);
+                self.output.send([line]);
             }
             server.cancel(key, None).await;
         }
@@ -448,7 +440,6 @@ impl<T: Transport> Session<T> {
         let last = async {
             self.refuse_unread().await?;
             self.subscriptions.end_listens(&mut self.output);
-            self.output.flush_batches();
             while !self.output.is_empty() {
                 poll_fn(|cx| self.output.poll_write(cx, &mut self.transport)).await?;
             }
@@ -462,12 +453,7 @@ impl<T: Transport> Session<T> {
         self.drain.refusal.get_or_insert_with(stopping);
         self.transport.stop_receiving()?;
         while let Some(message) = poll_fn(|cx| self.transport.poll_message(cx)).await? {
-            match message {
-                AgentMessage::Batch(members) if self.agent.version_has(era::BATCHES) => {
-                    self.receive_batch(members).await
-                }
-                single => self.receive(single),
-            }
+            self.receive(message);
             self.command = None;
         }
         Ok(())
@@ -476,7 +462,7 @@ impl<T: Transport> Session<T> {
     /// Writes an error to an agent that has read everything else, without waiting.
     async fn write_last(&mut self, error: &ErrorObject) {
         if self.output.is_empty() {
-            self.output.respond_current_error(None, error);
+            self.output.respond_error(None, error);
             poll_fn(|cx| Poll::Ready(self.output.poll_write(cx, &mut self.transport).is_ready())).await;
         }
     }
@@ -490,28 +476,6 @@ impl<T: Transport> Session<T> {
 
     // Messages of the agent.
 
-    /// Handles each member as if it had come alone.
-    async fn receive_batch(&mut self, members: Vec<AgentMessage>) {
-        if members.is_empty() {
-            return self.output.refuse(None, INVALID_REQUEST, "a batch without a member");
-        }
-        self.output.begin_batch();
-        for member in members {
-            let id = match &member {
-                AgentMessage::Request(Request { id, .. }) => Some(id.clone()),
-                _ => None,
-            };
-            let id = id.filter(|id| !self.is_unanswered(id));
-            self.receive(member);
-            self.send_command().await;
-            if let Some(id) = id.filter(|id| self.is_unanswered(id)) {
-                self.output.expect_in_batch(&id);
-            }
-        }
-        self.output.end_batch();
-    }
-
-    /// Handles a message, or a batch that the agent must not send.
     fn receive(&mut self, message: AgentMessage) {
         let (output, server_requests) = (&mut self.output, &mut self.server_requests);
         match message {
@@ -526,13 +490,8 @@ impl<T: Transport> Session<T> {
                 server_requests.answered_badly(&id, code, "the answer of the agent is over the message cap");
             }
             AgentMessage::Malformed(MessageError::NotJson) => output.refuse(None, PARSE_ERROR, "not JSON"),
-            AgentMessage::Malformed(MessageError::Batch) | AgentMessage::Batch(_) => {
-                let why = if self.agent.version_has(era::BATCHES) {
-                    format!("a batch has at most {MAX_BATCH} members")
-                } else {
-                    "batches are not supported in this version of MCP".to_owned()
-                };
-                output.refuse(None, INVALID_REQUEST, why);
+            AgentMessage::Malformed(MessageError::Batch) => {
+                output.refuse(None, INVALID_REQUEST, "batches are not supported");
             }
             AgentMessage::Malformed(MessageError::ErrorWithoutId { .. }) => {
                 output.refuse(None, INVALID_REQUEST, "an error without the id of a request");
@@ -543,7 +502,7 @@ impl<T: Transport> Session<T> {
             AgentMessage::TooLarge { id, .. } => {
                 let message = format!("the message is over the cap of {} bytes", output.max_message());
                 let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::NotSent);
-                output.respond_current_error(id.as_ref(), &error);
+                output.respond_error(id.as_ref(), &error);
             }
         }
     }
@@ -599,13 +558,12 @@ impl<T: Transport> Session<T> {
         let changes = self.subscriptions.unlisten(id, &self.unanswered);
         self.change_subscriptions(changes);
         if self.unanswered.fan_outs_mut().remove(id).is_some() {
-            self.cancel_subrequests(id, Some(&line));
+            self.cancel_subrequests(id, &line);
         } else if let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
             let cancellation = Cancellation { line, request: id.clone() };
             self.command = Some(ServerCommand::Cancel(server, key, cancellation));
         }
-        self.output.stop_awaiting(id);
     }
 
     fn record_cancelled(&self, parked: &ParkableRequest) {
@@ -619,7 +577,7 @@ impl<T: Transport> Session<T> {
     fn request(&mut self, request: Request) {
         let id = request.id.clone();
         if let Err(error) = self.handle(request) {
-            self.output.respond_current_error(Some(&id), &error);
+            self.output.respond_error(Some(&id), &error);
         }
     }
 
@@ -650,13 +608,13 @@ impl<T: Transport> Session<T> {
                 return Err(ErrorObject::new(INVALID_REQUEST, INITIALIZING));
             }
             Method::Initialize => return Err(ErrorObject::new(INVALID_REQUEST, "already initialized")),
-            Method::Ping => self.output.respond_current(&id, b"{}"),
+            Method::Ping => self.output.respond(&id, b"{}"),
             _ if protocol.is_none() => return Err(invalid(NOT_INTRODUCED)),
             Method::Discover => self.answer_handshake(&id, era::MODERN, face, None),
             Method::SetLevel => {
                 self.agent.set_level(params).map_err(invalid)?;
                 self.command = Some(ServerCommand::AgentChanged);
-                self.output.respond_current(&id, b"{}");
+                self.output.respond(&id, b"{}");
             }
             Method::ListTasks => self.list_tasks(&id, params)?,
             Method::List(kind) => {
@@ -740,7 +698,7 @@ impl<T: Transport> Session<T> {
     fn begin_listen(&mut self, id: &Bytes, filter: Filter, face: Option<Arc<str>>) {
         let view = &self.view.modern(face.as_ref());
         if self.is_full() {
-            return self.output.respond_pending_error(id, &overloaded(TOO_MANY));
+            return self.output.respond_error(Some(id), &overloaded(TOO_MANY));
         }
         let tokens = self.tasks.tokens();
         match self.subscriptions.listen((id, face), filter, tokens, view, &mut self.unanswered, &mut self.output) {
@@ -750,7 +708,7 @@ impl<T: Transport> Session<T> {
                 }
                 self.change_subscriptions(changes);
             }
-            Err(TooMany) => self.output.respond_pending_error(id, &overloaded(TOO_MANY_SUBSCRIPTIONS)),
+            Err(TooMany) => self.output.respond_error(Some(id), &overloaded(TOO_MANY_SUBSCRIPTIONS)),
         }
     }
 
@@ -782,16 +740,16 @@ impl<T: Transport> Session<T> {
                     Era::Legacy => results::initialize(&declaration),
                     Era::Modern => results::discover(&declaration),
                 };
-                self.output.respond_pending(&id, [reply::result(&id, result.as_bytes())]);
+                self.output.send([reply::result(&id, result.as_bytes())]);
             }
             ParkableRequest::List { id, kind, era: Era::Modern, .. } if is_settled => {
                 let identity = self.view.identity(&view, session, Era::Modern);
                 let declaration = Declaration { protocol: era::MODERN, view: &view, identity: identity.as_deref() };
-                self.output.respond_pending(&id, results::modern_list(&id, kind, &declaration));
+                self.output.send(results::modern_list(&id, kind, &declaration));
             }
             ParkableRequest::List { id, kind, era: Era::Legacy, .. } if is_settled => {
                 self.view.list_sent(kind, &view.catalog);
-                self.output.respond_pending(&id, results::list(&id, kind, &view.catalog));
+                self.output.send(results::list(&id, kind, &view.catalog));
             }
             ParkableRequest::Listen { id, filter, face } if is_settled => self.begin_listen(&id, filter, face),
             ParkableRequest::Forward { request, .. } if request.extension.is_some() && is_settled => {
@@ -818,22 +776,18 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Forwards a request, or parks it for a server that may still list its name, at most until `until`. Skills can have URIs of any scheme,
-    /// but only `skill://` certainly is theirs, so other URIs are skills if no server lists them.
+    /// Forwards a request, or parks it for a server that may still list its name, at most until `until`. A URI that no server lists may be of
+    /// an unlisted skill.
     fn forward(&mut self, request: ForwardableRequest, until: Instant, view: &View, permit: Option<RequestBytes>) {
         if let Some(target) = self.target(&request, view) {
             return self.send_to(request, target, view);
-        }
-        let mut skill = skills::route(&request, view, self.view.listed_skills());
-        if let Some(route) = skill.take_if(|_| skills::is_about_skill(&request)) {
-            return self.follow(request, route, view);
         }
         let name =
             matches!(request.target_kind, TargetKind::Tool | TargetKind::Prompt).then_some(&request.exposed_name[..]);
         let candidates: Vec<&Member> = view.may_still_list(name).collect();
         let may_come = until > Instant::now()
             && candidates.iter().any(|member| member.handle.published().state.may_be_ready_by(until));
-        if !may_come && let Some(route) = skill {
+        if !may_come && let Some(route) = ExtensionRoute::of_unlisted_skill(&request, view) {
             return self.follow(request, route, view);
         }
         let Some(first) = candidates.first().map(|member| &member.handle) else {
@@ -856,11 +810,20 @@ impl<T: Transport> Session<T> {
         self.end_parked(&parked, &error, outcome);
     }
 
-    /// Forwards a request of an extension.
+    /// Forwards a request of an extension, or answers it if it is for the list of skills.
     fn forward_extension(&mut self, request: ForwardableRequest, view: &View) {
-        match skills::route(&request, view, self.view.listed_skills()).or_else(|| ExtensionRoute::of(&request, view)) {
-            Some(route) => self.follow(request, route, view),
-            None => self.unknown(&request),
+        let is_list = |extension: &ExtensionRequest| *extension.method == *ListKind::Skills.method();
+        let list = request.extension.as_ref().filter(|extension| is_list(extension));
+        match list.filter(|_| !view.owners(SKILLS, request.era()).is_empty()) {
+            Some(list) if list.has_cursor => self.output.respond_error(Some(&request.id), &invalid(UNKNOWN_CURSOR)),
+            Some(_) => {
+                let era = request.era();
+                self.route(ParkableRequest::List { id: request.id, kind: ListKind::Skills, era, face: request.face });
+            }
+            None => match ExtensionRoute::of(&request, view) {
+                Some(route) => self.follow(request, route, view),
+                None => self.unknown(&request),
+            },
         }
     }
 
@@ -877,10 +840,7 @@ impl<T: Transport> Session<T> {
                 let to = Destination { member, server, tool: None, rename, access, time_limits, kind };
                 self.send(request, to, view);
             }
-            ExtensionRoute::Merge { servers, id } => self.fan_out(request, Combination::Merge { id }, &servers, view),
-            ExtensionRoute::FirstSuccess { servers, uri, id, error_kind } => {
-                self.fan_out(request, Combination::FirstSuccess { uri, id, error_kind }, &servers, view);
-            }
+            ExtensionRoute::Merge { servers, extension } => self.fan_out(request, extension, &servers, view),
             ExtensionRoute::Unknown(kind, key) => {
                 (request.target_kind, request.exposed_name) = (kind, key);
                 self.unknown(&request);
@@ -894,17 +854,17 @@ impl<T: Transport> Session<T> {
                 );
                 self.end_unforwarded(&request, &invalid(message), CallOutcome::UnknownTool);
             }
-            ExtensionRoute::Invalid(why) => self.output.respond_pending_error(&request.id, &invalid(why)),
+            ExtensionRoute::Invalid(why) => self.output.respond_error(Some(&request.id), &invalid(why)),
         }
     }
 
-    /// Sends a request to several servers, which answer it together. It counts as one call.
-    fn fan_out(&mut self, request: ForwardableRequest, combination: Combination, servers: &[usize], view: &View) {
+    /// Sends a request for a list of an extension to several servers. It counts as one call.
+    fn fan_out(&mut self, request: ForwardableRequest, extension: Arc<str>, servers: &[usize], view: &View) {
         let began = Instant::now();
         let permit = match self.unanswered.permit(request.line.len(), began) {
             Ok(permit) => permit,
             Err(reached) => {
-                return self.output.respond_pending_error(&request.id, &reached.to_object(Delivery::NotSent));
+                return self.output.respond_error(Some(&request.id), &reached.to_object(Delivery::NotSent));
             }
         };
         self.agent.count_call();
@@ -913,12 +873,12 @@ impl<T: Transport> Session<T> {
             // The others do not wait for a server that is down.
             let subrequest = match member.failure() {
                 Some(failure) if servers.len() > 1 => Err(failed_part(&request, member, failure)),
-                _ => self.send_subrequest(&request, &combination, began, None, member, view),
+                _ => self.send_subrequest(&request, &extension, began, None, member, view),
             };
             sent.push((Arc::clone(&member.config.name), subrequest));
         }
         let (id, max_message) = (request.id.clone(), self.output.max_message());
-        let fan_out = FanOut::new(request, combination, began, sent, max_message, permit);
+        let fan_out = FanOut::new(request, extension, began, sent, max_message, permit);
         self.unanswered.fan_outs_mut().add(fan_out);
         let next = self.unanswered.fan_outs_mut().take_if_complete(&id);
         self.advance_fan_out(next);
@@ -928,7 +888,7 @@ impl<T: Transport> Session<T> {
     fn send_subrequest(
         &mut self,
         request: &ForwardableRequest,
-        combination: &Combination,
+        extension: &Arc<str>,
         began: Instant,
         cursor: Option<&Bytes>,
         member: &Member,
@@ -936,20 +896,15 @@ impl<T: Transport> Session<T> {
     ) -> Result<CallKey, Bytes> {
         let subrequest =
             request.subrequest(cursor).map_err(|error| reply::error(Some(&request.id), &error.to_object()))?;
-        let settings = &member.config.settings;
-        let time_limits = match combination {
-            // Like lists that mcpd itself requests, so that a slow server delays the others a little only. All pages together have this time.
-            Combination::Merge { .. } => {
-                let after = settings.handshake_timeout;
-                let total = after.saturating_sub(began.elapsed());
-                if total.is_zero() {
-                    return Err(failed_part(request, member, Failure::TimedOut { after }));
-                }
-                CallLimit { progress_timeout: total, total }
-            }
-            Combination::FirstSuccess { .. } => settings.request_limit(),
-        };
-        let (server, access) = (&member.handle, Some(FanOut::access(combination)));
+        // Like lists that mcpd itself requests, so that a slow server delays the others a little only. All pages together have this time.
+        let after = member.config.settings.handshake_timeout;
+        let total = after.saturating_sub(began.elapsed());
+        if total.is_zero() {
+            return Err(failed_part(request, member, Failure::TimedOut { after }));
+        }
+        let time_limits = CallLimit { progress_timeout: total, total };
+        let access = Some(AccessTarget::Extension { id: Some(Arc::clone(extension)), items: Vec::new() });
+        let server = &member.handle;
         let to =
             Destination { member, server, tool: None, rename: None, access, time_limits, kind: RequestKind::Plain };
         self.send_call(subrequest, to, view, Some(OnResponse::Subrequest))
@@ -966,13 +921,11 @@ impl<T: Transport> Session<T> {
             match next {
                 Next::Wait => return,
                 Next::Complete(fan_out) => return self.answer_fan_out(fan_out),
-                Next::Page { request, combination, server, cursor, began } => {
+                Next::Page { request, extension, server, cursor, began } => {
                     let view = self.view.of(request.era(), request.face.as_ref());
                     let member = view.servers.iter().find(|member| member.config.name == server);
-                    let sent = match member.filter(|member| is_owner(&request, &combination, member)) {
-                        Some(member) => {
-                            self.send_subrequest(&request, &combination, began, Some(&cursor), member, &view)
-                        }
+                    let sent = match member.filter(|member| is_owner(&request, &extension, member)) {
+                        Some(member) => self.send_subrequest(&request, &extension, began, Some(&cursor), member, &view),
                         None => Err(reply::error(Some(&request.id), &request.unknown())),
                     };
                     next = self.unanswered.fan_outs_mut().page_sent(&request.id, &server, sent);
@@ -981,66 +934,32 @@ impl<T: Transport> Session<T> {
         }
     }
 
-    /// Answers a request that several servers have answered.
+    /// Answers a request for a list that every server has answered.
     fn answer_fan_out(&mut self, fan_out: FanOut) {
-        // Calls to further servers are of no use any more.
-        let id = fan_out.request.id.clone();
-        self.cancel_subrequests(&id, None);
-        let line = match &fan_out.combination {
-            Combination::FirstSuccess { .. } => self.first_line(fan_out),
-            Combination::Merge { .. } => {
-                fan_out.failed().for_each(|server| self.recorder.warn_of_incomplete_list(server));
-                self.merged_line(fan_out)
-            }
-        };
-        self.output.respond_pending(&id, [line]);
-    }
-
-    fn first_line(&self, fan_out: FanOut) -> Bytes {
-        let (request, combination) = (fan_out.request.clone(), fan_out.combination.clone());
-        let visible = match fan_out.first_success() {
-            Ok((server, line)) if request.extension.is_some() => {
+        fan_out.failed().for_each(|server| self.recorder.warn_of_incomplete_list(server));
+        let (request, extension) = (fan_out.request.clone(), Arc::clone(&fan_out.extension));
+        let line = match fan_out.merge() {
+            Ok(MergedList { member, items, ttl }) => {
                 let view = self.view.of(request.era(), request.face.as_ref());
-                skills::visible_result(&line, &server, &view)
+                // Policy may have changed since the servers were sent the request.
+                let is_current = |server: &Arc<str>| {
+                    let member = view.servers.iter().find(|member| member.config.name == *server);
+                    member.is_some_and(|member| is_owner(&request, &extension, member))
+                };
+                let current = items.into_iter().filter(|(server, _)| is_current(server));
+                let items: Vec<Bytes> = current.flat_map(|(_, items)| items).collect();
+                results::merged_list(&request.id, request.era(), &member, &items, ttl)
             }
-            Ok((_, line)) | Err(Some(line)) => Some(line),
-            Err(None) => None,
+            Err(line) => line.unwrap_or_else(|| reply::error(Some(&request.id), &request.unknown())),
         };
-        visible.unwrap_or_else(|| {
-            let Combination::FirstSuccess { uri, error_kind, .. } = combination else { return Bytes::new() };
-            reply::error(Some(&request.id), &error_kind.unknown(uri.as_bytes(), request.era()))
-        })
+        self.output.send([line]);
     }
 
-    fn merged_line(&mut self, fan_out: FanOut) -> Bytes {
-        let (request, combination) = (fan_out.request.clone(), fan_out.combination.clone());
-        let is_skills = fan_out.is_of(SKILLS);
-        let view = self.view.of(request.era(), request.face.as_ref());
-        let MergedList { member, mut items, ttl } = match fan_out.merge() {
-            Ok(list) => list,
-            Err(line) => return line.unwrap_or_else(|| reply::error(Some(&request.id), &request.unknown())),
-        };
-        // Policy may have changed since the servers were sent the request.
-        let is_current = |member: &&Member| is_owner(&request, &combination, member);
-        let current: Vec<_> = view.servers.iter().filter(is_current).map(|member| &member.config.name).collect();
-        items.retain(|(server, _)| current.contains(&server));
-        if is_skills {
-            let skills = skills::visible_skills(items, &view);
-            if view.face_member().is_none() {
-                self.view.set_listed_skills(skills.iter().map(|skill| (&skill.uri[..], &skill.server)).collect());
-            }
-            items = skills.into_iter().map(|skill| (skill.server, skill.entry)).collect();
-        }
-        let items: Vec<Bytes> = items.into_iter().map(|(_, item)| item).collect();
-        results::merged_list(&request.id, request.era(), &member, &items, ttl)
-    }
-
-    /// Cancels the calls for a request that several servers answer. `cancellation` is the agent's.
-    fn cancel_subrequests(&mut self, id: &Bytes, cancellation: Option<&Bytes>) {
+    /// Cancels the calls for a request that several servers answer. `line` is the agent's cancellation.
+    fn cancel_subrequests(&mut self, id: &Bytes, line: &Bytes) {
         while let Some(UnansweredCall { key, server, record, .. }) = self.unanswered.remove(id) {
             self.recorder.end(record, Some(&server), CallOutcome::Cancelled, 0);
-            let words = cancellation.map(|line| Cancellation { line: line.clone(), request: id.clone() });
-            server.cancel_soon(key, words);
+            server.cancel_soon(key, Some(Cancellation { line: line.clone(), request: id.clone() }));
         }
     }
 
@@ -1112,9 +1031,8 @@ impl<T: Transport> Session<T> {
 
     /// Sends a request to a server, unless the agent has too much unanswered.
     fn send(&mut self, request: ForwardableRequest, to: Destination<'_>, view: &View) {
-        let id = request.id.clone();
         if let Err(line) = self.send_call(request, to, view, None) {
-            self.output.respond_pending(&id, [line]);
+            self.output.send([line]);
         }
     }
 
@@ -1140,6 +1058,7 @@ impl<T: Transport> Session<T> {
             return Err(line);
         }
         let own_name = access.as_ref().and_then(AccessTarget::own_name).cloned();
+        let is_of_skills = access.as_ref().is_some_and(|access| access.is_of(SKILLS));
         let access = access.map(|target| self.access(&request, target, member, view));
         let key = self.unanswered.next_key();
         if !is_subrequest {
@@ -1152,6 +1071,11 @@ impl<T: Transport> Session<T> {
             // Copied, so that a small name does not keep a large line in memory.
             RequestKind::NewTask => OnResponse::NewTask { tool: Bytes::copy_from_slice(&request.exposed_name) },
             _ if request.method == ForwardedMethod::CompleteArgument => OnResponse::Completion(request.era()),
+            _ if is_of_skills => {
+                let unknown = reply::error(Some(&request.id), &request.unknown_skill());
+                let (era, face) = (request.era(), request.face.clone());
+                OnResponse::Skill(Box::new(SkillRequest { era, face, unknown }))
+            }
             _ => {
                 let replacement = self.tasks.tokens().id_replacement(&request, server.name(), own_name);
                 replacement.map_or(OnResponse::Nothing, OnResponse::ReplaceTaskId)
@@ -1235,7 +1159,7 @@ impl<T: Transport> Session<T> {
     fn end_unforwarded(&mut self, request: &ForwardableRequest, error: &ErrorObject, outcome: CallOutcome) {
         let line = reply::error(Some(&request.id), error);
         self.recorder.record_unforwarded(request, outcome, line.len());
-        self.output.respond_pending(&request.id, [line]);
+        self.output.send([line]);
     }
 
     /// Answers a request that is parked, or would have to be, with an error.
@@ -1244,7 +1168,7 @@ impl<T: Transport> Session<T> {
             ParkableRequest::Forward { request, .. } => self.end_unforwarded(request, error, outcome),
             ParkableRequest::List { id, .. }
             | ParkableRequest::Handshake { id, .. }
-            | ParkableRequest::Listen { id, .. } => self.output.respond_pending_error(id, error),
+            | ParkableRequest::Listen { id, .. } => self.output.respond_error(Some(id), error),
         }
     }
 
@@ -1312,6 +1236,7 @@ impl<T: Transport> Session<T> {
                 let refusal = no_subscriptions(call.server.name());
                 (reply::error(Some(&id), &refusal), CallOutcome::Error { code: Some(refusal.code.into()) })
             }
+            OnResponse::Skill(sent) => (self.visible_skill(sent, call.server.name(), line), outcome),
             _ => (line, outcome),
         };
         let early = task.map_or_else(|| Ok(Vec::new()), |task| self.tasks.apply_response(&call, *task));
@@ -1342,7 +1267,23 @@ impl<T: Transport> Session<T> {
         if is_subrequest {
             return self.subrequest_answered(&id, key, &line);
         }
-        self.output.respond_pending(&id, [line]);
+        self.output.send([line]);
+    }
+
+    /// The response of a server with rules on skills, without what policy hides. An unknown skill gets the same bytes as a denied one.
+    fn visible_skill(&self, sent: &SkillRequest, server: &str, line: Bytes) -> Bytes {
+        let view = self.view.of(sent.era, sent.face.as_ref());
+        let member = view.servers.iter().find(|member| *member.config.name == *server);
+        match (member, error_in(&line)) {
+            (Some(Member { config, .. }), None) => {
+                visible_response(&line, &config.policy).unwrap_or(sent.unknown.clone())
+            }
+            (Some(Member { config, .. }), Some(error)) if config.policy.narrows_skills() && means_unknown(&error) => {
+                sent.unknown.clone()
+            }
+            (Some(_), Some(_)) => line,
+            (None, _) => sent.unknown.clone(),
+        }
     }
 
     fn server_notification(&mut self, notification: ServerNotification) {
@@ -1500,11 +1441,10 @@ fn unknown_in(request: &ForwardableRequest, view: &View) -> ErrorObject {
     error
 }
 
-/// Whether the server exposes the extension with the method of a request that several servers answer.
-fn is_owner(request: &ForwardableRequest, combination: &Combination, member: &Member) -> bool {
-    let (Combination::Merge { id } | Combination::FirstSuccess { id, .. }) = combination;
+/// Whether the server exposes this extension with the method of a request that several servers answer.
+fn is_owner(request: &ForwardableRequest, extension: &str, member: &Member) -> bool {
     let method = request.extension.as_ref().map(|extension| &*extension.method);
-    method.is_some_and(|method| member.owner(method, request.era()).is_some_and(|owner| owner == *id))
+    method.is_some_and(|method| member.owner(method, request.era()).is_some_and(|owner| *owner == *extension))
 }
 
 /// The response line of a server that has not received its part of a request.
@@ -1512,6 +1452,12 @@ fn failed_part(request: &ForwardableRequest, member: &Member, failure: Failure) 
     let server = Arc::clone(&member.config.name);
     let error = CallError { server, failure, may_have_arrived: false }.to_object();
     reply::error(Some(&request.id), &error)
+}
+
+/// Whether a raw error means that the server does not have the requested item.
+fn means_unknown(error: &Bytes) -> bool {
+    let error = serde_json::from_slice::<ErrorObject>(error);
+    error.is_ok_and(|error| matches!(error.code, INVALID_PARAMS | RESOURCE_NOT_FOUND))
 }
 
 fn invalid(why: impl Into<String>) -> ErrorObject {

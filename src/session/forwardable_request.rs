@@ -244,6 +244,12 @@ impl ForwardableRequest {
         self.target_kind.unknown(&self.exposed_name, self.era())
     }
 
+    /// The error if the skill that the request names is unknown.
+    pub(super) fn unknown_skill(&self) -> ErrorObject {
+        let uri = self.extension.as_ref().and_then(|extension| extension.uri.as_ref());
+        uri.map_or_else(|| self.unknown(), |uri| TargetKind::Item.unknown(uri.as_bytes(), self.era()))
+    }
+
     /// Whether it has params.
     pub(super) fn has_params(&self) -> bool {
         matches!(members(&self.line, ["params"]), Ok([Some(_)]))

@@ -2,7 +2,7 @@
 //!
 //! [`dispatcher`] has [`run`] and the `Session`, which passes messages between its components. Each component owns its state:
 //!
-//! - `transport`, `output`: the connection; the lines to the agent, with batches and delayed notifications
+//! - `transport`, `output`: the connection; the lines to the agent, with delayed notifications
 //! - `events`: everything else that is waited for
 //! - `agent`: who the agent is and what it has declared
 //! - `view`: what the agent sees, and the servers that the agent is attached to
@@ -18,7 +18,6 @@
 
 mod agent;
 mod agent_message;
-mod batches;
 mod call_record;
 mod declaration;
 mod dispatcher;
@@ -34,7 +33,6 @@ mod quota;
 mod resource_subscriptions;
 mod results;
 mod server_requests;
-mod skills;
 mod subscriptions;
 mod task_directory;
 mod task_pages;

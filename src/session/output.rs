@@ -1,7 +1,6 @@
 //! The lines to the agent.
 //!
-//! Responses are always sent; the responses to a batch are sent together. Notifications are queued while the agent is behind. A full
-//! queue drops the oldest notifications.
+//! Responses are always sent. Notifications are queued while the agent is behind. A full queue drops the oldest notifications.
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::batches::Batches;
 use super::memory_budget::{ALLOWANCE, MemoryUse};
 use super::notification_queue::{NotificationQueue, OutgoingNotification};
 use super::transport::Transport;
-use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::reply::{self, ErrorObject};
 use crate::server::Counter;
 use crate::server::messages::call::CallKey;
@@ -27,7 +24,6 @@ const MAX_UNREAD_MEMORY: usize = 4;
 
 pub(super) struct Output {
     outbox: Outbox,
-    batches: Batches,
     delayed: NotificationQueue,
     /// Notifications that were dropped.
     dropped: Arc<Counter>,
@@ -49,8 +45,8 @@ pub(super) struct WriteProgress {
 
 impl Output {
     pub(super) fn new(max_message: usize, dropped: Arc<Counter>, memory_use: Arc<MemoryUse>) -> Self {
-        let (outbox, batches, delayed) = (Outbox::default(), Batches::default(), NotificationQueue::default());
-        Self { outbox, batches, delayed, dropped, memory_use, unreturned_bytes: 0, max_message }
+        let (outbox, delayed) = (Outbox::default(), NotificationQueue::default());
+        Self { outbox, delayed, dropped, memory_use, unreturned_bytes: 0, max_message }
     }
 
     pub(super) fn max_message(&self) -> usize {
@@ -82,7 +78,7 @@ impl Output {
 
     /// Whether so little output is unwritten that mcpd may read more messages of the agent.
     pub(super) fn has_room(&self) -> bool {
-        self.outbox.bytes() + self.batches.bytes() <= self.max_message
+        self.outbox.bytes() <= self.max_message
     }
 
     /// Whether the agent has left so much unread that it has to be disconnected.
@@ -94,7 +90,7 @@ impl Output {
     /// responses of servers that are not sent yet.
     /// Returns how long mcpd has to pause before it reads more.
     pub(super) fn publish_memory(&mut self, unreturned_bytes: usize, collected: usize) -> Duration {
-        self.memory_use.set(self.outbox.bytes() + self.batches.bytes() + unreturned_bytes + collected);
+        self.memory_use.set(self.outbox.bytes() + unreturned_bytes + collected);
         let read = unreturned_bytes.saturating_sub(self.unreturned_bytes.max(ALLOWANCE));
         self.unreturned_bytes = unreturned_bytes;
         if read == 0 { Duration::ZERO } else { self.memory_use.read(read) }
@@ -102,7 +98,7 @@ impl Output {
 
     /// Forgets everything that was not written.
     pub(super) fn clear(&mut self) {
-        (self.outbox, self.batches) = (Outbox::default(), Batches::default());
+        self.outbox = Outbox::default();
         self.memory_use.set(0);
     }
 
@@ -113,73 +109,19 @@ impl Output {
         }
     }
 
-    /// Answers the pending request `id` with a whole line, in parts.
-    pub(super) fn respond_pending(&mut self, id: &Bytes, response: impl IntoIterator<Item = Bytes>) {
-        self.send_response(Some(id), response);
+    /// Answers the request `id` with this raw result.
+    pub(super) fn respond(&mut self, id: &Bytes, result: &[u8]) {
+        self.send([reply::result(id, result)]);
     }
 
-    /// Answers the pending request `id` with an error.
-    pub(super) fn respond_pending_error(&mut self, id: &Bytes, error: &ErrorObject) {
-        self.respond_pending(id, [reply::error(Some(id), error)]);
-    }
-
-    /// Answers the request that was just received.
-    pub(super) fn respond_current(&mut self, id: &Bytes, result: &[u8]) {
-        self.send_response(None, [reply::result(id, result)]);
-    }
-
-    /// Refuses the message that was just received. Its id may be missing, or equal the id of a pending request.
-    pub(super) fn respond_current_error(&mut self, id: Option<&Bytes>, error: &ErrorObject) {
-        self.send_response(None, [reply::error(id.map(|id| &id[..]), error)]);
+    /// Answers a request, or a message without an id, with an error.
+    pub(super) fn respond_error(&mut self, id: Option<&Bytes>, error: &ErrorObject) {
+        self.send([reply::error(id.map(|id| &id[..]), error)]);
     }
 
     /// The same with an error of JSON-RPC.
     pub(super) fn refuse(&mut self, id: Option<&Bytes>, code: i32, message: impl Into<String>) {
-        self.respond_current_error(id, &ErrorObject::new(code, message));
-    }
-
-    fn send_response(&mut self, id: Option<&Bytes>, response: impl IntoIterator<Item = Bytes>) {
-        if self.batches.is_empty() || !self.batches.includes(id) {
-            return self.send(response);
-        }
-        let mut response: Vec<Bytes> = response.into_iter().collect();
-        let bytes: usize = response.iter().map(Bytes::len).sum();
-        if let Some(id) = id
-            && self.batches.bytes() + bytes > self.max_message
-        {
-            let message = "the answers to a batch are over the message cap together";
-            let error = ErrorObject::of_mcpd(ErrorCode::TooLarge, message, Delivery::Unknown);
-            response = vec![reply::error(Some(id), &error)];
-        }
-        let complete = self.batches.collect(id, response);
-        self.send(complete);
-    }
-
-    /// No more is awaited for the request, so its batch does not wait for it.
-    pub(super) fn stop_awaiting(&mut self, id: &Bytes) {
-        let complete = self.batches.stop_awaiting(Some(id));
-        self.send(complete);
-    }
-
-    pub(super) fn begin_batch(&mut self) {
-        self.batches.begin();
-    }
-
-    /// The current batch waits for the response to this request.
-    pub(super) fn expect_in_batch(&mut self, id: &Bytes) {
-        self.batches.expect(id);
-    }
-
-    pub(super) fn end_batch(&mut self) {
-        let complete = self.batches.end();
-        self.send(complete);
-    }
-
-    /// Sends the responses of incomplete batches.
-    pub(super) fn flush_batches(&mut self) {
-        for incomplete in self.batches.take_incomplete() {
-            self.send(incomplete);
-        }
+        self.respond_error(id, &ErrorObject::new(code, message));
     }
 
     /// Sends a notification. While the agent is behind, it is delayed, and may be dropped.
@@ -318,20 +260,5 @@ mod tests {
         assert!(write(&mut output).0.made_room);
         output.send_delayed(|_| true);
         assert_eq!(write(&mut output).1, "3\n");
-    }
-
-    #[test]
-    fn a_response_that_is_too_large_for_its_batch_becomes_an_error() {
-        let mut output = output();
-        let [one, two] = ["1", "2"].map(Bytes::from);
-        output.begin_batch();
-        output.expect_in_batch(&one);
-        output.expect_in_batch(&two);
-        output.end_batch();
-        output.respond_pending(&one, [line(MAX_MESSAGE - 10)]);
-        assert!(output.is_empty() && output.has_room());
-        output.respond_pending(&two, [line(100)]);
-        let read = write(&mut output).1;
-        assert!(read.starts_with('[') && read.ends_with("]\n") && read.contains("-31006"));
     }
 }

@@ -180,7 +180,7 @@ impl Subscriptions {
     /// Ends every `subscriptions/listen` with its response.
     pub(super) fn end_listens(&mut self, output: &mut Output) {
         for ListenRequest { id, .. } in std::mem::take(&mut self.requests) {
-            output.respond_pending(&id, [reply::result(&id, end(&id).as_bytes())]);
+            output.send([reply::result(&id, end(&id).as_bytes())]);
         }
     }
 
@@ -247,7 +247,7 @@ fn includes(filter: &Filter, kind: ListKind) -> bool {
     match kind {
         ListKind::Tools => filter.tools,
         ListKind::Prompts => filter.prompts,
-        ListKind::Resources | ListKind::Templates => filter.resources,
+        ListKind::Resources | ListKind::Templates | ListKind::Skills => filter.resources,
     }
 }
 

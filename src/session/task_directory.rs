@@ -249,7 +249,7 @@ impl TaskDirectory {
             list.put_slice(format!(",\"nextCursor\":\"{}\"", cursor(next)).as_bytes());
         }
         list.put_u8(b'}');
-        output.respond_pending(&id, [reply::result(&id, &list)]);
+        output.send([reply::result(&id, &list)]);
     }
 
     /// The agent cancels a request for a page, if it is one.
@@ -265,7 +265,7 @@ impl TaskDirectory {
     /// Refuses every request for a page.
     pub(super) fn refuse_pages(&mut self, error: &ErrorObject, output: &mut Output) {
         for id in self.pages.clear() {
-            output.respond_pending_error(&id, error);
+            output.respond_error(Some(&id), error);
         }
     }
 }

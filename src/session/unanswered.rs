@@ -47,8 +47,18 @@ pub(super) enum OnResponse {
     Completion(Era),
     /// The id of a modern task in the response is replaced.
     ReplaceTaskId(TaskIdReplacement),
+    /// The request is about a skill.
+    Skill(Box<SkillRequest>),
     /// The call is a subrequest of a fan-out request.
     Subrequest,
+}
+
+/// What filtering the response to a request about a skill needs.
+pub(super) struct SkillRequest {
+    pub(super) era: Era,
+    pub(super) face: Option<Arc<str>>,
+    /// The response line if policy hides the skill.
+    pub(super) unknown: Bytes,
 }
 
 /// A request that may have to wait for lists.

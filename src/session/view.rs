@@ -19,7 +19,6 @@ use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
 use super::events::{Event, Events};
-use super::skills::ListedSkills;
 use crate::catalog::{Catalog, is_same};
 use crate::config::{Launch, Sharing};
 use crate::era::Era;
@@ -55,7 +54,6 @@ pub(super) struct SessionView {
     awaited_handshakes: Vec<(ServerHandle, Era)>,
     /// The lists that a legacy agent has.
     lists: ListVersions,
-    listed_skills: ListedSkills,
 }
 
 /// A view of the profile or of this agent. The agent is shown the whole, or a face of it.
@@ -145,7 +143,6 @@ impl SessionView {
             awaits_lists: false,
             awaited_handshakes: Vec::new(),
             lists: ListVersions::default(),
-            listed_skills: ListedSkills::default(),
         }
     }
 
@@ -262,15 +259,6 @@ impl SessionView {
 
     pub(super) fn set_cwd(&mut self, cwd: Arc<str>) {
         self.cwd = Some(cwd);
-    }
-
-    /// The skills of the last merged list that the agent has received.
-    pub(super) fn listed_skills(&self) -> &ListedSkills {
-        &self.listed_skills
-    }
-
-    pub(super) fn set_listed_skills(&mut self, skills: ListedSkills) {
-        self.listed_skills = skills;
     }
 
     /// The agent receives this list.

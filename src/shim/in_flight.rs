@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::parked;
-use super::request_group::{Request, RequestGroup};
+use super::request::Request;
 
 /// Maximum of lines. At the limit the agent is not read until one is answered. A daemon refuses requests beyond its
 /// own, far lower limit at once.
@@ -34,65 +34,42 @@ pub(super) struct InFlightLine {
     pub(super) number: u64,
     /// `None` beyond the limit.
     pub(super) line: Option<Bytes>,
-    pub(super) group: RequestGroup,
+    pub(super) request: Request,
     /// Since when it was parked before, if it was.
     pub(super) waited_since: Option<Instant>,
 }
 
 impl InFlight {
-    pub(super) fn push(
-        &mut self,
-        number: u64,
-        line: Option<Bytes>,
-        group: RequestGroup,
-        waited_since: Option<Instant>,
-    ) {
-        self.bytes += group.members.iter().map(|request| request.id.len()).sum::<usize>();
+    pub(super) fn push(&mut self, number: u64, line: Option<Bytes>, request: Request, waited_since: Option<Instant>) {
+        self.bytes += request.id.len();
         let line = line.filter(|line| self.line_bytes + line.len() <= parked::MAX_BYTES);
         self.line_bytes += line.as_ref().map_or(0, Bytes::len);
-        self.lines.push_back(InFlightLine { number, line, group, waited_since });
+        self.lines.push_back(InFlightLine { number, line, request, waited_since });
     }
 
-    /// Removes the line whose requests are exactly these, if it was kept.
-    pub(super) fn take_refused(&mut self, ids: &[&Bytes]) -> Option<InFlightLine> {
-        let is_theirs = |sent: &InFlightLine| {
-            let request = &sent.group.members;
-            sent.line.is_some()
-                && request.len() == ids.len()
-                && request.iter().all(|request| ids.contains(&&request.id))
-        };
-        let position = self.lines.iter().position(is_theirs)?;
-        self.bytes -= ids.iter().map(|id| id.len()).sum::<usize>();
-        self.remove_line(position)
+    /// Removes the oldest request with this id whose line was kept.
+    pub(super) fn take_refused(&mut self, id: &Bytes) -> Option<InFlightLine> {
+        self.remove(|sent| sent.request.id == *id && sent.line.is_some())
     }
 
     /// Removes the oldest request with this id, which was answered.
     pub(super) fn take(&mut self, id: &Bytes) -> Option<Request> {
-        self.remove(|group| group.take(id))
+        Some(self.remove(|sent| sent.request.id == *id)?.request)
     }
 
     /// Removes the oldest request with this id, which was cancelled.
     pub(super) fn cancel(&mut self, id: &Bytes) {
-        self.remove(|group| group.cancel(id));
+        self.remove(|sent| sent.request.id == *id && sent.request.is_cancellable());
     }
 
     /// Whether a request with this id is unanswered.
     pub(super) fn has(&self, id: &Bytes) -> bool {
-        self.lines.iter().any(|sent| sent.group.members.iter().any(|request| request.id == *id))
+        self.lines.iter().any(|sent| sent.request.id == *id)
     }
 
-    fn remove(&mut self, take: impl Fn(&mut RequestGroup) -> Option<Request>) -> Option<Request> {
-        let mut lines = self.lines.iter_mut().enumerate();
-        let (position, request) = lines.find_map(|(position, sent)| Some((position, take(&mut sent.group)?)))?;
-        self.bytes -= request.id.len();
-        if self.lines[position].group.members.is_empty() {
-            self.remove_line(position);
-        }
-        Some(request)
-    }
-
-    fn remove_line(&mut self, position: usize) -> Option<InFlightLine> {
-        let sent = self.lines.remove(position)?;
+    fn remove(&mut self, is_it: impl Fn(&InFlightLine) -> bool) -> Option<InFlightLine> {
+        let sent = self.lines.remove(self.lines.iter().position(is_it)?)?;
+        self.bytes -= sent.request.id.len();
         self.line_bytes -= sent.line.as_ref().map_or(0, Bytes::len);
         Some(sent)
     }
@@ -103,7 +80,7 @@ impl InFlight {
 
     /// The number of unanswered requests.
     pub(super) fn requests(&self) -> usize {
-        self.lines.iter().map(|sent| sent.group.members.len()).sum()
+        self.lines.len()
     }
 
     /// Removes all, since the connection has ended.

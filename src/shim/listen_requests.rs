@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::request_group::copied;
+use super::request::copied;
 use crate::era::meta;
 use crate::jsonrpc::members::members;
 use crate::list_kind::ListKind;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::modern::{self, ModernClient};
-use super::request_group::{Effect, copied};
+use super::request::{Effect, copied};
 use crate::jsonrpc::members::text;
 use crate::jsonrpc::pending::parse_own_id;
 use crate::jsonrpc::reply;

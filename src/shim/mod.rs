@@ -19,7 +19,7 @@ mod modern;
 mod parked;
 mod reconnect;
 mod relay;
-mod request_group;
+mod request;
 mod resubscribe;
 mod streams;
 mod task;

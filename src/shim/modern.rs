@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::initialize::mcpd_version;
-use super::request_group::copied;
+use super::request::copied;
 use crate::era::{MODERN, meta};
 use crate::jsonrpc::members::members;
 

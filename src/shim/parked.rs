@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::request_group::RequestGroup;
+use super::request::Request;
 
 /// Maximum of parked requests. Further ones are refused with −31003. A daemon accepts as many.
 const MAX_REQUESTS: usize = 256;
@@ -22,7 +22,6 @@ const UNSENT: u64 = u64::MAX;
 #[derive(Debug, Default)]
 pub(super) struct ParkedRequests {
     lines: VecDeque<ParkedLine>,
-    requests: usize,
     bytes: usize,
     /// Extends [`MAX_WAIT`].
     allowance: Duration,
@@ -32,7 +31,7 @@ pub(super) struct ParkedRequests {
 #[derive(Debug)]
 pub(super) struct ParkedLine {
     pub(super) line: Bytes,
-    pub(super) group: RequestGroup,
+    pub(super) request: Request,
     /// Since when it is parked.
     pub(super) since: Instant,
     number: u64,
@@ -43,43 +42,28 @@ impl ParkedRequests {
     ///
     /// # Errors
     /// At the limit. The caller refuses the requests.
-    pub(super) fn push(&mut self, line: Bytes, group: RequestGroup, now: Instant) -> Result<(), RequestGroup> {
-        self.push_at(UNSENT, line, group, now)
+    pub(super) fn push(&mut self, line: Bytes, request: Request, now: Instant) -> Result<(), Request> {
+        self.push_at(UNSENT, line, request, now)
     }
 
     /// Parks a line that was sent as line `number` of a connection. Such lines come first.
     ///
     /// # Errors
     /// See [`ParkedRequests::push`].
-    pub(super) fn push_at(
-        &mut self,
-        number: u64,
-        line: Bytes,
-        group: RequestGroup,
-        now: Instant,
-    ) -> Result<(), RequestGroup> {
-        if self.requests + group.members.len() > MAX_REQUESTS || self.bytes + line.len() > MAX_BYTES {
-            return Err(group);
+    pub(super) fn push_at(&mut self, number: u64, line: Bytes, request: Request, now: Instant) -> Result<(), Request> {
+        if self.lines.len() >= MAX_REQUESTS || self.bytes + line.len() > MAX_BYTES {
+            return Err(request);
         }
-        let line = group.narrow(line);
-        self.requests += group.members.len();
         self.bytes += line.len();
         let position = self.lines.partition_point(|parked| parked.number <= number);
-        self.lines.insert(position, ParkedLine { line, group, since: now, number });
+        self.lines.insert(position, ParkedLine { line, request, since: now, number });
         Ok(())
     }
 
     /// The agent has cancelled this request.
     pub(super) fn cancel(&mut self, id: &Bytes) {
-        let fresh = Self { allowance: self.allowance, ..Self::default() };
-        let lines = std::mem::replace(self, fresh).lines;
-        for ParkedLine { line, mut group, since, number } in lines {
-            group.cancel(id);
-            if !group.members.is_empty() {
-                // It was within the limits before.
-                let _ = self.push_at(number, line, group, since);
-            }
-        }
+        self.lines.retain(|parked| parked.request.id != *id || !parked.request.is_cancellable());
+        self.bytes = self.lines.iter().map(|parked| parked.line.len()).sum();
     }
 
     /// The daemon is stopping: the waiting time begins when it is gone, within a limit.
@@ -101,10 +85,10 @@ impl ParkedRequests {
     }
 
     /// Removes expired requests.
-    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<RequestGroup> {
+    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<Request> {
         let mut take_overdue = Vec::new();
         while self.next_deadline().is_some_and(|due| due <= now) {
-            take_overdue.extend(self.take_first().map(|parked| parked.group));
+            take_overdue.extend(self.take_first().map(|parked| parked.request));
         }
         take_overdue
     }
@@ -112,14 +96,13 @@ impl ParkedRequests {
     /// Removes the first line.
     pub(super) fn take_first(&mut self) -> Option<ParkedLine> {
         let first = self.lines.pop_front()?;
-        self.requests -= first.group.members.len();
         self.bytes -= first.line.len();
         Some(first)
     }
 
     /// The number of parked requests.
     pub(super) fn requests(&self) -> usize {
-        self.requests
+        self.lines.len()
     }
 }
 
@@ -127,14 +110,14 @@ impl ParkedRequests {
 mod tests {
     use super::*;
 
-    fn request(id: usize) -> (Bytes, RequestGroup) {
-        (Bytes::from(format!("line {id}\n")), RequestGroup::single(Bytes::from(id.to_string())))
+    fn request(id: usize) -> (Bytes, Request) {
+        (Bytes::from(format!("line {id}\n")), Request::plain(Bytes::from(id.to_string())))
     }
 
     fn parked(ids: impl IntoIterator<Item = usize>, now: Instant) -> ParkedRequests {
         let mut parked = ParkedRequests::default();
-        for (line, group) in ids.into_iter().map(request) {
-            parked.push(line, group, now).expect("room");
+        for (line, request) in ids.into_iter().map(request) {
+            parked.push(line, request, now).expect("room");
         }
         parked
     }
@@ -149,15 +132,15 @@ mod tests {
         parked.cancel(&Bytes::from_static(b"2"));
         parked.cancel(&Bytes::from_static(b"7"));
         assert_eq!((parked.requests(), lines(&mut parked)), (2, vec!["line 1\n".into(), "line 3\n".into()]));
-        assert_eq!((parked.requests, parked.bytes, parked.next_deadline()), (0, 0, None));
+        assert_eq!((parked.requests(), parked.bytes, parked.next_deadline()), (0, 0, None));
     }
 
     #[test]
     fn each_request_expires_after_ten_seconds() {
         let start = Instant::now();
         let mut parked = parked([1], start);
-        let (line, group) = request(2);
-        parked.push(line, group, start + Duration::from_secs(1)).expect("room");
+        let (line, request_two) = request(2);
+        parked.push(line, request_two, start + Duration::from_secs(1)).expect("room");
         assert_eq!(parked.take_overdue(start + MAX_WAIT - Duration::from_millis(1)), []);
         assert_eq!(parked.take_overdue(start + MAX_WAIT), [request(1).1]);
         assert_eq!(parked.next_deadline(), Some(start + MAX_WAIT + Duration::from_secs(1)));
@@ -168,8 +151,8 @@ mod tests {
         let now = Instant::now();
         let mut parked = parked([8, 9], now);
         for position in [3, 1, 2] {
-            let (line, group) = request(position);
-            parked.push_at(position as u64, line, group, now).expect("room");
+            let (line, request) = request(position);
+            parked.push_at(position as u64, line, request, now).expect("room");
         }
         parked.cancel(&Bytes::from_static(b"2"));
         assert_eq!(lines(&mut parked), ["line 1\n", "line 3\n", "line 8\n", "line 9\n"]);

@@ -23,9 +23,8 @@ use super::listen_requests::ListenRequests;
 use super::memory::{Initialize, SessionMemory};
 use super::modern;
 use super::parked::ParkedRequests;
-use super::request_group::{Effect, RequestGroup};
+use super::request::{Effect, Request};
 use super::resubscribe::Resubscriptions;
-use crate::era;
 use crate::jsonrpc::Message;
 use crate::jsonrpc::mcpd_error::{Delivery, ErrorCode};
 use crate::jsonrpc::members::members;
@@ -157,8 +156,8 @@ impl Relay {
             Some(why) => format!("mcpd is not running: {why}"),
             None => "mcpd did not come back within 10s".to_owned(),
         };
-        for group in self.parked.take_overdue(now) {
-            self.refuse(&group, &unavailable(&message));
+        for request in self.parked.take_overdue(now) {
+            self.refuse(&request, &unavailable(&message));
         }
         for end in self.listen_requests.take_overdue(now) {
             self.to_agent.push(end);
@@ -167,8 +166,7 @@ impl Relay {
 
     fn agent_line(&mut self, line: Bytes, now: Instant) {
         let incoming = Incoming::of(message(&line));
-        let may_batch = self.may_batch();
-        let group = RequestGroup::of(&incoming, may_batch);
+        let request = Request::of(&incoming);
         match &incoming {
             Incoming::Message { message: Message::Request { id, method, params }, .. }
                 if method[..] == *b"ping"
@@ -185,36 +183,31 @@ impl Relay {
                 let line = annotate(&line, &self.info);
                 let initialize = Initialize { line: line.clone(), protocol: None, is_ready: false };
                 self.memory.initialize = Some(initialize);
-                self.forward(line, group.map(RequestGroup::into_initialize), now);
+                let request = request.map(|request| Request { effect: Effect::Initialize, ..request });
+                self.forward(line, request, now);
             }
             // The daemon that sent this request is gone.
             Incoming::Message { message: Message::Response { id, .. }, .. } if self.memory.is_from_lost_daemon(id) => {}
-            Incoming::Batch(members) if may_batch => {
-                members.iter().for_each(|member| self.observe_agent(member));
-                self.forward(line, group, now);
-            }
-            single => {
-                self.observe_agent(single);
-                self.forward(line, group, now);
+            other => {
+                self.observe_agent(other);
+                self.forward(line, request, now);
             }
         }
     }
 
-    /// Forwards a line to the daemon. Without one, a line without requests is dropped.
-    fn forward(&mut self, line: Bytes, group: Option<RequestGroup>, now: Instant) {
-        for request in group.iter().flat_map(|group| &group.members) {
-            if let Effect::Subscribe(uri) | Effect::Unsubscribe(uri) = &request.effect {
-                self.resubscriptions.skip(uri);
-            }
+    /// Forwards a line to the daemon. Without one, a line without a request is dropped.
+    fn forward(&mut self, line: Bytes, request: Option<Request>, now: Instant) {
+        if let Some(Request { effect: Effect::Subscribe(uri) | Effect::Unsubscribe(uri), .. }) = &request {
+            self.resubscriptions.skip(uri);
         }
-        match (&self.state, group) {
+        match (&self.state, request) {
             (State::Connected, None) => drop(self.to_daemon.push(line)),
-            (State::Connected, Some(group)) => match self.draining_since {
-                Some(since) => self.park(line, group, since),
-                None => self.send(line, group, None),
+            (State::Connected, Some(request)) => match self.draining_since {
+                Some(since) => self.park(line, request, since),
+                None => self.send(line, request, None),
             },
-            (State::Disconnected | State::Resuming(_), Some(group)) => self.park(line, group, now),
-            (State::Closed(why), Some(group)) => self.refuse(&group, &unavailable(&why.clone())),
+            (State::Disconnected | State::Resuming(_), Some(request)) => self.park(line, request, now),
+            (State::Closed(why), Some(request)) => self.refuse(&request, &unavailable(&why.clone())),
             (_, None) => {}
         }
     }
@@ -243,31 +236,26 @@ impl Relay {
         }
     }
 
-    fn may_batch(&self) -> bool {
-        let protocol = self.memory.protocol().and_then(|protocol| str::from_utf8(protocol).ok());
-        protocol.is_some_and(|protocol| era::has(protocol, era::BATCHES))
-    }
-
     /// Parks a line again that was sent but not seen by any server.
-    fn repark(&mut self, number: u64, line: Bytes, group: RequestGroup, since: Instant) {
-        if let Err(group) = self.parked.push_at(number, line, group, since) {
-            self.refuse(&group, &overloaded(QUEUE_FULL));
+    fn repark(&mut self, number: u64, line: Bytes, request: Request, since: Instant) {
+        if let Err(request) = self.parked.push_at(number, line, request, since) {
+            self.refuse(&request, &overloaded(QUEUE_FULL));
         }
     }
 
     /// Parks a line until there is a daemon.
-    fn park(&mut self, line: Bytes, group: RequestGroup, now: Instant) {
-        if let Err(group) = self.parked.push(line, group, now) {
-            self.refuse(&group, &overloaded(QUEUE_FULL));
+    fn park(&mut self, line: Bytes, request: Request, now: Instant) {
+        if let Err(request) = self.parked.push(line, request, now) {
+            self.refuse(&request, &overloaded(QUEUE_FULL));
         }
     }
 
-    fn refuse(&mut self, group: &RequestGroup, error: &ErrorObject) {
-        if group.is_initialize() {
+    fn refuse(&mut self, request: &Request, error: &ErrorObject) {
+        if request.effect == Effect::Initialize {
             // The agent may initialize again.
             self.memory.initialize = None;
         }
-        self.to_agent.push(group.refusal(error));
+        self.to_agent.push(reply::error(Some(&request.id), error));
     }
 }
 

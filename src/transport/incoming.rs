@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::jsonrpc::{Message, MessageError, batch, parse};
+use crate::jsonrpc::{Message, MessageError, parse};
 
 /// Larger lines are parsed on another thread, so that one peer's large messages do not delay other peers.
 ///
@@ -20,8 +20,6 @@ pub enum Incoming {
         /// The parsed envelope.
         message: Message,
     },
-    /// The members of a batch; none of them is a batch.
-    Batch(Vec<Incoming>),
     /// A line that is not a message.
     Malformed(MessageError),
     /// A line over the cap, skipped.
@@ -48,20 +46,8 @@ impl Incoming {
     pub fn of(line: Bytes) -> Self {
         match parse(&line) {
             Ok(message) => Self::Message { line, message },
-            Err(MessageError::Batch) => match batch::split(&line) {
-                Some(members) => Self::Batch(members.into_iter().map(classify_member).collect()),
-                None => Self::Malformed(MessageError::Batch),
-            },
             Err(malformed) => Self::Malformed(malformed),
         }
-    }
-}
-
-fn classify_member(member: Bytes) -> Incoming {
-    match parse(&member) {
-        Ok(message) => Incoming::Message { line: member, message },
-        Err(MessageError::Batch) => Incoming::Malformed(MessageError::NotAMessage { id: None }),
-        Err(malformed) => Incoming::Malformed(malformed),
     }
 }
 

@@ -104,9 +104,14 @@ fn lists_of_an_extension_are_merged() {
     let daemon = Setup::with(server("one", json!([{"n": 1.50}])))
         .server(broken)
         .server(server("two", json!([2])))
+        .head("[profiles.p]\nmax_calls = 1")
         .start_in(&place);
+    let mut limited = Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"));
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(result(&agent.request("x/list", &json!({}))), &json!({"items": [{"n": 1.50}, 2]}));
+    for agent in [&mut agent, &mut limited] {
+        // It counts as one call.
+        assert_eq!(result(&agent.request("x/list", &json!({}))), &json!({"items": [{"n": 1.50}, 2]}));
+    }
     let id = agent.start_request("x/list", &json!({"cursor": "c"}));
     assert_eq!(code(&agent.answer(&id)), -32602, "the merged list has one page");
     assert_eq!(code(&agent.request("x/none/list", &json!({}))), -32601, "no server has it");

@@ -1,4 +1,4 @@
-//! The Skills extension (SEP-2640): merged lists, skills that no list has, and policy on them.
+//! The skills extension (SEP-2640): one list of all servers, skills that no list has, and policy on them.
 
 use std::fs;
 use std::rc::Rc;
@@ -63,7 +63,7 @@ fn text(agent: &mut Agent, uri: &str) -> Value {
 }
 
 #[test]
-fn merged_skills_list_keeps_the_first_of_duplicate_uris() {
+fn skill_that_two_servers_list_belongs_to_the_first() {
     for (agents, servers) in Era::pairs() {
         let daemon = start(servers, "");
         assert_eq!(declared(&daemon, agents), json!({SKILLS: {"directoryRead": true}}), "{agents:?} {servers:?}");
@@ -84,12 +84,12 @@ fn merged_skills_list_keeps_the_first_of_duplicate_uris() {
 }
 
 #[test]
-fn skill_is_found_by_its_uri_alone() {
+fn file_of_a_listed_skill_is_found_by_its_uri() {
     for (agents, servers) in Era::pairs() {
         let daemon = start(servers, "");
         let mut agent = agents.agent(&daemon, &json!({}));
         for (directory, owner) in
-            [("skill://hidden", "one"), ("skill://other", "two"), ("skill://git", "one"), ("github://x/deploy", "two")]
+            [("skill://git", "one"), ("skill://acme/refunds", "one"), ("github://x/deploy", "two")]
         {
             let uri = format!("{directory}/SKILL.md");
             assert_eq!(result(&agent.request("skills/get", &json!({"uri": uri})))["skill"], entry(directory));
@@ -98,11 +98,27 @@ fn skill_is_found_by_its_uri_alone() {
         }
         let listing = agent.request("resources/directory/read", &json!({"uri": "skill://git"}));
         assert_eq!(result(&listing)["resources"][0]["uri"], "skill://git/SKILL.md");
-        for method in ["skills/get", "resources/directory/read"] {
-            assert_eq!(code(&agent.request(method, &json!({"uri": "skill://never/SKILL.md"}))), -32602, "{method}");
-        }
+    }
+}
+
+#[test]
+fn unlisted_skill_is_requested_only_from_the_one_server_with_skills() {
+    for (agents, servers) in Era::pairs() {
+        let daemon = start(servers, "");
         let unknown = if agents == Era::Modern { -32602 } else { -32002 };
-        assert_eq!(text(&mut agent, "skill://never/SKILL.md"), unknown);
+        let mut agent = agents.agent(&daemon, &json!({}));
+        for uri in ["skill://hidden/SKILL.md", "skill://other/SKILL.md", "skill://never/SKILL.md"] {
+            for method in ["skills/get", "resources/directory/read"] {
+                assert_eq!(code(&agent.request(method, &json!({"uri": uri}))), -32602, "{method} {uri}");
+            }
+            assert_eq!(text(&mut agent, uri), unknown, "{uri}");
+        }
+        let journals = [daemon.journal("one"), daemon.journal("two")].concat();
+        assert!(!journals.iter().any(|line| line.contains("SKILL.md")), "{journals:?}");
+        let mut face = agents.agent_at_face(&daemon, "one");
+        let got = face.request("skills/get", &json!({"uri": "skill://hidden/SKILL.md"}));
+        assert_eq!(result(&got)["skill"], entry("skill://hidden"));
+        assert_eq!(text(&mut face, "skill://hidden/ref/a.md"), "one");
     }
 }
 
@@ -113,8 +129,8 @@ fn server_that_fails_does_not_hide_the_skills_of_the_others() {
     let daemon = Setup::with(broken).server(one(&place, Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
     assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
-    result(&agent.request("skills/get", &json!({"uri": "skill://hidden/SKILL.md"})));
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
+    daemon.wait_row("broken", "reports its list", |row| row.to_string().contains("skills/list"));
 }
 
 #[test]
@@ -133,7 +149,7 @@ fn read_of_a_resource_waits_for_its_server_beside_a_server_with_skills() {
 }
 
 #[test]
-fn every_page_of_each_server_is_in_the_merged_list() {
+fn every_page_of_each_server_is_in_the_list() {
     let place = Place::new();
     let (one, two) = (one(&place, Era::Legacy), two(&place, Era::Modern));
     let daemon = Setup::with(one.flags("--page-size 1")).server(two.flags("--page-size 1")).start_in(&place);
@@ -214,35 +230,108 @@ fn resource_that_another_server_lists_is_no_skill_of_this_one() {
 }
 
 #[test]
-fn server_that_is_down_is_left_out_of_the_merged_list() {
+fn skills_of_a_server_that_is_down_stay_listed() {
     let place = Place::new();
     let gate = place.write("gate", "");
     let down = with_library(&place, Era::Legacy, "down", &library(&["skill://down"], &[], "down"));
     let down = down.flags("--exit-unless").arg(&gate);
     let daemon = Setup::with(down).server(one(&place, Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(listed(&mut agent)[0], "skill://down/SKILL.md");
+    let all = ["skill://down/SKILL.md", "skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"];
+    assert_eq!(listed(&mut agent), all);
     fs::remove_file(&gate).expect("it is there");
     assert_eq!(code(&agent.call("down__die", &json!({}))), -31001);
     daemon.wait_row("down", "is down", |row| row["state"] == "backoff");
-    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
+    assert_eq!(listed(&mut agent), all);
     assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
+}
+
+#[test]
+fn changed_resources_update_the_list_of_skills() {
+    let place = Place::new();
+    let daemon = Setup::with(one(&place, Era::Legacy)).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(listed(&mut agent).len(), 2);
+    place.write("one.json", library(&["skill://fresh"], &[], "one").to_string());
+    let change = r#"{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}"#;
+    agent.call("one__raw", &json!({"text": format!("{change}\n")}));
+    agent.expect_notification("notifications/resources/list_changed");
+    assert_eq!(listed(&mut agent), ["skill://fresh/SKILL.md"]);
+    assert_eq!(text(&mut agent, "skill://fresh/ref/a.md"), "one");
+}
+
+#[test]
+fn list_of_skills_is_cut_at_the_limit_of_lists() {
+    let place = Place::new();
+    let directories: Vec<_> = (0..10_003).map(|number| format!("skill://s{number}")).collect();
+    let skills: Vec<_> = directories.iter().map(|directory| entry(directory)).collect();
+    let many = json!({"extensions": {SKILLS: {}}, "skills": skills});
+    let daemon = Setup::with(with_library(&place, Era::Legacy, "many", &many)).start_in(&place);
+    assert_eq!(listed(&mut Agent::ready(&daemon)).len(), 10_000);
+}
+
+#[test]
+fn skills_are_listed_from_the_disk_cache_before_their_server_runs() {
+    let place = Place::new();
+    let gate = place.write("gate", "");
+    let setup = || Setup::with(one(&place, Era::Legacy).line("start = \"lazy\"").flags("--exit-unless").arg(&gate));
+    let all = ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"];
+    {
+        let daemon = setup().start_in(&place);
+        let mut agent = Agent::ready(&daemon);
+        assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
+        assert_eq!(listed(&mut agent), all);
+    }
+    fs::remove_file(&gate).expect("it is there");
+    let daemon = setup().start_in(&place);
+    for era in Era::BOTH {
+        assert_eq!(declared(&daemon, era), json!({SKILLS: {"directoryRead": true}}));
+        assert_eq!(listed(&mut era.agent(&daemon, &json!({}))), all);
+        assert_eq!(listed(&mut era.agent_at_face(&daemon, "one")), all);
+    }
+    assert_eq!(daemon.row("one")["state"], "idle");
+}
+
+#[test]
+fn profile_and_session_instance_have_their_own_skills() {
+    let place = Place::new();
+    let head = "[profiles.p]\nservers = [\"two\"]";
+    let daemon = Setup::with(one(&place, Era::Legacy).line("sharing = \"session\""))
+        .head(head)
+        .server(two(&place, Era::Legacy))
+        .start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(listed(&mut agent).len(), 3);
+    assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "one");
+    let mut agent = Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"));
+    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
+    assert_eq!(text(&mut agent, "skill://git/SKILL.md"), "two");
+    assert!(text(&mut agent, "skill://acme/refunds/SKILL.md").is_i64(), "an error");
 }
 
 /// Case H17.
 #[test]
-fn list_that_cannot_be_filtered_is_an_error_of_its_server() {
+fn entry_that_cannot_be_filtered_is_left_out() {
     let place = Place::new();
-    let library = |other: Value| {
-        let methods = json!({"skills/list": {"skills": [entry("skill://payroll")], "others": other}});
-        json!({"extensions": {SKILLS: {}}, "methods": methods})
-    };
-    let narrowed = with_library(&place, Era::Legacy, "narrowed", &library(json!([])))
+    let odd = json!({"uri": "skill://odd/SKILL.md", "resources": {"uri": "skill://payroll/SKILL.md"}});
+    let skills = json!([entry("skill://payroll"), odd, entry("skill://git")]);
+    let library = json!({"extensions": {SKILLS: {}}, "methods": {"skills/list": {"skills": skills, "others": skills}}});
+    let narrowed = with_library(&place, Era::Legacy, "narrowed", &library)
         .line("[servers.narrowed.skills]\ndeny = [\"skill://payroll\"]");
     let daemon = Setup::with(narrowed).start_in(&place);
     let answer = Agent::ready(&daemon).request("skills/list", &json!({}));
-    assert_eq!(code(&answer), -32603, "{answer}");
-    assert!(!answer.to_string().contains("payroll"), "{answer}");
+    assert_eq!(result(&answer), &json!({"skills": [entry("skill://git")]}));
+}
+
+/// Case H17.
+#[test]
+fn skill_within_a_skill_of_another_server_is_not_listed() {
+    let place = Place::new();
+    let nested = with_library(&place, Era::Legacy, "nested", &library(&["skill://git/ref"], &[], "nested"));
+    let daemon = Setup::with(one(&place, Era::Legacy)).server(nested).start_in(&place);
+    let mut agent = Agent::ready(&daemon);
+    assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "skill://acme/refunds/SKILL.md"]);
+    assert_eq!(text(&mut agent, "skill://git/ref/a.md"), "one");
 }
 
 /// Case H17.
@@ -285,7 +374,8 @@ fn request_without_a_uri_reaches_no_server_that_has_rules_on_skills() {
     for method in ["skills/get", "skills/search", "resources/directory/read"] {
         assert_eq!(code(&agent.request(method, &json!({}))), -32602, "{method}");
     }
-    assert!(!daemon.journal("one").iter().any(|line| line.contains("skills/")));
+    let methods = ["skills/get", "skills/search", "directory/read"];
+    assert!(!daemon.journal("one").iter().any(|line| methods.iter().any(|method| line.contains(method))));
 }
 
 /// Case H17.
@@ -295,7 +385,6 @@ fn listed_skill_is_read_from_the_server_that_lists_it() {
     let first = with_library(&place, Era::Legacy, "first", &library(&[], &["skill://git"], "first"));
     let daemon = Setup::with(first).server(two(&place, Era::Legacy)).start_in(&place);
     let mut agent = Agent::ready(&daemon);
-    assert_eq!(text(&mut agent, "skill://git/ref/a.md"), "first", "no list is known yet");
     assert_eq!(listed(&mut agent), ["skill://git/SKILL.md", "github://x/deploy/SKILL.md"]);
     for file in ["SKILL.md", "ref/a.md"] {
         assert_eq!(text(&mut agent, &format!("skill://git/{file}")), "two", "{file}");
@@ -318,11 +407,21 @@ fn extension_of_the_same_name_does_not_have_the_methods_of_skills() {
 }
 
 #[test]
-fn request_to_several_servers_counts_as_one_call() {
-    let place = Place::new();
-    let head = "[profiles.p]\nmax_calls = 1";
-    let daemon = Setup::with(one(&place, Era::Legacy)).head(head).server(two(&place, Era::Legacy)).start_in(&place);
-    let mut agent = Agent::ready_at(&daemon.place().runtime_dir().join("p.sock"));
-    assert_eq!(listed(&mut agent).len(), 3);
-    result(&agent.request("skills/get", &json!({"uri": "skill://other/SKILL.md"})));
+fn list_of_a_server_without_the_extension_is_an_unknown_method() {
+    for era in Era::BOTH {
+        let daemon = Setup::with(era.server("plain")).start();
+        let direct = era.agent_at_face(&daemon, "plain").request("no/such", &json!({}));
+        let listed = era.agent_at_face(&daemon, "plain").request("skills/list", &json!({}));
+        let names_it = |answer: &Value| answer["error"].to_string().replace("skills/list", "no/such");
+        assert_eq!(names_it(&listed), names_it(&direct), "the server of a face answers itself");
+        assert_eq!(code(&era.agent(&daemon, &json!({})).request("skills/list", &json!({}))), -32601);
+    }
+}
+
+#[test]
+fn list_of_skills_has_one_page() {
+    let daemon = start(Era::Legacy, "");
+    for era in Era::BOTH {
+        assert_eq!(code(&era.agent(&daemon, &json!({})).request("skills/list", &json!({"cursor": "c"}))), -32602);
+    }
 }

@@ -18,12 +18,13 @@ const TEMPLATES: [&str; 5] = ["x://{id}", "x://{b}", "x://{+path}", "y://{id}/b"
 #[derive(Debug, Clone)]
 struct Member {
     /// Its own names, URIs and templates, by kind.
-    offers: [Vec<String>; 4],
+    offers: [Vec<String>; 5],
     /// Of the tools, those that read only, by their index.
     reading: Vec<bool>,
-    /// By kind: what is allowed, if not all, and what is denied. Templates go by the rules of resources.
-    rules: [(Option<Vec<String>>, Vec<String>); 3],
+    /// By kind: what is allowed, if not all, and what is denied. Templates go by the rules of resources; the last ones are on skills.
+    rules: [(Option<Vec<String>>, Vec<String>); 4],
     exposed: Vec<usize>,
+    exposes_skills: bool,
     read_only: bool,
 }
 
@@ -39,15 +40,27 @@ type History = Vec<(Option<Naming>, Vec<Seen>)>;
 fn members() -> impl Strategy<Value = Member> {
     let some = |key: &'static str, most: usize| prop::collection::vec(key, 0..most);
     let named = || some("[ab_]{1,3}|.{1,70}|\u{202e}?", 5);
-    let offers = (named(), named(), some("[xy]://[ab/]{0,3}", 5), prop::collection::vec(select(&TEMPLATES[..]), 0..3));
+    let templates = prop::collection::vec(select(&TEMPLATES[..]), 0..3);
+    let skills = some("[xy]://[ab](/[ab]){0,2}/SKILL\\.md", 4);
+    let offers = (named(), named(), some("[xy]://[ab/]{0,3}|x://a/SKILL\\.md", 5), templates, skills);
     let globs = || some("[ab_*]{1,3}|[xy]://[ab/*]{0,3}|\\*", 3);
     let rules = || (prop::option::weighted(0.3, globs()), globs());
     let exposed = prop::sample::subsequence(vec![0, 1, 2], 2..=3);
-    (offers, prop::collection::vec(any::<bool>(), 5), [rules(), rules(), rules()], exposed, prop::bool::weighted(0.2))
-        .prop_map(|((tools, prompts, resources, templates), reading, rules, exposed, read_only)| {
+    let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.8));
+    let rules = [rules(), rules(), rules(), rules()];
+    (offers, prop::collection::vec(any::<bool>(), 5), rules, exposed, flags).prop_map(
+        |((tools, prompts, resources, templates, skills), reading, rules, exposed, (read_only, exposes_skills))| {
             let templates = templates.into_iter().map(str::to_owned).collect();
-            Member { offers: [tools, prompts, resources, templates], reading, rules, exposed, read_only }
-        })
+            Member {
+                offers: [tools, prompts, resources, templates, skills],
+                reading,
+                rules,
+                exposed,
+                exposes_skills,
+                read_only,
+            }
+        },
+    )
 }
 
 fn histories() -> impl Strategy<Value = History> {
@@ -64,13 +77,14 @@ fn namings() -> impl Strategy<Value = Naming> {
 impl Member {
     fn policy(&self) -> Policy {
         let globs = |texts: &[String]| -> Vec<_> { texts.iter().map(|text| pattern(text).expect("a glob")).collect() };
-        let kinds = [ListKind::Tools, ListKind::Prompts, ListKind::Resources];
+        let kinds = [ListKind::Tools, ListKind::Prompts, ListKind::Resources, ListKind::Skills];
         let policy = kinds.iter().zip(&self.rules).fold(Policy::default(), |policy, (kind, (allow, deny))| {
             let allow = allow.as_deref().map(globs);
             policy.with(*kind, allow.as_deref(), &globs(deny)).expect("patterns compile")
         });
         let exposed: Vec<_> = self.exposed.iter().map(|index| kinds[*index]).collect();
-        policy.exposing(&exposed).read_only(self.read_only)
+        let extensions = self.exposes_skills.then(|| crate::extensions::SKILLS.into());
+        policy.exposing(&exposed).exposing_extensions(extensions.as_slice()).read_only(self.read_only)
     }
 
     fn lists(&self) -> Lists {
@@ -137,7 +151,14 @@ fn check_names(catalog: &Catalog, parts: &Parts, requested: &[String]) -> Result
     Ok(())
 }
 
-/// A resource is read where it is listed first, else where the first template stands for it that is listed, if it may be.
+/// The server of the innermost of these skills that has a URI.
+fn skill_of(skills: &[(&str, usize)], uri: &str) -> Option<usize> {
+    let directories = skills.iter().map(|(skill, server)| (skill.trim_end_matches("/SKILL.md"), *server));
+    let around = directories.filter(|(directory, _)| uri == *directory || uri.starts_with(&format!("{directory}/")));
+    around.max_by_key(|(directory, _)| directory.len()).map(|(_, server)| server)
+}
+
+/// A resource is read where it is listed first, else at the server of its skill, else where the first template stands for it that is listed, if it may be.
 fn check_uris(catalog: &Catalog, parts: &Parts, requested: &[String]) -> Result<(), TestCaseError> {
     let mut owners: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut resources, mut templates): (Vec<&str>, Vec<(&str, usize)>) = (Vec::new(), Vec::new());
@@ -157,13 +178,27 @@ fn check_uris(catalog: &Catalog, parts: &Parts, requested: &[String]) -> Result<
             }
         }
     }
+    let mut skills: Vec<(&str, usize)> = Vec::new();
+    for (server, (policy, lists)) in parts.iter().enumerate() {
+        let offered = lists[ListKind::Skills].items.iter().map(|item| &*item.key);
+        for uri in offered.filter(|uri| policy.permits(ListKind::Skills, uri, None)) {
+            let owner = owners.get(uri).copied().or_else(|| skill_of(&skills, uri));
+            if owner.is_none_or(|owner| owner == server) && !skills.contains(&(uri, server)) {
+                skills.push((uri, server));
+            }
+        }
+    }
+    prop_assert_eq!(seen(catalog, ListKind::Skills), skills.iter().map(|(uri, _)| *uri).collect::<Vec<_>>());
     prop_assert_eq!(seen(catalog, ListKind::Resources), resources);
     prop_assert_eq!(seen(catalog, ListKind::Templates), templates.iter().map(|(text, _)| *text).collect::<Vec<_>>());
-    let offered = parts.iter().flat_map(|(_, lists)| &lists[ListKind::Resources].items).map(|item| &*item.key);
+    let of_uris = [ListKind::Resources, ListKind::Skills].into_iter();
+    let offered = of_uris.flat_map(|kind| parts.iter().flat_map(move |(_, lists)| &lists[kind].items));
+    let offered = offered.map(|item| &*item.key);
     for uri in offered.chain(requested.iter().map(String::as_str)) {
         let may = |server: usize| parts[server].0.permits(ListKind::Resources, uri, None);
         let by_template = || templates.iter().find(|(text, server)| stands_for(text, uri) && may(*server));
-        let owner = owners.get(uri).copied().or_else(|| by_template().map(|(_, server)| *server));
+        let of_skill = || skill_of(&skills, uri).filter(|server| parts[*server].0.permits(ListKind::Skills, uri, None));
+        let owner = owners.get(uri).copied().or_else(of_skill).or_else(|| by_template().map(|(_, server)| *server));
         prop_assert_eq!(catalog.server_of(uri), owner, "{}", uri);
     }
     Ok(())
@@ -177,7 +212,7 @@ proptest! {
     fn in_every_world_what_is_listed_is_what_leads_somewhere_and_a_name_once_given_stays(
         history in histories(),
         first in namings(),
-        requested in prop::collection::vec("[ab_]{1,8}|[xy]://[ab/]{0,4}", 6),
+        requested in prop::collection::vec("[ab_]{1,8}|[xy]://[ab/]{0,6}", 6),
     ) {
         let (mut names, mut naming, mut last) = (Names::default(), first, (Catalog::default(), Vec::new()));
         let mut given: BTreeMap<(usize, String), (Arc<str>, String)> = BTreeMap::new();

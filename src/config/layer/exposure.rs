@@ -17,7 +17,6 @@ pub(in crate::config) struct Exposure {
     pub(in crate::config) read_only: Option<Spanned<bool>>,
     /// Resource rules also apply to resource templates.
     pub(in crate::config) patterns: PerKind<Patterns>,
-    pub(in crate::config) skills: Patterns,
 }
 
 /// The value of `expose`.
@@ -51,17 +50,6 @@ impl Exposure {
         let allow = patterns.allow.as_ref().map(|allow| values(&allow.value));
         self.policy = self.policy.with(kind, allow.as_deref(), &values(&patterns.deny))?;
         self.patterns[kind] = patterns;
-        Ok(self)
-    }
-
-    /// Adds these patterns on skills to the policy.
-    ///
-    /// # Errors
-    /// As of [`Self::with`].
-    pub(in crate::config) fn with_skills(mut self, patterns: Patterns) -> Result<Self, globset::Error> {
-        let allow = patterns.allow.as_ref().map(|allow| values(&allow.value));
-        self.policy = self.policy.with_skills(allow.as_deref(), &values(&patterns.deny))?;
-        self.skills = patterns;
         Ok(self)
     }
 

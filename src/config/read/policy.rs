@@ -25,12 +25,12 @@ impl Reader<'_> {
         let read_only = self.key(fields, "tools", |reader, entry| reader.read_only(&table, entry));
         let prompts = fields.take("prompts").map(|entry| self.patterns_of(&table, entry));
         let resources = fields.take("resources").map(|entry| self.patterns_of(&table, entry));
-        let skills = fields.take("skills").map(|entry| self.patterns_of(&table, entry)).unwrap_or_default();
+        let skills = fields.take("skills").map(|entry| self.patterns_of(&table, entry));
         let mut exposure = exposure?.reading_only(read_only).exposing(exposed);
-        for (kind, patterns) in [(ListKind::Prompts, prompts), (ListKind::Resources, resources)] {
+        let kinds = [(ListKind::Prompts, prompts), (ListKind::Resources, resources), (ListKind::Skills, skills)];
+        for (kind, patterns) in kinds {
             exposure = self.with_patterns(exposure, kind, patterns.unwrap_or_default())?;
         }
-        exposure = self.compiled(skills, |skills| exposure.with_skills(skills))?;
         Some(exposure.with_table(&table))
     }
 
@@ -48,18 +48,10 @@ impl Reader<'_> {
     }
 
     fn with_patterns(&mut self, exposure: Exposure, kind: ListKind, patterns: Patterns) -> Option<Exposure> {
-        self.compiled(patterns, |patterns| exposure.with(kind, patterns))
-    }
-
-    fn compiled(
-        &mut self,
-        patterns: Patterns,
-        add: impl FnOnce(Patterns) -> Result<Exposure, globset::Error>,
-    ) -> Option<Exposure> {
         let allowed = patterns.allow.as_ref().map(|allow| &allow.location);
         let location =
             allowed.or(patterns.deny.first().map(|pattern| &pattern.location)).map(|location| location.span.clone());
-        match add(patterns) {
+        match exposure.with(kind, patterns) {
             Ok(exposure) => Some(exposure),
             Err(error) => {
                 self.too_large(location.unwrap_or_default(), &error);

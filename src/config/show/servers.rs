@@ -79,10 +79,11 @@ fn show_exposures<'a>(exposures: &'a [Exposure], page: &mut Page) {
     }
     let of_kind = |kind| move |exposure: &'a Exposure| &exposure.patterns[kind];
     show_patterns(exposures, of_kind(ListKind::Tools), page);
-    for (key, kind) in [("prompts", ListKind::Prompts), ("resources", ListKind::Resources)] {
+    for (key, kind) in
+        [("prompts", ListKind::Prompts), ("resources", ListKind::Resources), ("skills", ListKind::Skills)]
+    {
         page.inner(key, |page| show_patterns(exposures, of_kind(kind), page));
     }
-    page.inner("skills", |page| show_patterns(exposures, |exposure| &exposure.skills, page));
     let read_only = exposures.iter().filter_map(|exposure| exposure.read_only.as_ref());
     let strictest = read_only.max_by_key(|read_only| read_only.value);
     page.inner("tools", |page| page.value("read_only", strictest, bool::to_string));

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::shortened;
 use crate::client_info;
 use crate::era::{self, Era};
+use crate::extensions::SKILLS;
 use crate::jsonrpc::members::{members, text};
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::error::ServerError;
@@ -72,7 +73,7 @@ impl ServerInfo {
         let of_kind = |kind| match kind {
             ListKind::Tools => &tools,
             ListKind::Prompts => &prompts,
-            ListKind::Resources | ListKind::Templates => &resources,
+            ListKind::Resources | ListKind::Templates | ListKind::Skills => &resources,
         };
         let is_modern = era::of(protocol) == Era::Modern;
         let declares = |name: &str, raw: &Option<Bytes>| {
@@ -87,7 +88,10 @@ impl ServerInfo {
         Some(Self {
             protocol,
             software: info.and_then(|info| client_info::name_and_version(info, MAX_EXCERPT_LEN)),
-            offers: PerKind::from_fn(|kind| declared(of_kind(kind))),
+            offers: PerKind::from_fn(|kind| match kind {
+                ListKind::Skills => identity.extensions().iter().any(|one| *one.id == *SKILLS),
+                _ => declared(of_kind(kind)),
+            }),
             logs: !is_modern && declared(&logging),
             tasks,
             notifications,

@@ -17,6 +17,10 @@ use crate::server::listing::{Listing, Next, Pace};
 
 /// Delay before a failed list is fetched again.
 const RETRY: Duration = Duration::from_secs(10);
+/// Delay before a list of skills is fetched again, unless the server states a longer one: the skills extension has no notification of changes.
+const SKILLS_REFRESH: Duration = Duration::from_secs(60);
+/// Longest delay that a server can state.
+const MAX_SKILLS_REFRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The lists of one instance.
 #[derive(Debug)]
@@ -34,7 +38,7 @@ struct ListState {
     /// A change was announced since the list was requested last.
     has_changed: bool,
     pace: Pace,
-    /// The last fetch failed, and is to be repeated.
+    /// When to fetch it again: the last fetch has failed, or the list can change without a notification.
     retry_at: Option<Instant>,
     /// A fetch has ended, in success or not.
     attempted: bool,
@@ -142,6 +146,9 @@ impl ServerLists {
     fn done(&mut self, kind: ListKind, list: List) -> Fetch {
         if let Some(state) = &mut self.states[kind] {
             (state.is_fetching, state.attempted) = (false, true);
+            let refresh = || Duration::from_millis(list.cache_hint.unwrap_or_default().ttl);
+            state.retry_at = (kind == ListKind::Skills)
+                .then(|| Instant::now() + refresh().clamp(SKILLS_REFRESH, MAX_SKILLS_REFRESH));
         }
         Fetch::Done(kind, list)
     }
@@ -183,5 +190,31 @@ impl ListState {
         }
         let retry_at = self.retry_at.filter(|_| !self.has_changed);
         Some(retry_at.max(self.pace.allowed_at()).unwrap_or_else(Instant::now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::CacheHint;
+
+    #[test]
+    fn skills_are_fetched_again_when_their_time_has_passed() {
+        for (kind, ttl, expected) in [
+            (ListKind::Tools, Some(1), None),
+            (ListKind::Skills, None, Some(SKILLS_REFRESH)),
+            (ListKind::Skills, Some(1), Some(SKILLS_REFRESH)),
+            (ListKind::Skills, Some(300_000), Some(Duration::from_mins(5))),
+            (ListKind::Skills, Some(u64::MAX), Some(MAX_SKILLS_REFRESH)),
+        ] {
+            let mut lists = ServerLists::new(Duration::ZERO);
+            lists.states[kind] = Some(ListState::default());
+            let before = Instant::now();
+            lists.done(kind, List { cache_hint: ttl.map(|ttl| CacheHint { ttl }), ..List::default() });
+            let due = lists.states[kind].as_ref().and_then(ListState::due_at);
+            let range = expected.map(|after| before + after..=Instant::now() + after);
+            assert_eq!(due.is_some(), expected.is_some(), "{kind:?} {ttl:?}");
+            assert!(due.zip(range).is_none_or(|(due, range)| range.contains(&due)), "{kind:?} {ttl:?}");
+        }
     }
 }

@@ -11,7 +11,6 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use super::ServerTask;
 use super::shutdown::{StopReason, disconnected};
 use crate::deadline_timer::DeadlineTimer;
-use crate::era;
 use crate::list_kind::{ListKind, PerKind};
 use crate::server::control::{ControlReceiver, HealthOverride};
 use crate::server::error::ServerError;
@@ -22,7 +21,7 @@ use crate::server::link::LinkError;
 use crate::server::messages::command::Command;
 use crate::server::process::{Process, ProcessEnd};
 use crate::server::stop_level::StopLevel;
-use crate::transport::{Arrival, Incoming};
+use crate::transport::Arrival;
 
 /// Time for calls in flight when the server is stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -226,24 +225,10 @@ impl ServerTask {
 
     /// Handles the messages of one read together, so that they are written together, up to [`BURST`].
     fn handle_messages(&mut self, first: Arrival, instance: &mut Instance) {
-        self.handle_arrival(first, instance);
+        self.effect(instance.arrive(first));
         for _ in 1..BURST {
             let Some(incoming) = instance.wire.next_buffered() else { return };
-            self.handle_arrival(Arrival::Incoming { incoming, source_request: None }, instance);
-        }
-    }
-
-    /// Splits a batch into messages, if the version of the server has batches.
-    fn handle_arrival(&mut self, arrival: Arrival, instance: &mut Instance) {
-        match arrival {
-            Arrival::Incoming { incoming: Incoming::Batch(members), source_request }
-                if instance.wire.protocol().is_some_and(|protocol| era::has(protocol, era::BATCHES)) =>
-            {
-                for incoming in members {
-                    self.effect(instance.arrive(Arrival::Incoming { incoming, source_request }));
-                }
-            }
-            single => self.effect(instance.arrive(single)),
+            self.effect(instance.arrive(Arrival::Incoming { incoming, source_request: None }));
         }
     }
 

@@ -12,7 +12,7 @@ use crate::list_kind::ListKind;
 use crate::shim::in_flight::InFlightLine;
 use crate::shim::initialize::{InitializeResult, message, parse_result};
 use crate::shim::modern;
-use crate::shim::request_group::{Effect, Request};
+use crate::shim::request::{Effect, Request};
 use crate::transport::Incoming;
 
 /// The first message of a `subscriptions/listen` request.
@@ -79,31 +79,20 @@ impl Relay {
             {
                 return self.acknowledged(line.clone(), params.as_ref());
             }
-            Incoming::Batch(members) => members.iter().for_each(|member| self.observe_daemon(member)),
-            single => self.observe_daemon(single),
+            other => self.observe_daemon(other),
         }
         self.to_agent.push(line);
     }
 
-    /// Whether a line only refuses requests because the daemon is stopping. Then these and all later ones are parked
-    /// for the next daemon.
+    /// Whether a line refuses a request because the daemon is stopping. Then this and all later ones are parked for the next daemon.
     fn reparks_refused(&mut self, incoming: &Incoming, now: Instant) -> bool {
-        let members = match incoming {
-            Incoming::Batch(members) => &members[..],
-            single => std::slice::from_ref(single),
-        };
-        let Some(ids) = members.iter().map(refused_by_stopping_daemon).collect::<Option<Vec<_>>>() else {
-            return false;
-        };
-        let Some(InFlightLine { number, line: Some(line), group, waited_since }) = self.in_flight.take_refused(&ids)
-        else {
-            return false;
-        };
+        let refused = refused_by_stopping_daemon(incoming).and_then(|id| self.in_flight.take_refused(id));
+        let Some(InFlightLine { number, line: Some(line), request, waited_since }) = refused else { return false };
         if self.draining_since.is_none() {
             self.draining_since = Some(now);
             self.parked.pause();
         }
-        self.repark(number, line, group, waited_since.or(self.draining_since).unwrap_or(now));
+        self.repark(number, line, request, waited_since.or(self.draining_since).unwrap_or(now));
         true
     }
 

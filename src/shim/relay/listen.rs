@@ -8,17 +8,17 @@ use super::transitions::is_passing;
 use super::{Relay, State};
 use crate::shim::listen_requests::{Acknowledgement, PendingListen};
 use crate::shim::modern::discovered_version;
-use crate::shim::request_group::{Effect, Request, RequestGroup};
+use crate::shim::request::{Effect, Request};
 
 impl Relay {
     /// Sends requests to the daemon. They may have been parked before.
-    pub(super) fn send(&mut self, line: Bytes, group: RequestGroup, waited_since: Option<Instant>) {
-        match group.listen_id() {
-            Some(id) if self.listen_requests.has_room(&line) => {
-                self.listen_requests.push(id.clone(), &line, waited_since);
+    pub(super) fn send(&mut self, line: Bytes, request: Request, waited_since: Option<Instant>) {
+        match request {
+            Request { id, effect: Effect::Listen } if self.listen_requests.has_room(&line) => {
+                self.listen_requests.push(id, &line, waited_since);
                 self.to_daemon.push(line);
             }
-            _ => self.in_flight.push(self.to_daemon.push(line.clone()), Some(line), group, waited_since),
+            request => self.in_flight.push(self.to_daemon.push(line.clone()), Some(line), request, waited_since),
         }
     }
 
@@ -26,8 +26,7 @@ impl Relay {
     pub(super) fn interrupt(&mut self, now: Instant) {
         for PendingListen { id, line, waited_since } in self.listen_requests.interrupt() {
             // Sending it twice has no effect.
-            let group = RequestGroup { members: vec![Request { id, effect: Effect::Listen }], is_batch: false };
-            self.park(line, group, waited_since.unwrap_or(now));
+            self.park(line, Request { id, effect: Effect::Listen }, waited_since.unwrap_or(now));
         }
     }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Relay, State, gone, overloaded};
 use crate::jsonrpc::codec::LineEnds;
 use crate::jsonrpc::oversize;
-use crate::shim::request_group::RequestGroup;
+use crate::shim::request::Request;
 
 /// The state of such a line before its end.
 #[derive(Debug, PartialEq)]
@@ -33,13 +33,13 @@ impl Relay {
         if oversize::is_response(head) {
             return self.memory.daemon_request_ended(&id);
         }
-        let group = RequestGroup::single(id);
+        let request = Request::plain(id);
         match state {
             // It is partly written, or too large to be parked.
-            Some(OversizedLine::Forwarded) => self.in_flight.push(0, None, group, None),
-            Some(OversizedLine::Lost) => self.refuse(&group, &gone()),
+            Some(OversizedLine::Forwarded) => self.in_flight.push(0, None, request, None),
+            Some(OversizedLine::Lost) => self.refuse(&request, &gone()),
             Some(OversizedLine::Refused) | None => {
-                self.refuse(&group, &overloaded("the message is too large to wait for mcpd"))
+                self.refuse(&request, &overloaded("the message is too large to wait for mcpd"))
             }
         }
     }

@@ -10,8 +10,8 @@ use crate::jsonrpc::mcpd_error::ErrorCode;
 use crate::jsonrpc::reply;
 use crate::shim::initialize::{InitializeResult, parse_result, replay, use_face};
 use crate::shim::parked::ParkedLine;
-use crate::shim::request_group::RequestGroup;
-use crate::shim::resubscribe::request;
+use crate::shim::request::{Effect, Request};
+use crate::shim::resubscribe;
 use crate::transport::Outbox;
 
 impl Relay {
@@ -25,15 +25,15 @@ impl Relay {
         let mut unsent = std::mem::take(&mut self.to_daemon);
         for sent in self.in_flight.end() {
             // Initializing again has no effect.
-            let is_initialize = sent.group.is_initialize();
+            let is_initialize = sent.request.effect == Effect::Initialize;
             let line = match &self.memory.initialize {
                 Some(initialize) if is_initialize => Some(initialize.line.clone()),
                 _ => unsent.take(sent.number),
             };
             match line {
                 // Repeated restarts do not extend the wait.
-                Some(line) => self.repark(sent.number, line, sent.group, sent.waited_since.unwrap_or(now)),
-                None => self.refuse(&sent.group, &gone()),
+                Some(line) => self.repark(sent.number, line, sent.request, sent.waited_since.unwrap_or(now)),
+                None => self.refuse(&sent.request, &gone()),
             }
         }
         self.interrupt(now);
@@ -106,7 +106,7 @@ impl Relay {
         }
         if let Some(level) = &self.memory.log_level {
             let id = self.resubscriptions.id();
-            self.to_daemon.push(request(&id, "logging/setLevel", "level", level));
+            self.to_daemon.push(resubscribe::request(&id, "logging/setLevel", "level", level));
         }
         self.repeat_listens();
         self.resubscriptions.begin(&self.memory.subscriptions);
@@ -128,9 +128,9 @@ impl Relay {
     }
 
     pub(super) fn send_parked(&mut self) {
-        while let Some(ParkedLine { line, group, since, .. }) = self.parked.take_first() {
-            let is_initialize = group.is_initialize();
-            self.send(line, group, Some(since));
+        while let Some(ParkedLine { line, request, since, .. }) = self.parked.take_first() {
+            let is_initialize = request.effect == Effect::Initialize;
+            self.send(line, request, Some(since));
             // The agent may have sent `notifications/initialized` without waiting for the response.
             if is_initialize && self.memory.is_ready() {
                 self.to_daemon.push(reply::notification("notifications/initialized"));
@@ -141,13 +141,13 @@ impl Relay {
     /// Gives up, for this reason.
     pub(in crate::shim) fn end(&mut self, why: String) {
         for sent in self.in_flight.end() {
-            self.refuse(&sent.group, &unavailable(&why));
+            self.refuse(&sent.request, &unavailable(&why));
         }
-        while let Some(ParkedLine { group, .. }) = self.parked.take_first() {
-            self.refuse(&group, &unavailable(&why));
+        while let Some(ParkedLine { request, .. }) = self.parked.take_first() {
+            self.refuse(&request, &unavailable(&why));
         }
         for id in self.listen_requests.end() {
-            self.refuse(&RequestGroup::single(id), &unavailable(&why));
+            self.refuse(&Request::plain(id), &unavailable(&why));
         }
         self.state = State::Closed(why);
     }

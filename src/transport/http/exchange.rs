@@ -277,7 +277,6 @@ fn answers(incoming: &Incoming, request: u64) -> bool {
         Incoming::Message { message: Message::Response { id, .. }, .. }
         | Incoming::Malformed(MessageError::BadResponse { id })
         | Incoming::TooLarge { id: Some(id), is_response: true } => parse_own_id(id) == Some(request),
-        Incoming::Batch(members) => members.iter().any(|member| answers(member, request)),
         Incoming::Message { .. } | Incoming::Malformed(_) | Incoming::TooLarge { .. } => false,
     }
 }

@@ -112,33 +112,20 @@ fn unexpected_and_duplicate_responses_are_dropped() {
     expect_well(&mut agent);
 }
 
-#[test]
-fn where_batches_were_negotiated_one_may_answer() {
-    let (front, daemon) = start_with(Behavior::json(), "--protocol 2025-03-26", |server| server);
-    let mut agent = Agent::ready(&daemon);
-    let batch = |id: &Value| json!([{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}, answer(id)]);
-    front.answer_tool("echo", move |id| Response::json(&batch(id)));
-    assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
-    front.answer_tool("echo", move |id| Response::body("text/event-stream", format!("data: {}\n\n", batch(id))));
-    assert_eq!(result(&agent.call("a__echo", &json!({})))["n"], 1);
-    (0..2).for_each(|_| drop(agent.expect_notification("notifications/message")));
-    expect_well(&mut agent);
-}
-
 /// Case I7.
 #[test]
-fn where_batches_were_not_negotiated_one_is_no_answer() {
-    let (front, daemon) = start_with(Behavior::json(), "", |server| server.line("call_timeout = \"20s\""));
-    let mut agent = Agent::ready(&daemon);
-    let framings: [fn(&Value) -> Response; 2] = [
-        |id| Response::json(&json!([answer(id)])),
-        |id| Response::body("text/event-stream", format!("data: {}\n\n", json!([answer(id)]))),
-    ];
-    for framing in framings {
-        front.answer_tool("echo", framing);
+fn batch_is_no_answer() {
+    for version in ["2025-03-26", "2025-11-25"] {
+        let flags = format!("--protocol {version}");
+        let (front, daemon) = start_with(Behavior::json(), &flags, |server| server.line("call_timeout = \"20s\""));
+        let mut agent = Agent::ready(&daemon);
+        front.answer_tool("echo", |id| Response::json(&json!([answer(id)])));
         expect_error(&agent.call("a__echo", &json!({})), -32603, "unknown");
+        let events = |id: &Value| format!("data: {}\n\n", json!([answer(id)]));
+        front.answer_tool("echo", move |id| Response::body("text/event-stream", events(id)));
+        expect_error(&agent.call("a__echo", &json!({})), -31001, "unknown");
+        expect_well(&mut agent);
     }
-    expect_well(&mut agent);
 }
 
 #[test]

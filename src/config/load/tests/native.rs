@@ -96,7 +96,7 @@ fn skill_rules_apply_to_everything_in_the_directory_of_a_skill() {
     ] {
         let policy = &policy.policy;
         assert_eq!(policy.permits(ListKind::Resources, uri, None), permitted, "{uri}");
-        assert_eq!(policy.permits_skill(uri), permitted && uri.starts_with("skill"), "{uri}");
+        assert_eq!(policy.permits(ListKind::Skills, uri, None), permitted && uri.starts_with("skill"), "{uri}");
     }
 }
 

@@ -66,7 +66,7 @@ pub enum AccessTarget {
     },
     /// A resource or a resource template.
     Uri(Bytes),
-    /// A skill, or a file of a skill, that no server lists.
+    /// A skill, or a file of a skill, whether it is listed or not.
     Skill(Bytes),
     /// A method of an extension.
     Extension {
@@ -82,11 +82,10 @@ pub enum AccessTarget {
 }
 
 impl AccessTarget {
-    /// A method of the extension `id` about the skill, or the file of a skill, with this URI, if there is one.
+    /// Whether it is a method of this extension.
     #[must_use]
-    pub fn extension(id: Arc<str>, skill: Option<&str>) -> Self {
-        let item = skill.map(|uri| Self::Skill(Bytes::copy_from_slice(uri.as_bytes())));
-        Self::Extension { id: Some(id), items: item.into_iter().collect() }
+    pub fn is_of(&self, extension: &str) -> bool {
+        matches!(self, Self::Extension { id: Some(id), .. } if **id == *extension)
     }
 
     /// The server's own name of a tool or prompt.

@@ -53,7 +53,7 @@ impl HttpConnection {
                 self.unauthorized = 0;
                 let done = self.open.end(source)?;
                 self.initialized_accepted(source);
-                // The body may not have been a response, for example a batch where none is allowed. If it was one, this
+                // The body may not have been a response, for example a batch. If it was one, this
                 // only reports free capacity.
                 let answered = done.request.filter(|_| !self.is_http_sse());
                 let failed = |request| Arrival::RequestFailed { request, error: RequestError::NoResponse };

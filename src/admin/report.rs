@@ -107,7 +107,7 @@ pub struct ProfileReport {
 /// A quota of the agents of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuotaReport {
-    /// Its key: `max_agents`, `max_calls`, `rate` or `max_bytes`.
+    /// What it limits: `connections`, `max_calls`, `rate` or `bytes`.
     pub key: String,
     /// The guest whose agents have it. Absent if all agents of the profile have it together.
     #[serde(default, skip_serializing_if = "Option::is_none")]

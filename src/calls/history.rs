@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,11 +14,12 @@ use super::ring::NEVER;
 use super::subscriber::{CallEvent, Subscriber};
 use super::{Entry, HistoryRequest, Log, MAX_QUEUED_REQUESTS, Reader};
 use crate::clock::WallClockAnchor;
-use crate::config::CallHistory;
 use crate::deadline_timer::DeadlineTimer;
 
 /// Subscribers at once. A further request gets entries without a subscription.
 const MAX_SUBSCRIBERS: usize = 32;
+/// Entries in memory: enough to look back over a working session. `call_log` keeps more.
+const MAX_ENTRIES: usize = 1000;
 /// Pause after a batch for a subscriber or the file. A quarter of a full ring ends it early.
 const BATCH_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -51,29 +53,27 @@ impl RunningHistory {
 struct History {
     log: Log,
     requests: mpsc::Receiver<HistoryRequest>,
-    /// At most `max_entries`, oldest first.
+    /// At most [`MAX_ENTRIES`], oldest first.
     entries: VecDeque<Arc<Entry>>,
-    max_entries: usize,
     subscribers: Vec<Subscriber>,
     file: Option<FileWriter>,
     timer: DeadlineTimer,
     resting: bool,
 }
 
-/// Starts the history task.
+/// Starts the history task, which also writes each entry to `file`.
 ///
 /// # Errors
 /// If the system cannot create a timer.
-pub fn start(config: CallHistory) -> io::Result<(Log, Reader, RunningHistory)> {
-    let log = Log::new(config.history);
+pub fn start(file: Option<PathBuf>) -> io::Result<(Log, Reader, RunningHistory)> {
+    let log = Log::new();
     let (request_sender, requests) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let history = History {
         log: log.clone(),
         requests,
         entries: VecDeque::new(),
-        max_entries: config.history,
         subscribers: Vec::new(),
-        file: config.file.and_then(|path| file::start(path, config.max_file)),
+        file: file.and_then(file::start),
         timer: DeadlineTimer::new()?,
         resting: false,
     };
@@ -137,7 +137,7 @@ impl History {
             file.push(&entry);
         }
         self.subscribers.retain_mut(|subscriber| subscriber.send(&entry));
-        if self.entries.len() >= self.max_entries {
+        if self.entries.len() >= MAX_ENTRIES {
             self.entries.pop_front();
         }
         self.entries.push_back(entry);
@@ -183,16 +183,16 @@ mod tests {
         }
     }
 
-    fn start_with(history: usize) -> (Log, Reader, RunningHistory) {
-        start(CallHistory { history, ..CallHistory::default() }).expect("a timer")
+    fn started() -> (Log, Reader, RunningHistory) {
+        start(None).expect("a timer")
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn history_has_exactly_the_newest_entries() {
-        let (log, reader, running) = start_with(1500);
+        let (log, reader, running) = started();
         (0..5000).for_each(|_| log.push(record("a")));
         let response = reader.read(usize::MAX, Filter::default(), false).await.expect("it runs");
-        assert_eq!((response.entries.len(), response.unwritten), (1500, 0));
+        assert_eq!((response.entries.len(), response.unwritten), (MAX_ENTRIES, 0));
         running.finish().await;
         assert!(reader.read(1, Filter::default(), false).await.is_none());
     }
@@ -207,7 +207,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn slow_subscriber_receives_the_number_of_missed_entries() {
-        let (log, reader, _keeping) = start_with(10);
+        let (log, reader, _keeping) = started();
         let mut subscription = reader
             .read(0, Filter { server: Some("a".into()), tool: None }, true)
             .await
@@ -237,7 +237,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn subscribers_are_limited_until_one_leaves() {
-        let (_log, reader, _keeping) = start_with(10);
+        let (_log, reader, _keeping) = started();
         let mut subscriptions = Vec::new();
         for _ in 0..MAX_SUBSCRIBERS {
             subscriptions.push(
@@ -256,7 +256,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn subscriber_receives_every_burst() {
-        let (log, reader, _keeping) = start_with(10);
+        let (log, reader, _keeping) = started();
         let mut subscription =
             reader.read(0, Filter::default(), true).await.and_then(|response| response.subscription).expect("a place");
         // The first entry arrives at once, the rest after the pause, and the next burst at once again.

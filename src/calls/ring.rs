@@ -12,8 +12,8 @@ use super::CompletedCall;
 
 /// No number of entries wakes the history task.
 pub(super) const NEVER: usize = usize::MAX;
-/// Least capacity. Beyond the capacity the newest entry replaces the oldest, which is counted.
-const MIN_CAPACITY: usize = 1024;
+/// Beyond it, the newest entry replaces the oldest, which is counted.
+const CAPACITY: usize = 1024;
 
 /// Where calls push their entries; cheap to clone. Pushing never waits.
 #[derive(Debug, Clone)]
@@ -31,9 +31,9 @@ struct Ring {
 
 impl Log {
     /// A ring of at least `history` entries, so that a replaced entry would have left the history anyway.
-    pub(super) fn new(history: usize) -> Self {
+    pub(super) fn new() -> Self {
         Self(Arc::new(Ring {
-            records: ArrayQueue::new(history.max(MIN_CAPACITY)),
+            records: ArrayQueue::new(CAPACITY),
             overwritten: AtomicU64::new(0),
             wake_at: AtomicUsize::new(NEVER),
             wake: Notify::new(),
@@ -112,12 +112,12 @@ mod tests {
 
     #[test]
     fn history_task_is_woken_only_at_its_number_of_entries() {
-        let log = Log::new(10);
+        let log = Log::new();
         let is_woken = || pin!(log.woken()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
         (0..5000).for_each(|n| log.push(record(n)));
         assert!(!is_woken(), "the history task waits for none");
-        assert_eq!((log.take_overwritten(), log.take_overwritten()), (5000 - MIN_CAPACITY as u64, 0));
-        assert_eq!(log.pop().map(|record| record.request_bytes), Some(5000 - MIN_CAPACITY), "the oldest that is left");
+        assert_eq!((log.take_overwritten(), log.take_overwritten()), (5000 - CAPACITY as u64, 0));
+        assert_eq!(log.pop().map(|record| record.request_bytes), Some(5000 - CAPACITY), "the oldest that is left");
         while log.pop().is_some() {}
         log.wake_at(2);
         log.push(record(0));

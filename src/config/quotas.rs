@@ -52,11 +52,6 @@ impl Quotas {
     #[must_use]
     pub fn without(self, other: &Self) -> Self {
         let only = |quota: Option<usize>, other: Option<usize>| quota.filter(|_| other.is_none());
-        Self {
-            max_agents: only(self.max_agents, other.max_agents),
-            max_calls: only(self.max_calls, other.max_calls),
-            rate: only(self.rate, other.rate),
-            max_bytes: only(self.max_bytes, other.max_bytes),
-        }
+        Self { max_calls: only(self.max_calls, other.max_calls), rate: only(self.rate, other.rate), ..self }
     }
 }
